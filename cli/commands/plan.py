@@ -38,7 +38,7 @@ from odt.core.planning.computation import Plans
 from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
-from odt.core.recipe.computations import training_and_validation
+from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Request, prepare
@@ -139,6 +139,7 @@ def command(
     integers = recipe.computes_integers(recipe.graphs)
     plans = Plans(frozen_in_integers(recipe) if integers else recipe.graphs)
     work = training_and_validation(plans.graphs, info)
+    plans = with_integer_weights(plans, work[0], info)
     if policy:
         work = split_frozen(plans, work)
         size = cache_size(plans, work[0], info.batch_size, policy)

@@ -41,7 +41,7 @@ T = TypeVar("T")
 # Fields of TrainingInfo that loss_options fill.
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # Fields of TrainingInfo that gradient_options fill.
-GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema", "quant_ranges")
+GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema", "quant_ranges", "qas")
 # Numbers that onert_train accepts for names.
 REDUCTIONS = {"1": "sum_over_batch_size", "2": "sum"}
 
@@ -194,6 +194,14 @@ regularization_options = combine(
         show_default="file",
         help="Ranges of the activations of a quantized model. file: as in the file. follow: they "
         "follow the values that training sees. follow-all: those of the model's outputs too.",
+    ),
+    option(
+        OPTIMIZER,
+        "--qas",
+        is_flag=True,
+        default=None,
+        help="Keep the weights of a quantized model as integers in memory, and update them with "
+        "quantization-aware scaling.",
     ),
 )
 

@@ -37,7 +37,7 @@ ALIGNMENT = 64
 # Roles besides the optimizer's slots.
 WEIGHT, FROZEN, AVERAGE, RANGE, BEST = "weight", "frozen", "ema", "range", "best"
 NONE: Mapping[int, Array] = MappingProxyType({})
-DTYPES = ("float16", "float32", "float64", "uint8")  # of arrays
+DTYPES = ("float16", "float32", "float64", "int8", "uint8")  # of arrays
 Property = str | int | float
 
 

@@ -55,6 +55,8 @@ class TrainingInfo:
             of the layer's input become 0 in training.
         ema: decay of an exponential moving average of the weights; 0 for none.
         quant_ranges: one of QUANT_RANGES: how ranges of quantized activations move.
+        qas: whether the weights of a quantized model are integers in memory, and are updated with
+            quantization-aware scaling.
         teacher_weight: weight of the loss for a teacher's outputs; 0 for no teacher.
         temperature: temperature of this loss.
         trainable_ops: positions of the operators that train; None for all.
@@ -81,6 +83,7 @@ class TrainingInfo:
     rates: tuple[tuple[int, float], ...] = ()
     ema: float = 0.0
     quant_ranges: str = FILE
+    qas: bool = False
     dropout: tuple[tuple[int, float], ...] = ()
     teacher_weight: float = 0.0
     temperature: float = 1.0

@@ -1,6 +1,6 @@
 """Computations of a batch, and their plans by number of samples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
@@ -10,9 +10,11 @@ from odt.core.planning.autodiff import Loss, inference_plan, training_plan
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule
+from odt.core.planning.stored_integers import with_stored_integers
 from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
+from odt.kernels.geometry.weight_quantization import WeightQuantization
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,21 @@ class Plans:
 
     Attributes:
         graphs: the graph, lowered for the numbers of samples.
+        stored: weights that are integers in memory, by tensor.
     """
 
-    def __init__(self, graph: Graph | LoweredGraphs) -> None:
+    def __init__(
+        self,
+        graph: Graph | LoweredGraphs,
+        stored: Mapping[int, WeightQuantization] | None = None,
+    ) -> None:
         """Makes an empty collection of plans.
 
         Args:
             graph: graph as in the file, or lowered graphs that others share.
+            stored: weights that are integers in memory, by tensor.
         """
+        self.stored = stored or {}
         self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
         self._files = mapped_files(t.data for t in self.graph.tensors)
         self._made: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
@@ -93,6 +102,8 @@ class Plans:
         key = (computation, batch)
         if key not in self._made:
             plan = computation.plan(self.graphs.at(batch))
+            if self.stored:
+                plan = with_stored_integers(plan, self.stored)
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]
 

@@ -163,7 +163,8 @@ class Plan:
         for entry in self.entries:
             if isinstance(entry, Delivery):
                 whole, part = (self.values[n].spec for n in (entry.parameter, entry.gradient))
-                specs[entry.parameter] = whole if whole.size == part.size else part
+                shape = whole.shape if whole.size == part.size else part.shape
+                specs[entry.parameter] = TensorSpec(shape, part.dtype)
         return specs
 
     @property

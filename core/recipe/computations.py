@@ -5,7 +5,8 @@ from dataclasses import replace
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, has_ranges
 from odt.core.model.training_info import FILE, TrainingInfo
-from odt.core.planning.computation import Computation
+from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.stored_integers import can_store
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.sparse_filters import check_channels
@@ -55,3 +56,13 @@ def training_and_validation(
         outputs=outputs or (info.quant_ranges != FILE and has_ranges(graphs.graph)),
     )
     return training, replace(training, losses=losses, backward=False, outputs=True)
+
+
+def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo) -> Plans:
+    """Returns plans in which the quantized weights that train are integers, if `qas` is set."""
+    if not info.qas:
+        return plans
+    plan, _ = plans.at(training, plans.graphs.file_batch)
+    trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+    each = ((i, plan.graph.tensors[i].quantization) for i in trained if can_store(plan, i))
+    return Plans(plans.graphs, {i: q for i, q in each if q is not None})

@@ -22,6 +22,7 @@ from odt.core.recipe.selection import Selection, choose_channels, choose_rates, 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
+from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.schedule_text import parse_schedule
 from odt.kernels.scheduledef import Schedule
 
@@ -32,7 +33,7 @@ class Request:
 
     Attributes:
         loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
-            batch_size, accumulate, clip_norm, clip_value, ema, quant_ranges, teacher_weight,
+            batch_size, accumulate, clip_norm, clip_value, ema, quant_ranges, qas, teacher_weight,
             temperature: as in TrainingInfo.
         warmup: steps of linear warm-up before the schedule.
         hyper_parameters: hyper-parameters of the optimizer, by name.
@@ -58,6 +59,7 @@ class Request:
     clip_value: float | None = None
     ema: float | None = None
     quant_ranges: str | None = None
+    qas: bool | None = None
     teacher_weight: float | None = None
     temperature: float | None = None
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class Request:
             "schedule",
         )
         names += ("learning_rate", "batch_size", "accumulate", "clip_norm", "clip_value", "ema")
-        names += ("quant_ranges", "teacher_weight", "temperature")
+        names += ("quant_ranges", "qas", "teacher_weight", "temperature")
         fields = {n: getattr(self, n) for n in names}
         if self.operators is not None:
             if self.last is not None:
@@ -206,4 +208,18 @@ def prepare(
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)
     chosen = choose_dropout(graphs, chosen, request.dropout)
+    if chosen.qas:
+        _check_qas(model, chosen)
     return Recipe(lowered, chosen, where)
+
+
+def _check_qas(model: Model, info: TrainingInfo) -> None:
+    """Raises OptionError if integers cannot train."""
+    if not has_quantized_activations(model):
+        rule, got = "must come with a quantized model", "float32"
+        raise OptionError("qas", rule, got, "Quantize it first: `odt quantize`.")
+    if info.ema:
+        raise OptionError("qas", "must come without `ema=`, whose averages are floats", "both")
+    if OPTIMIZERS[info.optimizer].whole:
+        rule = "must come with an optimizer that updates each value on its own"
+        raise OptionError("qas", rule, info.optimizer, "Give sgd or adam.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays, make_arrays
 from odt.core.runtime.clipping import Clipping
+from odt.core.runtime.integer_weights import WORK, IntegerWeights
+from odt.kernels.geometry.quantize import dequantize
+from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
 from odt.kernels.registry import OPTIMIZERS
@@ -48,7 +52,7 @@ class Optimizer:
         specs = {
             (name, i): spec
             for i, a in trained.items()
-            for name, spec in self.rule.state(self.attrs, TensorSpec(a.shape, a.dtype)).items()
+            for name, spec in self.rule.state(self.attrs, TensorSpec(a.shape, _real(a))).items()
         }
         slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
         for (name, i), a in make_arrays(specs, zeros=True).items():
@@ -58,6 +62,11 @@ class Optimizer:
     def rate(self, step: int) -> float:
         """Returns the learning rate of update number `step`, counted from 1."""
         return self.schedule(step - 1) if self.schedule else self.learning_rate
+
+
+def _real(a: Array) -> np.dtype[Any]:
+    """The type of the gradient of an array."""
+    return a.dtype if a.dtype.kind == "f" else np.dtype(np.float32)
 
 
 class Parameters:
@@ -87,6 +96,7 @@ class Parameters:
         rates: Sequence[tuple[int, float]] = (),
         ema: float = 0.0,
         followed: Collection[int] = (),
+        stored: Mapping[int, WeightQuantization] | None = None,
     ) -> None:
         """Copies the constants.
 
@@ -98,12 +108,16 @@ class Parameters:
             rates: factors of the learning rate, by tensor.
             ema: decay of a moving average of the weights; 0 for none.
             followed: numbers of the ranges of quantized activations that move.
+            stored: weights that are integers in memory, by tensor.
         """
         constants = {i: graph.tensors[i].data for i in trained}
-        self.tensors = copy_arrays({i: a for i, a in constants.items() if a is not None})
+        known = {i: a for i, a in constants.items() if a is not None}
+        integers = {i: q.quantize(known[i])[0] for i, q in (stored or {}).items()}
+        self.tensors = copy_arrays(known | integers)
         assert len(self.tensors) == len(trained), "only constants train"
+        self._stored = dict(stored or {})
         each = ((i, graph.tensors[i].quantization) for i in self.tensors)
-        self._quantizations = {i: q for i, q in each if q is not None}
+        self._quantizations = {i: q for i, q in each if q is not None and i not in integers}
         self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
@@ -111,6 +125,10 @@ class Parameters:
         self.trained = self.tensors | copy_arrays(
             {i: self.tensors[i][r] for i, r in self._rows.items()}
         )
+        self._integers = {
+            i: IntegerWeights(q, self.trained[i], self._rows.get(i))
+            for i, q in self._stored.items()
+        }
         places = ((i, graph.tensors[i].places) for i in self.tensors)
         self._zeros = {i: self._absent(i, p) for i, p in places if p is not None}
         self.optimizer = optimizer
@@ -174,7 +192,8 @@ class Parameters:
     def scratch(self) -> Array:
         """Allocates a thread's scratch memory for updates: the rule's, and a tile of a gradient."""
         rows = self.optimizer.rule.work + 1 if self.optimizer else 0
-        dtypes = {a.dtype for a in self.tensors.values()} or {np.dtype(np.float32)}
+        rows += WORK if self._integers else 0
+        dtypes = {_real(a) for a in self.tensors.values()} or {np.dtype(np.float32)}
         return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
 
     def update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
@@ -249,6 +268,9 @@ class Parameters:
         if i in self._compiled:
             self._compiled[i](rate, self.step, gradient)
             return
+        if i in self._integers:
+            self._update_integers(i, gradient, owned, work, rate)
+            return
         if rule.whole:
             state = {name: a[i] for name, a in self.slots.items() if i in a}
             p, g = self.trained[i], gradient.reshape(self.trained[i].shape, copy=False)
@@ -265,6 +287,28 @@ class Parameters:
                 here = work[-1, : here.size]
                 np.copyto(here, g[at : at + size])
             rule.run(self.optimizer.attrs, rate, self.step, g=here, work=work[:-1], **tile)
+
+    def _update_integers(
+        self, i: int, gradient: Array, owned: bool, work: Array, rate: float
+    ) -> None:
+        optimizer = self.optimizer
+        assert optimizer is not None
+        mine, scratch, copy = work[:WORK], work[WORK:-1], work[-1]
+
+        def rule(p: Array, g: Array, slots: Mapping[str, Array]) -> None:
+            if not owned:
+                np.copyto(copy[: g.size], g)
+                g = copy[: g.size]
+            optimizer.rule.run(optimizer.attrs, rate, self.step, p=p, g=g, work=scratch, **slots)
+
+        state = {n: a[i].reshape(-1, copy=False) for n, a in self.slots.items() if i in a}
+        key = (self.mask_seed % 2**32 * 2**32 + i, self.step)
+        self._integers[i].update(rule, gradient.reshape(-1, copy=False), state, key, mine)
+
+    def real(self) -> dict[int, Array]:
+        """The weights by tensor index, as real numbers."""
+        whole = {i: a for i, a in self.tensors.items() if i not in self._integers}
+        return whole | {i: dequantize(self.tensors[i], q.first) for i, q in self._stored.items()}
 
     @property
     def nbytes(self) -> int:

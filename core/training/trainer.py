@@ -14,7 +14,7 @@ from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
-from odt.core.recipe.computations import training_and_validation
+from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.runtime.engine import Engine, Look
 from odt.core.runtime.parameters import Parameters, optimizer_of
 from odt.core.runtime.runtime import Runtime
@@ -106,14 +106,12 @@ class Trainer(Closing):
         self._end = runs[0].begin
         plan = plans.at(computation, plans.graphs.file_batch)[0]
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+        self._plans = plans = with_integer_weights(plans, computation, info)
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
-        self._reserves = {
-            "a cache": reserve,
-            "a copy of the best weights": copies,
-            **(reserves or {}),
-        }
+        sizes = {"a cache": reserve, "a copy of the best weights": copies}
+        self._reserves = sizes | dict(reserves or {})
         followed = plan.followed(info.quant_ranges)
-        options = info.sparse, info.rates, info.ema, followed
+        options = info.sparse, info.rates, info.ema, followed, plans.stored
         self.parameters = Parameters(plan.graph, trained, optimizer_of(info), *options)
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self.augment = ""
@@ -150,7 +148,7 @@ class Trainer(Closing):
 
     def use(self, graphs: LoweredGraphs) -> None:
         """Plans again for the same graph with other constants; parameters are not changed."""
-        self._plans = Plans(graphs)
+        self._plans = Plans(graphs, self._plans.stored)
         self.graph = self._plans.graph
         self._allocate_again()
 
@@ -380,7 +378,7 @@ class Trainer(Closing):
 
     def weights(self) -> dict[int, Array]:
         """The trained weights by tensor index, or their moving average if there is one."""
-        return dict(self.parameters.average or self.parameters.tensors)
+        return dict(self.parameters.average) or self.parameters.real()
 
     def restore_best(self) -> None:
         """Restores the weights of the best epoch, if they were kept."""

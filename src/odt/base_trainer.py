@@ -53,6 +53,7 @@ class BaseTrainer(Closing):
         clip_value: float | None = None,
         ema: float | None = None,
         quant_ranges: Literal["file", "follow", "follow-all"] | None = None,
+        qas: bool | None = None,
         teacher: Any = None,
         dropout: float | Pairs[float] | None = None,
         metrics: str | Sequence[str] = (),
@@ -96,6 +97,8 @@ class BaseTrainer(Closing):
             quant_ranges: ranges of the activations of a quantized model: "file", as in the file,
                 the default; "follow", they follow the values that training sees; "follow-all",
                 those of the model's outputs too.
+            qas: whether to keep the weights of a quantized model as integers in memory, and update
+                them with quantization-aware scaling; docs/quantization.md.
             dropout: dropout rate of the last trained FULLY_CONNECTED layer: the probability with
                 which its inputs become 0 in training. For other layers, a mapping from patterns of
                 weight names to rates. The random masks depend on `seed` of `fit`.
@@ -159,6 +162,7 @@ class BaseTrainer(Closing):
             clip_value=clip_value,
             ema=ema,
             quant_ranges=quant_ranges,
+            qas=qas,
             teacher_weight=None if self.teacher is None else self.teacher.weight,
             temperature=None if self.teacher is None else self.teacher.temperature,
             hyper_parameters=values,

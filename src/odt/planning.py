@@ -4,7 +4,7 @@ from typing import Any
 
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
-from odt.core.recipe.computations import training_and_validation
+from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.trainability import trainability
 from odt.core.training.random_data import random_data
@@ -61,6 +61,7 @@ def plan(model: Model | Path, **options: Any) -> MemoryForecast:
     integers = recipe.computes_integers(recipe.graphs)
     plans = Plans(frozen_in_integers(recipe) if integers else recipe.graphs)
     parts = training_and_validation(plans.graphs, recipe.info)
+    plans = with_integer_weights(plans, parts[0], recipe.info)
     budget = trainer.memory_budget
     forecast = fit_budget(plans, parts, recipe.info, budget, micro_batch, workers)
     return MemoryForecast(

@@ -67,7 +67,9 @@ def fit_budget(
     best: Forecast | None = None
     for s in schedules:
         # Separate plans for each schedule, so that plans of rejected schedules are freed.
-        for chosen in _rewrites(Plans(plans.graphs), computations, info, s, available):
+        for chosen in _rewrites(
+            Plans(plans.graphs, plans.stored), computations, info, s, available
+        ):
             if chosen.peak <= available and (best is None or _seconds(chosen) < _seconds(best)):
                 best = chosen
     if best is None:

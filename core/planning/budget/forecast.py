@@ -142,7 +142,8 @@ def forecast(
 def _is_rounded(plan: Plan, name: str) -> bool:
     """Whether a parameter has a fake-quantized copy."""
     i = plan.values[name].tensor
-    return i is not None and plan.graph.tensors[i].quantization is not None
+    quantized = i is not None and plan.graph.tensors[i].quantization is not None
+    return quantized and plan.values[name].spec.dtype.kind == "f"
 
 
 def _is_sparse(plan: Plan, name: str) -> bool:

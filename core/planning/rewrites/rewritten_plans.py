@@ -28,7 +28,7 @@ class RewrittenPlans(Plans):
         digests: frozenset[str] = frozenset(),
         dropped: frozenset[str] = frozenset(),
     ) -> None:
-        super().__init__(plans.graphs)
+        super().__init__(plans.graphs, plans.stored)
         self.order, self.digests, self.dropped = order, digests, dropped
         self.usual = plans
         self._rewritten: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
