@@ -154,7 +154,7 @@ def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode])
 
 
 def _is_supported(model: Model, part: TrainablePart) -> bool:
-    if max((*part.after, *part.before)) >= len(model.graph.tensors):
+    if max((*part.after, *part.before), default=0) >= len(model.graph.tensors):
         return False  # its ends are inside a subgraph
     try:
         return not lower_model(cut(model, part.after, part.before).model).graphs.unsupported
