@@ -50,4 +50,7 @@ def test_inspect_and_check_show_a_run(tmp_path: Path) -> None:
     shown = run("inspect", WAKE_WORD).output
     assert "45  ASSIGN_VARIABLE" in shown
     assert "parameters: 37,185 values in 30 tensors" in shown
-    assert "The model can be trained." in run("check", WAKE_WORD, "--batch-size", "4").output
+    for more in ([], ["--sequence-length", "54"]):
+        checked = run("check", WAKE_WORD, "--batch-size", "4", *more).output
+        assert "gradients pass straight through rounding" in checked
+        assert "The model can be trained." in checked
