@@ -94,7 +94,9 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
     with Trainer(recipe.graphs, recipe.info, workers=1) as trainer:
         found = trainability(recipe.graph, trainer.info, trainer.plan)
         weights = sum(trainer.parameters.tensors[i].size for i in found.trained)
-        inputs = _inputs(_data(trainer), samples)
+        drawn = _data(trainer)
+        drawn = replace(drawn, floats=entry.get("inputs", drawn.floats))
+        inputs = _inputs(drawn, samples)
     if found.untrained:
         names = dict.fromkeys(b.node.op for b in found.blocked)
         return Result(entry["name"], operators, weights, f"no gradient: {', '.join(names)}")
