@@ -60,9 +60,22 @@ def without_annotations(source: str) -> str:
     return b"\n".join(lines).decode() + "\n"
 
 
+def indented_by_one(source: str) -> str:
+    """Indents by one space instead of four, except in strings of several lines."""
+    strings = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        strings |= set(range(token.start[0], token.end[0]))
+    lines = source.splitlines()
+    for row, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" "))
+        if row not in strings:
+            lines[row] = " " * -(-indent // 4) + line[indent:]
+    return "\n".join(lines) + "\n"
+
+
 def for_interpreters(source: str) -> str:
-    """Removes docstrings, comments and annotations; every statement keeps its line number."""
-    return without_annotations(without_docstrings(source))
+    """Removes what only readers need; every statement keeps its line number."""
+    return indented_by_one(without_annotations(without_docstrings(source)))
 
 
 def without_docstrings(source: str) -> str:

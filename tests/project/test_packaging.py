@@ -129,12 +129,19 @@ def test_the_source_code_in_wheels_lacks_what_only_readers_need() -> None:
         "def twice(x: int = 1, *all: str) -> tuple[int, str]:",
         '    """Doubles."""',
         '    text: str = "# kept"  # not kept',
-        "    return x, text",
+        "    return x, text, '''",
+        "    kept'''",
         "class Point:",
         "    x: int = 0",
     ]
-    after = ["", "class Wrong(Exception):", "    ...", "", "def twice(x = 1, *all):", ""]
-    after += ['    text = "# kept"', "    return x, text", "class Point:", "    x: int = 0"]
+    after = ["", "class Wrong(Exception):", " ...", "", "def twice(x = 1, *all):", ""]
+    after += [
+        ' text = "# kept"',
+        " return x, text, '''",
+        "    kept'''",
+        "class Point:",
+        " x: int = 0",
+    ]
     assert for_interpreters("\n".join(before)) == "\n".join(after) + "\n"
 
 
