@@ -12,12 +12,10 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-# Docstrings of cli/commands are the help. Those of odt.Trainer and its kin stay; those of
-# federations and of the interfaces of other systems are in docs/ alone.
-INTERNAL = (
-    *("odt.core", "odt.kernels", "odt.cli.options", "odt.cli.output", "odt.cli.runs"),
-    *("odt.federated", "odt.compat", "odt.experimental"),
-)
+# odt.Trainer and its kin stay as they are; docstrings of federations and of the interfaces of other
+# systems are in docs/ alone.
+INTERNAL = ("core", "kernels", "cli", "federated", "compat", "experimental")
+HELP = ("odt.cli", "odt.cli.commands")  # whose docstrings are the help
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -73,13 +71,14 @@ def indented_by_one(source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def for_interpreters(source: str) -> str:
+def for_interpreters(source: str, *, docstrings: bool = False) -> str:
     """Removes what only readers need; every statement keeps its line number."""
-    return indented_by_one(without_annotations(without_docstrings(source)))
+    source = without_comments(source if docstrings else without_docstrings(source))
+    return indented_by_one(without_annotations(source))
 
 
 def without_docstrings(source: str) -> str:
-    """Empties the lines of docstrings and comments."""
+    """Empties the lines of docstrings."""
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, Documented) or ast.get_docstring(node, clean=False) is None:
@@ -89,7 +88,13 @@ def without_docstrings(source: str) -> str:
         lines[text.lineno - 1 : text.end_lineno] = [""] * (text.end_lineno - text.lineno + 1)
         if len(node.body) == 1 and not isinstance(node, ast.Module):
             lines[text.lineno - 1] = " " * text.col_offset + "..."
-    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+    return "\n".join(lines) + "\n"
+
+
+def without_comments(source: str) -> str:
+    """Removes comments."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
@@ -102,9 +107,10 @@ class BuildPy(build_py):
     def build_module(self, module: str, module_file: str, package: str) -> tuple[str, bool]:
         """Copies a module, shortened if its package is internal."""
         path, copied = super().build_module(module, module_file, package)
-        if f"{package}.".startswith(tuple(f"{name}." for name in INTERNAL)):
+        if any(part in INTERNAL for part in package.split(".")[1:2]):
             source = Path(module_file).read_text(encoding="utf-8")
-            Path(path).write_text(for_interpreters(source), encoding="utf-8", newline="\n")
+            short = for_interpreters(source, docstrings=package in HELP)
+            Path(path).write_text(short, encoding="utf-8", newline="\n")
         return path, copied
 
 
