@@ -48,8 +48,8 @@ void F(apply_bitmask)(const float *dy, const uint8_t *mask, float *dx, int64_t n
 #define ROUND(v) (((v) + 12582912.0f) - 12582912.0f)
 
 /* y = scale · round(x · inverse limited to lo and hi), with inverse, scale, lo and hi in numbers;
-   sets an element's bit where lo ≤ x · inverse ≤ hi. observed: the smallest and the largest x, and 0,
-   and the fractions below and above the limits. NaN stays NaN. y may be x. */
+   sets an element's bit where lo ≤ x · inverse ≤ hi. observed: the smallest and the largest x, and
+   0, and the fractions below and above the limits. NaN stays NaN. y may be x. */
 void F(fake_quant)(const float *x, float *y, uint8_t *mask, float *observed, const float *numbers,
                    int64_t n) {
   float inverse = numbers[0], scale = numbers[1], lo = numbers[2], hi = numbers[3];

@@ -33,7 +33,8 @@ KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,
                int64_t units, int64_t clamp, float lo, float hi))
 
-/* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to whole vectors. */
+/* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to
+   whole vectors. */
 KERNEL(depthwise, (const float *x /* (N, H, W, C) */, const float *w /* (1, KH, KW, C) */,
                    const float *bias /* (C) */, const float *relu_mask /* as y */,
                    float *y /* (N, OH, OW, C) */, const window_walk *walk /* (walks) */,

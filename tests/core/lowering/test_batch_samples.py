@@ -191,12 +191,13 @@ def test_batches_and_single_samples_train_alike(network: Callable[[], Graph]) ->
 
 
 def test_an_operator_without_a_form_for_several_samples_is_named() -> None:
-    """Entries of a sample's own table, which lists of indices name."""
+    """A convolution of one image with each sample's own filter."""
     net = Net()
-    x = net.add("RESHAPE", (net.input(1, 3), net.constant([3, 1], np.int32)), (3, 1))
-    x = net.add("GATHER_ND", (x, net.constant([[2], [0], [1]], np.int32)), (3, 1))
-    y = net.add("RESHAPE", (x, net.constant([1, 3], np.int32)), (1, 3))
+    w = net.add("RESHAPE", (net.input(1, 12), net.constant([1, 2, 2, 3], np.int32)), (1, 2, 2, 3))
+    image, options = net.weight(1, 3, 3, 3), {"padding": 1, "stride_h": 1, "stride_w": 1}
+    x = net.add("CONV_2D", (image, w), (1, 2, 2, 1), **options)
+    y = net.add("RESHAPE", (x, net.constant([1, 4], np.int32)), (1, 4))
     graph = net.graph(net.dense(y, 2))
     lower(graph, 1)
-    with pytest.raises(UnsupportedError, match=r"node 1 \(GATHER_ND\)"):
+    with pytest.raises(UnsupportedError, match=r"node 1 \(CONV_2D\)"):
         lower(graph, 2)
