@@ -52,6 +52,7 @@ INFO = OpInfo(
         made("SAME, stride 2", (2, 3, 2, 2), (2, 3, 3, 2), (6, 4), strides(2, 2), True),
         made("SAME, stride 2, odd", (1, 3, 2, 2), (2, 4, 4, 2), (5, 3), strides(2, 2)),
         made("VALID, stride 2, 3", (1, 3, 2, 1), (2, 3, 4, 1), (7, 7), {**VALID, **strides(2, 3)}),
+        made("few filters", (1, 2, 2, 22), (2, 2, 3, 22), (3, 4), VALID),
         made("rows that nothing reaches", (1, 2, 2, 1), (2, 2, 2, 1), (5, 7), strides(3, 4)),
         made(
             "beyond the last window",
