@@ -43,13 +43,16 @@ def argument_types(name: str) -> tuple[Any, ...]:
 def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
     """Converts an argument to the ctypes type in the table; keeps arrays alive.
 
+    Pointers to several structures have a `count`.
+
     Raises:
         TypeError: if the argument has another type.
     """
     if isinstance(a, ctypes.Structure):
         a = ctypes.pointer(a)
     elif isinstance(a, ctypes.Array):
-        a = ctypes.cast(a, kind)
+        count, a = len(a), ctypes.cast(a, kind)
+        a.count = count
     elif isinstance(a, np.ndarray):
         assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
         pointer = ctypes.c_void_p(a.ctypes.data)

@@ -10,7 +10,7 @@ import json
 import os
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,16 +53,16 @@ class Memory:
             self.regions.append(bytearray(ctypes.string_at(address, root.nbytes)))
         self.pointers.append((*place, self._known[address], array.ctypes.data - address))
 
-    def add_struct(self, place: tuple[int, int], found: ctypes.Structure) -> None:
+    def add_structs(self, place: tuple[int, int], found: Sequence[ctypes.Structure]) -> None:
         region = len(self.regions)
         self.pointers.append((*place, region, 0))
-        self.regions.append(bytearray(found))
-        if not isinstance(found, WindowWalk):
-            return
-        for name, count in POINTERS.items():
-            values = ctypes.string_at(getattr(found, name), 8 * getattr(found, count))
-            self.pointers.append((region, getattr(WindowWalk, name).offset, len(self.regions), 0))
-            self.regions.append(bytearray(values))
+        self.regions.append(bytearray(b"".join(map(bytes, found))))
+        for k, one in enumerate(found):
+            for name, count in POINTERS.items() if isinstance(one, WindowWalk) else ():
+                values = ctypes.string_at(getattr(one, name), 8 * getattr(one, count))
+                at = k * ctypes.sizeof(one) + getattr(WindowWalk, name).offset
+                self.pointers.append((region, at, len(self.regions), 0))
+                self.regions.append(bytearray(values))
 
 
 class Runner:
@@ -114,7 +114,7 @@ class Runner:
                     data = bytes(a)
                     memory.regions[0][8 * k : 8 * k + len(data)] = data
                 else:
-                    memory.add_struct(place, a.contents)
+                    memory.add_structs(place, [a[i] for i in range(getattr(a, "count", 1))])
             self.call(whole, memory)
 
         return run
