@@ -9,8 +9,7 @@
 #include "loops.h"
 #include "window_blocks.h"
 
-#define BAND 256 /* results of a band */
-#define FEW 4    /* results of a tile that are not worth loading the weights of a grid for each */
+#define FEW 4 /* results of a tile that are not worth loading the weights of a grid for each */
 
 /* A grid of taps for a tile of results. */
 typedef struct {

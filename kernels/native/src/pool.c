@@ -4,7 +4,5 @@
 
 #include "window_blocks.h"
 
-#define BAND 256 /* results of a band */
-
 #define BODY "pool_body.h"
 #include "each_isa.h"

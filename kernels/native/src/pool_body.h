@@ -34,10 +34,6 @@ INLINE void F(store_lanes)(float *a, F(vec) v, int64_t n) {
   else memcpy(a, &v, sizeof(float) * (size_t)n);
 }
 
-INLINE F(vec) F(selected)(F(bits) mask, F(vec) a, F(vec) b) {
-  return (F(vec))((mask & (F(bits))a) | (~mask & (F(bits))b));
-}
-
 /* Runs `act` for the channels of all windows of a part. */
 INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float *base,
                          void (*act)(const F(pool_job) *, const F(pool_window) *)) {

@@ -28,7 +28,7 @@ static inline float F(row_max)(const float *a, int64_t n) {
   for (; i + LANES <= n; i += LANES) {
     F(vec) v = F(load)(a + i);
     F(bits) larger = v > v_max;
-    v_max = (F(vec))((larger & (F(bits))v) | (~larger & (F(bits))v_max));
+    v_max = F(selected)(larger, v, v_max);
   }
   for (; i < n; i++) max = a[i] > max ? a[i] : max;
   for (int l = 0; l < LANES; l++) max = v_max[l] > max ? v_max[l] : max;

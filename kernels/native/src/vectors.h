@@ -10,11 +10,15 @@ INLINE void F(store)(float *a, F(vec) v) { *(F(vec) *)a = v; }
 INLINE F(vec) F(broadcast)(float a) { return a - (F(vec)){0}; }
 INLINE F(vec) F(masked)(F(bits) mask, F(vec) v) { return (F(vec))(mask & (F(bits))v); }
 
+/* a where the mask is set, else b. */
+INLINE F(vec) F(selected)(F(bits) mask, F(vec) a, F(vec) b) {
+  return (F(vec))((mask & (F(bits))a) | (~mask & (F(bits))b));
+}
+
 /* NaN stays NaN, as in np.clip. */
 INLINE F(vec) F(clamp)(F(vec) v, float lo, float hi) {
   F(bits) low = v<F(broadcast)(lo), high = v> F(broadcast)(hi);
-  v = (F(vec))((low & (F(bits))F(broadcast)(lo)) | (~low & (F(bits))v));
-  return (F(vec))((high & (F(bits))F(broadcast)(hi)) | (~high & (F(bits))v));
+  return F(selected)(high, F(broadcast)(hi), F(selected)(low, F(broadcast)(lo), v));
 }
 
 /* v where lo < a < hi, else 0. */

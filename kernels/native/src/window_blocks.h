@@ -8,6 +8,8 @@
 
 #include "team.h"
 
+#define BAND 256 /* results of a band */
+
 /* Results first to end along one axis, and the taps that their windows have inside the image. */
 typedef struct {
   int64_t first, end, tap, taps;
