@@ -16,59 +16,9 @@ from setuptools.command.build_py import build_py
 # systems are in docs/ alone.
 INTERNAL = ("core", "kernels", "cli", "federated", "compat", "experimental")
 HELP = ("odt.cli", "odt.cli.commands")  # whose docstrings are the help
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-
-
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Documented = Function | ast.ClassDef | ast.Module
 Place = tuple[int, int]  # line from 0, and column in bytes
-
-
-def annotations(tree: ast.AST, inside: bool = False) -> Iterator[tuple[Place, Place]]:
-    """Yields where annotations of arguments and of local variables begin and end."""
-    for node in ast.iter_child_nodes(tree):
-        a = getattr(node, "annotation", None)
-        if isinstance(node, ast.arg) and a is not None:
-            yield (node.lineno - 1, node.col_offset + len(node.arg.encode())), end(a)
-        elif isinstance(node, ast.AnnAssign) and inside and node.value and node.simple:
-            yield end(node.target), end(node.annotation)
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        is_local = is_function or (inside and not isinstance(node, ast.ClassDef))
-        yield from annotations(node, is_local)
-
-
-def end(node: ast.expr) -> Place:
-    """Returns where an expression ends."""
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return node.end_lineno - 1, node.end_col_offset
-
-
-def without_annotations(source: str) -> str:
-    """Removes annotations of functions, on one line each, and of their arguments and variables."""
-    tree = ast.parse(source)
-    spans = [s for s in annotations(tree) if s[0][0] == s[1][0]]
-    lines = [line.encode() for line in source.splitlines()]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns:
-            row = node.returns.lineno - 1
-            arrow = lines[row].rfind(b" ->", 0, node.returns.col_offset)
-            if arrow >= 0 and end(node.returns)[0] == row:
-                spans.append(((row, arrow), end(node.returns)))
-    for (row, begin), (_, after) in sorted(spans, reverse=True):
-        lines[row] = lines[row][:begin] + lines[row][after:]
-    return b"\n".join(lines).decode() + "\n"
-
-
-def indented_by_one(source: str) -> str:
-    """Indents by one space instead of four, except in strings of several lines."""
-    strings = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        strings |= set(range(token.start[0], token.end[0]))
-    lines = source.splitlines()
-    for row, line in enumerate(lines):
-        indent = len(line) - len(line.lstrip(" "))
-        if row not in strings:
-            lines[row] = " " * -(-indent // 4) + line[indent:]
-    return "\n".join(lines) + "\n"
 
 
 def for_interpreters(source: str, *, docstrings: bool = False) -> str:
@@ -98,6 +48,55 @@ def without_comments(source: str) -> str:
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
+    return "\n".join(lines) + "\n"
+
+
+def without_annotations(source: str) -> str:
+    """Removes annotations of functions, on one line each, and of their arguments and variables."""
+    tree = ast.parse(source)
+    spans = [s for s in annotations(tree) if s[0][0] == s[1][0]]
+    lines = [line.encode() for line in source.splitlines()]
+    for node in ast.walk(tree):
+        if isinstance(node, Function) and node.returns:
+            row = node.returns.lineno - 1
+            arrow = lines[row].rfind(b" ->", 0, node.returns.col_offset)
+            if arrow >= 0 and end(node.returns)[0] == row:
+                spans.append(((row, arrow), end(node.returns)))
+    for (row, begin), (_, after) in sorted(spans, reverse=True):
+        lines[row] = lines[row][:begin] + lines[row][after:]
+    return b"\n".join(lines).decode() + "\n"
+
+
+def annotations(tree: ast.AST, inside: bool = False) -> Iterator[tuple[Place, Place]]:
+    """Yields where annotations of arguments and of local variables begin and end."""
+    for node in ast.iter_child_nodes(tree):
+        a = getattr(node, "annotation", None)
+        if isinstance(node, ast.arg) and a is not None:
+            yield (node.lineno - 1, node.col_offset + len(node.arg.encode())), end(a)
+        elif isinstance(node, ast.AnnAssign) and inside and node.value and node.simple:
+            yield end(node.target), end(node.annotation)
+        is_function = isinstance(node, Function)
+        is_local = is_function or (inside and not isinstance(node, ast.ClassDef))
+        yield from annotations(node, is_local)
+
+
+def end(node: ast.expr) -> Place:
+    """Returns where an expression ends."""
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return node.end_lineno - 1, node.end_col_offset
+
+
+def indented_by_one(source: str) -> str:
+    """Indents by one space instead of four, except in strings of several lines."""
+    strings = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        strings |= set(range(token.start[0], token.end[0]))
+    lines = source.splitlines()
+    for row, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" "))
+        if row not in strings:
+            lines[row] = " " * -(-indent // 4) + line[indent:]
     return "\n".join(lines) + "\n"
 
 

@@ -4,9 +4,9 @@ Each step moves a range towards the smallest and the largest value of its batch:
 
     least ← least + RATE (smallest of the batch − least), most likewise
 
-The new range is used from the next step on, so that a step computes the
-same for every number of workers and micro-batches. A range keeps 0, and stays within a fused
-activation for which its limits stand.
+The new range is used from the next step on, so that a step computes the same for every number of
+workers and micro-batches. A range contains 0. If it replaces a fused activation such as RELU6, it
+stays within the limits of that activation.
 
 Source: Jacob et al., *Quantization and Training of Neural Networks for Efficient
 Integer-Arithmetic-Only Inference* (2018), section 3.1; RATE is PyTorch's.
