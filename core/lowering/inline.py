@@ -24,7 +24,7 @@ from odt.errors import ShapeError
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
 
-MOST_NODES = 20_000  # of all subgraphs, each time they run
+MOST_NODES = 20_000  # of the graph, for subgraphs to be inlined
 MOST_DEPTH = 16  # of subgraphs that run subgraphs
 Within = tuple[int, ...]  # the subgraphs that are running
 
@@ -128,8 +128,6 @@ class _Inliner:
     def _add(self, node: Node) -> None:
         """Adds a node; infers its outputs if those of its inputs are known."""
         self.nodes.append(node)
-        if len(self.nodes) > MOST_NODES:
-            raise _KeptError
         row = find_operator(node.op)
         known = all(i == ABSENT or i in self.inference.specs for i in node.inputs)
         if row is not None and known:
@@ -205,6 +203,8 @@ class _Inliner:
             for i in node.outputs:
                 bound[i] = self._tensor(number, i)
             self._add(replace(moved, outputs=tuple(bound[i] for i in node.outputs)))
+            if len(self.nodes) > MOST_NODES:
+                raise _KeptError
         return [find(i) for i in body.graph.outputs]
 
     def _constant(self, number: int, i: int) -> int:

@@ -257,6 +257,22 @@ def test_an_endless_loop_stays(tmp_path: Path) -> None:
     assert [n.op for n in graph.nodes] == ["WHILE"]
 
 
+@pytest.mark.parametrize(("most", "stays"), [(14, False), (10, True)])
+def test_a_loop_of_too_many_nodes_stays(
+    most: int, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is that of loops: a file may have as many operators as it likes."""
+    monkeypatch.setattr("odt.core.lowering.inline.MOST_NODES", most)
+    model = Subgraphs("tflite")
+    y = model.loop(model.add_input((1, WIDTH)), 3)
+    for _ in range(15):
+        y = model.add_operator("TANH", (y,), (1, WIDTH))
+    model.write(tmp_path / "m.tflite", y)
+    graph = inline(read_model(tmp_path / "m.tflite")).graph
+    assert ("WHILE" in [n.op for n in graph.nodes]) == stays
+    assert [n.op for n in graph.nodes[-15:]] == ["TANH"] * 15
+
+
 def test_a_subgraph_that_runs_itself_stays(tmp_path: Path) -> None:
     model = Subgraphs("tflite")
 
