@@ -31,7 +31,7 @@ from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
 from odt.core.lowering.fake_quantize import real_graph, stored_values
 from odt.core.lowering.inline import inline
-from odt.core.lowering.unroll import one_step
+from odt.core.lowering.streaming.unroll import one_step
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model

@@ -6,7 +6,7 @@ from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.inline import inline
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.unroll import unroll
+from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model

@@ -17,7 +17,7 @@ from support.streaming_models import (
 
 import odt
 from odt.core.lowering.lowered_model import lower_model
-from odt.core.lowering.unroll import unroll
+from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.reader import Model, read_model
 from odt.core.planning.trainable import trainable_by_operator
 from odt.core.recipe.sequences import need_sequences, with_sequences

@@ -5,8 +5,7 @@ unrolled graph a variable is an activation: READ_VARIABLE yields what ASSIGN_VAR
 in the same time step or before, and at first the initial value. All time steps share the weights,
 so that their gradients add up (back-propagation through time). The graph has no variables, and
 everything behind treats it like that of any other model. What a streaming model computes frame by
-frame is computed for all frames at once (core/lowering/frames.py); the rest is repeated in each
-time step.
+frame is computed for all frames at once (frames.py); the rest is repeated in each time step.
 
 Inputs (1, …) become inputs (1, time steps, …). Outputs are those of the last time step; with
 `return_sequences` they are (1, time steps, …).
@@ -18,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.core.lowering.final_activation import PROBABILITIES
-from odt.core.lowering.frames import Frames
-from odt.core.lowering.sequence_builder import TIME, SequenceBuilder
-from odt.core.lowering.svdf import expand_svdf
+from odt.core.lowering.streaming.frames import Frames
+from odt.core.lowering.streaming.sequence_builder import TIME, SequenceBuilder
+from odt.core.lowering.streaming.svdf import expand_svdf
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model

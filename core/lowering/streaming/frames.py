@@ -9,7 +9,7 @@ sequence is found, with the node that computes the whole sequence.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from odt.core.lowering.sequence_builder import TIME, SequenceBuilder
+from odt.core.lowering.streaming.sequence_builder import TIME, SequenceBuilder
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.variables import ASSIGN, HANDLE, INITIALIZE, READ
 from odt.dataclass import dataclass

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.lowering.sequence_builder import TIME
+from odt.core.lowering.streaming.sequence_builder import TIME
 from odt.core.model.graph import ABSENT, Node, Tensor
 from odt.core.model.reader import Model
 from odt.core.model.variables import ASSIGN, HANDLE, READ, SVDF, Key, Variable
