@@ -114,8 +114,7 @@ sequence_options = combine(
         DATA,
         "--return-sequences",
         is_flag=True,
-        help="Make the outputs of all time steps the outputs of a streaming model, instead of "
-        "those of the last one.",
+        help="Return the outputs of all time steps of a streaming model, not only of the last one.",
     ),
 )
 
