@@ -107,6 +107,18 @@ def test_cut_or_whole_the_update_is_the_same() -> None:
         assert np.linalg.norm(results[1][i] - update) < 1e-5 * np.linalg.norm(update)
 
 
+def test_updates_on_one_thread_and_on_all_give_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = []
+    for most in (0, 2**40):
+        monkeypatch.setattr("odt.core.runtime.engine.ALONE", most)
+        found.append(train(network(np.float32), 6, 3, micro_batch=2, workers=3))
+    (losses, weights), (others, same) = found
+    assert losses == others
+    assert same_bits(weights, same)
+
+
 def test_two_runs_give_the_same_bits() -> None:
     first, second = (train(network(), 16, 20, micro_batch=3, workers=2) for _ in range(2))
     assert first[0] == second[0]
