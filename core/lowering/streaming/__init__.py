@@ -1,1 +1,4 @@
-"""Streaming models: the state that they keep in variables becomes activations of a sequence."""
+"""Streaming models: the state that they keep in variables becomes activations of a sequence.
+
+Independent of gradients, and of the rewrites of other graphs.
+"""
