@@ -24,7 +24,7 @@ Attrs: TypeAlias = Any
 Specs: TypeAlias = "Mapping[str, TensorSpec]"
 Options: TypeAlias = Mapping[str, Any]
 Names: TypeAlias = frozenset[str]
-Update: TypeAlias = Callable[[float, int, Array], None]
+CompiledUpdate: TypeAlias = tuple[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +307,8 @@ class UpdateRule:
         whole: whether `run` gets whole parameters in their own shape, and leaves g as it is.
         run: the update.
         work: number of scratch arrays of TILE elements that `run` needs.
-        compiled: (attrs, p, **slots) → the same update of float32 arrays in compiled code, called
-            with (learning_rate, step, g).
+        compiled: (attrs, learning_rate, step) → name of the kernel that makes the same update of
+            float32 arrays, and the numbers that it gets.
         hyper_parameters: the hyper-parameters, in the order of the fields of attrs.
         words: further names in circle_plus_gen's JSON.
         onert: number of the optimizer in onert_train.
@@ -322,7 +322,7 @@ class UpdateRule:
     slots: Callable[[Attrs], tuple[str, ...]]
     run: Callable[..., None]
     work: int = 0
-    compiled: Callable[..., Update] | None = None
+    compiled: Callable[[Any, float, int], CompiledUpdate] | None = None
     hyper_parameters: tuple[HyperParameter, ...] = ()
     words: tuple[str, ...] = ()
     onert: int | None = None

@@ -45,11 +45,10 @@ from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import sequences_of
 from odt.core.runtime.arena import make_arena
-from odt.core.runtime.program import Program, Run
+from odt.core.runtime.program import Program
 from odt.core.storage.usage import usage
 from odt.core.training.frozen_cache import cache_policy, cache_size, split_frozen
 from odt.errors import OdtError, OptionError, one_line
-from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
 from odt.text import size, table
 
@@ -187,11 +186,8 @@ def slots_of(info: TrainingInfo, plan: Plan) -> tuple[str, ...]:
 
 def describe_calls(plan: Plan, memory: MemoryPlan) -> list[str]:
     """Describes the plan, its memory plan, and the calls of the program bound to it."""
-
-    def deliver(parameter: str, gradient: Array, owned: bool) -> Run:
-        return lambda: None  # the program is only printed, not run
-
-    program = Program(plan, memory, make_arena(memory.nbytes), {}, deliver)
+    # the program is only printed, not run: gradients go nowhere
+    program = Program(plan, memory, make_arena(memory.nbytes), {}, lambda *_: ())
     return ["", "plan", str(plan), "", "memory plan", str(memory), "", "calls", str(program)]
 
 

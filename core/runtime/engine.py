@@ -1,8 +1,7 @@
 """Runs batches: micro-batches on workers, gradients added up, parameters updated."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,8 +12,9 @@ from odt.core.runtime.arena import make_arena, make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.program import Deliver, Program, Run
-from odt.core.runtime.workers import Team
+from odt.core.runtime.program import Deliver, Program
+from odt.core.runtime.workers import Task, Team
+from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.library import is_available
 from odt.kernels.native.updates import bind_accumulate
 from odt.kernels.opdef import Array
@@ -30,6 +30,7 @@ Look = Callable[[Program, int, int], None]
 # worker and is equally fast.
 UFUNC_BUFFER = 4096
 ALONE = 2**18  # values that one thread updates before others are awake
+ALWAYS = np.ones(1, np.int64)
 
 
 class NotFiniteError(Exception):
@@ -115,6 +116,7 @@ class Engine:
         self._workers = [_Worker(self, arena) for arena in arenas]
         self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
         self._summing = self._workers[:1]  # workers whose sums are not added yet, and the first
+        self._bound: dict[tuple[object, ...], list[Task]] = {}
 
     def tensor(self, name: str) -> int:
         """Returns the tensor index of a parameter, by the name of its value."""
@@ -147,7 +149,8 @@ class Engine:
             NotFiniteError: if a loss is not finite; parameters are unchanged.
             LostFileError: if a file became shorter; bytes read after that were used in no update.
         """
-        self.parameters.step += self._trains
+        if self._trains:
+            self.parameters.begin_update()
         self._seen.clear()
         self._update_number, self._before = self.parameters.step, 0
         try:
@@ -182,7 +185,7 @@ class Engine:
     def apply(self) -> None:
         """Updates the parameters by the accumulated gradients, and resets these to zero."""
         if self._accumulated:
-            self.parameters.step += 1
+            self.parameters.begin_update()
             self._update()
             self._move_ranges()
         self._accumulated = False
@@ -236,33 +239,40 @@ class Engine:
         if optimizer and optimizer.clipping != Clipping():
             self._add_sums()
             optimizer.clipping.apply(self._workers[0].sums.values())
-
-        def update(i: int, worker: _Worker) -> None:
-            self.parameters.update(i, self._sum(i), True, worker.scratch)
-
-        self._for_each_parameter(update)
+        self.team.run(self._tasks(update=True))
 
     def _add_sums(self) -> None:
         """Adds the sums of all workers to those of the first."""
-        self._for_each_parameter(lambda i, _: self._sum(i))
+        self.team.run(self._tasks(update=False))
         self._summing = self._workers[:1]
 
-    def _sum(self, i: int) -> Array:
-        """Returns the gradient of a parameter, in the first worker's memory."""
+    def _tasks(self, *, update: bool) -> list[Task]:
+        """Adds the sums of gradients, and updates the parameters; divides these among workers."""
+        key = len(self._summing), update, self.parameters.pulls
+        if key not in self._bound:
+            # the largest first, so that all workers finish at about the same time
+            sums = self._workers[0].sums
+            trained = sorted(sums, key=lambda i: -sums[i].size)
+            few = sum(a.size for a in sums.values()) < ALONE
+            workers = self._workers[:1] if few else self._workers
+            self._bound[key] = [
+                in_order(
+                    call
+                    for i in trained[k :: len(workers)]
+                    for call in self._bind_sum(i, worker.scratch, update=update)
+                )
+                for k, worker in enumerate(workers)
+            ]
+        return self._bound[key]
+
+    def _bind_sum(self, i: int, scratch: Array, *, update: bool) -> Iterator[Run]:
+        """Yields the calls that sum a gradient in the first worker's memory, and use it."""
         first, *others = (worker.sums[i] for worker in self._summing)
         for other in others:
-            np.add(first, other, out=first)
-        self.parameters.clear(i, first)
-        return first
-
-    def _for_each_parameter(self, act: Callable[[int, "_Worker"], object]) -> None:
-        """Divides the parameters among the workers."""
-        # the largest first, so that all workers finish at about the same time
-        sums = self._workers[0].sums
-        trained = sorted(sums, key=lambda i: -sums[i].size)
-        few = sum(a.size for a in sums.values()) < ALONE
-        workers = self._workers[:1] if few else self._workers
-        self.team.run([_each(act, trained[k :: len(workers)], w) for k, w in enumerate(workers)])
+            yield bind_add(first, other, ALWAYS)
+        yield from self.parameters.bind_clear(i, first)
+        if update:
+            yield from self.parameters.bind_update(i, first, True, scratch)
 
 
 class _Worker:
@@ -284,16 +294,17 @@ class _Worker:
         self.seen: dict[int, Array] = {}
         specs = {} if engine.at_once else engine.plan.trained_specs
         self.sums = make_arrays({engine.tensor(name): spec for name, spec in specs.items()})
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[tuple[int, bool], Program] = {}
         for samples in engine.schedule.sizes:
             self.program(samples)
 
     def program(self, samples: int) -> Program:
         """The program for a micro-batch."""
-        if samples not in self._programs:
+        key = samples, self.engine.at_once and self.engine.parameters.pulls
+        if key not in self._programs:
             deliver = self._update_at_once if self.engine.at_once else self._add_up
-            self._programs[samples] = self.engine.bind(samples, self.arena, deliver)
-        return self._programs[samples]
+            self._programs[key] = self.engine.bind(samples, self.arena, deliver)
+        return self._programs[key]
 
     def see(self, program: Program, count: int) -> None:
         """Adds what a micro-batch saw of the ranges of activations."""
@@ -302,22 +313,26 @@ class _Worker:
             seen = np.array([least, most, below * count, above * count, count])
             merge_seen(self.seen, {i: seen})
 
-    def _update_at_once(self, name: str, gradient: Array, owned: bool) -> Run:
-        update, i = self.engine.parameters.update, self.engine.tensor(name)
-        return partial(update, i, gradient, owned, self.scratch)
+    def _update_at_once(self, name: str, gradient: Array, owned: bool) -> Sequence[Run]:
+        i = self.engine.tensor(name)
+        return self.engine.parameters.bind_update(i, gradient, owned, self.scratch)
 
-    def _add_up(self, name: str, gradient: Array, owned: bool) -> Run:
-        total = self.sums[self.engine.tensor(name)]
-        if is_available() and total.dtype == gradient.dtype == np.float32:
-            return bind_accumulate(total, gradient, self.adds)
+    def _add_up(self, name: str, gradient: Array, owned: bool) -> Sequence[Run]:
+        return (bind_add(self.sums[self.engine.tensor(name)], gradient, self.adds),)
 
-        def add() -> None:
-            if self.adds[0]:
-                np.add(total, gradient, out=total)
-            else:
-                np.copyto(total, gradient)
 
-        return add
+def bind_add(total: Array, gradient: Array, adds: Array) -> Run:
+    """Returns a call of total += gradient if adds[0], else total = gradient."""
+    if is_available() and total.dtype == gradient.dtype == np.float32:
+        return bind_accumulate(total, gradient, adds)
+
+    def add() -> None:
+        if adds[0]:
+            np.add(total, gradient, out=total)
+        else:
+            np.copyto(total, gradient)
+
+    return add
 
 
 def _task(
@@ -355,15 +370,5 @@ def _task(
             if worker.engine.computation.backward:
                 program.backward()
                 worker.adds[0] = True
-
-    return run
-
-
-def _each(
-    act: Callable[[int, _Worker], object], trained: Sequence[int], worker: _Worker
-) -> Callable[[], None]:
-    def run() -> None:
-        for i in trained:
-            act(i, worker)
 
     return run

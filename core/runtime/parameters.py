@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.integer_weights import WORK, IntegerWeights
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.native.binding import Run
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
+from odt.kernels.native.updates import bind_update
+from odt.kernels.opdef import TILE, Array, Attrs, CompiledUpdate, TensorSpec, UpdateRule
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.scheduledef import Schedule
 
@@ -141,13 +144,8 @@ class Parameters:
         self.proximal_mu = 0.0
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
-        self._compiled: dict[int, Update] = {}
-        rule = optimizer.rule if optimizer else None
-        if optimizer and rule and rule.compiled and is_available():
-            for i, p in self.trained.items():
-                if p.dtype == np.float32:
-                    state = {name: a[i] for name, a in self.slots.items() if i in a}
-                    self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
+        # factor of the learning rate → numbers that compiled updates read
+        self._numbers: dict[float, Array] = {}
 
     def _absent(self, i: int, places: Array) -> Array:
         """Returns a mask of the values of a sparse constant that the file does not store."""
@@ -155,10 +153,9 @@ class Parameters:
         absent.reshape(-1)[places] = False
         return absent[self._rows.get(i, ...)]
 
-    def clear(self, i: int, a: Array) -> None:
-        """Sets values or gradients to 0 where a sparse constant stores no value."""
-        if i in self._zeros:
-            np.copyto(a, 0, where=self._zeros[i])
+    def bind_clear(self, i: int, a: Array) -> list[Run]:
+        """Returns the calls that set values or gradients to 0 where a sparse constant has none."""
+        return [partial(np.copyto, a, 0, where=self._zeros[i])] if i in self._zeros else []
 
     def fake_quantize(self) -> None:
         """Fills the arrays that programs read with the current weights."""
@@ -196,8 +193,29 @@ class Parameters:
         dtypes = {_real(a) for a in self.tensors.values()} or {np.dtype(np.float32)}
         return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
 
-    def update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
-        """Updates one parameter.
+    @property
+    def pulls(self) -> bool:
+        """Whether there is a proximal term: it changes the calls of `bind_update`."""
+        return bool(self.proximal_mu)
+
+    def begin_update(self) -> None:
+        """Counts an update, and fills the numbers that compiled updates read."""
+        self.step += 1
+        for factor, numbers in self._numbers.items():
+            numbers[:] = self._compiled_update(factor)[1]
+
+    def _compiled_update(self, factor: float) -> CompiledUpdate:
+        """The kernel of this step's update, and its numbers, by factor of the learning rate."""
+        assert self.optimizer is not None
+        assert self.optimizer.rule.compiled is not None
+        step = max(self.step, 1)
+        rate = self.optimizer.rate(step) * factor
+        return self.optimizer.rule.compiled(self.optimizer.attrs, rate, step)
+
+    def bind_update(self, i: int, gradient: Array, owned: bool, work: Array) -> list[Run]:
+        """Returns the calls that update a parameter, after `begin_update`.
+
+        They are valid as long as `pulls` does not change.
 
         Args:
             i: tensor index.
@@ -205,15 +223,31 @@ class Parameters:
             owned: whether the gradient may be destroyed.
             work: scratch memory from `scratch`.
         """
-        rows = self._rows.get(i)
-        if rows is None:
-            self._update(i, gradient, owned, work)
-        else:
-            np.take(self.tensors[i], rows, axis=0, out=self.trained[i], mode="clip")
-            self._update(i, gradient, owned, work)
-            self.tensors[i][rows] = self.trained[i]
+        whole, p, rows = self.tensors[i], self.trained[i], self._rows.get(i)
+        calls: list[Run] = []
+        if rows is not None:
+            calls.append(partial(np.take, whole, rows, axis=0, out=p, mode="clip"))
+        if self.pulls:
+            calls.append(partial(self._pull, i, gradient))
+            gradient, owned = self._pulled[i], True
+        calls.append(self._bind_rule(i, gradient, owned, work))
+        calls += self.bind_clear(i, p)
+        if rows is not None:
+            calls.append(partial(whole.__setitem__, rows, p))
         if self.average:
-            self._move_average(i, work[-1])
+            calls.append(partial(self._move_average, i, work[-1]))
+        return calls
+
+    def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
+        assert self.optimizer is not None
+        rule, p = self.optimizer.rule, self.trained[i]
+        if rule.compiled is None or p.dtype != np.float32 or not is_available():
+            return partial(self._apply_rule, i, gradient, owned, work)
+        factor = self._rates.get(i, 1.0)
+        name, numbers = self._compiled_update(factor)
+        read = self._numbers.setdefault(factor, np.array(numbers, np.float32))
+        slots = [a[i] for a in self.slots.values()]
+        return bind_update(name, p, gradient, *slots, numbers=read)
 
     def _move_average(self, i: int, work: Array) -> None:
         """e ← e + (1 − ema) (w − e)."""
@@ -248,26 +282,17 @@ class Parameters:
                 np.copyto(a[here], b[here])
                 np.copyto(b[here], saved)
 
-    def _pull(self, i: int, gradient: Array) -> Array:
-        """Returns g + μ (w − w₀), in memory of its own."""
+    def _pull(self, i: int, gradient: Array) -> None:
+        """Computes g + μ (w − w₀), in memory of its own."""
         pulled = self._pulled[i]
         np.subtract(self.trained[i], self._anchors[i], out=pulled)
         np.multiply(pulled, self.proximal_mu, out=pulled)
-        return np.add(pulled, gradient.reshape(pulled.shape, copy=False), out=pulled)
-
-    def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
-        self._apply_rule(i, gradient, owned, work)
-        self.clear(i, self.trained[i])
+        np.add(pulled, gradient.reshape(pulled.shape, copy=False), out=pulled)
 
     def _apply_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
-        if self.proximal_mu:
-            gradient, owned = self._pull(i, gradient), True
         rule = self.optimizer.rule
         rate = self.optimizer.rate(self.step) * self._rates.get(i, 1.0)
-        if i in self._compiled:
-            self._compiled[i](rate, self.step, gradient)
-            return
         if i in self._integers:
             self._update_integers(i, gradient, owned, work, rate)
             return

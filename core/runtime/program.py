@@ -1,7 +1,8 @@
 """A program: a plan bound to memory. To run it is a loop over calls that allocates nothing."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -9,13 +10,12 @@ from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.runtime.arena import view
 from odt.core.runtime.fuse_calls import merged
-from odt.kernels.native.binding import joined
+from odt.kernels.native.binding import Run, joined
 from odt.kernels.opdef import Array
 
-Run = Callable[[], None]
-# Returns the call that takes a complete gradient: (name of the parameter's value, gradient, whether
+# Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
 # the gradient may be destroyed because nothing reads its memory later).
-Deliver = Callable[[str, Array, bool], Run]
+Deliver = Callable[[str, Array, bool], Sequence[Run]]
 
 
 class Program:
@@ -61,12 +61,12 @@ class Program:
         self._fused = merged(plan.entries, self._arrays, kept)
         done = {after for after, _ in self._fused.values()}
         runs = [
-            None if k in done else self._run_of(k, entry, deliver)
+            () if k in done else self._runs_of(k, entry, deliver)
             for k, entry in enumerate(plan.entries)
         ]
-        self._forward_runs = [r for r in runs[: plan.forward_entries] if r is not None]
+        self._forward_runs = list(chain(*runs[: plan.forward_entries]))
         self._forward = joined(self._forward_runs)
-        self._backward = joined(r for r in runs[plan.forward_entries :] if r is not None)
+        self._backward = joined(chain(*runs[plan.forward_entries :]))
 
     def __str__(self) -> str:
         """Formats a line per call: compiled or NumPy, the arrays and their offsets in the arena."""
@@ -152,7 +152,7 @@ class Program:
             return np.empty(value.spec.shape, value.spec.dtype)
         return view(arena, memory.offsets[root], value.spec)
 
-    def _run_of(self, k: int, entry: Call | Delivery, deliver: Deliver | None) -> Run:
+    def _runs_of(self, k: int, entry: Call | Delivery, deliver: Deliver | None) -> Sequence[Run]:
         if isinstance(entry, Delivery):
             assert deliver is not None, "a plan with gradients needs `deliver`"
             gradient = self._arrays[entry.gradient]
@@ -161,6 +161,6 @@ class Program:
         if entry.compiled is not None:
             prepared = entry.compiled.prepare(entry.attrs, entry.specs)
             _, epilogue = self._fused.get(k, (k, {}))
-            return entry.compiled.bind(entry.attrs, **arrays, **prepared, **epilogue)
+            return (entry.compiled.bind(entry.attrs, **arrays, **prepared, **epilogue),)
         prepared = entry.kernel.prepare(entry.attrs, entry.specs)
-        return partial(entry.kernel.run, entry.attrs, **arrays, **prepared)
+        return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)

@@ -12,7 +12,7 @@ from odt.core.storage.closing import Closing
 from odt.errors import TrainingError
 from odt.kernels.native.library import flushed_subnormals, set_threads
 
-Task = Callable[[], None]
+Task = Callable[[], object]
 
 
 class Team(Closing):

@@ -12,6 +12,7 @@ import numpy as np
 from odt.kernels.native.library import LibraryError, exports, kernels_in_use, load
 from odt.kernels.native.structs import STRUCTS, BoundCall
 
+Run = Callable[[], object]
 SLOT = 8  # bytes of an argument
 NUMBERS = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
@@ -126,9 +127,9 @@ def address(name: str) -> tuple[int, int]:
     return kernel or 0, callers.get("map" if name.startswith("map_") else name, 0)
 
 
-def joined(calls: Iterable[Callable[[], None]]) -> list[Callable[[], None]]:
+def joined(calls: Iterable[Run]) -> list[Run]:
     """Makes one loop in C of each run of consecutive compiled calls."""
-    made: list[Callable[[], None]] = []
+    made: list[Run] = []
     for compiled, group in groupby(calls, lambda call: isinstance(call, Calls)):
         members: list[Any] = list(group)
         if compiled and len(members) > 1:
@@ -137,14 +138,14 @@ def joined(calls: Iterable[Callable[[], None]]) -> list[Callable[[], None]]:
     return made
 
 
-def in_order(calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
+def in_order(calls: Iterable[Run]) -> Callable[[], None]:
     """Returns one call that makes several calls in order."""
-    calls = joined(calls)
-    if len(calls) == 1:
-        return calls[0]
+    runs = joined(calls)
+    if len(runs) == 1 and isinstance(runs[0], Calls):
+        return runs[0]
 
     def run() -> None:
-        for call in calls:
+        for call in runs:
             call()
 
     return run

@@ -1,9 +1,8 @@
-"""Compiled optimizer updates."""
+"""Compiled sums of gradients and optimizer updates."""
 
 from collections.abc import Callable
-from typing import Any
 
-from odt.kernels.native.binding import argument, bind, function
+from odt.kernels.native.binding import bind
 from odt.kernels.opdef import Array
 
 
@@ -17,23 +16,14 @@ def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Callable[[], 
     return bind("accumulate", total, gradient, total.size, adds)
 
 
-def bind_update(name: str, numbers: int, *arrays: Array) -> Callable[..., None]:
-    """Returns a compiled update of p and its slots, to be called with the gradient and numbers.
+def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) -> Callable[[], None]:
+    """Returns a compiled update of p and its slots.
 
     Args:
-        name: name of the function, whose arguments are p, the gradient, the slots, their size and
-            the numbers.
-        numbers: number of these numbers.
-        arrays: p and the slots.
+        name: name of the kernel, whose arguments are p, g, the slots, their size and the numbers.
+        p: parameter.
+        g: its gradient.
+        slots: arrays like p.
+        numbers: float32, read in each call.
     """
-    run = function(name)
-    p, *slots = map(argument, arrays)
-    size = arrays[0].size
-    known: list[Any] = [None, None]  # gradients are passed in the same array each time
-
-    def update(gradient: Array, *numbers: float) -> None:
-        if known[0] is not gradient:
-            known[:] = gradient, argument(gradient)
-        run(p, known[1], *slots, size, *numbers)
-
-    return update
+    return bind(name, p, g, *slots, p.size, numbers)

@@ -13,8 +13,7 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, Update, UpdateRule
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, HyperParameter, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +71,10 @@ def update_tile(
     np.subtract(p, work, out=p)
 
 
-def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
-    run = bind_update("adam", 7, p, m, v)
+def compiled(attrs: AdamAttrs, learning_rate: float, step: int) -> CompiledUpdate:
+    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
-
-    def update(learning_rate: float, step: int, g: Array) -> None:
-        alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
-        run(g, alpha, *rates, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
-
-    return update
+    return "adam", (alpha, *rates, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
 
 
 BETA_1 = HyperParameter("beta_1", "Decay rate of the first moment", most=1, below=True)

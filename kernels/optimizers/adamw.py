@@ -12,8 +12,7 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, Update, UpdateRule
+from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import MOMENTS, move_to
 
 
@@ -58,16 +57,12 @@ def run(
         np.subtract(pt, wt, out=pt)
 
 
-def compiled(attrs: AdamWAttrs, p: Array, *, m: Array, v: Array) -> Update:
-    run = bind_update("adam", 7, p, m, v)
+def compiled(attrs: AdamWAttrs, learning_rate: float, step: int) -> CompiledUpdate:
+    alpha = learning_rate / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
-
-    def update(learning_rate: float, step: int, g: Array) -> None:
-        alpha = learning_rate / (1 - attrs.beta_1**step)
-        scale = 1 / sqrt(1 - attrs.beta_2**step)
-        run(g, alpha, *rates, attrs.epsilon, scale, 0.0, 1 - learning_rate * attrs.weight_decay)
-
-    return update
+    scale = 1 / sqrt(1 - attrs.beta_2**step)
+    kept = 1 - learning_rate * attrs.weight_decay
+    return "adam", (alpha, *rates, attrs.epsilon, scale, 0.0, kept)
 
 
 RULE = UpdateRule(

@@ -15,8 +15,7 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, Update, UpdateRule
+from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, slots, update_tile
 
 
@@ -48,16 +47,11 @@ def run(
             np.multiply(pt, 1 - learning_rate * attrs.weight_decay, out=pt)
 
 
-def compiled(attrs: OrtAdamWAttrs, p: Array, *, m: Array, v: Array) -> Update:
-    run = bind_update("adam", 7, p, m, v)
+def compiled(attrs: OrtAdamWAttrs, learning_rate: float, step: int) -> CompiledUpdate:
+    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
-
-    def update(learning_rate: float, step: int, g: Array) -> None:
-        alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
-        kept = 1 - learning_rate * attrs.weight_decay
-        run(g, alpha * kept, *rates, attrs.epsilon, 1.0, 0.0, kept)
-
-    return update
+    kept = 1 - learning_rate * attrs.weight_decay
+    return "adam", (alpha * kept, *rates, attrs.epsilon, 1.0, 0.0, kept)
 
 
 RULE = UpdateRule(

@@ -12,8 +12,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, Update, UpdateRule
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, HyperParameter, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +59,11 @@ def run(
         np.subtract(pt, wt, out=pt)
 
 
-def compiled(attrs: SgdAttrs, p: Array, *, momentum: Array | None = None) -> Update:
-    slots = () if momentum is None else (momentum,)
-    more = () if momentum is None else (attrs.momentum, float(attrs.nesterov))
-    run = bind_update("momentum" if slots else "sgd", 2 + len(more), p, *slots)
-
-    def update(learning_rate: float, step: int, g: Array) -> None:
-        run(g, learning_rate, attrs.weight_decay, *more)
-
-    return update
+def compiled(attrs: SgdAttrs, learning_rate: float, step: int) -> CompiledUpdate:
+    numbers = learning_rate, attrs.weight_decay
+    if not attrs.momentum:
+        return "sgd", numbers
+    return "momentum", (*numbers, attrs.momentum, attrs.nesterov)
 
 
 MOMENTUM = HyperParameter("momentum", "Momentum coefficient", most=1)

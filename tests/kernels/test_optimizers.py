@@ -9,6 +9,7 @@ import pytest
 
 from odt.errors import OptionError
 from odt.kernels.native import library
+from odt.kernels.native.updates import bind_update
 from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, UpdateRule
 from odt.kernels.registry import OPTIMIZERS
 
@@ -37,9 +38,13 @@ def test_compiled_updates_agree(name: str, options: dict[str, float]) -> None:
     rule = OPTIMIZERS[name]
     assert rule.compiled is not None
     p, state = start.copy(), {n: np.zeros_like(start) for n in slots}
-    update = rule.compiled(rule.attrs(**options), p, **state)
-    for k, g in enumerate(gradients):
-        update(RATE, k + 1, g)
+    g, attrs = np.empty_like(p), rule.attrs(**options)
+    name, first = rule.compiled(attrs, RATE, 1)
+    numbers = np.array(first, np.float32)
+    update = bind_update(name, p, g, *state.values(), numbers=numbers)
+    for k, given in enumerate(gradients):
+        g[:], numbers[:] = given, rule.compiled(attrs, RATE, k + 1)[1]
+        update()
     np.testing.assert_allclose(p, wanted, rtol=1e-5, atol=1e-6)
     for n, a in slots.items():
         np.testing.assert_allclose(state[n], a, rtol=1e-5, atol=1e-6)

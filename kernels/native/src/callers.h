@@ -1,6 +1,6 @@
-/* CALLER(name, arguments) for every kernel whose arguments do not change between calls. A slot k
-   holds a pointer P(k), an integer I(k) or a float F(k); `map` stands for all elementwise kernels.
-   The compiler compares the arguments with exported.h. */
+/* CALLER(name, arguments) for every kernel. A slot k holds a pointer P(k), an integer I(k) or a float
+   F(k); `map` stands for all elementwise kernels. The compiler compares the arguments with
+   exported.h. */
 
 CALLER(map, P(0), P(1), P(2), P(3), P(4), F(5), F(6))
 CALLER(correlate, P(0), P(1), P(2), P(3), P(4), P(5), P(6), I(7), F(8), F(9))
@@ -40,6 +40,9 @@ CALLER(column_sums, P(0), P(1), I(2), I(3))
 CALLER(transpose, P(0), P(1), P(2))
 CALLER(scatter_add, P(0), P(1), P(2), I(3), I(4), I(5))
 CALLER(accumulate, P(0), P(1), I(2), P(3))
+CALLER(sgd, P(0), P(1), I(2), P(3))
+CALLER(momentum, P(0), P(1), P(2), I(3), P(4))
+CALLER(adam, P(0), P(1), P(2), P(3), I(4), P(5))
 CALLER(integer_products, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8), I(9), I(10))
 CALLER(integer_depthwise, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8), I(9), I(10))
 CALLER(gather, P(0), P(1), P(2), P(3), P(4), I(5), I(6), I(7), I(8))

@@ -152,13 +152,14 @@ KERNEL(gather, (const float *x /* (N, …, K) */, float *y /* (N, R, K) */,
 KERNEL(scatter_add, (const float *rows /* (R, K) */, const int64_t *at /* (R) */,
                      float *table /* (T) */, int64_t count, int64_t width, int64_t size))
 
-/* updates_body.h; total += gradient if *adds, else total = gradient. */
+/* updates_body.h; total += gradient if *adds, else total = gradient. The numbers
+   of updates change from step to step. */
 KERNEL(accumulate, (float *total /* (n) */, const float *gradient /* (n) */, int64_t n,
                     const int64_t *adds /* (1) */))
-KERNEL(sgd,
-       (float *p /* (n) */, const float *g /* (n) */, int64_t n, float learning_rate, float decay))
+KERNEL(sgd, (float *p /* (n) */, const float *g /* (n) */, int64_t n,
+             const float *numbers /* learning rate, decay */))
 KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
-                  float learning_rate, float decay, float momentum, float nesterov))
+                  const float *numbers /* learning rate, decay, momentum, nesterov */))
 KERNEL(adam, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, float *v /* (n) */,
-              int64_t n, float alpha, float rate_m, float rate_v, float epsilon, float scale,
-              float decay, float p_scale))
+              int64_t n,
+              const float *numbers /* α, rates of m and v, ε, scale, decay, p_scale */))

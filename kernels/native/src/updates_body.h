@@ -8,39 +8,42 @@ void F(accumulate)(float *total, const float *gradient, int64_t n, const int64_t
 
 typedef struct {
   float *p, *m, *v;
-  const float *g;
+  const float *g, *numbers;
   int64_t n;
-  float alpha, rate_m, rate_v, epsilon, scale, decay, p_scale;
 } F(adam_job);
 
 static void F(adam_part)(void *job, int part, int parts) {
   F(adam_job) a = *(const F(adam_job) *)job;
+  float alpha = a.numbers[0], rate_m = a.numbers[1], rate_v = a.numbers[2];
+  float epsilon = a.numbers[3], scale = a.numbers[4];
+  float decay = a.numbers[5], p_scale = a.numbers[6];
   for (int64_t i = chunk_begin(a.n, part, parts); i < chunk_begin(a.n, part + 1, parts); i++) {
-    float g = a.g[i] + a.decay * a.p[i];
-    float m = a.m[i] + a.rate_m * (g - a.m[i]), v = a.v[i] + a.rate_v * (g * g - a.v[i]);
+    float g = a.g[i] + decay * a.p[i];
+    float m = a.m[i] + rate_m * (g - a.m[i]), v = a.v[i] + rate_v * (g * g - a.v[i]);
     a.m[i] = m, a.v[i] = v;
-    a.p[i] = a.p[i] * a.p_scale - a.alpha * m / (sqrtf(v) * a.scale + a.epsilon);
+    a.p[i] = a.p[i] * p_scale - alpha * m / (sqrtf(v) * scale + epsilon);
   }
 }
 
 /* Adam with the denominator √v · scale + ε. Weight decay: `decay` · p is added to the gradient, and
    p is first multiplied by `p_scale`. */
-void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, float alpha, float rate_m,
-             float rate_v, float epsilon, float scale, float decay, float p_scale) {
-  F(adam_job) a = {p, m, v, g, n, alpha, rate_m, rate_v, epsilon, scale, decay, p_scale};
+void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, const float *numbers) {
+  F(adam_job) a = {p, m, v, g, numbers, n};
   parallel_for(F(adam_part), &a, parallel_parts(n * 2));
 }
 
-void F(sgd)(float *p, const float *g, int64_t n, float learning_rate, float decay) {
+void F(sgd)(float *p, const float *g, int64_t n, const float *numbers) {
+  float learning_rate = numbers[0], decay = numbers[1];
   for (int64_t i = 0; i < n; i++) p[i] -= learning_rate * (g[i] + decay * p[i]);
 }
 
-void F(momentum)(float *p, const float *g, float *m, int64_t n, float learning_rate, float decay,
-                 float momentum, float nesterov) {
+void F(momentum)(float *p, const float *g, float *m, int64_t n, const float *numbers) {
+  float learning_rate = numbers[0], decay = numbers[1], momentum = numbers[2];
+  int nesterov = numbers[3] > 0;
   for (int64_t i = 0; i < n; i++) {
     float gi = g[i] + decay * p[i];
     float mi = m[i] * momentum + gi;
     m[i] = mi;
-    p[i] -= learning_rate * (nesterov > 0 ? gi + momentum * mi : mi);
+    p[i] -= learning_rate * (nesterov ? gi + momentum * mi : mi);
   }
 }

@@ -24,6 +24,7 @@ from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
 from odt.dataclass import MANY
 from odt.errors import TrainingError
+from odt.kernels.native.binding import Calls, address
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import Array
 
@@ -117,6 +118,43 @@ def test_updates_on_one_thread_and_on_all_give_the_same_bits(
     (losses, weights), (others, same) = found
     assert losses == others
     assert same_bits(weights, same)
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+@pytest.mark.parametrize("factor", [1.0, 0.1])
+def test_updates_bound_before_training_read_the_rate_of_each_step(
+    monkeypatch: pytest.MonkeyPatch, factor: float
+) -> None:
+    """A whole batch, and sums of two workers, with and without compiled kernels."""
+    found = []
+    weight = next(i for i, t in enumerate(network().tensors) if t.data is not None)
+    rates = ((weight, factor),)
+    for kernels in ("", "numpy"):
+        monkeypatch.setenv("ODT_KERNELS", kernels)
+        for options in ({"micro_batch": 4, "workers": 1}, {"micro_batch": 2, "workers": 2}):
+            with Trainer(network(np.float32), info(4, rates=rates), **options) as t:  # type: ignore[arg-type]
+                assert t.parameters.optimizer is not None
+                for k in range(4):
+                    t.parameters.optimizer.learning_rate = 0.01 / 10**k
+                    t.step(data(4), 4)
+                found.append({i: a.copy() for i, a in t.parameters.tensors.items()})
+    for other in found[1:]:
+        for i, a in found[0].items():
+            np.testing.assert_allclose(other[i], a, rtol=0, atol=2e-5)
+    start = network().tensors[weight].data
+    assert start is not None
+    moved = np.abs(found[0][weight] - start).max()
+    assert 0.9 < moved / (0.01111 * factor) < 1.1  # Adam's first steps are as long as the rate
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+def test_updates_are_in_the_loop_of_compiled_calls() -> None:
+    with Trainer(network(np.float32), info(4), micro_batch=4, workers=1) as trainer:
+        (worker,) = trainer._training._workers
+        (program,) = worker._programs.values()
+        calls = [c for loop in program._backward if isinstance(loop, Calls) for c in loop.calls]
+        made = [c.kernel for c in calls].count(address("adam")[0])
+        assert made == len(trainer.parameters.tensors)
 
 
 def test_two_runs_give_the_same_bits() -> None:
