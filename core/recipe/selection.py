@@ -178,12 +178,11 @@ def trained_tensors(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[int, ...
 def weight_names(graphs: LoweredGraphs) -> dict[int, set[str]]:
     """Returns each trainable weight with the names that patterns can match."""
     graph, lowered = graphs.graph, graphs.at_file_batch
-    ops = {node.origin: node.op for node in graph.nodes}
-    names: dict[int, set[str]] = {}
-    for origin, i in trainable_by_operator(lowered, only=range(len(lowered.tensors))):
-        if i not in names:
-            names[i] = _names_of(graph, i)
-        names[i].add(ops[origin])
+    trainable = trainable_by_operator(lowered, only=range(len(lowered.tensors)))
+    names = {i: _names_of(graph, i) for _, i in trainable}
+    for node in graph.nodes:
+        for i in names.keys() & set(node.inputs):
+            names[i].add(node.op)
     return names
 
 

@@ -111,9 +111,14 @@ def test_weights_take_a_byte_and_scales_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"sparse": {"*": 0.5}}, {"trainable": odt.Trainable(bias_only=True)}, {"cache_frozen": "ram",
-     "trainable": odt.last(2)}, {"memory_budget": "60MB"}, {"micro_batch": 8, "workers": 1}],
-)  # fmt: skip
+    [
+        {"sparse": {"CONV_2D": 0.5, "FULLY_CONNECTED": 0.5}},
+        {"trainable": odt.Trainable(bias_only=True)},
+        {"cache_frozen": "ram", "trainable": odt.last(2)},
+        {"memory_budget": "60MB"},
+        {"micro_batch": 8, "workers": 1},
+    ],
+)
 def test_options_of_partial_training_work(options: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     small_net(path)
