@@ -12,6 +12,7 @@ from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.final_activation import final_logits, move_activations_last
 from odt.core.lowering.infer import Inference, infer_nodes, start_inference
+from odt.core.lowering.merge_pads import merge_pads
 from odt.core.lowering.merge_slices import split_slices
 from odt.core.lowering.push_transposes import push_transposes
 from odt.core.lowering.sample_axis import mixing_nodes
@@ -139,7 +140,8 @@ class LoweredGraphs:
         return self._lower(self.file_batch, self.file_batch)
 
     def _with_last_passes(self, lowered: LoweredGraph) -> LoweredGraph:
-        return push_transposes(split_slices(lowered), final_logits(self.graph))
+        pushed = push_transposes(split_slices(lowered), final_logits(self.graph))
+        return merge_pads(pushed)
 
     def _lower(self, batch: int, size: int) -> LoweredGraph:
         """Lowers without batching the graph of one sample; `size` is the batch size in the file."""

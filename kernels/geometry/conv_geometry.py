@@ -1,6 +1,7 @@
 """Attributes of convolutions, and the windows of their forward and backward passes."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from odt.dataclass import dataclass
@@ -14,17 +15,23 @@ Pairs = tuple[tuple[StridePhase, StridePhase], ...]
 
 @dataclass(frozen=True, slots=True)
 class ConvAttrs:
-    """Padding as in the schema; stride and dilation as (height, width)."""
+    """Padding as in the schema; stride and dilation as (height, width).
+
+    zeros: zeros before and after height and width, for padding VALID.
+    """
 
     padding: int
     stride: tuple[int, int]
     dilation: tuple[int, int]
+    zeros: tuple[tuple[int, int], ...] = field(default=((0, 0), (0, 0)), kw_only=True)
 
     def axes(self, x: TensorSpec, w: TensorSpec) -> Axes:
         """Returns the geometry of both axes for filters (…, KH, KW, …)."""
         h, v = (
-            axis(x.shape[i], w.shape[i], self.stride[i - 1], self.dilation[i - 1], self.padding)
-            for i in (1, 2)
+            axis(x.shape[k + 1], w.shape[k + 1], stride, dilation, self.padding, zeros)
+            for k, (stride, dilation, zeros) in enumerate(
+                zip(self.stride, self.dilation, self.zeros, strict=True)
+            )
         )
         return h, v
 

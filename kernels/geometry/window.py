@@ -84,8 +84,21 @@ class StridePhase:
         return slice(self.taps[0], stop if stop >= 0 else None, step)
 
 
-def axis(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Axis:
+def axis(
+    size: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    padding: int,
+    zeros: tuple[int, int] = (0, 0),
+) -> Axis:
     """Computes the geometry of one axis.
+
+    Args:
+        size: length of the axis.
+        kernel, stride, dilation: taps of a window, and the distances of windows and of taps.
+        padding: SAME, or VALID for the zeros given.
+        zeros: zeros before and after the axis, if padding is VALID.
 
     Raises:
         ShapeError: if stride or dilation are below 1, or no window fits.
@@ -102,9 +115,10 @@ def axis(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Ax
         out = -(-size // stride)
         total = max((out - 1) * stride + span - size, 0)
         return Axis(size, kernel, stride, dilation, total // 2, total - total // 2, out)
-    if size < span:
-        raise ShapeError(f"a window of {span} must fit into the input, but got {size}")
-    return Axis(size, kernel, stride, dilation, 0, 0, (size - span) // stride + 1)
+    padded = size + sum(zeros)
+    if padded < span:
+        raise ShapeError(f"a window of {span} must fit into the input, but got {padded}")
+    return Axis(size, kernel, stride, dilation, *zeros, (padded - span) // stride + 1)
 
 
 def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
