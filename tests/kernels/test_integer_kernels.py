@@ -45,6 +45,10 @@ SHAPES = [
     Shape(DEPTHWISE, (9, 6, 37), (5, 3), 37, 1, 1, 0, "uint8"),
     Shape(DEPTHWISE, (9, 9, 48), (3, 3), 48, 1, 3, 1),
     Shape(DEPTHWISE, (6, 6, 4), (3, 3), 12, 1, 1, 0),
+    Shape(DEPTHWISE, (4, 21, 24), (3, 3), 24, 1, 1, 0),  # windows side by side in a vector
+    Shape(DEPTHWISE, (8, 9, 70), (3, 3), 70, 2, 1, 0),  # the last vector of a pixel is not full
+    Shape(DEPTHWISE, (9, 8, 20), (3, 3), 20, 1, 2, 0, "uint8"),  # rows before the image
+    Shape(DEPTHWISE, (2, 9, 2500), (3, 3), 2500, 1, 1, 0),  # a row does not fit into the scratch
     Shape(DENSE, (1, 1, 1), (1, 1), 1, 1, 1, 1),
     Shape(DENSE, (1, 1, 130), (1, 1), 31, 1, 1, 1),
     Shape(DENSE, (1, 1, 4100), (1, 1), 2, 1, 1, 1, "uint8"),

@@ -61,6 +61,41 @@ VNNI_TILE(vnni_group, VNNI_ROWS, 1)
 VNNI_TILE(vnni_row, 1, 1)
 #undef VNNI_TILE
 
+#define NAME(name) vnni_##name
+#define WIDTH 64
+#define VECTOR __m512i
+#define FLOATS __m512
+#define V(name) _mm512_##name
+#define LOAD _mm512_loadu_si512
+#define STORE _mm512_storeu_si512
+#define XOR _mm512_xor_si512
+#define WEIGHT_BYTES 1
+#define STORE_WEIGHTS STORE
+#define ADD_QUADS(s, x, w) _mm512_dpbusd_epi32(s, x, LOAD(w))
+#include "integer_depthwise.h"
+
+END_TARGET
+BEGIN_TARGET("avx2,fma")
+
+#define NAME(name) avx2_##name
+#define WIDTH 32
+#define VECTOR __m256i
+#define FLOATS __m256
+#define V(name) _mm256_##name
+#define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
+#define STORE(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define XOR _mm256_xor_si256
+#define WEIGHT_BYTES 2 /* those of even bytes, then those of odd ones */
+#define STORE_WEIGHTS(to, w)                                 \
+  (STORE(to, _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8)), \
+   STORE((to) + WIDTH, _mm256_srai_epi16(w, 8)))
+#define ADD_QUADS(s, x, w) avx2_add_quads(s, x, LOAD(w), LOAD((w) + WIDTH))
+static inline __m256i avx2_add_quads(__m256i s, __m256i x, __m256i even, __m256i odd) {
+  s = _mm256_add_epi32(s, _mm256_madd_epi16(_mm256_and_si256(x, _mm256_set1_epi16(255)), even));
+  return _mm256_add_epi32(s, _mm256_madd_epi16(_mm256_srli_epi16(x, 8), odd));
+}
+#include "integer_depthwise.h"
+
 END_TARGET
 
 #endif
@@ -98,7 +133,6 @@ static void gather_window(const product_job *c, int64_t pixel, uint8_t *to) {
 
 #ifdef __x86_64__ /* what AVX-512 has no form of its own for */
 static void product_part_avx2(void *job, int part, int parts);
-static void integer_depthwise_part_avx2(void *job, int part, int parts);
 static void integer_sum_part_avx2(void *job, int part, int parts);
 #endif
 

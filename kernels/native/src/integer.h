@@ -5,9 +5,11 @@
 
 #include "abi.h"
 
-#define GROUP 16         /* units side by side */
-#define QUAD 4           /* values of the depth side by side */
-#define TILE_BYTES 32768 /* of gathered windows; windows are at most so long */
+#define GROUP 16                         /* units side by side */
+#define QUAD 4                           /* values of the depth side by side */
+#define TILE_BYTES 32768                 /* of gathered windows; windows are at most so long */
+#define DEPTHWISE_BYTES (3 * TILE_BYTES) /* of tables and lines of a depthwise convolution */
+#define MERGED 640 /* results with tables of their own, at most, unless it has more channels */
 
 typedef struct {
   const uint8_t *x;
@@ -20,6 +22,12 @@ typedef struct {
   int64_t border, flip, zero, lo, hi;
   int is_whole; /* whether the windows are the pixels of x in order */
 } product_job;
+
+/* A depthwise convolution. columns: results of a row whose lines fit into the scratch; bytes of the
+   tables of a vector and of a period, of which the weights repeat, and of a line. */
+typedef struct {
+  int64_t period, quads, columns, block, tables, line;
+} depthwise_layout;
 
 /* y = clip(((start + a of_a + b of_b) >> shift) + zero), modulo 2³² until the shift. */
 typedef struct {

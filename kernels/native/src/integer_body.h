@@ -200,36 +200,9 @@ void F(integer_products)(const uint8_t *x, const int8_t *w, const int32_t *start
   parallel_for(run, &c, all < parts ? (int)all : parts);
 }
 
-#if LANES < 16
+#if LANES == 4
 
 /* sums[u] = Σ over taps of x[t][u] w[t][u] for 16 units; w[t] is at w + t · stride. */
-#if LANES == 8
-
-INLINE __m256i F(shorts)(const void *bytes, __m128i flip, int is_signed) {
-  __m128i v = _mm_xor_si128(_mm_loadu_si128(bytes), flip);
-  return is_signed ? _mm256_cvtepi8_epi16(v) : _mm256_cvtepu8_epi16(v);
-}
-
-INLINE void F(tap_sums)(const uint8_t *const *x, const int8_t *w, int64_t stride, int64_t taps,
-                        uint8_t flip, int32_t *sums) {
-  __m256i acc[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, none = acc[0];
-  __m128i flips = _mm_set1_epi8((char)flip), no_flip = _mm_setzero_si128();
-  for (int64_t t = 0; t < taps; t += 2) { /* products of two taps side by side */
-    int is_pair = t + 1 < taps;
-    __m256i x0 = F(shorts)(x[t], flips, 0), w0 = F(shorts)(w + t * stride, no_flip, 1);
-    __m256i x1 = is_pair ? F(shorts)(x[t + 1], flips, 0) : none;
-    __m256i w1 = is_pair ? F(shorts)(w + (t + 1) * stride, no_flip, 1) : none;
-    acc[0] = _mm256_add_epi32(
-        acc[0], _mm256_madd_epi16(_mm256_unpacklo_epi16(x0, x1), _mm256_unpacklo_epi16(w0, w1)));
-    acc[1] = _mm256_add_epi32(
-        acc[1], _mm256_madd_epi16(_mm256_unpackhi_epi16(x0, x1), _mm256_unpackhi_epi16(w0, w1)));
-  }
-  _mm256_storeu_si256((void *)sums, _mm256_permute2x128_si256(acc[0], acc[1], 0x20));
-  _mm256_storeu_si256((void *)(sums + 8), _mm256_permute2x128_si256(acc[0], acc[1], 0x31));
-}
-
-#else
-
 typedef uint8_t F(byte_vec) __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef int8_t F(signed_vec) __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef int16_t F(short_vec) __attribute__((vector_size(LANES * 2)));
@@ -246,8 +219,6 @@ INLINE void F(tap_sums)(const uint8_t *const *x, const int8_t *w, int64_t stride
   }
   memcpy(sums, acc, GROUP * sizeof *sums);
 }
-
-#endif
 
 static void F(integer_depthwise_part)(void *job, int part, int parts) {
   const product_job *c = job;
@@ -291,11 +262,15 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
   product_job c = {x, w, start, m, y, g, 0, border, flip, zero, lo, hi, 0};
   int64_t all = g->images * g->rows * g->cols;
   int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
-  part_function run =
-#if LANES == 16
-      integer_depthwise_part_avx2;
+#if LANES == 4
+  part_function run = F(integer_depthwise_part);
 #else
-      F(integer_depthwise_part);
+  depthwise_layout l = avx2_layout_of(g);
+  part_function run = avx2_depthwise_part;
+#if LANES == 16
+  if (has_vnni()) l = vnni_layout_of(g), run = vnni_depthwise_part;
+#endif
+  if (!l.columns) run = integer_depthwise_part_base;
 #endif
   parallel_for(run, &c, all < parts ? (int)all : parts);
 }
