@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind
+from odt.core.lowering.final_activation import producer
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.dequantize import dequantize_weights
@@ -31,11 +32,13 @@ from odt.errors import ModelError, ShapeError, one_line
 from odt.kernels.families.requantize import BOUNDS, Quantized
 from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.geometry.window import SAME, VALID
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
 
 FLOAT32 = np.dtype(np.float32)
 UNSCALED = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0)
+WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 MEANS = ("AVERAGE_POOL_2D",)  # integer rows for one quantization
 
 
@@ -188,8 +191,26 @@ class _Builder:
         )
         made = tuple(self._new_integers(i) for i in node.outputs)
         options = {**node.options, "quantized": tensors}
+        padded = self._padded(node)
+        if padded is not None:
+            options["pads"] = tuple(map(tuple, padded[1][1:3].tolist()))
+            bound = (self._integer(padded[0]), *bound[1:])
         self.nodes.append(replace(node, op=row.name, inputs=bound, outputs=made, options=options))
         self._dequantize_all(node)
+
+    def _padded(self, node: Node) -> tuple[int, Array] | None:
+        """What a PAD of images before VALID windows reads: its input and its constant (4, 2)."""
+        before = producer(self.graph, node.inputs[0])
+        if node.op not in WINDOWS or node.options.get("padding", SAME) != VALID:
+            return None
+        if before is None or before.op != "PAD" or len(before.inputs) != 2:
+            return None
+        x, paddings = before.inputs
+        pads = self.graph.tensors[paddings].data
+        if pads is None or pads.shape != (4, 2) or pads.min() < 0 or pads[::3].any():
+            return None
+        moves = self._is_quantized(x) and self._have_one_quantization(before)
+        return (x, pads) if moves else None
 
     def _have_one_quantization(self, node: Node) -> bool:
         """Whether all quantized tensors of a node represent numbers in the same way."""

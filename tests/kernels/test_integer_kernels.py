@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.integer_files import QuantizedBuilder, full_range, odt_integers
 
+from odt.core.lowering.integer_graph import integer_graph
 from odt.core.model.reader import Model, read_model
 from odt.kernels.geometry.window import Axis, axis
 from odt.kernels.native import library
@@ -136,6 +137,40 @@ def test_circle_files_of_one_have_the_bits_of_the_formula(
     expected = formula(shape, model, inputs[0])
     assert np.array_equal(ours.reshape(expected.shape), expected)
     assert len(np.unique(expected)) > 3
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("op", ["CONV_2D", DEPTHWISE])
+@pytest.mark.parametrize("pads", [((0, 1), (0, 1)), ((5, 1), (0, 9))], ids=str)
+def test_a_padding_before_windows_is_read_as_their_border(
+    pads: tuple[tuple[int, int], ...],
+    op: str,
+    kernels: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    (up, down), (left, right) = pads
+    size = (1, 6 + up + down, 5 + left + right, 20)
+    made, results = (1, *((n - 3) // 2 + 1 for n in size[1:3]), 20), list[Array]()
+    image = np.random.default_rng(3).integers(-128, 128, (3, 6, 5, 20)).astype(np.int8)
+    around = np.pad(image, [(0, 0), *pads, (0, 0)], constant_values=12)
+    for name, values in {"padded": image, "before": around}.items():
+        b, path = QuantizedBuilder(5), tmp_path / f"{name}.tflite"
+        x = b.activation((1, *values.shape[1:]), 0.02, 12)
+        if name == "padded":
+            paddings = b.add_constant(np.array([(0, 0), *pads, (0, 0)], np.int32))
+            x = b.operator("PAD", (x, paddings), size, 0.02, 12)
+        w = b.weights((20, 3, 3, 20) if op == "CONV_2D" else (1, 3, 3, 20), [0.001])
+        bias = b.bias(20, [0.02 * 0.001])
+        y = b.operator(op, (x, w, bias), made, 0.05, -8, padding=1, stride_h=2, stride_w=2)
+        b.write(path, y)
+        graph = integer_graph(read_model(path))
+        (row,) = (n for n in graph.nodes if n.op == f"INTEGER_{op}")
+        assert row.inputs[0] in graph.inputs
+        results.append(odt_integers(path, [values])[y])
+    assert np.array_equal(*results)
+    assert len(np.unique(results[0])) > 3
 
 
 @pytest.mark.parametrize("kernels", SETS)

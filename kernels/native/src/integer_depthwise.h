@@ -116,7 +116,7 @@ static void NAME(depthwise_part)(void *job, int part, int parts) {
       image = line / g->rows;
       for (int64_t a = 0, t = 0; a < g->taps_h; a++) {
         int64_t h = g->start_h + (line - image * g->rows) * g->stride_h + g->row_taps[a];
-        int64_t slot = (h + g->taps_h * step) / step % g->taps_h;
+        int64_t slot = (h - g->start_h) / step % g->taps_h;
         uint8_t *to = scratch + l.tables + slot * l.line;
         if (is_new || loaded[slot] != h)
           NAME(fill_line)(c, c->x + image * g->image_stride, h, g->start_w + col * g->stride_w,
