@@ -169,8 +169,9 @@ def test_a_padding_before_windows_is_read_as_their_border(
         (row,) = (n for n in graph.nodes if n.op == f"INTEGER_{op}")
         assert row.inputs[0] in graph.inputs
         results.append(odt_integers(path, [values])[y])
-    assert np.array_equal(*results)
-    assert len(np.unique(results[0])) > 3
+    first, second = results
+    assert np.array_equal(first, second)
+    assert len(np.unique(first)) > 3
 
 
 @pytest.mark.parametrize("kernels", SETS)

@@ -20,20 +20,21 @@
 
 BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")
 
-/* y = clip(rint((s + start) m) + zero) for 16 units, of which the first ones are stored, in each of
+/* y = clip(rint(s m) + zero) for 16 units, of which the first ones are stored, in each of
    several rows. */
 static __attribute__((noinline)) void vnni_round(const product_job *c, const int32_t *sums,
                                                  int rows, int64_t unit, uint8_t *y) {
   int64_t units = c->g->units, left = units - unit;
-  __mmask16 stored = (__mmask16)(left < GROUP ? (1 << left) - 1 : 0xFFFF);
-  __m512i start = _mm512_loadu_si512(c->start + unit), zero = _mm512_set1_epi32((int32_t)c->zero);
+  __m512i zero = _mm512_set1_epi32((int32_t)c->zero);
   __m512 m = _mm512_loadu_ps(c->m + unit), lo = _mm512_set1_ps((float)(c->lo - c->zero));
   __m512 hi = _mm512_set1_ps((float)(c->hi - c->zero));
   for (; rows; rows--, sums += GROUP, y += units) {
-    __m512i s = _mm512_add_epi32(_mm512_loadu_si512(sums), start);
-    __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(s), m);
-    s = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, lo), hi));
-    _mm512_mask_cvtepi32_storeu_epi8(y, stored, _mm512_add_epi32(s, zero));
+    __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(sums)), m);
+    __m512i s = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, lo), hi));
+    __m128i bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(s, zero));
+    if (left >= GROUP) _mm_storeu_si128((__m128i *)y, bytes);
+    else if (left == 8) _mm_storel_epi64((__m128i *)y, bytes);
+    else memcpy(y, &bytes, left);
   }
 }
 
@@ -44,7 +45,8 @@ static __attribute__((noinline)) void vnni_round(const product_job *c, const int
     const int8_t *w = c->w + unit * depth;                                                   \
     __m512i acc[GROUP][GROUP];                                                               \
     int32_t sums[groups][rows * GROUP];                                                      \
-    UNROLL(i, rows, UNROLL(j, groups, acc[i][j] = _mm512_setzero_si512()));                  \
+    UNROLL(j, groups, acc[0][j] = _mm512_loadu_si512(c->start + unit + j * GROUP));          \
+    UNROLL(i, rows, UNROLL(j, groups, acc[i][j] = acc[0][j]));                               \
     for (int64_t k = 0; k < depth; k += QUAD, x += QUAD, w += QUAD * GROUP) {                \
       __m512i v[GROUP];                                                                      \
       UNROLL(j, groups, v[j] = _mm512_loadu_si512(w + j * GROUP * depth));                   \
@@ -115,20 +117,37 @@ static inline const uint8_t *tap_at(const window_walk *g, const uint8_t *x, int6
   return x + i * g->row_stride + j * g->col_stride;
 }
 
-/* Copies the bytes that a window reads, tap after tap, rounded up to whole quads. */
-static void gather_window(const product_job *c, int64_t pixel, uint8_t *to) {
+/* Copies the bytes that a window reads, tap after tap, rounded up to whole quads. Writes at most
+   SHORT_RUN bytes more. */
+static void gather_window(const product_job *c, const uint8_t *x, int64_t h, int64_t w,
+                          uint8_t *to) {
   const window_walk *g = c->g;
-  int64_t h, w;
-  const uint8_t *x = window_at(c, pixel, &h, &w), *end = to + c->depth;
+  const uint8_t *last = c->x + g->images * g->image_stride - SHORT_RUN;
   int is_run = g->taps_w > 1 && g->col_taps[1] == 1 && w >= 0 && w + g->taps_w <= g->width;
   int64_t taps = is_run ? 1 : g->taps_w, size = g->depth * (is_run ? g->taps_w : 1);
+  uint8_t *end = to + c->depth;
   for (int64_t a = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < taps; b++, to += size) {
       const uint8_t *from = tap_at(g, x, h + g->row_taps[a], w + g->col_taps[b]);
-      if (from) memcpy(to, from, size);
-      else memset(to, (uint8_t)c->border, size);
+      if (!from) memset(to, (uint8_t)c->border, size);
+      else if (size <= SHORT_RUN && from <= last) memcpy(to, from, SHORT_RUN);
+      else memcpy(to, from, size);
     }
   while (to < end) *to++ = 0;
+}
+
+/* Gathers the windows of n pixels from `pixel` on. */
+static void gather_windows(const product_job *c, int64_t pixel, int64_t n, uint8_t *to) {
+  const window_walk *g = c->g;
+  int64_t left = 0, h, w = 0;
+  const uint8_t *x = 0;
+  for (int64_t k = 0; k < n; k++, left--, w += g->stride_w, to += c->depth) {
+    if (!left) {
+      x = window_at(c, pixel + k, &h, &w);
+      left = g->cols - (w - g->start_w) / g->stride_w;
+    }
+    gather_window(c, x, h, w, to);
+  }
 }
 
 #ifdef __x86_64__ /* what AVX-512 has no form of its own for */

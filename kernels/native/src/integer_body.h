@@ -169,15 +169,19 @@ static void F(round_tile)(const product_job *c, const int16_t *tile, int64_t n, 
 static void F(product_part)(void *job, int part, int parts) {
   const product_job *c = job;
   const window_walk *g = c->g;
-  F(element) tile[TILE_BYTES];
-  uint8_t bytes[TILE_BYTES];
+  F(element) tile[TILE_BYTES + SHORT_RUN];
+#if LANES == 16
+  uint8_t *bytes = tile;
+#else
+  uint8_t bytes[TILE_BYTES + SHORT_RUN];
+#endif
   int64_t depth = c->depth, all = g->images * g->rows * g->cols, most = TILE_BYTES / depth;
   int64_t at = chunk_begin(all, part, parts), end = chunk_begin(all, part + 1, parts);
   if (most > SUM_ROWS) most -= most % SUM_ROWS;
   for (int64_t n; at < end; at += n) {
     n = end - at < most ? end - at : most;
     const uint8_t *from = c->is_whole ? c->x + at * depth : bytes;
-    for (int64_t p = 0; p < n && !c->is_whole; p++) gather_window(c, at + p, bytes + p * depth);
+    if (!c->is_whole) gather_windows(c, at, n, bytes);
     const uint8_t flip = (uint8_t)c->flip;
     for (int64_t k = 0; k < n * depth; k++) tile[k] = from[k] ^ flip;
     F(round_tile)(c, tile, n, c->y + at * g->units);
