@@ -76,10 +76,11 @@ static void NAME(fill_line)(const product_job *c, const uint8_t *x, int64_t h, i
   memset(from + inside * depth, border, (columns - inside) * depth - (from - to));
 }
 
-/* WIDTH results: x[t] + at is the vector of tap t. */
-static inline VECTOR NAME(results)(const product_job *c, const uint8_t *const *x, int64_t at,
-                                   const uint8_t *table, int64_t quads) {
+/* WIDTH results: x[t] + at is the vector of tap t. The numbers are hi − zero, zero − lo and lo. */
+static inline VECTOR NAME(results)(const uint8_t *const *x, int64_t at, const uint8_t *table,
+                                   int64_t quads, FLOATS most, VECTOR zero, VECTOR lo) {
   const uint8_t *w = table + 8 * WIDTH;
+  const float *m = (const float *)table + WIDTH;
   VECTOR s[QUAD], v[QUAD], sides[QUAD];
   for (int j = 0; j < QUAD; j++) s[j] = LOAD(table + j * WIDTH);
   for (; quads; quads--, x += QUAD) {
@@ -87,15 +88,11 @@ static inline VECTOR NAME(results)(const product_job *c, const uint8_t *const *x
     NAME(interleave)(v, sides);
     for (int j = 0; j < QUAD; j++, w += WIDTH * WEIGHT_BYTES) s[j] = ADD_QUADS(s[j], sides[j], w);
   }
-  for (int j = 0; j < QUAD; j++) { /* sums above hi could overflow */
-    FLOATS r =
-        V(mul_ps)(V(cvtepi32_ps)(s[j]), V(loadu_ps)((const float *)table + (4 + j) * (WIDTH / 4)));
-    s[j] = V(cvtps_epi32)(V(min_ps)(r, V(set1_ps)((float)(c->hi - c->zero))));
-  }
-  VECTOR zero = V(set1_epi16)((short)(c->zero - c->lo)); /* packing limits the sums to 0 and more */
+  for (int j = 0; j < QUAD; j++, m += WIDTH / 4) /* products above hi could overflow */
+    s[j] = V(cvtps_epi32)(V(min_ps)(V(mul_ps)(V(cvtepi32_ps)(s[j]), V(loadu_ps)(m)), most));
   VECTOR low = V(adds_epi16)(V(packs_epi32)(s[0], s[1]), zero);
   VECTOR high = V(adds_epi16)(V(packs_epi32)(s[2], s[3]), zero);
-  return V(add_epi8)(V(packus_epi16)(low, high), V(set1_epi8)((char)c->lo));
+  return V(add_epi8)(V(packus_epi16)(low, high), lo); /* packing raises what is below 0 */
 }
 
 static void NAME(depthwise_part)(void *job, int part, int parts) {
@@ -103,14 +100,16 @@ static void NAME(depthwise_part)(void *job, int part, int parts) {
   const window_walk *g = c->g;
   uint8_t scratch[DEPTHWISE_BYTES];
   const uint8_t *x[MAX_TAPS + QUAD];
-  int64_t loaded[MAX_TAPS], depth = g->depth, step = g->taps_h > 1 ? g->row_taps[1] : 1;
+  int64_t loaded[MAX_TAPS], depth = g->depth, stride = g->stride_w,
+                            step = g->taps_h > 1 ? g->row_taps[1] : 1;
   depthwise_layout l = NAME(layout_of)(g);
   int64_t all = g->images * g->rows, end = chunk_begin(all, part + 1, parts);
+  FLOATS most = V(set1_ps)((float)(c->hi - c->zero));
+  VECTOR zero = V(set1_epi16)((short)(c->zero - c->lo)), lo = V(set1_epi8)((char)c->lo);
   NAME(fill_tables)(c, &l, scratch);
   for (int64_t col = 0; col < g->cols; col += l.columns) {
     int64_t count = g->cols - col < l.columns ? g->cols - col : l.columns;
-    int64_t size = count * depth,
-            read = (l.line - WIDTH) / depth - (l.columns - count) * g->stride_w;
+    int64_t size = count * depth, read = (l.line - WIDTH) / depth - (l.columns - count) * stride;
     for (int64_t line = chunk_begin(all, part, parts), image = -1; line < end; line++) {
       int is_new = line / g->rows != image;
       image = line / g->rows;
@@ -119,8 +118,8 @@ static void NAME(depthwise_part)(void *job, int part, int parts) {
         int64_t slot = (h - g->start_h) / step % g->taps_h;
         uint8_t *to = scratch + l.tables + slot * l.line;
         if (is_new || loaded[slot] != h)
-          NAME(fill_line)(c, c->x + image * g->image_stride, h, g->start_w + col * g->stride_w,
-                          read, to);
+          NAME(fill_line)(c, c->x + image * g->image_stride, h, g->start_w + col * stride, read,
+                          to);
         loaded[slot] = h;
         for (int64_t b = 0; b < g->taps_w; b++) x[t++] = to + g->col_taps[b] * depth;
       }
@@ -129,9 +128,9 @@ static void NAME(depthwise_part)(void *job, int part, int parts) {
       for (int64_t e = 0; e < size; e += l.period)
         for (int64_t k = 0; k < l.period && e + k < size; k += WIDTH) {
           const uint8_t *table = scratch + k / WIDTH * l.block;
-          VECTOR r = NAME(results)(c, x, e * g->stride_w + k, table, l.quads);
+          VECTOR r = NAME(results)(x, e * stride + k, table, l.quads, most, zero, lo), rest;
           if (e + k + WIDTH <= size) STORE(y + e + k, r); /* the next results replace the rest */
-          else memcpy(y + e + k, &r, size - e - k);
+          else rest = r, memcpy(y + e + k, &rest, size - e - k);
         }
     }
   }
