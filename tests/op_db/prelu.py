@@ -24,6 +24,8 @@ INFO = OpInfo(
         stretched("one for all", (2, 3), (1,)),
         stretched("a value each", (3, 4), (4,)),
         stretched("rows", (2, 3, 2), (3, 1)),
+        stretched("many short rows", (2, 110, 3), (3,)),
+        stretched("a value for each of them", (2, 110, 3), (110, 1)),
         Sample("of x's shape", {"x": (2, 3), "alpha": (2, 3)}),
     ),
     large=stretched("large", (8, 64, 64, 16), (1, 1, 16)),

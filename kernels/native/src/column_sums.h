@@ -1,7 +1,6 @@
 /* Sums of the columns of a matrix, in the order of its rows. */
 
 #include "loops.h"
-#include "vectors.h"
 
 INLINE void F(add_columns)(const float *rows, int64_t count, int64_t stride, float *sums, int n) {
   F(vec) acc[16];

@@ -1,5 +1,7 @@
 /* One instruction set's version of convolution.c. */
 
+#include "vectors.h"
+
 #include "column_sums.h"
 
 #include "tile.h"

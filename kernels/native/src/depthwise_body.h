@@ -1,5 +1,7 @@
 /* One instruction set's version of depthwise.c. */
 
+#include "vectors.h"
+
 #include "column_sums.h"
 
 #include "tile.h"

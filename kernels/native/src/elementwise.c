@@ -2,6 +2,7 @@
    broadcast axes. */
 
 #include <math.h>
+#include <string.h>
 
 #include "loops.h"
 #include "team.h"

@@ -4,6 +4,8 @@
 #include "logarithm.h"
 #include "row_reductions.h"
 
+#include "column_sums.h"
+
 typedef void (*F(loop))(float *y, const float *a, const float *b, const float *c, int64_t n,
                         float p, float q);
 typedef struct {
@@ -14,33 +16,61 @@ typedef struct {
   float p, q;
 } F(map_job);
 
-/* Computes one row along the last axis. An input that is broadcast along this axis is copied to a
-   buffer of equal values, so that the loop has one kind of input. Results that are summed are
-   computed in a buffer. */
-static void F(map_row)(const F(map_job) * j, float *y, const float *const *inputs, int is_first) {
+/* Copies `rows` rows of n values side by side; a stride may be 0. */
+static void F(gather_rows)(float *to, const float *from, int64_t rows, int64_t n,
+                           int64_t row_stride, int64_t stride) {
+  for (; rows; rows--, from += row_stride, to += n)
+    if (stride) memcpy(to, from, sizeof(float) * (size_t)n);
+    else
+      for (int64_t i = 0; i < n; i++) to[i] = *from;
+}
+
+/* Computes the last two axes, short rows several at a time. An input that is broadcast is copied to
+   a buffer, so that the loop has one kind of input. Results that are summed are computed in a
+   buffer; is_first says whether they are the first ones. */
+static void F(map_rows)(const F(map_job) * j, float *y, const float *const *inputs, int is_first) {
   const elementwise_shape *m = j->shape;
-  int64_t last = m->rank - 1, n = m->sizes[last], most = n;
-  float repeated[MAX_INPUTS][CHUNK], part[CHUNK], total = 0;
-  const float *from[MAX_INPUTS];
-  int buffered = !m->y[last] || !is_first;
-  if (buffered && most > CHUNK) most = CHUNK;
+  int64_t last = m->rank - 1, n = m->sizes[last], rows = last ? m->sizes[last - 1] : 1;
+  int64_t y_row = last ? m->y[last - 1] : 0, y_stride = m->y[last];
+  int64_t group = rows > 1 && 2 * n <= CHUNK ? CHUNK / n : 1, most = group * n, steps[MAX_INPUTS];
+  float copies[MAX_INPUTS][CHUNK], part[CHUNK];
+  int buffered = !y_stride || (!y_row && rows > 1) || !is_first, copied[MAX_INPUTS];
   for (int k = 0; k < MAX_INPUTS; k++) {
-    from[k] = inputs[k];
-    if (!inputs[k] || m->inputs[k][last]) continue;
-    if (most > CHUNK) most = CHUNK;
-    for (int64_t i = 0; i < most; i++) repeated[k][i] = *inputs[k];
-    from[k] = repeated[k];
+    steps[k] = inputs[k] && last ? m->inputs[k][last - 1] : 0;
+    copied[k] = inputs[k] && (!m->inputs[k][last] || (group > 1 && steps[k] != n));
+    if ((copied[k] || buffered) && most > CHUNK) most = CHUNK;
   }
-  for (int64_t at = 0; at < n; at += most) {
-    int64_t count = n - at < most ? n - at : most;
-    j->loop(buffered ? part : y + at, from[0], from[1], from[2], count, j->p, j->q);
-    if (!m->y[last]) total += F(row_sum)(part, count);
-    else if (buffered)
-      for (int64_t i = 0; i < count; i++) y[at + i] += part[i];
-    for (int k = 0; k < MAX_INPUTS; k++)
-      if (inputs[k] && m->inputs[k][last]) from[k] += count;
+  for (int64_t r = 0, some; r < rows; r += some, y += some * y_row) {
+    some = rows - r < group ? rows - r : group;
+    int64_t row = n < most ? n : most; /* of the buffers */
+    int first = is_first && (y_row || !r);
+    const float *from[MAX_INPUTS];
+    for (int k = 0; k < MAX_INPUTS; k++) {
+      const float *values = inputs[k] ? inputs[k] + r * steps[k] : 0;
+      if (copied[k] && (steps[k] || !r))
+        F(gather_rows)(copies[k], values, some, row, steps[k], m->inputs[k][last]);
+      from[k] = copied[k] ? copies[k] : values;
+    }
+    for (int64_t at = 0, count; at < some * n; at += count) {
+      count = some * n - at < most ? some * n - at : most;
+      j->loop(buffered ? part : y + at, from[0], from[1], from[2], count, j->p, j->q);
+      for (int k = 0; k < MAX_INPUTS; k++)
+        if (inputs[k] && !copied[k]) from[k] += count;
+      if (!buffered) continue;
+      int64_t values = group > 1 ? n : count, summed = y_row && group > 1 ? 1 : some;
+      if (!y_stride)
+        for (int64_t i = 0; i < some; i++) {
+          float *sum = y + i * y_row, total = F(row_sum)(part + i * values, values);
+          *sum = first && !at && (y_row || !i) ? total : *sum + total;
+        }
+      else {
+        if (summed < some) values = count; /* rows that are side by side in y, too */
+        if (first)
+          for (int64_t i = 0; i < values; i++) y[at + i] = 0;
+        F(add_column_sums)(part, summed, values, 0, values, y + at);
+      }
+    }
   }
-  if (!m->y[last]) *y = is_first ? total : *y + total;
 }
 
 /* One part: a range of the first axis. */
@@ -56,10 +86,10 @@ static void F(map_part)(void *job, int part, int parts) {
     if (j.inputs[k]) j.inputs[k] += begin * m.inputs[k][0];
   for (;;) {
     int is_first = 1;
-    for (int64_t d = 0; d + 1 < m.rank; d++) is_first &= m.y[d] || !at[d];
-    F(map_row)(&j, j.y, j.inputs, is_first);
-    int64_t d = m.rank - 2;
-    for (; d >= 0; d--) { /* the next row */
+    for (int64_t d = 0; d + 2 < m.rank; d++) is_first &= m.y[d] || !at[d];
+    F(map_rows)(&j, j.y, j.inputs, is_first);
+    int64_t d = m.rank - 3;
+    for (; d >= 0; d--) { /* the next rows */
       int64_t steps = ++at[d] < m.sizes[d] ? 1 : 1 - m.sizes[d];
       j.y += steps * m.y[d];
       for (int k = 0; k < MAX_INPUTS; k++)
@@ -114,6 +144,5 @@ INLINE float F(clamp_scalar)(float x, float lo, float hi) {
 /* db[c] = Σ over rows of dy[row][c]. */
 void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
   for (int64_t c = 0; c < columns; c++) db[c] = 0;
-  for (int64_t r = 0; r < rows; r++, dy += columns)
-    for (int64_t c = 0; c < columns; c++) db[c] += dy[c];
+  F(add_column_sums)(dy, rows, columns, 0, columns, db);
 }
