@@ -37,10 +37,7 @@ class TensorSpec:
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
+        return math.prod(self.shape)
 
     @property
     def has_gradient(self) -> bool:

@@ -1,9 +1,11 @@
 """Binds the names of an operator's row to the tensors of one node."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
 from odt.core.model.graph import ABSENT, Node
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.opdef import OpDef
 from odt.kernels.registry import find_operator
@@ -18,7 +20,38 @@ def row_of(op: str) -> OpDef:
     return row
 
 
-def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
+@dataclass(frozen=True, slots=True)
+class NameList:
+    """The names of an operator's inputs or outputs.
+
+    Attributes:
+        plain: the names without their suffixes.
+        required: those that may not be absent, without names of several items.
+        optional: those that may be absent.
+        least: least number of items.
+        several: whether a name takes several items.
+    """
+
+    plain: tuple[str, ...]
+    required: tuple[str, ...]
+    optional: frozenset[str]
+    least: int
+    several: bool
+
+
+@cache
+def names_of(names: tuple[str, ...]) -> NameList:
+    """Parses names: `b?` is optional, `xs*` takes one or more items."""
+    return NameList(
+        tuple(n.rstrip("?*") for n in names),
+        tuple(n for n in names if not n.endswith(("?", "*"))),
+        frozenset(n[:-1] for n in names if n.endswith("?")),
+        sum(not n.endswith("?") for n in names),
+        any(n.endswith("*") for n in names),
+    )
+
+
+def bind(names: tuple[str, ...], items: Sequence[T]) -> dict[str, T]:
     """Binds names to items in order.
 
     `b?` is optional and bound as b; `xs*` takes one or more items: all except those of later names.
@@ -26,11 +59,13 @@ def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
     Raises:
         ShapeError: if there are too few or too many items.
     """
-    least = sum(not n.endswith("?") for n in names)
-    starred = any(n.endswith("*") for n in names)
+    parsed = names_of(names)
+    least, starred = parsed.least, parsed.several
     if len(items) < least or (len(items) > len(names) and not starred):
         wanted = f"{least} or more" if starred else f"{least} to {len(names)}"
         raise ShapeError(f"must have {wanted} tensors ({', '.join(names)}), but got {len(items)}")
+    if not starred:
+        return dict(zip(parsed.plain, items, strict=False))
     bound: dict[str, T] = {}
     at = 0
     for k, name in enumerate(names):
@@ -47,9 +82,10 @@ def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
 
 def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
     """Returns input name → tensor index, without absent inputs."""
-    bound = bind(row.inputs, node.inputs)
-    needed = [n for n in row.inputs if not n.endswith(("?", "*"))]
-    needed += [n for n in bound if n not in needed and f"{n}?" not in row.inputs]
+    bound, names = bind(row.inputs, node.inputs), names_of(row.inputs)
+    if ABSENT not in node.inputs and set(names.required) <= bound.keys():
+        return bound
+    needed = dict.fromkeys((*names.required, *(n for n in bound if n not in names.optional)))
     missing = [n for n in needed if bound.get(n, ABSENT) == ABSENT]
     if missing:
         raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
@@ -58,7 +94,7 @@ def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
 
 def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
     """Returns input name → tensor index for inputs that kernels read: no statics or states."""
-    hidden = {n.rstrip("?") for n in (*row.static, *row.zero_state)}
+    hidden = names_of((*row.static, *row.zero_state)).plain
     return {n: i for n, i in bind_inputs(row, node).items() if n not in hidden}
 
 

@@ -5,7 +5,9 @@
 
 import os
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.plan import Plan
@@ -73,7 +75,7 @@ def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True
         offsets, nbytes = place(blocks)
     else:
         blocks = _blocks(alive, sizes, replacements(plan, alive) if overlays else {})
-        offsets, nbytes = min((place(order) for order in _orders(blocks)), key=lambda o: o[1])
+        offsets, nbytes = _place_best(blocks)
     return MemoryPlan(offsets, nbytes, separate)
 
 
@@ -121,15 +123,31 @@ def _blocks(
     return blocks
 
 
-def _orders(blocks: Sequence[Block]) -> list[list[Block]]:
+def _place_best(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
+    """Places the blocks in the order that needs the smallest arena; returns what `place` does."""
+    changes: Counter[int] = Counter()  # of the bytes that are alive, by entry
+    for block in blocks:
+        changes[block.lifetime.first] += aligned(block.nbytes)
+        changes[block.lifetime.last + 1] -= aligned(block.nbytes)
+    least = max(accumulate(n for _, n in sorted(changes.items())), default=0)
+    best: tuple[dict[str, int], int] | None = None
+    for order in _orders(blocks):
+        placed = place(order)
+        if best is None or placed[1] < best[1]:
+            best = placed
+        if best[1] == least:  # no order needs less
+            break
+    assert best is not None
+    return best
+
+
+def _orders(blocks: Sequence[Block]) -> Iterator[list[Block]]:
     """Yields orders to try; which one wastes least depends on the network."""
 
     def length(block: Block) -> int:
         return block.lifetime.last - block.lifetime.first + 1
 
-    return [
-        sorted(blocks, key=lambda b: (-b.nbytes, b.lifetime.first)),
-        sorted(blocks, key=lambda b: (-b.nbytes * length(b), b.lifetime.first)),
-        sorted(blocks, key=lambda b: (-length(b), -b.nbytes)),
-        sorted(blocks, key=lambda b: (b.lifetime.first, -b.nbytes)),
-    ]
+    yield sorted(blocks, key=lambda b: (-b.nbytes, b.lifetime.first))
+    yield sorted(blocks, key=lambda b: (-b.nbytes * length(b), b.lifetime.first))
+    yield sorted(blocks, key=lambda b: (-length(b), -b.nbytes))
+    yield sorted(blocks, key=lambda b: (b.lifetime.first, -b.nbytes))

@@ -2,9 +2,11 @@
 
 import ctypes
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from itertools import groupby
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from odt.kernels.native.library import LibraryError, exports, kernels_in_use, lo
 from odt.kernels.native.structs import STRUCTS, BoundCall
 
 Run = Callable[[], object]
-SLOT = 8  # bytes of an argument
 NUMBERS = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
 
@@ -41,28 +42,24 @@ def argument_types(name: str) -> tuple[Any, ...]:
     return tuple(types)
 
 
-def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
-    """Converts an argument to the ctypes type in the table; keeps arrays alive.
-
-    Pointers to several structures have a `count`.
+def slot(a: Any, kind: Any) -> int:
+    """Returns the bits of an argument of the ctypes type in the table.
 
     Raises:
         TypeError: if the argument has another type.
     """
-    if isinstance(a, ctypes.Structure):
-        a = ctypes.pointer(a)
-    elif isinstance(a, ctypes.Array):
-        count, a = len(a), ctypes.cast(a, kind)
-        a.count = count
-    elif isinstance(a, np.ndarray):
+    if isinstance(a, np.ndarray) and kind is ctypes.c_void_p:
         assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
-        pointer = ctypes.c_void_p(a.ctypes.data)
-        pointer.owner = a  # type: ignore[attr-defined]  # lives as long as what points to it
-        a = pointer
-    else:
-        a = kind(a)
-    kind.from_param(a)
-    return a
+        address: int = a.__array_interface__["data"][0]
+        return address
+    if kind is ctypes.c_int64:
+        return index(a)
+    if kind is ctypes.c_float:
+        return int.from_bytes(bytes(kind(a)).ljust(8, b"\0"), sys.byteorder)
+    if a is None:
+        return 0
+    kind.from_param(a if isinstance(a, ctypes.Array) else ctypes.byref(a))
+    return ctypes.addressof(a)
 
 
 def structs(each: Sequence[ctypes.Structure]) -> Any:
@@ -70,13 +67,6 @@ def structs(each: Sequence[ctypes.Structure]) -> Any:
     array = (type(each[0]) * len(each))(*each)
     array.owners = each  # type: ignore[attr-defined]
     return array
-
-
-def function(name: str) -> Callable[..., None]:
-    """Returns a compiled kernel for the instruction set in use; it checks its arguments."""
-    kernel: Any = getattr(load(), f"{name}_{kernels_in_use()}")
-    kernel.argtypes, kernel.restype = argument_types(name), None
-    return kernel  # type: ignore[no-any-return]  # ctypes' own
 
 
 @cache
@@ -108,23 +98,28 @@ def bind(name: str, *arguments: Any) -> Callable[[], None]:
 
     Args:
         name: name of the kernel, without its instruction set.
-        arguments: contiguous arrays, None, numbers, or a structure.
+        arguments: contiguous arrays, None, numbers, or structures.
     """
     types = argument_types(name)
-    converted = [argument(a, kind) for a, kind in zip(arguments, types, strict=True)]
-    kernel, caller = address(name)
-    if not caller:
-        return partial(function(name), *converted)
-    content = b"".join(bytes(a).ljust(SLOT, b"\0") for a in converted)
-    slots = (ctypes.c_int64 * len(types)).from_buffer_copy(content)
-    return Calls([BoundCall(caller, kernel, ctypes.addressof(slots))], (converted, slots))
+    bits = [slot(a, kind) for a, kind in zip(arguments, types, strict=True)]
+    slots = (ctypes.c_int64 * len(bits))(*bits)
+    return call_of(name, slots, arguments)
 
 
-def address(name: str) -> tuple[int, int]:
-    """Returns the addresses of a kernel and of the function that calls it, or 0."""
-    kernel = ctypes.cast(function(name), ctypes.c_void_p).value  # type: ignore[arg-type]
-    callers = exports().callers
-    return kernel or 0, callers.get("map" if name.startswith("map_") else name, 0)
+def call_of(
+    name: str, slots: "ctypes.Array[ctypes.c_int64]", arguments: Sequence[Any]
+) -> Callable[[], None]:
+    """Returns the call of a kernel with these slots, which hold the arguments."""
+    caller, kernel = addresses(name, kernels_in_use())
+    return Calls([BoundCall(caller, kernel, ctypes.addressof(slots))], (arguments, slots))
+
+
+@cache
+def addresses(name: str, kernels: str) -> tuple[int, int]:
+    """Returns the addresses of the function that calls a kernel, and of the kernel."""
+    caller = exports().callers["map" if name.startswith("map_") else name]
+    kernel: Any = getattr(load(), f"{name}_{kernels}")
+    return caller, ctypes.cast(kernel, ctypes.c_void_p).value or 0
 
 
 def joined(calls: Iterable[Run]) -> list[Run]:

@@ -98,23 +98,22 @@ class Runner:
             if k in memory.owners and after != before:
                 ctypes.memmove(memory.owners[k].ctypes.data, after, len(after))
 
-    def function(self, name: str) -> Callable[..., None]:
-        """Takes the place of binding.function."""
-        types = binding.argument_types(name)
+    def call_of(
+        self, name: str, slots: "ctypes.Array[ctypes.c_int64]", arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        """Takes the place of binding.call_of."""
         whole = f"{name}_{library.kernels_in_use()}"
 
-        def run(*arguments: Any) -> None:
+        def run() -> None:
             memory = Memory()
-            for k, (a, kind) in enumerate(zip(arguments, types, strict=True)):
-                place = (0, 8 * k)
-                if kind is ctypes.c_void_p:
-                    if a.value is not None:
-                        memory.add_array(place, a.owner)
-                elif kind in (ctypes.c_int64, ctypes.c_float):
-                    data = bytes(a)
-                    memory.regions[0][8 * k : 8 * k + len(data)] = data
-                else:
-                    memory.add_structs(place, [a[i] for i in range(getattr(a, "count", 1))])
+            memory.regions[0][: ctypes.sizeof(slots)] = bytes(slots)
+            for k, a in enumerate(arguments):
+                if isinstance(a, np.ndarray):
+                    memory.add_array((0, 8 * k), a)
+                elif isinstance(a, ctypes.Structure):
+                    memory.add_structs((0, 8 * k), [a])
+                elif isinstance(a, ctypes.Array):
+                    memory.add_structs((0, 8 * k), list(a))
             self.call(whole, memory)
 
         return run
@@ -124,5 +123,4 @@ def pytest_configure() -> None:
     """Replaces the functions of the Linux library."""
     runner = Runner(json.loads(os.environ["ODT_WINDOWS_CALLS"]))
     assert runner.sets == list(library.instruction_sets()), runner.sets
-    binding.function = runner.function
-    binding.address = lambda name: (0, 0)  # no loop in C calls a function of another process
+    binding.call_of = runner.call_of
