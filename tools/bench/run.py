@@ -6,6 +6,7 @@ used more than a tenth of a core. Results are lines of JSON in bench-out/results
 interrupted benchmark resumes, and restarts if the code of odt or the processor has changed.
 """
 
+import compileall
 import hashlib
 import json
 import os
@@ -35,6 +36,7 @@ from bench.write_models import write_all  # noqa: E402
 
 TRIES = 3
 TIMEOUT = 600  # seconds
+FOLDERS = "cli", "core", "kernels", "schemas", "src"  # of odt's code
 ROOT = HERE.parents[1]
 
 Result = dict[str, Any]
@@ -43,7 +45,7 @@ Result = dict[str, Any]
 def code_mark() -> str:
     """Returns a hash of odt's code."""
     digest = hashlib.sha256()
-    for folder in ("cli", "core", "kernels", "schemas", "src"):
+    for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".c", ".h"):
                 digest.update(path.read_bytes())
@@ -91,7 +93,7 @@ def measure(system: str, work: Work, out: Path) -> Result:
     s = SYSTEMS[system]
     command = [str(s.python(out)), str(HERE / s.script), work.network, str(work.batch), work.mode]
     command += [str(out / "models"), *s.arguments]
-    variables = os.environ | dict(s.variables) | {"OMP_NUM_THREADS": "2"}
+    variables = startup.environment() | dict(s.variables) | {"OMP_NUM_THREADS": "2"}
     variables["PYTHONPATH"] = str(HERE.parent)
     known: Result = {"system": system, "work": work.name}
     try:
@@ -106,6 +108,12 @@ def measure(system: str, work: Work, out: Path) -> Result:
         return known | {"failed": reason(done.stderr)}
     figures: Result = json.loads(done.stdout.strip().splitlines()[-1])
     return known | figures
+
+
+def compile_modules() -> None:
+    """Compiles odt's modules to bytecode, as pip does when it installs odt or a peer."""
+    for folder in FOLDERS:
+        compileall.compile_dir(ROOT / folder, quiet=2)
 
 
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
@@ -160,6 +168,7 @@ def main(
         missing = write_all(out / "models", works, places)
         absent = {s: why for s in systems if (why := set_up(SYSTEMS[s], out))}
         present = [s for s in systems if s not in absent]
+        compile_modules()
         runs(present, [w for w in works if w.name not in missing], 1 if quick else repeat, out)
         sizes = {s: installed_megabytes(SYSTEMS[s], out) for s in present}
         more = {"processor": processor(), "sizes": sizes, "absent": absent, "missing": missing}
