@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -218,7 +219,7 @@ class Engine:
             worker.adds[0] = keep and worker is active[0]  # which holds the sums of earlier batches
         self.team.run(
             [
-                _task(worker, part, scales, fill, look)
+                partial(worker.run, part, scales, fill, look)
                 for worker, part in zip(active, parts, strict=True)
             ]
         )
@@ -306,6 +307,44 @@ class _Worker:
             self._programs[key] = self.engine.bind(samples, self.arena, deliver)
         return self._programs[key]
 
+    def run(
+        self,
+        part: Sequence[tuple[int, int]],
+        scales: Sequence[float],
+        fill: Fill,
+        look: Look | None,
+    ) -> None:
+        """Runs micro-batches, (first sample, samples); for the rest see `Engine.run`."""
+        with np.errstate(all="ignore"):  # values that are not finite are detected in the loss
+            np.setbufsize(UFUNC_BUFFER)  # until the end, like the error state
+            self.losses.clear()
+            self.seen.clear()
+            for at, count in part:
+                program = self.program(count)
+                self._begin(program, at, count, scales, fill)
+                program.forward()
+                self.engine.plans.check_files()
+                loss = sum(float(a[0]) for a in program.losses)
+                if not math.isfinite(loss):
+                    self._begin(program, at, count, scales, fill)
+                    raise NotFiniteError(program.first_bad() or "the sum of losses")
+                self.losses.append(loss)
+                if look is not None:
+                    look(program, at, count)
+                if program.seen:
+                    self.see(program, count)
+                if self.engine.computation.backward:
+                    program.backward()
+                    self.adds[0] = True
+
+    def _begin(
+        self, program: Program, at: int, count: int, scales: Sequence[float], fill: Fill
+    ) -> None:
+        for array, scale in zip(program.scales, scales, strict=True):
+            array.fill(scale)
+        self.engine.fill_masks(program, at, count)
+        fill(program, at, count)
+
     def see(self, program: Program, count: int) -> None:
         """Adds what a micro-batch saw of the ranges of activations."""
         for i, a in program.seen:
@@ -333,42 +372,3 @@ def bind_add(total: Array, gradient: Array, adds: Array) -> Run:
             np.copyto(total, gradient)
 
     return add
-
-
-def _task(
-    worker: _Worker,
-    part: Sequence[tuple[int, int]],
-    scales: Sequence[float],
-    fill: Fill,
-    look: Look | None,
-) -> Callable[[], None]:
-    def begin(program: Program, at: int, count: int) -> None:
-        for array, scale in zip(program.scales, scales, strict=True):
-            array.fill(scale)
-        worker.engine.fill_masks(program, at, count)
-        fill(program, at, count)
-
-    @np.errstate(all="ignore")  # values that are not finite are detected in the loss
-    def run() -> None:
-        np.setbufsize(UFUNC_BUFFER)  # until run ends, like the error state
-        worker.losses.clear()
-        worker.seen.clear()
-        for at, count in part:
-            program = worker.program(count)
-            begin(program, at, count)
-            program.forward()
-            worker.engine.plans.check_files()
-            loss = sum(float(a[0]) for a in program.losses)
-            if not math.isfinite(loss):
-                begin(program, at, count)
-                raise NotFiniteError(program.first_bad() or "the sum of losses")
-            worker.losses.append(loss)
-            if look is not None:
-                look(program, at, count)
-            if program.seen:
-                worker.see(program, count)
-            if worker.engine.computation.backward:
-                program.backward()
-                worker.adds[0] = True
-
-    return run

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from odt.core.planning.schedule import available_cores
 from odt.core.storage.closing import Closing
 from odt.errors import TrainingError
-from odt.kernels.native.library import flushed_subnormals, set_threads
+from odt.kernels.native.library import run_flushed, set_threads
 
 Task = Callable[[], object]
 
@@ -59,8 +59,7 @@ class Team(Closing):
             helper.start(task)
         error: BaseException | None = None
         try:
-            with flushed_subnormals():
-                tasks[0]()
+            run_flushed(tasks[0])
         except BaseException as e:
             error = e
         for helper, _ in zip(self._helpers, tasks[1:], strict=False):
@@ -118,8 +117,7 @@ class _Helper:
             if self._task is None:
                 return
             try:
-                with flushed_subnormals():
-                    self._task()
+                run_flushed(self._task)
             except BaseException as e:  # passed to the waiting thread
                 self._error = e
             self._task = None

@@ -6,8 +6,7 @@ every processor has, `avx2` and `avx512` on x86-64, `neon` on 32-bit ARM.
 
 import ctypes
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import MappingProxyType
@@ -171,20 +170,19 @@ def set_threads(count: int) -> None:
         library.set_threads(count)
 
 
-@contextmanager
-def flushed_subnormals() -> Iterator[None]:
-    """Makes subnormal numbers zero in this thread, operands and results alike, also for NumPy.
+def run_flushed(task: Callable[[], object]) -> None:
+    """Runs a task in which subnormal numbers are zero, operands and results alike, also for NumPy.
 
     A multiplication with one takes some hundred cycles on many processors. Without the library,
-    this does nothing.
+    they are as they are.
     """
     library = load()
     if library is None:
-        yield
+        task()
         return
     before = library.flush_subnormals()
     try:
-        yield
+        task()
     finally:
         library.restore_float_mode(before)
 

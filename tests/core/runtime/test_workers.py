@@ -146,8 +146,7 @@ def test_shared_calls_compute_in_the_float_mode_of_the_caller() -> None:
         for _ in range(3):
             call()
             assert (y > 0).all()
-            with library.flushed_subnormals():
-                call()
+            library.run_flushed(call)
             assert not y.any()
     finally:
         library.set_threads(1)
