@@ -13,7 +13,8 @@ from odt.dataclass import dataclass
 from odt.kernels.families.requantize import Tensors, quantized
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import steps_to_real
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import integer
+from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,12 @@ OP = OpDef(
     "INTEGER_DEQUANTIZE",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",)),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        compiled=Compiled(integer.dequantize, integer.dequantize_fits),
+    ),
     grads={},
     stops=("x",),
     attrs=attrs,

@@ -21,7 +21,8 @@ from odt.kernels.families.requantize import (
 )
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import round_to_steps
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import integer
+from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,13 @@ OP = OpDef(
     "INTEGER_QUANTIZE",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=workspace),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=workspace,
+        compiled=Compiled(integer.quantize, integer.quantize_fits),
+    ),
     grads={},
     stops=("x",),
     attrs=attrs,

@@ -103,3 +103,21 @@ def sums(attrs: Attrs, *, a: Array, b: Array, y: Array) -> Callable[[], None]:
         start -= (zero + flip) * factor
     to, factors = attrs.to, (n % 2**32 for n in (start, *attrs.factors))
     return bind("integer_sum", a, b, y, y.size, flip, *factors, attrs.shift, to.zero, to.lo, to.hi)
+
+
+def quantize_fits(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype == np.float32 and s["y"].dtype in BYTES
+
+
+def quantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+    to, factor = attrs.to, np.float32(1) / np.float32(attrs.scale)
+    return bind("integer_quantize", x, y, y.size, float(factor), to.zero, to.lo, to.hi)
+
+
+def dequantize_fits(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype in BYTES
+
+
+def dequantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+    flip = 0x80 if x.dtype == np.int8 else 0
+    return bind("integer_dequantize", x, y, y.size, attrs.scale, flip, attrs.zero)

@@ -9,6 +9,9 @@ from support.integer_files import QuantizedBuilder, full_range, odt_integers
 
 from odt.core.lowering.integer_graph import integer_graph
 from odt.core.model.reader import Model, read_model
+from odt.core.planning.computation import Computation, Plans
+from odt.core.runtime.arena import make_arena
+from odt.core.runtime.program import Program
 from odt.kernels.geometry.window import Axis, axis
 from odt.kernels.native import library
 from odt.kernels.opdef import Array
@@ -205,3 +208,28 @@ def test_sums_have_the_bits_of_the_formula(
     info = np.iinfo(dtype)
     expected = np.clip(((total + 2 ** (shift - 1)) >> shift) + zeros[2], info.min, info.max)
     assert np.array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_conversions_have_the_bits_of_the_formula(
+    dtype: str, kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    scale, zero = np.float32(0.13), 3 if dtype == "int8" else 131
+    b, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    x = b.add_input((1, 211))
+    q = b.operator("QUANTIZE", (x,), (1, 211), float(scale), zero, dtype)
+    b.write(path, b.add_operator("DEQUANTIZE", (q,), (1, 211)))
+    values = np.random.default_rng(1).normal(size=(7, 211), scale=12).astype(np.float32)
+    values[0, :60] = (np.arange(60) - 29.5) * scale  # halves
+    values[1, :6] = np.nan, np.inf, -np.inf, 1e30, -1e30, -0.0
+    info = np.iinfo(dtype)
+    steps = np.rint(values * (1 / scale)) + np.float32(zero)
+    steps = np.where(np.isnan(steps), info.min, np.clip(steps, info.min, info.max))
+    assert np.array_equal(odt_integers(path, [values])[q], steps)
+    plan, memory = Plans(integer_graph(read_model(path))).verified(Computation(outputs=True), 7)
+    program = Program(plan, memory, make_arena(memory.nbytes), {})
+    np.copyto(program.inputs[0], values)
+    program.forward()
+    assert np.array_equal(program.outputs[0], (steps - np.float32(zero)) * scale)

@@ -1,5 +1,5 @@
-/* CALLER(name, arguments) for every kernel. A slot k holds a pointer P(k), an integer I(k) or a float
-   F(k); `map` stands for all elementwise kernels. The compiler compares the arguments with
+/* CALLER(name, arguments) for every kernel. A slot k holds a pointer P(k), an integer I(k) or a
+   float F(k); `map` stands for all elementwise kernels. The compiler compares the arguments with
    exported.h. */
 
 CALLER(map, P(0), P(1), P(2), P(3), P(4), F(5), F(6))
@@ -47,3 +47,5 @@ CALLER(integer_products, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8), I
 CALLER(integer_depthwise, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8), I(9), I(10))
 CALLER(gather, P(0), P(1), P(2), P(3), P(4), I(5), I(6), I(7), I(8))
 CALLER(integer_sum, P(0), P(1), P(2), I(3), I(4), I(5), I(6), I(7), I(8), I(9), I(10), I(11))
+CALLER(integer_quantize, P(0), P(1), I(2), F(3), I(4), I(5), I(6))
+CALLER(integer_dequantize, P(0), P(1), I(2), F(3), I(4), I(5))

@@ -27,6 +27,10 @@ KERNEL(integer_depthwise,
 KERNEL(integer_sum,
        (const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t size, int64_t flip, int64_t start,
         int64_t of_a, int64_t of_b, int64_t shift, int64_t zero, int64_t lo, int64_t hi))
+KERNEL(integer_quantize, (const float *x, uint8_t *y, int64_t size, float factor, int64_t zero,
+                          int64_t lo, int64_t hi))
+KERNEL(integer_dequantize,
+       (const uint8_t *x, float *y, int64_t size, float factor, int64_t flip, int64_t zero))
 
 /* dense_body.h */
 KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,

@@ -12,6 +12,10 @@
 #include "target.h"
 #include "team.h"
 
+/* Adding 1.5 · 2²³ rounds to an integer, half to even, in the low bits of the float. */
+#define MAGIC 12582912.0f
+#define MAGIC_BITS 0x4B400000
+
 #ifdef __x86_64__
 
 #include <immintrin.h>
@@ -153,6 +157,8 @@ static void gather_windows(const product_job *c, int64_t pixel, int64_t n, uint8
 #ifdef __x86_64__ /* what AVX-512 has no form of its own for */
 static void product_part_avx2(void *job, int part, int parts);
 static void integer_sum_part_avx2(void *job, int part, int parts);
+static void integer_quantize_part_avx2(void *job, int part, int parts);
+static void integer_dequantize_part_avx2(void *job, int part, int parts);
 #endif
 
 #define BODY "integer_body.h"

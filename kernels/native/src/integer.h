@@ -24,6 +24,16 @@ typedef struct {
   int is_whole; /* whether the windows are the pixels of x in order */
 } product_job;
 
+/* y = clip(rint(x factor) + zero) of floats, or y = (x − zero) factor of bytes. */
+typedef struct {
+  const void *x;
+  void *y;
+  int64_t size;
+  float factor;
+  uint8_t flip;
+  int32_t zero, lo, hi;
+} conversion_job;
+
 /* A depthwise convolution. columns: results of a row whose lines fit into the scratch; bytes of the
    tables of a vector and of a period, of which the weights repeat, and of a line. */
 typedef struct {

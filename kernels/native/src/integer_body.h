@@ -29,14 +29,12 @@ static void F(round_tile)(const product_job *c, const uint8_t *tile, int64_t n, 
 
 typedef int16_t F(element);
 
-/* Rounds the sums of 16 units in each of several rows: y = clip(rint((s + start) m) + zero). Adding
-   1.5 · 2²³ rounds to an integer, half to even, in the low bits of the float. */
+/* Rounds the sums of 16 units in each of several rows: y = clip(rint((s + start) m) + zero). */
 static __attribute__((noinline)) void F(round_sums)(const product_job *c, const int32_t *sums,
                                                     int rows, int64_t unit, uint8_t *y,
                                                     int64_t row_size, int64_t count) {
-  const float magic = 12582912.0f;
   float lo = (float)(c->lo - c->zero), hi = (float)(c->hi - c->zero);
-  int32_t offset = (int32_t)c->zero - 0x4B400000;
+  int32_t offset = (int32_t)c->zero - MAGIC_BITS;
   const int32_t *start = c->start + unit;
   for (const float *m = c->m + unit; rows; rows--, sums += GROUP, y += row_size) {
     uint8_t rounded[GROUP];
@@ -45,7 +43,7 @@ static __attribute__((noinline)) void F(round_sums)(const product_job *c, const 
       int32_t bits;
       v = v < lo ? lo : v;
       v = v > hi ? hi : v;
-      v += magic;
+      v += MAGIC;
       memcpy(&bits, &v, sizeof bits);
       rounded[l] = (uint8_t)(bits + offset);
     }
@@ -279,6 +277,13 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
   parallel_for(run, &c, all < parts ? (int)all : parts);
 }
 
+/* Loops over bytes have no form of their own for AVX-512. */
+#if LANES == 16
+#define BYTES_PART(name) name##_avx2
+#else
+#define BYTES_PART F
+#endif
+
 #if LANES < 16
 
 static void F(integer_sum_part)(void *job, int part, int parts) {
@@ -312,9 +317,50 @@ void F(integer_sum)(const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t size
                (int32_t)zero,
                (int32_t)lo,
                (int32_t)hi};
-#if LANES == 16
-  parallel_for(integer_sum_part_avx2, &c, parallel_parts(size / LANES));
-#else
-  parallel_for(F(integer_sum_part), &c, parallel_parts(size / LANES));
-#endif
+  parallel_for(BYTES_PART(integer_sum_part), &c, parallel_parts(size / LANES));
 }
+
+#if LANES < 16
+
+static void F(integer_quantize_part)(void *job, int part, int parts) {
+  const conversion_job c = *(const conversion_job *)job;
+  int64_t begin = chunk_begin(c.size, part, parts), end = chunk_begin(c.size, part + 1, parts);
+  float lo = (float)(c.lo - c.zero), hi = (float)(c.hi - c.zero);
+  const float *x = c.x;
+  uint8_t *restrict y = c.y;
+  IVDEP
+  for (int64_t i = begin; i < end; i++) {
+    float v = x[i] * c.factor;
+    int32_t bits;
+    v = v > lo ? v : lo; /* also NaN */
+    v = v < hi ? v : hi;
+    v += MAGIC;
+    memcpy(&bits, &v, sizeof bits);
+    y[i] = (uint8_t)(bits + c.zero - MAGIC_BITS);
+  }
+}
+
+static void F(integer_dequantize_part)(void *job, int part, int parts) {
+  const conversion_job c = *(const conversion_job *)job;
+  int64_t begin = chunk_begin(c.size, part, parts), end = chunk_begin(c.size, part + 1, parts);
+  const uint8_t *x = c.x;
+  float *restrict y = c.y;
+  IVDEP
+  for (int64_t i = begin; i < end; i++)
+    y[i] = (float)((int32_t)(uint8_t)(x[i] ^ c.flip) - c.zero) * c.factor;
+}
+
+#endif
+
+void F(integer_quantize)(const float *x, uint8_t *y, int64_t size, float factor, int64_t zero,
+                         int64_t lo, int64_t hi) {
+  conversion_job c = {x, y, size, factor, 0, (int32_t)zero, (int32_t)lo, (int32_t)hi};
+  parallel_for(BYTES_PART(integer_quantize_part), &c, parallel_parts(size / LANES * PRODUCT));
+}
+
+void F(integer_dequantize)(const uint8_t *x, float *y, int64_t size, float factor, int64_t flip,
+                           int64_t zero) {
+  conversion_job c = {x, y, size, factor, (uint8_t)flip, (int32_t)(zero + flip), 0, 0};
+  parallel_for(BYTES_PART(integer_dequantize_part), &c, parallel_parts(size / LANES * PRODUCT));
+}
+#undef BYTES_PART
