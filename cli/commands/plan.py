@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -28,6 +29,8 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
+from odt.core.data.columns import array_columns
+from odt.core.data.dataset import DataSet
 from odt.core.export.adapter_file import lower_adapted
 from odt.core.model.graph import MOST_NAME, ranges
 from odt.core.model.training_info import TrainingInfo
@@ -38,10 +41,12 @@ from odt.core.planning.computation import Plans
 from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
+from odt.core.quantization.frozen_int8 import check_frozen_int8, frozen_in_int8
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import sequences_of
 from odt.core.runtime.arena import make_arena
@@ -101,6 +106,7 @@ def command(
     memory_budget: int | None,
     cache_frozen: str | None,
     cache_dtype: str | None,
+    frozen_int8: bool,
     data_length: int | None,
     adapters: str | None,
     calls: bool,
@@ -135,8 +141,13 @@ def command(
     )
     recipe = prepare(lower_adapted(source, adapters), request)
     info, reserve, note = recipe.info, 0, ""
-    integers = recipe.computes_integers(recipe.graphs)
-    plans = Plans(frozen_in_integers(recipe) if integers else recipe.graphs)
+    graphs, integers = recipe.graphs, recipe.computes_integers(recipe.graphs)
+    if frozen_int8:
+        check_frozen_int8(recipe.model)
+        graphs = frozen_in_int8(recipe, partial(some_samples, graphs.file_batch))
+    elif integers:
+        graphs = frozen_in_integers(recipe)
+    plans = Plans(graphs)
     work = training_and_validation(plans.graphs, info)
     plans = with_integer_weights(plans, work[0], info)
     if policy:
@@ -157,6 +168,12 @@ def command(
         click.echo("\n".join(describe_calls(forecast.plan, forecast.memory)))
     if png:
         draw(forecast, png)
+
+
+def some_samples(count: int, specs: SampleSpecs) -> DataSet:
+    """Samples of which all values are 1."""
+    arrays = [np.ones((count, *spec.shape), spec.dtype) for spec in specs.input_specs]
+    return DataSet(array_columns(arrays, specs.input_specs, "input", specs.quantizations))
 
 
 def resident() -> int | None:

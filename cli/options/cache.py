@@ -1,4 +1,4 @@
-"""Options of the cache of frozen layers."""
+"""Options of the frozen layers: their cache, and int8."""
 
 import click
 
@@ -20,5 +20,12 @@ cache_options = combine(
         type=click.Choice(["float32", "float16"]),
         show_default="float32",
         help="Type of the cached values; float16 rounds them and halves the size of the cache.",
+    ),
+    option(
+        MEMORY,
+        "--frozen-int8",
+        is_flag=True,
+        help="Compute the frozen layers of a float MODEL in int8, quantized as by odt quantize "
+        "with ranges from the training inputs. The exported model keeps their float weights.",
     ),
 )

@@ -171,6 +171,7 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
             "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
             "metrics": options["metric"],
             "teacher": teacher_of(options),
+            "frozen_int8": options["load_input"] if options["frozen_int8"] else None,
             "trainable": trainable,
         }
     )

@@ -1,7 +1,7 @@
 """Post-training quantization: a float model and samples → a model of integers."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -16,7 +16,7 @@ from odt.core.model.reader import Model, parse_model
 from odt.core.model.subgraphs import refuse_subgraphs
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.quantization.assign import assign, float_activations, quantized_nodes
-from odt.core.quantization.rules import SCHEMES
+from odt.core.quantization.rules import SCHEMES, Scheme
 from odt.core.quantization.write_integers import IntegerModel
 from odt.core.quantization.write_weights import STORED, has_weights, with_stored_weights
 from odt.core.recipe.option_values import check_whole, check_word
@@ -143,37 +143,88 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
         DataError: if a sample cannot be read.
         LostFileError: if the model's file became shorter.
     """
-    source, scheme = _float_model(model), SCHEMES[settings.scheme]
-    graph = source.graph
-    kept = _matching(graph, settings.keep_float)
-    trace = Trace(graph, len(graph.tensors))
-    data = open_samples(trace.samples)
-    order = evenly_spaced(data, settings.samples)
-    levels = 2 ** (8 * scheme.activations.itemsize)
-    ranges, means = measure(trace, data, order, settings.ranges, levels)
-    nodes = [
-        node
-        for node in quantized_nodes(graph, scheme, kept)
-        if all(i in ranges for i in (*float_activations(graph, node), *node.outputs))
-    ]
-    _check_any(nodes)
-    activations = assign(graph, nodes, ranges, scheme)
-    _check_ends(graph, activations, settings)
-
-    def written(inputs: str, outputs: str) -> tuple[Model, Mapping[int, int]]:
-        converted = IntegerModel(source, graph, scheme, activations, means)
-        return _without_unused(source, converted.convert(nodes, inputs, outputs))
-
-    compared, number = written(FLOAT, FLOAT)
-    found = compared
-    if (settings.inputs, settings.outputs) != (FLOAT, FLOAT):
-        found, _ = written(settings.inputs, settings.outputs)
+    found = _Measured.of(model, open_samples, settings)
+    graph, nodes = found.source.graph, found.nodes
+    _check_ends(graph, found.activations, settings)
+    compared, number = found.written()
+    ends = settings.inputs, settings.outputs
+    made = compared if ends == (FLOAT, FLOAT) else found.written(*ends)[0]
     pairs = {node.outputs[0]: number[node.outputs[0]] for node in nodes}
     integers = Trace(integer_graph(compared), len(compared.graph.tensors))
-    few = order[:COMPARED]
-    pairs_of_values = together(trace.run(data, few), integers.run(data, few), pairs)
-    noise = _noise(graph, nodes, pairs_of_values)
-    return _quantized(source, found, nodes, noise)
+    values = together(found.run(found.trace), found.run(integers), pairs)
+    return _quantized(found.source, made, nodes, _noise(graph, nodes, values))
+
+
+def integer_model(model: Model, open_samples: OpenSamples) -> tuple[Model, Mapping[int, int]]:
+    """Makes a model that computes int8 between inputs and outputs of real numbers.
+
+    Args:
+        model: a model with float activations.
+        open_samples: opens samples of the model's inputs; ranges are measured over some of them.
+
+    Returns:
+        The model, and the number of each tensor of the float model in it.
+
+    Raises:
+        UnsupportedError, OptionError, DataError: as `quantize_model` does.
+    """
+    return _Measured.of(model, open_samples, Settings()).written()
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A float model whose activations were measured over samples.
+
+    Attributes:
+        source: the model.
+        scheme: types and operators.
+        trace: the program of the model.
+        run: runs a program on the samples with which models are compared.
+        nodes: the nodes that compute integers.
+        activations: quantization of activations by tensor.
+        means: mean of each channel of activations by tensor.
+    """
+
+    source: Model
+    scheme: Scheme
+    trace: Trace
+    run: Callable[[Trace], Iterable[tuple[int, Array]]]
+    nodes: Sequence[Node]
+    activations: Mapping[int, Quantization]
+    means: Mapping[int, Array]
+
+    @classmethod
+    def of(cls, model: Model, open_samples: OpenSamples, settings: Settings) -> "_Measured":
+        source, scheme = _float_model(model), SCHEMES[settings.scheme]
+        graph = source.graph
+        kept = _matching(graph, settings.keep_float)
+        trace = Trace(graph, len(graph.tensors))
+        data = open_samples(trace.samples)
+        order = evenly_spaced(data, settings.samples)
+        levels = 2 ** (8 * scheme.activations.itemsize)
+        ranges, means = measure(trace, data, order, settings.ranges, levels)
+        nodes = [
+            node
+            for node in quantized_nodes(graph, scheme, kept)
+            if all(i in ranges for i in (*float_activations(graph, node), *node.outputs))
+        ]
+        _check_any(nodes)
+        activations = assign(graph, nodes, ranges, scheme)
+
+        def run(of: Trace) -> Iterable[tuple[int, Array]]:
+            return of.run(data, order[:COMPARED])
+
+        return cls(source, scheme, trace, run, nodes, activations, means)
+
+    def written(self, inputs: str = FLOAT, outputs: str = FLOAT) -> tuple[Model, Mapping[int, int]]:
+        """The model with integers, and the old number of each tensor → its new number.
+
+        Args:
+            inputs, outputs: types of the model's inputs and outputs.
+        """
+        source = self.source
+        converted = IntegerModel(source, source.graph, self.scheme, self.activations, self.means)
+        return _without_unused(source, converted.convert(self.nodes, inputs, outputs))
 
 
 def _float_model(model: Model) -> Model:

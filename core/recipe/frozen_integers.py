@@ -1,18 +1,32 @@
-"""The frozen part of a quantized model computes integers."""
+"""The frozen part of a model computes integers."""
+
+from collections.abc import Mapping
 
 from odt.core.lowering.integer_graph import integer_graph
 from odt.core.lowering.integer_prefix import with_integer_prefix
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.reader import Model
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.prepare import Recipe
 
 
-def frozen_in_integers(recipe: Recipe) -> LoweredGraphs:
-    """Returns the graphs of a recipe that computes integers, with integers in the frozen part."""
+def frozen_in_integers(
+    recipe: Recipe, integers: tuple[Model, Mapping[int, int]] | None = None
+) -> LoweredGraphs:
+    """Returns the graphs of a recipe with integers in the frozen part, or those of the recipe.
+
+    Args:
+        recipe: a recipe that computes integers, or of a float model.
+        integers: the float model quantized, and the number of each of its tensors there; None for
+            a quantized model.
+    """
     graphs, info = recipe.graphs, recipe.info
     trainable = trainable_operators(graphs.graph, info)
     trained = trainable_tensors(graphs.at_file_batch, trainable, info.trainable_tensors)
+    if not trained:
+        return graphs
     same = {i: i for i in range(len(recipe.model.graph.tensors))}
-    graph = with_integer_prefix(graphs.graph, integer_graph(recipe.model), same, trained)
+    model, number = integers or (recipe.model, same)
+    graph = with_integer_prefix(graphs.graph, integer_graph(model), number, trained)
     return graphs if graph is graphs.graph else LoweredGraphs(graph)

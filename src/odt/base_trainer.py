@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ import odt
 from odt.core.checkpoints.saver import Saver
 from odt.core.data import dataset
 from odt.core.data.dataset import EpochOrder
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.record import Record
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.recipe.option_values import check_whole
@@ -69,6 +71,7 @@ class BaseTrainer(Closing):
         workers: int | None = None,
         cache_frozen: str | None = None,
         cache_dtype: str | None = None,
+        frozen_int8: Any = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
         checkpoint: "Path | odt.CheckpointState | None" = None,
@@ -120,6 +123,8 @@ class BaseTrainer(Closing):
             cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
                 later epochs compute the trained layers only.
             cache_dtype: dtype of the cached values; "float16" halves the size of the cache.
+            frozen_int8: inputs (N, …), arrays or the path of a data file, from which the frozen
+                layers of a float model are quantized as by `odt.quantize`; they then compute int8.
             keep_best: whether to restore the weights of the epoch with the best monitored value.
             monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss,
                 or a metric; the prefix val_ selects its validation value.
@@ -182,6 +187,11 @@ class BaseTrainer(Closing):
         self.stop_training = self.fitting = False
         self._micro_batch, self._workers = micro_batch, workers
         self._cache = cache_policy(cache_frozen, cache_dtype)
+        self._frozen_int8 = frozen_int8
+        if frozen_int8 is not None:
+            from odt.core.quantization.frozen_int8 import check_frozen_int8
+
+            check_frozen_int8(self.recipe.model)
         self._keep_best, self._monitor = keep_best, monitor
         self._engine: engine.Trainer | None = None
         self._saver: Saver | None = None
@@ -284,10 +294,7 @@ class BaseTrainer(Closing):
             m, w = self.resume.schedule(batch, self._micro_batch, self._workers)
             graphs = self.resume.on(self.recipe.graphs)
             self._graph = graphs.graph
-            if self.recipe.computes_integers(graphs):
-                from odt.core.recipe.frozen_integers import frozen_in_integers
-
-                graphs = frozen_in_integers(self.recipe)
+            graphs = self.with_frozen_integers(graphs)
             self._engine = core = engine.Trainer(
                 graphs,
                 self.recipe.info,
@@ -314,6 +321,29 @@ class BaseTrainer(Closing):
         if weighted:
             self._engine.weigh()
         return self._engine
+
+    def with_frozen_integers(self, graphs: LoweredGraphs) -> LoweredGraphs:
+        """Returns graphs in which the frozen part computes integers, where it does.
+
+        Args:
+            graphs: graphs of the model, or with other frozen weights.
+
+        Raises:
+            OptionError: if `frozen_int8` is given, but nothing is frozen, or with other weights
+                than those of the model file.
+        """
+        if self._frozen_int8 is not None:
+            from odt.core.quantization.frozen_int8 import frozen_in_int8
+
+            if graphs is not self.recipe.graphs:
+                rule = "must come with the frozen weights of the model file"
+                raise OptionError("frozen_int8", rule, "others", "Export the checkpoint first.")
+            return frozen_in_int8(self.recipe, partial(samples_of, self._frozen_int8, None))
+        if self.recipe.computes_integers(graphs):
+            from odt.core.recipe.frozen_integers import frozen_in_integers
+
+            return frozen_in_integers(self.recipe)
+        return graphs
 
     def device_options(self) -> dict[str, Any]:
         """Returns the options that neither checkpoints nor circle+ files hold, by argument."""

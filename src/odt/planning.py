@@ -5,7 +5,6 @@ from typing import Any
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
-from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.trainability import trainability
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
@@ -58,8 +57,7 @@ def plan(model: Model | Path, **options: Any) -> MemoryForecast:
     micro_batch, workers = options.get("micro_batch"), options.get("workers")
     trainer = Trainer(model, **options)
     recipe = trainer.recipe
-    integers = recipe.computes_integers(recipe.graphs)
-    plans = Plans(frozen_in_integers(recipe) if integers else recipe.graphs)
+    plans = Plans(trainer.with_frozen_integers(recipe.graphs))
     parts = training_and_validation(plans.graphs, recipe.info)
     plans = with_integer_weights(plans, parts[0], recipe.info)
     budget = trainer.memory_budget

@@ -88,7 +88,7 @@ class SavingTrainer(InferenceTrainer):
             data.flags.writeable = False  # a change in place would miss what is derived from it
             tensors[i] = replace(tensors[i], data=data)
         graphs = LoweredGraphs(replace(self._graph, tensors=tuple(tensors)))
-        trainer.use(graphs)
+        trainer.use(self.with_frozen_integers(graphs))
         self._graph = graphs.graph
 
     def _check_replaceable(self) -> None:
