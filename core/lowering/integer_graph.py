@@ -9,11 +9,13 @@ An operator without an integer row moves integers if all its tensors have one qu
 computes real numbers, which are quantized afterwards.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from odt.core.lowering.binding import bind
+from odt.core.lowering.fake_quantize import real_graph, stored_values
 from odt.core.lowering.final_activation import producer
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
@@ -64,6 +66,27 @@ def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
     if has_quantized_activations(model) or has_int4(model.graph):
         return LoweredGraphs(integer_graph(model))
     return lowered.graphs
+
+
+def trained_integers(model: Model, weights: Mapping[int, Array]) -> LoweredGraphs:
+    """Returns the graphs that compute the integers of a quantized file after training.
+
+    Args:
+        model: the file, with subgraphs inlined and time steps unrolled.
+        weights: tensor of its `real_graph` → trained values, as for the export.
+
+    Raises:
+        UnsupportedError: if weights cannot be stored in their type.
+    """
+    values, quantizations = stored_values(model, real_graph(model), weights)
+    tensors = list(model.graph.tensors)
+    for i, trained in values.items():
+        data = np.array(trained)
+        data.flags.writeable = False
+        tensors[i] = replace(tensors[i], data=data)
+    graph = replace(model.graph, tensors=tuple(tensors))
+    found = {**model.quantization, **quantizations}
+    return LoweredGraphs(integer_graph(replace(model, graph=graph, quantization=found)))
 
 
 def unpack_int4(graph: Graph) -> Graph:

@@ -10,24 +10,29 @@ class BatchTotals:
 
     Attributes:
         samples: number of samples so far.
+        metrics: metrics over them.
     """
 
     def __init__(self, core: Trainer) -> None:
         self.samples = 0
-        self._core, self._metrics = core, start(core.metrics)
+        self._core, self.metrics = core, start(core.metrics)
         self._loss, self._steps, self._seconds = 0.0, 0, 0.0
 
     def add(self, batch: DataSet, *, update: bool) -> Result:
         """Returns loss and metrics of one batch; runs a training step if `update`."""
-        result = self._core.batch(batch, batch.length, self._metrics, update=update)
-        self.samples += batch.length
-        self._loss += result.loss * batch.length
+        result = self._core.batch(batch, batch.length, self.metrics, update=update)
+        self.count(result, batch.length)
+        return result
+
+    def count(self, result: Result, samples: int) -> None:
+        """Adds the loss of a batch, whose samples are in the metrics already."""
+        self.samples += samples
+        self._loss += result.loss * samples
         self._steps += 1
         self._seconds += result.seconds
-        return result
 
     @property
     def result(self) -> Result:
         """Returns loss and metrics of all batches; the loss is the mean over samples."""
-        values = {name: metric.value() for name, metric in self._metrics.items()}
+        values = {name: metric.value() for name, metric in self.metrics.items()}
         return Result(self._loss / self.samples, values, self._steps, self._seconds)

@@ -1,6 +1,7 @@
 """Evaluation and prediction with a trainer's weights: a base class of `odt.Trainer`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,43 @@ import numpy as np
 from odt.base_trainer import Logs
 from odt.batch_totals import BatchTotals
 from odt.batch_trainer import BatchTrainer
+from odt.core.checkpoints.resume import changed_constants
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.quantization_rules import has_quantized_activations
+from odt.core.training.inference import Evaluator, Predictor
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
 
 
 class InferenceTrainer(BatchTrainer):
-    """Evaluates and predicts with the current weights."""
+    """Evaluates and predicts with the current weights; quantized models in integers."""
+
+    def _exported(self) -> dict[int, Any]:
+        """Weights by tensor of the file, with adapters merged into them, and ranges that moved."""
+        trainer, adapted = self.build(), self.recipe.lowered.adapted
+        changed = changed_constants(self.recipe.graph, self._graph)
+        weights = {**changed, **trainer.weights()}
+        weights = weights if adapted is None else adapted.merged(weights)
+        return {**weights, **trainer.parameters.ranges.current()}
+
+    def _integers(self) -> LoweredGraphs | None:
+        """The graphs that compute what the exported model will compute; None for a float model."""
+        if not has_quantized_activations(self.recipe.model):
+            return None
+        from odt.core.lowering.integer_graph import trained_integers
+
+        return trained_integers(self.recipe.lowered.unrolled, self._exported())
+
+    def _evaluator(self, integers: LoweredGraphs, *, weighted: bool) -> Evaluator:
+        return Evaluator(
+            self.recipe.graphs,
+            self.recipe.info,
+            micro_batch=self._micro_batch,
+            workers=self._workers,
+            weighted=weighted,
+            computed=integers,
+        )
 
     def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
         """Computes loss and metrics on samples.
@@ -30,7 +62,12 @@ class InferenceTrainer(BatchTrainer):
         if is_batches(x, y):
             return self._evaluate_batches(x)
         data = self.open(x, y, sample_weight)
-        return self.logs(trainer.evaluate(data, range(data.length), rest=True))
+        order, integers = range(data.length), self._integers()
+        if integers is None:
+            return self.logs(trainer.evaluate(data, order, rest=True))
+        with self._evaluator(integers, weighted=data.weights is not None) as evaluator:
+            found = evaluator.run(data, order, trainer.metrics, trainer.seen, trainer.counts)
+        return self.logs(found)
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
         """Returns loss and metrics of a batch without an update.
@@ -53,20 +90,41 @@ class InferenceTrainer(BatchTrainer):
             An array (N, …); a list of arrays if the model has several outputs.
         """
         data = self.open(x, targets=False)
-        trainer = self.build()
-        specs = trainer.runtime.output_specs
-        outputs = [np.empty((data.length, *spec.shape), spec.dtype) for spec in specs]
-        first = 0
-        for rows in trainer.predict(data, range(data.length)):
-            for whole, part in zip(outputs, rows, strict=True):
-                whole[first : first + len(part)] = part
-            first += len(rows[0])
-        return outputs[0] if len(outputs) == 1 else outputs
+        trainer, order = self.build(), range(data.length)
+        specs, integers = trainer.runtime.output_specs, self._integers()
+        if integers is None:
+            return _whole(specs, data.length, trainer.predict(data, order))
+        schedule = {"micro_batch": self._micro_batch, "workers": self._workers}
+        with Predictor(integers, self.recipe.info.batch_size, **schedule) as predictor:
+            return _whole(specs, data.length, predictor.run(data, order))
 
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
-        totals = BatchTotals(self.build())
-        for batch in batches_of(batches, self.samples, self.recipe.info.batch_size):
-            totals.add(self.open_batch(*batch), update=False)
+        totals, integers = BatchTotals(self.build()), self._integers()
+        evaluators: dict[bool, Evaluator] = {}
+        with ExitStack() as stack:
+            for batch in batches_of(batches, self.samples, self.recipe.info.batch_size):
+                data = self.open_batch(*batch)
+                if integers is None:
+                    totals.add(data, update=False)
+                    continue
+                weighted = data.weights is not None
+                if weighted not in evaluators:
+                    made = self._evaluator(integers, weighted=weighted)
+                    evaluators[weighted] = stack.enter_context(made)
+                order = range(data.length)
+                found = evaluators[weighted].run(data, order, {}, totals=totals.metrics)
+                totals.count(found, data.length)
         if not totals.samples:
             raise DataError("x: must give batches, but it gave none.")
         return self.logs(totals.result)
+
+
+def _whole(specs: Sequence[TensorSpec], length: int, parts: Iterable[Sequence[Array]]) -> Any:
+    """The outputs of all samples, from those of batches: an array, or a list of several."""
+    outputs = [np.empty((length, *spec.shape), spec.dtype) for spec in specs]
+    first = 0
+    for rows in parts:
+        for whole, part in zip(outputs, rows, strict=True):
+            whole[first : first + len(part)] = part
+        first += len(rows[0])
+    return outputs[0] if len(outputs) == 1 else outputs

@@ -145,7 +145,7 @@ class SavingTrainer(InferenceTrainer):
                 f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
                 f"but the training data have {new}."
             )
-        weights = self._exported() | trainer.parameters.ranges.current()
+        weights = self._exported()
         export_model(
             model, weights, path, file_format, used, float_weights=float_weights, record=record
         )
@@ -167,13 +167,6 @@ class SavingTrainer(InferenceTrainer):
             rule = "must be a model with adapters"
             raise OptionError("model", rule, self.model.path, "Make them with `odt.lora`.")
         write_adapters(path, adapted.of(trainer.weights()), self.recipe.model.graph)
-
-    def _exported(self) -> dict[int, Any]:
-        """Weights by tensor of the file, with adapters merged into them."""
-        changed = changed_constants(self.recipe.graph, self._graph)
-        weights = {**changed, **self.build().weights()}
-        adapted = self.recipe.lowered.adapted
-        return weights if adapted is None else adapted.merged(weights)
 
     def _check_path(self, field: str, path: Path | None) -> None:
         """Refuses onert's checkpoints, which hold the tensors of the file, for adapters."""

@@ -64,8 +64,11 @@ KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"tomllib", "zipfile"}
 # layer: also these
-INTEGERS = ("odt.core.recipe.frozen_integers.", "odt.core.quantization.frozen_int8.")
-LATE_IN = {"odt.cli": ("odt.",), "odt": ("odt.core.export.", *INTEGERS)}
+INTEGERS = ("recipe.frozen_integers.", "quantization.frozen_int8.", "lowering.integer_graph.")
+LATE_IN = {
+    "odt.cli": ("odt.",),
+    "odt": ("odt.core.export.", *(f"odt.core.{name}" for name in INTEGERS)),
+}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 MOST_ARROWS = 40  # between folders of core

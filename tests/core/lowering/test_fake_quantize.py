@@ -102,7 +102,7 @@ def test_a_trained_export_runs_in_litert_as_in_training(path: Path, tmp_path: Pa
         for t, u in zip(before.graph.tensors, after.graph.tensors, strict=True)
     )
     assert changed >= len(before.graph.nodes)
-    check_litert(trainer, out, samples(before, 16)[0], 12)
+    check_litert(trainer, out, samples(before, 16)[0], 1.01)
 
 
 @pytest.mark.parametrize("floats", [False, True], ids=["int8 ends", "float ends"])
@@ -116,8 +116,8 @@ def test_small_networks_train_and_agree_with_litert(
     trainer = trained(path, out, epochs=20)
     x, labels = samples(model, 24)
     first = odt.Trainer(path, loss="sparse_categorical_crossentropy")
-    assert trainer.evaluate(x, labels)["loss"] < 0.8 * first.evaluate(x, labels)["loss"]
-    check_litert(trainer, out, x, 20)
+    assert trainer.evaluate(x, labels)["loss"] < 0.85 * first.evaluate(x, labels)["loss"]
+    check_litert(trainer, out, x, 1.01)
 
 
 def test_real_numbers_are_quantized_when_they_are_read(tmp_path: Path) -> None:
