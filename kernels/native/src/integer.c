@@ -121,36 +121,41 @@ static inline const uint8_t *tap_at(const window_walk *g, const uint8_t *x, int6
   return x + i * g->row_stride + j * g->col_stride;
 }
 
-/* Copies the bytes that a window reads, tap after tap, rounded up to whole quads. Writes at most
-   SHORT_RUN bytes more. */
+/* Copies the bytes that a window reads, tap after tap. */
 static void gather_window(const product_job *c, const uint8_t *x, int64_t h, int64_t w,
                           uint8_t *to) {
   const window_walk *g = c->g;
-  const uint8_t *last = c->x + g->images * g->image_stride - SHORT_RUN;
   int is_run = g->taps_w > 1 && g->col_taps[1] == 1 && w >= 0 && w + g->taps_w <= g->width;
   int64_t taps = is_run ? 1 : g->taps_w, size = g->depth * (is_run ? g->taps_w : 1);
-  uint8_t *end = to + c->depth;
   for (int64_t a = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < taps; b++, to += size) {
       const uint8_t *from = tap_at(g, x, h + g->row_taps[a], w + g->col_taps[b]);
-      if (!from) memset(to, (uint8_t)c->border, size);
-      else if (size <= SHORT_RUN && from <= last) memcpy(to, from, SHORT_RUN);
-      else memcpy(to, from, size);
+      if (from) memcpy(to, from, size);
+      else memset(to, (uint8_t)c->border, size);
     }
-  while (to < end) *to++ = 0;
 }
 
-/* Gathers the windows of n pixels from `pixel` on. */
+/* Gathers the windows of n pixels from `pixel` on, each rounded up to whole quads. Writes at most
+   SHORT_RUN bytes more. */
 static void gather_windows(const product_job *c, int64_t pixel, int64_t n, uint8_t *to) {
   const window_walk *g = c->g;
-  int64_t left = 0, h, w = 0;
-  const uint8_t *x = 0;
+  int64_t left = 0, h = 0, w = 0, taps_h = g->taps_h, size = g->taps_w * g->depth;
+  int64_t down = g->row_taps[taps_h - 1] + 1, end = taps_h * size;
+  int is_short = size <= SHORT_RUN && g->col_taps[g->taps_w - 1] == g->taps_w - 1, is_inside = 0;
+  const uint8_t *x = 0, *last = c->x + g->images * g->image_stride - SHORT_RUN;
   for (int64_t k = 0; k < n; k++, left--, w += g->stride_w, to += c->depth) {
     if (!left) {
       x = window_at(c, pixel + k, &h, &w);
       left = g->cols - (w - g->start_w) / g->stride_w;
+      is_inside = is_short && h >= 0 && h + down <= g->height;
+      is_inside = is_inside && x + (h + down) * g->row_stride <= last;
     }
-    gather_window(c, x, h, w, to);
+    if (is_inside && w >= 0 && w + g->taps_w <= g->width) {
+      const uint8_t *from = x + h * g->row_stride + w * g->depth;
+      for (int64_t a = 0; a < taps_h; a++) /* what is too much is written again */
+        memcpy(to + a * size, from + g->row_taps[a] * g->row_stride, SHORT_RUN);
+    } else gather_window(c, x, h, w, to);
+    for (int64_t i = end; i < c->depth; i++) to[i] = 0;
   }
 }
 
