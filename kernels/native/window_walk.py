@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
+from functools import lru_cache
 
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis, StridePhase
@@ -14,7 +15,17 @@ from odt.kernels.opdef import Array, Specs
 def window_walk(
     row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
 ) -> WindowWalk:
-    """Returns the struct, from sizes and, for each tap, the offsets of input and weights."""
+    """Returns the struct, from sizes and, for each tap, the offsets of input and weights.
+
+    It holds no addresses of arrays: programs and layers of the same geometry share it.
+    """
+    return _window_walk(tuple(row_taps), tuple(col_taps), **sizes)
+
+
+@lru_cache(maxsize=1024)
+def _window_walk(
+    row_taps: tuple[tuple[int, int], ...], col_taps: tuple[tuple[int, int], ...], **sizes: int
+) -> WindowWalk:
     lists = [
         (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
         for taps in (row_taps, col_taps)
