@@ -4,6 +4,7 @@ What to do when one of these fails stands in the assertion's message.
 """
 
 import tracemalloc
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from support.op_run import (
 from support.paths import ROOT
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.opdef import Array, Attrs, Kernel, TensorSpec
 from odt.kernels.registry import LOSSES, operator_names
 
 STEP = 1e-6  # of one element
@@ -284,6 +285,16 @@ def test_a_large_sample_is_right_too(info: OpInfo, sample: Sample) -> None:
         close(got, np.asarray(wanted), 1e-5, 1e-6, what)
 
 
+def peak_of(kernel: Kernel, attrs: Attrs, arguments: Mapping[str, Any]) -> int:
+    """Returns the peak of the memory that a call allocates, in bytes."""
+    tracemalloc.start()
+    try:
+        kernel.run(attrs, **arguments)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @LARGE
 def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> None:
     """Neither apart nor aliased: NumPy copies where memory overlaps and a call cannot bear it."""
@@ -297,12 +308,8 @@ def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> No
             _, arrays, prepared = case.bind(kernel, of=of, alias=alias)
             with np.errstate(all="ignore"):  # the second run reads what the first overwrote
                 kernel.run(case.attrs, **arrays, **prepared)
-                tracemalloc.start()
-                try:
-                    kernel.run(case.attrs, **arrays, **prepared)
-                    _, peak = tracemalloc.get_traced_memory()
-                finally:
-                    tracemalloc.stop()
+                # The interpreter itself allocates now and then, such as for more interned names.
+                peak = min(peak_of(kernel, case.attrs, {**arrays, **prepared}) for _ in range(2))
             how = f" with {' in the memory of '.join(alias)}" if alias else ""
             assert peak < MOST_BYTES, f"{label}{how} allocates {peak} bytes: use out=, workspace"
 

@@ -32,9 +32,12 @@ ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
 MOST_BYTES = 10**6  # of a wheel
-# Beside those of pyproject.toml. Without a sanitizer, since zig adds one of its own accord.
-OPTIONS = ("-shared", "-fPIC", "-s", "-fno-sanitize=undefined", "-Wno-pass-failed")
-QUIET = ("-Wno-unused-command-line-argument", "-Wl,--build-id=none")
+# Beside those of pyproject.toml. Without a sanitizer, which zig adds of its own accord.
+OPTIONS = ("-fPIC", "-fno-sanitize=undefined", "-Wno-pass-failed")
+# No kernel throws an exception; tables for unwinding the stack would be 9 to 12 kB of a wheel.
+NO_TABLES = "-fno-unwind-tables"
+LINKING = ("-shared", "-s", "-Wl,--build-id=none")
+QUIET = "-Wno-unused-command-line-argument"
 
 
 @dataclass(frozen=True)
@@ -83,13 +86,16 @@ def compiled(platform: Platform, folder: Path) -> Path:
     (module,) = settings()["ext-modules"]
     path = folder / platform.tag / platform.library
     path.parent.mkdir()
-    run(
-        *(sys.executable, "-m", "ziglang", "cc", "-target", platform.target),
-        *(*module["extra-compile-args"], *OPTIONS, *QUIET, *platform.flags),
-        *sorted(p.name for p in SOURCES.glob("*.c")),
-        *(*module["extra-link-args"], "-o", path),
-        cwd=SOURCES,  # paths of the build stay out of the library
-    )
+    compiler = (sys.executable, "-m", "ziglang", "cc", "-target", platform.target, QUIET)
+    options = (*module["extra-compile-args"], *OPTIONS, *platform.flags)
+    names = sorted(p.stem for p in SOURCES.glob("*.c"))
+    # One by one: while it links, zig compiles its own libraries with the same options, and those
+    # for Windows need the tables.
+    for name in names:  # in the folder: paths of the build stay out of the library
+        output = path.with_name(f"{name}.o")
+        run(*compiler, *options, NO_TABLES, "-c", f"{name}.c", "-o", output, cwd=SOURCES)
+    linked = (*(f"{name}.o" for name in names), *module["extra-link-args"], "-o", path.name)
+    run(*compiler, *options, *LINKING, *linked, cwd=path.parent)
     return path
 
 
