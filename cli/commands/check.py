@@ -136,11 +136,17 @@ def command(
 def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> list[str]:
     """Describes the nodes that odt cannot compute, and the command that cuts out the largest part.
 
-    The part is the one with most parameters among those without such nodes.
+    The part is the one with most parameters among those without such nodes, also one whose input
+    shapes the file leaves open. A node of a loop is described once, not for each iteration.
     """
-    lines = [f"blocked: {refusal}" for refusal in refused]
+    first = {(r.node.origin, r.node.op, r.reason): r for r in reversed(refused)}
+    lines = [f"blocked: {r}" for r in refused if r is first[r.node.origin, r.node.op, r.reason]]
     model, parts = lowered.file, trainable_parts(lowered.graph, refused)
     part = next((part for part in parts if _is_supported(model, part)), None)
+    left_open: list[str] = []
+    if part is None:
+        part = next((part for part in parts if _without_shape(model, part)), None)
+        left_open = [model.graph.label(i) for i in _without_shape(model, part)] if part else []
     if part is None:
         lines.append("could train: none, because no weights precede or follow these operators")
     else:
@@ -149,8 +155,16 @@ def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode])
         lines.append(
             f"could train: {part.parameters:,} parameters, in the part made by "
             f"odt cut {shlex.quote(model.path)} {options} --output part.{model.format}"
+            + f", if --input-shape gives the shape of {', '.join(left_open)}"
+            * bool(left_open)
         )
     return [*lines, "The model cannot be trained."]
+
+
+def _without_shape(model: Model, part: TrainablePart) -> list[int]:
+    """Tensors that the part reads and that have no shape in the file."""
+    tensors = model.graph.tensors
+    return [i for i in part.after if i < len(tensors) and not tensors[i].spec.shape]
 
 
 def _is_supported(model: Model, part: TrainablePart) -> bool:

@@ -15,7 +15,7 @@ from odt.core.runtime.parameters import by_name
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
-from odt.errors import DataError, OdtError, TrainingError
+from odt.errors import DataError, OdtError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 
 TESTED = 8  # samples at most: they are computed in float64, and again for each changed weight
@@ -108,7 +108,7 @@ def self_test(
     sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0, dropout=())
     unit, work = graphs.file_batch, 0
     for tested, most in ((_in_float64(graphs), MOST_WORK), (graphs, MOST_WORK_IN_FLOAT32)):
-        samples = min(info.batch_size, TESTED)
+        samples = _few(tested, info.batch_size)
         while samples:
             with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
                 work = _work(trainer)
@@ -119,6 +119,16 @@ def self_test(
                         return _Test(trainer, tested.graph, count, seed, left).run(data)
             samples = samples // 2 // unit * unit
     return [Finding("test", None, f"unknown: too large, {work:.2g} FLOP for a forward pass")]
+
+
+def _few(graphs: LoweredGraphs, batch: int) -> int:
+    """Returns how many samples of a batch to test: few, or the file's batch if it needs all."""
+    few = min(batch, TESTED)
+    try:
+        graphs.at(few)
+    except UnsupportedError:
+        few = graphs.file_batch
+    return few
 
 
 def _work(trainer: Trainer) -> int:

@@ -12,8 +12,11 @@ from model_builder import ModelBuilder
 from support.networks import Net
 from support.paths import GOLDEN, MLP_SM, MODELS
 
+from odt.cli.commands.check import describe_refusals
 from odt.cli.main import main
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.reader import read_model
 from odt.core.model.schema_tables import code_of
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.random_data import RandomData
@@ -236,6 +239,35 @@ def test_no_cut_is_named_where_no_weights_are_left(tmp_path: Path) -> None:
     assert cut == "could train: none, because no weights precede or follow these operators"
 
 
+def test_a_node_of_a_loop_is_named_once(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_operator("CUSTOM:Magic", (model.add_input((1, 4)),), (1, 3))
+    model.write(tmp_path / "m.circle", y)
+    lowered = lower_model(read_model(tmp_path / "m.circle"))
+    (node,) = lowered.graphs.unsupported
+    again = replace(node, where="node 0 (CUSTOM:Magic), in the next iteration")
+    other = replace(node, reason="another one")
+    lines = describe_refusals(lowered, [node, again, other])
+    assert [line for line in lines if line.startswith("blocked")] == [
+        f"blocked: {node}",
+        f"blocked: {other}",
+    ]
+
+
+def test_a_cut_is_named_that_needs_an_input_shape(tmp_path: Path) -> None:
+    """TOCO stores no shapes for what only TensorFlow's own operators know, such as Mfcc."""
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_operator("CUSTOM:Mfcc", (model.add_input((1, 6)),), (1, 4))
+    z = model.add_dense(y, 3)
+    model.graph.tensors[y].shape = []
+    *_, cut = blocked(model, tmp_path, z)
+    assert cut == (
+        f"could train: 15 parameters, in the part made by odt cut {tmp_path}/m.circle "
+        "--after tensor_1 --output part.circle, if --input-shape gives the shape of tensor 1 "
+        '("tensor_1")'
+    )
+
+
 def test_weights_before_a_blocking_operator_are_named(tmp_path: Path) -> None:
     """A CAST to integers is computed and lets no gradient through."""
     model = ModelBuilder("circle", seed=0)
@@ -304,6 +336,17 @@ def test_a_trained_window_before_a_spectrum_passes(tmp_path: Path) -> None:
     result = check(tmp_path / "spectrum.tflite", "--loss", "mean-squared-error")
     assert result.exit_code == 0, result.output
     assert "ok   finite differences" in result.output
+
+
+def test_a_model_whose_samples_depend_on_each_other_is_tested_with_the_batch_of_its_file() -> None:
+    net = Net()
+    y = net.dense(net.input(9, 5), 3)
+    first = net.add("GATHER", (y, net.constant([0], np.int32)), (1, 3))
+    graph = net.graph(net.add("SUB", (y, first), (9, 3)))
+    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [draw_values])
+    weights = graph.nodes[0].inputs[1:2]
+    info = TrainingInfo(loss="mean_squared_error", batch_size=9, trainable_tensors=weights)
+    assert all(f.passed for f in self_test(LoweredGraphs(graph), info, data))
 
 
 def test_a_gradient_hidden_by_rounding_is_not_a_failure() -> None:
