@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from odt.batch_trainer import BatchTrainer
 from odt.core.checkpoints.resume import changed_constants
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.training.inference import Evaluator, Predictor
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.training.inference import Evaluator
 
 
 class InferenceTrainer(BatchTrainer):
@@ -37,7 +39,9 @@ class InferenceTrainer(BatchTrainer):
 
         return trained_integers(self.recipe.lowered.unrolled, self._exported())
 
-    def _evaluator(self, integers: LoweredGraphs, *, weighted: bool) -> Evaluator:
+    def _evaluator(self, integers: LoweredGraphs, *, weighted: bool) -> "Evaluator":
+        from odt.core.training.inference import Evaluator
+
         return Evaluator(
             self.recipe.graphs,
             self.recipe.info,
@@ -94,6 +98,8 @@ class InferenceTrainer(BatchTrainer):
         specs, integers = trainer.runtime.output_specs, self._integers()
         if integers is None:
             return _whole(specs, data.length, trainer.predict(data, order))
+        from odt.core.training.inference import Predictor
+
         schedule = {"micro_batch": self._micro_batch, "workers": self._workers}
         with Predictor(integers, self.recipe.info.batch_size, **schedule) as predictor:
             return _whole(specs, data.length, predictor.run(data, order))

@@ -64,7 +64,10 @@ KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"tomllib", "zipfile"}
 # layer: also these
-INTEGERS = ("recipe.frozen_integers.", "quantization.frozen_int8.", "lowering.integer_graph.")
+INTEGERS = (
+    *("recipe.frozen_integers.", "quantization.frozen_int8.", "lowering.integer_graph."),
+    "training.inference.",
+)
 LATE_IN = {
     "odt.cli": ("odt.",),
     "odt": ("odt.core.export.", *(f"odt.core.{name}" for name in INTEGERS)),
