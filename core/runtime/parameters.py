@@ -144,6 +144,7 @@ class Parameters:
         self.proximal_mu = 0.0
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
+        self._rate = 0.0  # learning rate of this step
         # factor of the learning rate → numbers that compiled updates read
         self._numbers: dict[float, Array] = {}
 
@@ -199,7 +200,13 @@ class Parameters:
         return bool(self.proximal_mu)
 
     def begin_update(self) -> None:
-        """Counts an update, and fills the numbers that compiled updates read."""
+        """Counts an update, and fills the numbers that compiled updates read.
+
+        Raises:
+            OptionError: if the learning rate follows a schedule whose length is not known.
+        """
+        assert self.optimizer is not None
+        self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
         for factor, numbers in self._numbers.items():
             numbers[:] = self._compiled_update(factor)[1]
@@ -208,8 +215,7 @@ class Parameters:
         """The kernel of this step's update, and its numbers, by factor of the learning rate."""
         assert self.optimizer is not None
         assert self.optimizer.rule.compiled is not None
-        step = max(self.step, 1)
-        rate = self.optimizer.rate(step) * factor
+        rate, step = self._rate * factor, max(self.step, 1)
         return self.optimizer.rule.compiled(self.optimizer.attrs, rate, step)
 
     def bind_update(self, i: int, gradient: Array, owned: bool, work: Array) -> list[Run]:
@@ -292,7 +298,7 @@ class Parameters:
     def _apply_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
         rule = self.optimizer.rule
-        rate = self.optimizer.rate(self.step) * self._rates.get(i, 1.0)
+        rate = self._rate * self._rates.get(i, 1.0)
         if i in self._integers:
             self._update_integers(i, gradient, owned, work, rate)
             return
