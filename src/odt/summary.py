@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.graph import MOST_NAME, Graph
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.planning.tensor_arena import tensor_arena
 from odt.core.recipe.inspection import Inspection, inspect_graph
 from odt.core.recipe.resolve import number_of_last
 from odt.core.recipe.selection import Selection, select
@@ -60,6 +62,9 @@ def describe_file(model: Model) -> list[str]:
         )
         key = one_line(signature.key, MOST_NAME)
         lines.append(f"signature: {key}({inputs}) -> {outputs}")
+    if has_quantized_activations(model):
+        arena = tensor_arena(graph)
+        lines.append(f"tensor arena: {arena:,} bytes of activations, one sample at a time")
     return lines
 
 
