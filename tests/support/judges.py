@@ -67,7 +67,8 @@ def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -
     """
     shutil.copyfile(path, folder / "m.circle")
     for k, a in enumerate(inputs):
-        np.save(folder / f"x{k}", np.ascontiguousarray(a, np.float32))
+        dtype = np.int8 if a.dtype == np.int8 else np.float32
+        np.save(folder / f"x{k}", np.ascontiguousarray(a, dtype))
     names = [f"x{k}.npy" for k in range(len(inputs))]
     command = [sys.executable, "-c", _ONERT, "m.circle", "y", *names]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
