@@ -3,7 +3,17 @@
 from collections.abc import Callable, Mapping
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec, no_attrs
+from odt.kernels.opdef import (
+    Array,
+    Attrs,
+    Compiled,
+    Kernel,
+    OpDef,
+    Options,
+    Specs,
+    TensorSpec,
+    no_attrs,
+)
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -22,6 +32,8 @@ def difference_loss(
     grad_x: Callable[..., None],
     workspace: Callable[[Attrs, Specs], Specs] = difference,
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs,
+    compiled: Compiled | None = None,
+    compiled_back: Compiled | None = None,
 ) -> OpDef:
     """Makes the operator of such a loss; its gradient may overwrite x or t."""
     reads = ("x", "t", "scale")
@@ -30,8 +42,14 @@ def difference_loss(
         name,
         inputs=reads,
         infer=infer,
-        forward=Kernel(forward, reads=reads, writes=("loss",), workspace=workspace),
-        grads={"x": Kernel(grad_x, reads=reads, writes=("dx",), may_alias=aliases)},
+        forward=Kernel(
+            forward, reads=reads, writes=("loss",), workspace=workspace, compiled=compiled
+        ),
+        grads={
+            "x": Kernel(
+                grad_x, reads=reads, writes=("dx",), may_alias=aliases, compiled=compiled_back
+            )
+        },
         stops=("t", "scale"),
         outputs=("loss",),
         attrs=attrs,

@@ -11,6 +11,7 @@ import numpy as np
 
 from odt.kernels.families.binary import summed_axes
 from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
 
 
@@ -29,6 +30,8 @@ def selection(
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         return {"shape": condition_shape(s)}
+
+    compiled = elementwise.select(condition_shape)
 
     def grad(of: str) -> Kernel:
         def workspace(attrs: Attrs, s: Specs) -> Specs:
@@ -62,14 +65,25 @@ def selection(
                 np.sum(unreduced, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
 
         return Kernel(
-            run, reads=("dy", "c"), writes=(f"d{of}",), workspace=workspace, prepare=geometry
+            run,
+            reads=("dy", "c"),
+            writes=(f"d{of}",),
+            workspace=workspace,
+            prepare=geometry,
+            compiled=compiled(f"d{of}", "where_ge" if of == "a" else "where_lt", "dy"),
         )
 
     return OpDef(
         name,
         inputs=("c", "a", "b"),
         infer=infer,
-        forward=Kernel(forward, reads=("c", "a", "b"), writes=("y",), prepare=prepare),
+        forward=Kernel(
+            forward,
+            reads=("c", "a", "b"),
+            writes=("y",),
+            prepare=prepare,
+            compiled=compiled("y", "select", "a", "b"),
+        ),
         grads={"a": grad("a"), "b": grad("b")},
         stops=("c",),
         mixes_samples=mixes_samples,

@@ -14,6 +14,7 @@ from odt.kernels.families.constant_loss import variance
 from odt.kernels.families.difference_loss import difference_loss, elements
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -35,7 +36,13 @@ def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
 
 
 LOSS = LossDef(
-    op=difference_loss("mean_squared_error", forward, grad_x),
+    op=difference_loss(
+        "mean_squared_error",
+        forward,
+        grad_x,
+        compiled=elementwise.SQUARED_ERROR,
+        compiled_back=elementwise.SQUARED_ERROR_BACK,
+    ),
     formula="mean of (x − t)²",
     constant_loss=variance,
     words=("mse",),

@@ -6,6 +6,7 @@ from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind
 from odt.kernels.native.convolution import correlate, panel_workspace, sums_workspace
 from odt.kernels.native.epilogue import Clamp, ReluMask
+from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
@@ -15,7 +16,7 @@ FEW, DEEP = 8, 24  # rows, and depth for each row: as measured
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:
-    return window_walk.fits(s, max(s["w"].shape), 1)
+    return is_float32(s)
 
 
 def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:

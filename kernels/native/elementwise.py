@@ -3,17 +3,17 @@
 A result with fewer or shorter axes than that shape is summed over these axes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, prepare
-from odt.kernels.native.binding import bind
+from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.structs import MAX_INPUTS, MAX_RANK, ElementwiseShape
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 Axes = list[tuple[int, list[int]]]
 Number = float | Callable[[Attrs], float]
@@ -102,6 +102,44 @@ def relu_mask(lo: float, hi: float) -> Compiled:
     return kernel("relu_mask", "dx", ("dy", "y"), lo, hi)
 
 
+HALF = np.full(1, 0.5, FLOAT)
+
+
+def select(condition_shape: Callable[[Specs], tuple[int, ...]]) -> Callable[..., Compiled]:
+    """Makes maps of arrays and of a condition c, which becomes 1 or 0 in workspace.
+
+    Args:
+        condition_shape: returns the shape of c that is broadcast to y.
+
+    Returns:
+        a function of the result, the map and the arrays it reads: the map `select` reads c after
+        them, others compare c with 0.5.
+    """
+
+    def compiled(y: str, name: str, *inputs: str) -> Compiled:
+        def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
+            return {"shape": condition_shape(s)}
+
+        def workspace(attrs: Attrs, s: Specs) -> Specs:
+            return {"truths": TensorSpec(s["c"].shape, FLOAT)}
+
+        def check(attrs: Attrs, s: Specs) -> bool:
+            condition = TensorSpec(condition_shape(s), FLOAT)
+            return fits(y, *inputs, "condition")(attrs, {**s, "condition": condition})
+
+        def to_call(
+            attrs: Attrs, *, c: Array, truths: Array, shape: tuple[int, ...], **arrays: Array
+        ) -> Callable[[], None]:
+            read = [*(arrays[n] for n in inputs), truths.reshape(shape, copy=False)]
+            more = [] if name == "select" else [HALF]
+            chosen = call(name, arrays[y], [*read, *more])
+            return in_order([bind("truths", c, truths, c.size), chosen])
+
+        return Compiled(to_call, check, workspace, prepare)
+
+    return compiled
+
+
 def _add(
     attrs: Attrs, *, a: Array, b: Array, y: Array, clamp: tuple[float, float] | None = None
 ) -> Callable[[], None]:
@@ -143,3 +181,31 @@ def reduction(*, mean: bool, back: bool) -> Compiled:
 
 SUM, SUM_BACK = (reduction(mean=False, back=back) for back in (False, True))
 MEAN, MEAN_BACK = (reduction(mean=True, back=back) for back in (False, True))
+
+
+def _squared_error(
+    attrs: Attrs, *, x: Array, t: Array, scale: Array, loss: Array, sums: Array
+) -> Callable[[], None]:
+    samples = [a.reshape(len(x), -1, copy=False) for a in (x, t)]
+    summed = call("squared_difference", sums[:, np.newaxis], samples)
+    return in_order([summed, call("multiply", loss, (sums, scale), len(x) / x.size)])
+
+
+def _squared_error_back(
+    attrs: Attrs, *, x: Array, t: Array, scale: Array, dx: Array
+) -> Callable[[], None]:
+    made, *samples = (a.reshape(len(x), -1, copy=False) for a in (dx, x, t))
+    read = scale[:, np.newaxis], *samples
+    return call("squared_difference_back", made, read, 2 * len(x) / x.size)
+
+
+def _is_float(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype == FLOAT and s["x"].size > 0
+
+
+def _one_per_sample(attrs: Attrs, s: Specs) -> Specs:
+    return {"sums": TensorSpec(s["x"].shape[:1], FLOAT)}
+
+
+SQUARED_ERROR = Compiled(_squared_error, _is_float, _one_per_sample)
+SQUARED_ERROR_BACK = Compiled(_squared_error_back, _is_float)

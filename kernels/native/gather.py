@@ -1,4 +1,7 @@
-"""Compiled gather and scatter: sums of rows that indices select, and sums into such rows."""
+"""Compiled gather and scatter: sums of rows that indices select, and sums into such rows.
+
+TOPK_V2 selects, and spreads, values of a row.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.float32 import FLOAT
-from odt.kernels.opdef import Array, Attrs, Specs
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 
 def fits(name: str) -> Callable[[Attrs, Specs], bool]:
@@ -37,6 +40,23 @@ def scatter_add(
     """Computes table[at[r]] += rows[r] from 0 after a check; arguments as in `select`."""
     width = rows.size // at.size
     return in_order([check, bind("scatter_add", rows, at, table, at.size, width, table.size)])
+
+
+def _fits_topk(k: int, s: Specs) -> bool:
+    return s["x"].dtype == FLOAT and k > 0 and s["x"].size > 0
+
+
+def _topk(k: int, *, x: Array, values: Array, indices: Array) -> Callable[[], None]:
+    width = x.shape[-1]
+    return bind("topk", x, values, indices, x.size // width, width, k)
+
+
+def _topk_back(k: int, *, dvalues: Array, indices: Array, dx: Array) -> Callable[[], None]:
+    width = dx.shape[-1]
+    return bind("topk_back", dvalues, indices, dx, dx.size // width, width, k)
+
+
+TOPK, TOPK_BACK = Compiled(_topk, _fits_topk), Compiled(_topk_back, _fits_topk)
 
 
 def entries(matrix: Array) -> dict[str, Array]:

@@ -6,10 +6,8 @@ from functools import lru_cache
 
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis, StridePhase
-from odt.kernels.native.float32 import is_float32
-from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.opdef import Array, Specs
+from odt.kernels.opdef import Array
 
 
 def window_walk(
@@ -161,7 +159,3 @@ def phase_walks(
     return [
         backward_walk(dy, w, dx, strides, border, pair, transposed=transposed) for pair in pairs
     ]
-
-
-def fits(s: Specs, depth: int, taps: int) -> bool:
-    return is_float32(s) and depth <= limit("MAX_DEPTH") and taps <= limit("MAX_TAPS")

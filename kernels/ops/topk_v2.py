@@ -3,7 +3,7 @@
 x (…, K)    values (…, k)    indices (…, k) int32, ascending for equal values
 
 dx is the gradient of a value at its index, else 0. The values are selected one after the other, and
-a selected one is replaced by −∞, so an x of −∞ may be selected twice. Source: tf.math.top_k.
+a selected one is replaced by −∞, so NumPy may select an x of −∞ twice. Source: tf.math.top_k.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.statics import number
+from odt.kernels.native.gather import TOPK, TOPK_BACK
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 INDEX, INT32 = np.dtype(np.intp), np.dtype(np.int32)
@@ -92,7 +93,12 @@ OP = OpDef(
     outputs=("values", "indices"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x",), writes=("values", "indices"), workspace=workspace, prepare=rows
+        forward,
+        reads=("x",),
+        writes=("values", "indices"),
+        workspace=workspace,
+        prepare=rows,
+        compiled=TOPK,
     ),
     grads={
         "x": Kernel(
@@ -101,6 +107,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_workspace,
             prepare=rows,
+            compiled=TOPK_BACK,
         )
     },
     static=("k",),

@@ -33,7 +33,10 @@ INFO = OpInfo(
         Sample("one", {"x": (1, 1), "w": (1, 1), "b": (1,)}, constants=("w", "b")),
     ),
     large=Sample("large", {"x": (256, 1024), "w": (256, 1024), "b": (256,)}),
-    also_large=(Sample("square", {"x": (512, 512), "w": (512, 512), "b": (512,)}),),
+    also_large=(
+        Sample("square", {"x": (512, 512), "w": (512, 512), "b": (512,)}),
+        Sample("deep", {"x": (8, 9216), "w": (32, 9216), "b": (32,)}),
+    ),
     refusals=(
         Refusal("with one I", {"x": (3, 4), "w": (2, 5)}),
         Refusal("with one I", {"x": (3, 4), "w": (4,)}),

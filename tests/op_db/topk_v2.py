@@ -21,6 +21,7 @@ INFO = OpInfo(
     samples=(
         Sample("two of four", {"x": (2, 3, 4)}, {}, ints(k=2)),
         Sample("all", {"x": (3, 4)}, {}, ints(k=[4])),
+        Sample("few of many", {"x": (2, 50)}, {}, ints(k=7)),
         Sample("a list", {"x": (5,)}, {}, ints(k=2), mixes=True),
     ),
     large=Sample("large", {"x": (64, 4096)}, {}, ints(k=5)),

@@ -141,6 +141,11 @@ INLINE float F(clamp_scalar)(float x, float lo, float hi) {
 #undef GELU_PHI
 #undef GELU_SLOPE
 
+/* y = 1 where c is true, else 0. */
+void F(truths)(const uint8_t *c, float *y, int64_t size) {
+  for (int64_t i = 0; i < size; i++) y[i] = c[i] != 0;
+}
+
 /* db[c] = Σ over rows of dy[row][c]. */
 void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
   for (int64_t c = 0; c < columns; c++) db[c] = 0;

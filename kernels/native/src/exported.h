@@ -143,6 +143,7 @@ KERNEL(fake_quant, (const float *x /* (n) */, float *y /* (n) */, uint8_t *mask 
 /* elementwise_body.h, besides the maps in elementwise_maps.h */
 KERNEL(column_sums,
        (const float *dy /* (R, C) */, float *db /* (C) */, int64_t rows, int64_t columns))
+KERNEL(truths, (const uint8_t *c /* (n) */, float *y /* (n) */, int64_t size))
 
 /* transpose_body.h: elements of four bytes, of any type */
 KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
@@ -155,6 +156,10 @@ KERNEL(gather, (const float *x /* (N, …, K) */, float *y /* (N, R, K) */,
                 int64_t x_rows))
 KERNEL(scatter_add, (const float *rows /* (R, K) */, const int64_t *at /* (R) */,
                      float *table /* (T) */, int64_t count, int64_t width, int64_t size))
+KERNEL(topk, (const float *x /* (R, C) */, float *values /* (R, k) */,
+              int32_t *columns /* (R, k) */, int64_t rows, int64_t width, int64_t k))
+KERNEL(topk_back, (const float *dvalues /* (R, k) */, const int32_t *columns /* (R, k) */,
+                   float *dx /* (R, C) */, int64_t rows, int64_t width, int64_t k))
 
 /* updates_body.h; total += gradient if *adds, else total = gradient. The numbers
    of updates change from step to step. */
@@ -165,5 +170,4 @@ KERNEL(sgd, (float *p /* (n) */, const float *g /* (n) */, int64_t n,
 KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
                   const float *numbers /* learning rate, decay, momentum, nesterov */))
 KERNEL(adam, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, float *v /* (n) */,
-              int64_t n,
-              const float *numbers /* α, rates of m and v, ε, scale, decay, p_scale */))
+              int64_t n, const float *numbers /* α, rates of m and v, ε, scale, decay, p_scale */))

@@ -51,3 +51,27 @@ void F(scatter_add)(const float *rows, const int64_t *at, float *table, int64_t 
     for (int64_t k = 0; k < width; k++) to[k] += from[k];
   }
 }
+
+/* Selects the k largest values of each row of x, and their columns, in descending order; of equal
+   values the first one comes first. NaN is the largest. */
+void F(topk)(const float *x, float *values, int32_t *columns, int64_t rows, int64_t width,
+             int64_t k) {
+  for (int64_t r = 0; r < rows; r++, x += width, values += k, columns += k)
+    for (int64_t c = 0; c < width; c++) {
+      float v = x[c];
+      int64_t at = c < k ? c : k; /* the number of values that are not smaller */
+      while (at && (v > values[at - 1] || (v != v && values[at - 1] == values[at - 1]))) {
+        at--;
+        if (at + 1 < k) values[at + 1] = values[at], columns[at + 1] = columns[at];
+      }
+      if (at < k) values[at] = v, columns[at] = (int32_t)c;
+    }
+}
+
+/* dx = dvalues in the selected columns, else 0. */
+void F(topk_back)(const float *dvalues, const int32_t *columns, float *dx, int64_t rows,
+                  int64_t width, int64_t k) {
+  for (int64_t i = 0; i < rows * width; i++) dx[i] = 0;
+  for (int64_t r = 0; r < rows; r++, dx += width)
+    for (int64_t j = 0; j < k; j++) dx[*columns++] = *dvalues++;
+}
