@@ -37,6 +37,12 @@ OPTIONS = ("-fPIC", "-fno-sanitize=undefined", "-Wno-pass-failed")
 # No kernel throws an exception; tables for unwinding the stack would be 9 to 12 kB of a wheel.
 NO_TABLES = "-fno-unwind-tables"
 LINKING = ("-shared", "-s", "-Wl,--build-id=none")
+# For linking without zig's compiler_rt. zig cc always links it, on Windows 30 kB of a wheel.
+NO_RUNTIME = (
+    *("-dynamic", "-O", "ReleaseFast", "-fstrip", "-fno-compiler-rt", "-fno-ubsan-rt"),
+    *("-fno-emit-implib", "--build-id=none", "-lc", "-lpthread"),
+)
+ZIG = (sys.executable, "-m", "ziglang")
 QUIET = "-Wno-unused-command-line-argument"
 
 
@@ -86,16 +92,20 @@ def compiled(platform: Platform, folder: Path) -> Path:
     (module,) = settings()["ext-modules"]
     path = folder / platform.tag / platform.library
     path.parent.mkdir()
-    compiler = (sys.executable, "-m", "ziglang", "cc", "-target", platform.target, QUIET)
+    compiler = (*ZIG, "cc", "-target", platform.target, QUIET)
     options = (*module["extra-compile-args"], *OPTIONS, *platform.flags)
-    names = sorted(p.stem for p in SOURCES.glob("*.c"))
+    sources = [*sorted(SOURCES.glob("*.c")), *platform.more_sources]
     # One by one: while it links, zig compiles its own libraries with the same options, and those
     # for Windows need the tables.
-    for name in names:  # in the folder: paths of the build stay out of the library
-        output = path.with_name(f"{name}.o")
-        run(*compiler, *options, NO_TABLES, "-c", f"{name}.c", "-o", output, cwd=SOURCES)
-    linked = (*(f"{name}.o" for name in names), *module["extra-link-args"], "-o", path.name)
-    run(*compiler, *options, *LINKING, *linked, cwd=path.parent)
+    for source in sources:  # in its folder: paths of the build stay out of the library
+        output = path.with_name(f"{source.stem}.o")
+        run(*compiler, *options, NO_TABLES, "-c", source.name, "-o", output, cwd=source.parent)
+    objects = [f"{p.stem}.o" for p in sources]
+    if platform.has_runtime:
+        linker = (*compiler, *options, *LINKING, *module["extra-link-args"], "-o", path.name)
+    else:
+        linker = (*ZIG, "build-lib", "-target", platform.target, *NO_RUNTIME, f"-femit-bin={path}")
+    run(*linker, *objects, cwd=path.parent)
     return path
 
 

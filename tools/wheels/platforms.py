@@ -17,12 +17,16 @@ class Platform:
         target: zig's name; behind a dot the oldest glibc or macOS.
         sets: instruction sets that the kernels are compiled for.
         flags: more options of the compiler.
+        more_sources: files beside the kernels.
+        has_runtime: whether the compiler's runtime library is linked.
     """
 
     tag: str
     target: str
     sets: tuple[str, ...] = ("base",)
     flags: tuple[str, ...] = ()
+    more_sources: tuple[Path, ...] = ()
+    has_runtime: bool = True
 
     @property
     def library(self) -> str:
@@ -48,6 +52,7 @@ SHORTER = (*SHORT, "-fno-inline-functions")
 ARMV7 = ("-mcpu=generic+v7a+vfp3d16-neon",)
 # Instructions in an order that suits in-order processors; others reorder them.
 IN_ORDER = ("-Xclang", "-tune-cpu", "-Xclang", "cortex-a55")
+STACK_PROBE = (Path(__file__).with_name("stack_probe.c"),)
 SONAME = ("-Wl,-install_name,_kernels.so",)  # else the path of the build
 
 PLATFORMS = (
@@ -64,7 +69,7 @@ PLATFORMS = (
     Platform("manylinux_2_31_riscv64", "riscv64-linux-gnu.2.31"),
     Platform("musllinux_1_2_x86_64", "x86_64-linux-musl", X86, SHORTER),
     Platform("musllinux_1_2_aarch64", "aarch64-linux-musl", flags=IN_ORDER),
-    Platform("win_amd64", "x86_64-windows-gnu", X86, SHORTER),
+    Platform("win_amd64", "x86_64-windows-gnu", X86, SHORTER, STACK_PROBE, has_runtime=False),
     Platform("win_arm64", "aarch64-windows-gnu"),
     Platform("macosx_11_0_x86_64", "x86_64-macos.11.0", X86, (*SHORTER, *SONAME)),
     Platform("macosx_11_0_arm64", "aarch64-macos.11.0", flags=SONAME),
