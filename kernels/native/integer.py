@@ -88,12 +88,21 @@ def dense(
 MOST_SUM = 2**31 - 1
 
 
+def _fills_a_vector(s: Specs) -> bool:
+    return s["y"].size >= limit("MAX_LANES")
+
+
 def sum_fits(attrs: Attrs, s: Specs) -> bool:
     """Whether all sums fit into 32 bits, and nothing is broadcast."""
     half = 1 << (attrs.shift - 1)
     most = 255 * sum(map(abs, attrs.factors)) + half
     same = s["a"] == s["b"] and s["a"].shape == s["y"].shape
-    return same and {s["a"].dtype, s["y"].dtype} <= {*BYTES} and max(most, half) <= MOST_SUM
+    return (
+        same
+        and _fills_a_vector(s)
+        and {s["a"].dtype, s["y"].dtype} <= {*BYTES}
+        and max(most, half) <= MOST_SUM
+    )
 
 
 def sums(attrs: Attrs, *, a: Array, b: Array, y: Array) -> Callable[[], None]:
@@ -106,7 +115,7 @@ def sums(attrs: Attrs, *, a: Array, b: Array, y: Array) -> Callable[[], None]:
 
 
 def quantize_fits(attrs: Attrs, s: Specs) -> bool:
-    return s["x"].dtype == np.float32 and s["y"].dtype in BYTES
+    return s["x"].dtype == np.float32 and s["y"].dtype in BYTES and _fills_a_vector(s)
 
 
 def quantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
@@ -115,7 +124,7 @@ def quantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
 
 
 def dequantize_fits(attrs: Attrs, s: Specs) -> bool:
-    return s["x"].dtype in BYTES
+    return s["x"].dtype in BYTES and _fills_a_vector(s)
 
 
 def dequantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:

@@ -12,15 +12,103 @@
 #include "target.h"
 #include "team.h"
 
-/* Adding 1.5 · 2²³ rounds to an integer, half to even, in the low bits of the float. */
-#define MAGIC 12582912.0f
-#define MAGIC_BITS 0x4B400000
-
 #ifdef __x86_64__
 
 #include <immintrin.h>
 
 #define VNNI_ROWS 12
+
+static depthwise_layout layout_of(const window_walk *g, const depthwise_form *form) {
+  int64_t width = form->width, depth = g->depth, low = depth & -depth,
+          merged = width / (low < width ? low : width);
+  if (g->stride_w > 1 || depth * merged > MERGED) merged = 1;
+  depthwise_layout l = {depth * merged, (g->taps_h * g->taps_w + QUAD - 1) / QUAD, 0, 0, 0, 0};
+  int64_t reach = g->col_taps[g->taps_w - 1] + 1;
+  l.block = width * (QUAD * form->weight * l.quads + 8);
+  l.tables = (l.period + width - 1) / width * l.block;
+  l.columns = (DEPTHWISE_BYTES - l.tables) / g->taps_h - SLACK - reach * depth;
+  l.columns = l.columns < 0 ? 0 : l.columns / (g->stride_w * depth) + 1;
+  if (l.columns > g->cols) l.columns = g->cols;
+  l.line = ((l.columns - 1) * g->stride_w + reach) * depth + SLACK;
+  return l;
+}
+
+/* Copies the columns from w on of row h of an image, and border outside. */
+static void fill_line(const product_job *c, const uint8_t *x, int64_t h, int64_t w, int64_t columns,
+                      uint8_t *to) {
+  const window_walk *g = c->g;
+  int64_t depth = g->depth, end = w + columns < g->width ? w + columns : g->width;
+  int64_t first = w < 0 ? 0 : w, inside = h < 0 || h >= g->height ? 0 : end - first;
+  int border = (uint8_t)(c->border ^ c->flip);
+  __m128i flip = _mm_set1_epi8((char)c->flip);
+  if (inside <= 0) {
+    memset(to, border, columns * depth);
+    return;
+  }
+  uint8_t *from = to + (first - w) * depth;
+  memset(to, border, from - to);
+  memcpy(from, x + h * g->row_stride + first * depth, inside * depth);
+  for (__m128i *v = (__m128i *)from; v < (__m128i *)(from + inside * depth); v++)
+    _mm_storeu_si128(v, _mm_xor_si128(_mm_loadu_si128(v), flip));
+  memset(from + inside * depth, border, (columns - inside) * depth - (from - to));
+}
+
+/* Writes start, m and weights of each vector of a period in the order of the sums. */
+static void fill_tables(const product_job *c, const depthwise_job *d, uint8_t *to) {
+  const depthwise_layout *l = &d->layout;
+  int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w, width = d->form->width;
+  for (int64_t p = 0; p < l->period; p += width, to += l->block) {
+    int32_t *start = (int32_t *)to;
+    float *m = (float *)to + width;
+    uint8_t *four = to + 8 * width;
+    for (int64_t k = 0, u = p % depth; k < width; k++, u = u + 1 < depth ? u + 1 : 0) {
+      int64_t at = k % 16 / 4 * (width / 4) + k / 16 * 4 + k % 4;
+      start[at] = c->start[u];
+      m[at] = c->m[u];
+    }
+    memset(four, 0, l->block - 8 * width);
+    for (int64_t t = 0; t < taps; t++) {
+      uint8_t *row = four + (t / QUAD * QUAD * d->form->weight + t % QUAD) * width;
+      for (int64_t i = 0, u = p % depth, run; i < width; i += run, u = 0) {
+        run = depth - u < width - i ? depth - u : width - i;
+        memcpy(row + i, c->w + t * depth + u, run);
+      }
+    }
+    d->form->order_weights(four, l->quads);
+  }
+}
+
+static void depthwise_part(void *job, int part, int parts) {
+  const depthwise_job *d = job;
+  const depthwise_layout *l = &d->layout;
+  const product_job *c = d->products;
+  const window_walk *g = c->g;
+  uint8_t scratch[DEPTHWISE_BYTES] __attribute__((aligned(SLACK)));
+  const uint8_t *x[MAX_TAPS + QUAD];
+  int64_t loaded[MAX_TAPS], depth = g->depth, step = g->taps_h > 1 ? g->row_taps[1] : 1;
+  int64_t all = g->images * g->rows, end = chunk_begin(all, part + 1, parts);
+  fill_tables(c, d, scratch);
+  for (int64_t col = 0; col < g->cols; col += l->columns) {
+    int64_t count = g->cols - col < l->columns ? g->cols - col : l->columns;
+    int64_t read = (l->line - SLACK) / depth - (l->columns - count) * g->stride_w;
+    for (int64_t line = chunk_begin(all, part, parts), image = -1; line < end; line++) {
+      int is_new = line / g->rows != image;
+      image = line / g->rows;
+      for (int64_t a = 0, t = 0; a < g->taps_h; a++) {
+        int64_t h = g->start_h + (line - image * g->rows) * g->stride_h + g->row_taps[a];
+        int64_t slot = (h - g->start_h) / step % g->taps_h;
+        uint8_t *to = scratch + l->tables + slot * l->line;
+        if (is_new || loaded[slot] != h)
+          fill_line(c, c->x + image * g->image_stride, h, g->start_w + col * g->stride_w, read, to);
+        loaded[slot] = h;
+        for (int64_t b = 0; b < g->taps_w; b++) x[t++] = to + g->col_taps[b] * depth;
+      }
+      for (int64_t t = g->taps_h * g->taps_w; t < l->quads * QUAD; t++) x[t] = x[0];
+      uint8_t *y = c->y + (line * g->cols + col) * depth;
+      d->form->row(c, l, scratch, x, y, count * depth);
+    }
+  }
+}
 
 BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")
 
@@ -32,9 +120,11 @@ static __attribute__((noinline)) void vnni_round(const product_job *c, const int
   __m512i zero = _mm512_set1_epi32((int32_t)c->zero);
   __m512 m = _mm512_loadu_ps(c->m + unit), lo = _mm512_set1_ps((float)(c->lo - c->zero));
   __m512 hi = _mm512_set1_ps((float)(c->hi - c->zero));
+#pragma GCC unroll 1
   for (; rows; rows--, sums += GROUP, y += units) {
     __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(sums)), m);
     __m512i s = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, lo), hi));
+    __asm__("" : "+r"(left)); /* one loop, not one for each case */
     __m128i bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(s, zero));
     if (left >= GROUP) _mm_storeu_si128((__m128i *)y, bytes);
     else if (left == 8) _mm_storel_epi64((__m128i *)y, bytes);
@@ -74,7 +164,6 @@ VNNI_TILE(vnni_row, 1, 1)
 #define V(name) _mm512_##name
 #define LOAD _mm512_loadu_si512
 #define STORE _mm512_storeu_si512
-#define XOR _mm512_xor_si512
 #define WEIGHT_BYTES 1
 #define STORE_WEIGHTS STORE
 #define ADD_QUADS(s, x, w) _mm512_dpbusd_epi32(s, x, LOAD(w))
@@ -90,7 +179,6 @@ BEGIN_TARGET("avx2,fma")
 #define V(name) _mm256_##name
 #define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define STORE(p, v) _mm256_storeu_si256((__m256i *)(p), v)
-#define XOR _mm256_xor_si256
 #define WEIGHT_BYTES 2 /* those of even bytes, then those of odd ones */
 #define STORE_WEIGHTS(to, w)                                 \
   (STORE(to, _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8)), \

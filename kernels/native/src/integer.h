@@ -9,6 +9,7 @@
 #define QUAD 4           /* values of the depth side by side */
 #define TILE_BYTES 32768 /* of gathered windows; windows are at most so long */
 #define SHORT_RUN 16     /* bytes that are copied at once, also where fewer are needed */
+#define SLACK 64         /* bytes that vectors may read and write after a buffer */
 #define DEPTHWISE_BYTES (3 * TILE_BYTES) /* of tables and lines of a depthwise convolution */
 #define MERGED 640 /* results with tables of their own, at most, unless it has more channels */
 
@@ -39,6 +40,20 @@ typedef struct {
 typedef struct {
   int64_t period, quads, columns, block, tables, line;
 } depthwise_layout;
+
+/* What vectors of an instruction set compute of it: the order of a table, and a row. */
+typedef struct {
+  int64_t width, weight; /* bytes of a vector and of a weight */
+  void (*order_weights)(uint8_t *table, int64_t quads);
+  void (*row)(const product_job *c, const depthwise_layout *l, const uint8_t *tables,
+              const uint8_t *const *x, uint8_t *y, int64_t size);
+} depthwise_form;
+
+typedef struct {
+  const product_job *products;
+  const depthwise_form *form;
+  depthwise_layout layout;
+} depthwise_job;
 
 /* y = clip(((start + a of_a + b of_b) >> shift) + zero), modulo 2³² until the shift. */
 typedef struct {

@@ -2,6 +2,38 @@
 
 #include "vectors.h"
 
+typedef uint8_t F(byte_vec) __attribute__((vector_size(LANES), aligned(1), may_alias));
+typedef uint32_t F(words) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+#if LANES < 16
+
+INLINE F(words) F(widened_bytes)(const uint8_t *x, uint8_t flip) {
+  return __builtin_convertvector(*(const F(byte_vec) *)x ^ flip, F(words));
+}
+
+/* The low bytes of v. */
+INLINE void F(store_bytes)(uint8_t *y, F(bits) v) {
+#ifdef __SSE2__
+  __m128i halves[LANES / 4];
+  v &= 255;
+  memcpy(halves, &v, sizeof v);
+  __m128i low = _mm_packs_epi32(halves[0], halves[LANES / 4 - 1]);
+  low = _mm_packus_epi16(low, low);
+  memcpy(y, &low, LANES);
+#else
+  *(F(byte_vec) *)y = __builtin_convertvector(v, F(byte_vec));
+#endif
+}
+
+/* Limits v, also NaN, and rounds it half to even: 1.5 · 2²³ + v has the integer in its low bits. */
+INLINE void F(store_rounded)(uint8_t *y, F(vec) v, float lo, float hi, int64_t zero) {
+  v = F(selected)(v > F(broadcast)(lo), v, F(broadcast)(lo));
+  v = F(selected)(v < F(broadcast)(hi), v, F(broadcast)(hi)) + 12582912.0f;
+  F(store_bytes)(y, (F(bits))v + (int32_t)(zero - 0x4B400000));
+}
+
+#endif
+
 #if LANES == 16
 
 #define SUM_ROWS VNNI_ROWS
@@ -34,19 +66,14 @@ static __attribute__((noinline)) void F(round_sums)(const product_job *c, const 
                                                     int rows, int64_t unit, uint8_t *y,
                                                     int64_t row_size, int64_t count) {
   float lo = (float)(c->lo - c->zero), hi = (float)(c->hi - c->zero);
-  int32_t offset = (int32_t)c->zero - MAGIC_BITS;
   const int32_t *start = c->start + unit;
+#pragma GCC unroll 1
   for (const float *m = c->m + unit; rows; rows--, sums += GROUP, y += row_size) {
     uint8_t rounded[GROUP];
-    for (int l = 0; l < GROUP; l++) {
-      float v = (float)(int32_t)((uint32_t)sums[l] + (uint32_t)start[l]) * m[l];
-      int32_t bits;
-      v = v < lo ? lo : v;
-      v = v > hi ? hi : v;
-      v += MAGIC;
-      memcpy(&bits, &v, sizeof bits);
-      rounded[l] = (uint8_t)(bits + offset);
-    }
+    UNROLL(j, GROUP / LANES, int l = j * LANES;
+           F(words) s = *(const F(words) *)(sums + l) + *(const F(words) *)(start + l);
+           F(vec) v = __builtin_convertvector((F(bits))s, F(vec)) * F(load)(m + l);
+           F(store_rounded)(rounded + l, v, lo, hi, c->zero));
     if (count == GROUP) memcpy(y, rounded, GROUP);
     else memcpy(y, rounded, count);
   }
@@ -164,24 +191,40 @@ static void F(round_tile)(const product_job *c, const int16_t *tile, int64_t n, 
 
 #endif
 
+/* Flips bytes, and widens them for 16-bit products; writes up to a vector more. */
+#if LANES == 16
+typedef uint8_t F(all_bytes) __attribute__((vector_size(64), aligned(1), may_alias));
+static void F(flip_bytes)(uint8_t *x, int64_t size, uint8_t flip, uint8_t *x_again) {
+  (void)x_again;
+  for (int64_t k = 0; k < size && flip; k += 64) *(F(all_bytes) *)(x + k) ^= flip;
+}
+#else
+typedef int16_t F(short_vec) __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+static void F(flip_bytes)(const uint8_t *x, int64_t size, uint8_t flip, int16_t *to) {
+  for (int64_t k = 0; k < size; k += LANES) {
+    F(byte_vec) flipped = *(const F(byte_vec) *)(x + k) ^ flip;
+    *(F(short_vec) *)(to + k) = __builtin_convertvector(flipped, F(short_vec));
+  }
+}
+#endif
+
 static void F(product_part)(void *job, int part, int parts) {
   const product_job *c = job;
   const window_walk *g = c->g;
-  F(element) tile[TILE_BYTES + SHORT_RUN];
+  F(element) tile[TILE_BYTES + SLACK];
 #if LANES == 16
   uint8_t *bytes = tile;
 #else
-  uint8_t bytes[TILE_BYTES + SHORT_RUN];
+  uint8_t bytes[TILE_BYTES + SLACK];
 #endif
   int64_t depth = c->depth, all = g->images * g->rows * g->cols, most = TILE_BYTES / depth;
   int64_t at = chunk_begin(all, part, parts), end = chunk_begin(all, part + 1, parts);
   if (most > SUM_ROWS) most -= most % SUM_ROWS;
   for (int64_t n; at < end; at += n) {
     n = end - at < most ? end - at : most;
-    const uint8_t *from = c->is_whole ? c->x + at * depth : bytes;
-    if (!c->is_whole) gather_windows(c, at, n, bytes);
-    const uint8_t flip = (uint8_t)c->flip;
-    for (int64_t k = 0; k < n * depth; k++) tile[k] = from[k] ^ flip;
+    if (c->is_whole) memcpy(bytes, c->x + at * depth, n * depth);
+    else gather_windows(c, at, n, bytes);
+    F(flip_bytes)(bytes, n * depth, (uint8_t)c->flip, tile);
     F(round_tile)(c, tile, n, c->y + at * g->units);
   }
 }
@@ -205,9 +248,7 @@ void F(integer_products)(const uint8_t *x, const int8_t *w, const int32_t *start
 #if LANES == 4
 
 /* sums[u] = Σ over taps of x[t][u] w[t][u] for 16 units; w[t] is at w + t · stride. */
-typedef uint8_t F(byte_vec) __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef int8_t F(signed_vec) __attribute__((vector_size(LANES), aligned(1), may_alias));
-typedef int16_t F(short_vec) __attribute__((vector_size(LANES * 2)));
 
 INLINE void F(tap_sums)(const uint8_t *const *x, const int8_t *w, int64_t stride, int64_t taps,
                         uint8_t flip, int32_t *sums) {
@@ -264,17 +305,18 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
   product_job c = {x, w, start, m, y, g, 0, border, flip, zero, lo, hi, 0};
   int64_t all = g->images * g->rows * g->cols;
   int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
-#if LANES == 4
-  part_function run = F(integer_depthwise_part);
-#else
-  depthwise_layout l = avx2_layout_of(g);
-  part_function run = avx2_depthwise_part;
+#if LANES > 4
+  const depthwise_form *form = &avx2_form;
 #if LANES == 16
-  if (has_vnni()) l = vnni_layout_of(g), run = vnni_depthwise_part;
+  if (has_vnni()) form = &vnni_form;
 #endif
-  if (!l.columns) run = integer_depthwise_part_base;
+  depthwise_job d = {&c, form, layout_of(g, form)};
+  if (d.layout.columns) {
+    parallel_for(depthwise_part, &d, all < parts ? (int)all : parts);
+    return;
+  }
 #endif
-  parallel_for(run, &c, all < parts ? (int)all : parts);
+  parallel_for(integer_depthwise_part_base, &c, all < parts ? (int)all : parts);
 }
 
 /* Loops over bytes have no form of their own for AVX-512. */
@@ -286,17 +328,21 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
 
 #if LANES < 16
 
+/* The first of LANES elements from i on; the last vector may overlap the one before. */
+INLINE int64_t F(within)(int64_t i, int64_t end) { return i + LANES <= end ? i : end - LANES; }
+
 static void F(integer_sum_part)(void *job, int part, int parts) {
   const sum_job c = *(const sum_job *)job;
-  int64_t begin = chunk_begin(c.size, part, parts), end = chunk_begin(c.size, part + 1, parts);
-  const uint8_t *a = c.a, *b = c.b;
-  uint8_t *restrict y = c.y;
-  IVDEP
-  for (int64_t i = begin; i < end; i++) {
-    uint32_t s = c.start + c.of_a * (uint8_t)(a[i] ^ c.flip) + c.of_b * (uint8_t)(b[i] ^ c.flip);
-    int32_t v = ((int32_t)s >> c.shift) + c.zero;
-    v = v < c.lo ? c.lo : v;
-    y[i] = (uint8_t)(v > c.hi ? c.hi : v);
+  int64_t end = chunk_begin(c.size, part + 1, parts);
+  F(bits) lo = (F(bits)){0} + c.lo, hi = (F(bits)){0} + c.hi;
+  for (int64_t k = chunk_begin(c.size, part, parts); k < end; k += LANES) {
+    int64_t i = F(within)(k, end);
+    F(words) s = F(widened_bytes)(c.a + i, c.flip) * c.of_a + c.start;
+    s += F(widened_bytes)(c.b + i, c.flip) * c.of_b;
+    F(bits) v = ((F(bits))s >> c.shift) + c.zero;
+    v = (v & (v > lo)) | (lo & (v <= lo));
+    v = (v & (v < hi)) | (hi & (v >= hi));
+    F(store_bytes)(c.y + i, v);
   }
 }
 
@@ -324,30 +370,23 @@ void F(integer_sum)(const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t size
 
 static void F(integer_quantize_part)(void *job, int part, int parts) {
   const conversion_job c = *(const conversion_job *)job;
-  int64_t begin = chunk_begin(c.size, part, parts), end = chunk_begin(c.size, part + 1, parts);
+  int64_t end = chunk_begin(c.size, part + 1, parts);
   float lo = (float)(c.lo - c.zero), hi = (float)(c.hi - c.zero);
-  const float *x = c.x;
-  uint8_t *restrict y = c.y;
-  IVDEP
-  for (int64_t i = begin; i < end; i++) {
-    float v = x[i] * c.factor;
-    int32_t bits;
-    v = v > lo ? v : lo; /* also NaN */
-    v = v < hi ? v : hi;
-    v += MAGIC;
-    memcpy(&bits, &v, sizeof bits);
-    y[i] = (uint8_t)(bits + c.zero - MAGIC_BITS);
+  for (int64_t k = chunk_begin(c.size, part, parts); k < end; k += LANES) {
+    int64_t i = F(within)(k, end);
+    F(vec) v = F(load)((const float *)c.x + i) * c.factor;
+    F(store_rounded)((uint8_t *)c.y + i, v, lo, hi, c.zero);
   }
 }
 
 static void F(integer_dequantize_part)(void *job, int part, int parts) {
   const conversion_job c = *(const conversion_job *)job;
-  int64_t begin = chunk_begin(c.size, part, parts), end = chunk_begin(c.size, part + 1, parts);
-  const uint8_t *x = c.x;
-  float *restrict y = c.y;
-  IVDEP
-  for (int64_t i = begin; i < end; i++)
-    y[i] = (float)((int32_t)(uint8_t)(x[i] ^ c.flip) - c.zero) * c.factor;
+  int64_t end = chunk_begin(c.size, part + 1, parts);
+  for (int64_t k = chunk_begin(c.size, part, parts); k < end; k += LANES) {
+    int64_t i = F(within)(k, end);
+    F(bits) q = (F(bits))F(widened_bytes)((const uint8_t *)c.x + i, c.flip) - c.zero;
+    F(store)((float *)c.y + i, __builtin_convertvector(q, F(vec)) * c.factor);
+  }
 }
 
 #endif
