@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.paths import ROOT
-from support.shipped import HEAD, Result, examine
+from support.shipped import HEAD, MOVED, Result, examine
 
 sys.path.insert(0, str(ROOT / "tools"))
 from fetch_shipped_models import models
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.accept
 
 FOLDER = Path(os.environ.get("ODT_SHIPPED_MODELS", "."))
 FORWARD, EXPORT = 1e-4, 1e-5  # differences from LiteRT, as fractions of the output's range
-MOVED = 10 * FORWARD  # at least: outputs that training hardly moves would agree in any case
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ from support.networks import ArrayData, InOrder
 GROUPS = 2  # batches of the file's size in a step
 STEPS = 20
 PROBABILITIES = ("LOGISTIC", "SOFTMAX")
+MOVED = 1e-3  # of the range, at least: outputs that hardly move would agree in any case
 RATES = (1e-3, 1e-4, 1e-5, 1e-6)  # of Adam; the first with which the loss falls
 
 
@@ -114,16 +115,16 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
     data = ArrayData(inputs, [targets for _, targets in tasks.values()])
     losses = _train(recipe, data, folder / "trained.tflite")
     trained = _in_float(lower_model(_read(entry, folder / "trained.tflite")), folder)
-    after = odt(_read(entry, trained), inputs, samples)
+    forward, export, moved = _compared(entry, (compared, trained), inputs, folder)
     return Result(
         entry["name"],
         operators,
         weights,
-        forward=_compared(entry, compared, inputs, folder),
+        forward=forward,
         gradients=gradients,
         losses=losses,
-        export=_compared(entry, trained, inputs, folder),
-        moved=differences(after, before),
+        export=export,
+        moved=moved,
     )
 
 
@@ -146,21 +147,35 @@ def _litert(entry: dict[str, Any], path: Path, inputs: Sequence[Array]) -> list[
     return [np.concatenate([r[made[i]] for r in results]) for i in model.graph.outputs]
 
 
-def _compared(entry: dict[str, Any], path: Path, inputs: Sequence[Array], folder: Path) -> float:
-    """Compares outputs with LiteRT's, and the logits of probabilities; returns what agrees better.
+def _compared(
+    entry: dict[str, Any], models: tuple[Path, Path], inputs: Sequence[Array], folder: Path
+) -> tuple[float, float, float]:
+    """Compares a model before and after training with LiteRT, and with each other.
 
-    A rounding error by 1e-6 of logits up to 200 is one by 5e-5 of a probability, in LiteRT too, if
-    compared with float64; logits close to 0 have larger errors than their probabilities.
+    Probabilities are compared, and their logits: a rounding error by 1e-6 of logits up to 200 is
+    one by 5e-5 of a probability, in LiteRT too, if compared with float64; logits close to 0 have
+    larger errors than their probabilities, and probabilities close to 0 or 1 do not move.
+
+    Returns:
+        Result.forward, Result.export and Result.moved, of the form that moves and agrees better.
     """
+    found = []
+    for before, after in zip(*(_forms(entry, path, folder) for path in models), strict=True):
+        ours = [odt(_read(entry, p), inputs, len(inputs[0])) for p in (before, after)]
+        theirs = [_litert(entry, p, inputs) for p in (before, after)]
+        forward, export = map(differences, ours, theirs)
+        found.append((forward, export, differences(ours[1], ours[0])))
+    return min(found, key=lambda form: (form[2] < MOVED, form[1]))
+
+
+def _forms(entry: dict[str, Any], path: Path, folder: Path) -> list[Path]:
+    """Returns the model, and a copy whose outputs are logits if it has probabilities."""
     graph = _read(entry, path).graph
     made = {i: node for node in graph.nodes for i in node.outputs if node.op in PROBABILITIES}
+    if "signature" in entry or made.keys().isdisjoint(graph.outputs):
+        return [path]
     logits = [made[i].inputs[0] if i in made else i for i in graph.outputs]
-    paths = [path]
-    if made.keys() & set(graph.outputs) and "signature" not in entry:
-        paths.append(_with_outputs(path, folder, logits))
-    ours = [odt(_read(entry, p), inputs, len(inputs[0])) for p in paths]
-    theirs = [_litert(entry, p, inputs) for p in paths]
-    return min(map(differences, ours, theirs))
+    return [path, _with_outputs(path, folder, logits)]
 
 
 def _with_outputs(path: Path, folder: Path, tensors: Sequence[int]) -> Path:
