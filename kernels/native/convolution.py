@@ -21,9 +21,9 @@ def panel_workspace(depth: int, units: int) -> Specs:
 
 
 def sums_workspace(units: int, taps: int, depth: int) -> Specs:
-    """Returns the workspace for gathered windows and their sums, for every instruction set."""
-    lanes, rows = limit("MAX_LANES"), units + limit("GATHER_PARTS") * limit("PIXELS")
-    size = rows * (taps * depth + lanes) if depth < lanes else 0
+    """Returns the workspace for sums with vectors along the units, for every instruction set."""
+    lanes = limit("MAX_LANES")
+    size = taps * depth * -(-units // lanes) * lanes if depth < lanes else 0
     return {"scratch": TensorSpec((size,), FLOAT)}
 
 

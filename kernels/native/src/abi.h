@@ -13,7 +13,6 @@
 #define PIXELS 128       /* windows in a tile: a multiple of every MR */
 #define MAX_TAPS 64      /* taps of a window */
 #define MAX_WALKS 16     /* walks of a call */
-#define GATHER_PARTS 4   /* parts of a call that have scratch for gathered windows */
 #define PANEL_PARTS 4    /* parts of a call that have scratch for a packed panel */
 #define MAX_RANK 6       /* axes of an elementwise kernel */
 #define MAX_INPUTS 3     /* inputs of an elementwise kernel */

@@ -246,89 +246,142 @@ static void F(add_filter_tiles)(int pixels, const float *const *in, const float 
   }
 }
 
-/* Copies the taps of windows side by side: (pixels, size), with zeros for taps outside. */
-static void F(gather_windows)(int pixels, const float *const *in, const tap_loops *t, int complete,
-                              int64_t size, float *columns) {
-  if (!complete) memset(columns, 0, sizeof(float) * pixels * size);
-  for (int p = 0; p < pixels; p++)
-    for (int64_t a = 0; a < t->rows; a++)
-      for (int64_t b = 0; b < t->cols; b++) {
-        const float *from = in[p] + a * t->x_row + b * t->x_col;
-        float *to = columns + p * size + t->w_first + a * t->w_row + b * t->w_col;
-        int64_t k = 0;
-        for (; k + 4 <= t->depth; k += 4) memcpy(to + k, from + k, 4 * sizeof(float));
-        for (; k < t->depth; k++) to[k] = from[k];
-      }
-}
-
 typedef struct {
   const float *dy, *x;
   float *dw, *db, *scratch;
   const window_walk *g;
 } F(filter_job);
 
+/* Adds the bias gradient of a band, for the units of a part. */
+static void F(add_bias_band)(const F(filter_job) * c, const walk_cursor *at, int part, int parts) {
+  const window_walk *g = c->g;
+  if (c->db)
+    F(add_column_sums)(c->dy + band_start(g, at), band_count(g, at), g->units,
+                       chunk_begin(g->units, part, parts), chunk_begin(g->units, part + 1, parts),
+                       c->db);
+}
+
 /* Adds the band's gradients of the taps of `g`: all, or one. */
 static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, walk_cursor at,
-                               int64_t begin_at, int64_t end_at, float *columns, int64_t size,
-                               float *sums, int64_t step, int first) {
+                               int64_t begin_at, int64_t end_at, float *dw, int first) {
   const float *in[PIXELS];
-  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
+  int64_t out[PIXELS], step = c->g->taps_h * c->g->taps_w * c->g->depth;
   for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out)); first = 0) {
     tap_loops t = taps_inside(g, &at, 1);
-    if (columns) {
-      F(gather_windows)(pixels, in, &t, at.row.taps * at.col.taps == taps, size, columns);
-      for (int p = 0; p < pixels; p++) in[p] = columns + p * size;
-      t = (tap_loops){.rows = 1, .cols = 1, .depth = size};
-    }
     for (int64_t a = 0; a < t.rows; a++)
       for (int64_t b = 0; b < t.cols; b++)
         F(add_filter_tiles)(pixels, in, c->dy, out, a * t.x_row + b * t.x_col, begin_at, end_at,
-                            t.depth, sums + t.w_first + a * t.w_row + b * t.w_col, step, first);
+                            t.depth, dw + t.w_first + a * t.w_row + b * t.w_col, step, first);
   }
 }
 
-/* One part: a range of units. If the depth does not fill a vector, each part gathers windows into
-   its own scratch. If it fills several, the taps of a row need not be merged, and each tap has a
-   walk of its own, over all results whose window has it inside. */
+/* One part: a range of units. If the depth fills several vectors, the taps of a row need not be
+   merged, and each tap has a walk of its own, over all results whose window has it inside. */
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
   int64_t begin_at = chunk_begin(g->units, part, parts),
-          end_at = chunk_begin(g->units, part + 1, parts);
-  int64_t filter_size = g->taps_h * g->taps_w * g->depth, gathers = g->depth < LANES;
-  int64_t size = (filter_size + LANES - 1) / LANES * LANES, step = gathers ? size : filter_size;
-  float *columns = gathers ? c->scratch + part * PIXELS * size : 0;
-  float *sums = gathers ? c->scratch + parts * PIXELS * size : c->dw;
-  int apart = g->depth >= 2 * LANES && g->units >= MR, first = filter_size == g->depth;
+          end_at = chunk_begin(g->units, part + 1, parts),
+          step = g->taps_h * g->taps_w * g->depth;
+  int apart = g->depth >= 2 * LANES && g->units >= MR, first = step == g->depth;
   window_walk one = *g;
   if (apart) one.taps_h = one.taps_w = 1;
-  if (!first) memset(sums + begin_at * step, 0, sizeof(float) * (end_at - begin_at) * step);
-  if (gathers) memset(columns, 0, sizeof(float) * PIXELS * size);
-  if (c->db) memset(c->db + begin_at, 0, sizeof(float) * (end_at - begin_at));
+  if (!first) memset(c->dw + begin_at * step, 0, sizeof(float) * (end_at - begin_at) * step);
   for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
-    if (c->db)
-      F(add_column_sums)(c->dy + band_start(g, &at), band_count(g, &at), g->units, begin_at, end_at,
-                         c->db);
+    F(add_bias_band)(c, &at, part, parts);
     for (int64_t a = 0; a < g->taps_h; a += one.taps_h)
       for (int64_t b = 0; b < g->taps_w; b += one.taps_w) {
         one.row_taps = g->row_taps + a, one.col_taps = g->col_taps + b;
-        F(add_filter_band)(c, &one, band_blocks(&at), begin_at, end_at, columns, size,
-                           sums + (a * g->taps_w + b) * g->depth, step, first);
+        F(add_filter_band)(c, &one, band_blocks(&at), begin_at, end_at,
+                           c->dw + (a * g->taps_w + b) * g->depth, first);
       }
     first = 0;
   }
-  for (int64_t o = begin_at; o < end_at && gathers; o++)
-    memcpy(c->dw + o * filter_size, sums + o * size, sizeof(float) * filter_size);
+}
+
+/* sums[to[i]][vector] += Σ over pixels of in[p][tap[i]] dy[out[p]][vector], for TAP_ROWS values of
+   a window, n vectors of units. */
+#undef TAP_ROWS
+#define TAP_ROWS (MR == 8 ? 9 : MR) /* 9 divides the values of windows of 3×3 */
+#define TAP_TILE(n)                                                                               \
+  static __attribute__((noinline)) void F(tap_rows##n)(                                           \
+      int pixels, const float *const *in, const float *dy, const int64_t *out, const int64_t *at, \
+      const int64_t *tap, float *sums, const int64_t *to) {                                       \
+    F(tile) acc;                                                                                  \
+    UNROLL(i, TAP_ROWS, UNROLL(j, n, acc[i][j] = F(load)(sums + to[i] + j * LANES)));             \
+    for (int p = 0; p < pixels; p++) {                                                            \
+      const float *x = in[p], *from = dy + out[p];                                                \
+      TILE_ADD_PRODUCT(acc, TAP_ROWS, n, x[tap[i]], from, at);                                    \
+    }                                                                                             \
+    UNROLL(i, TAP_ROWS, UNROLL(j, n, F(store)(sums + to[i] + j * LANES, acc[i][j])));             \
+  }
+TAP_TILE(1)
+TAP_TILE(2)
+#undef TAP_TILE
+
+/* Adds a tile of pixels to `count` values of a window, for all units. If there are fewer than
+   TAP_ROWS, the last one is computed several times. */
+static void F(add_tap_rows)(int pixels, const float *const *in, const float *dy, const int64_t *out,
+                            int64_t units, int64_t *tap, float *sums, int64_t *to, int count) {
+  int64_t vectors = (units + LANES - 1) / LANES;
+  for (int i = count; i < TAP_ROWS; i++) tap[i] = tap[count - 1], to[i] = to[count - 1];
+  for (int64_t j = 0, n; j < vectors; j += n, sums += n * LANES) {
+    int64_t at[MAX_NR];
+    n = vectors - j > 1 ? 2 : 1;
+    for (int i = 0; i < n; i++) at[i] = units < LANES ? 0 : F(vector_start)(j + i, units);
+    if (n == 1) F(tap_rows1)(pixels, in, dy, out, at, tap, sums, to);
+    else F(tap_rows2)(pixels, in, dy, out, at, tap, sums, to);
+  }
+}
+
+/* One part if the depth does not fill a vector: a range of the window's values, with vectors along
+   the units. The sums of a value are in whole vectors, in scratch. */
+static void F(tap_sums_part)(void *job, int part, int parts) {
+  const F(filter_job) *c = job;
+  const window_walk *g = c->g;
+  int64_t size = g->taps_h * g->taps_w * g->depth, begin = chunk_begin(size, part, parts),
+          end = chunk_begin(size, part + 1, parts);
+  int64_t vectors = (g->units + LANES - 1) / LANES, step = vectors * LANES, out[PIXELS];
+  const float *in[PIXELS], *dy = c->dy;
+  float narrow[PIXELS * LANES] = {0};
+  memset(c->scratch + begin * step, 0, sizeof(float) * (end - begin) * step);
+  for (walk_cursor band = walk_begin(g, WIDE_BAND, 0, 1); next_band(g, &band);) {
+    F(add_bias_band)(c, &band, part, parts);
+    walk_cursor at = band_blocks(&band);
+    for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out));) {
+      tap_loops t = taps_inside(g, &at, 1);
+      int64_t tap[TAP_ROWS], to[TAP_ROWS];
+      int count = 0;
+      for (int p = 0; p < pixels && g->units < LANES; p++, dy = narrow) {
+        memcpy(narrow + p * LANES, c->dy + out[p], sizeof(float) * g->units);
+        out[p] = p * LANES;
+      }
+      for (int64_t a = 0; a < t.rows; a++)
+        for (int64_t k = 0; k < t.cols * t.depth; k++) {
+          int64_t b = k / t.depth, row = t.w_first + a * t.w_row + b * t.w_col + k % t.depth;
+          if (row < begin || row >= end) continue;
+          tap[count] = a * t.x_row + b * t.x_col + k % t.depth, to[count++] = row * step;
+          if (count < TAP_ROWS) continue;
+          F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
+          count = 0;
+        }
+      if (count) F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
+    }
+  }
+  for (int64_t row = begin; row < end; row++)
+    for (int64_t o = 0; o < g->units; o++) {
+      int64_t j = o / LANES, first = g->units < LANES ? 0 : F(vector_start)(j, g->units);
+      c->dw[o * size + row] = c->scratch[row * step + j * LANES + o - first];
+    }
 }
 
 void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                     const window_walk *g) {
   F(filter_job) c = {dy, x, dw, db, scratch, g};
-  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES *
-                             PRODUCT);
-  int max_parts = g->units < 2 * MR             ? 1
-                  : g->units / MR < MAX_THREADS ? (int)(g->units / MR)
-                                                : MAX_THREADS;
-  if (g->depth < LANES && max_parts > GATHER_PARTS) max_parts = GATHER_PARTS;
-  parallel_for(F(filter_sums_part), &c, parts < max_parts ? parts : max_parts);
+  int64_t size = g->taps_h * g->taps_w * g->depth, by_taps = g->depth < LANES;
+  int64_t most = by_taps ? size / TAP_ROWS : g->units / MR;
+  int parts = parallel_parts(result_count(g) * size * g->units / LANES * PRODUCT);
+  if (most < parts) parts = most > 1 ? (int)most : 1;
+  if (db) memset(db, 0, sizeof(float) * g->units);
+  parallel_for(by_taps ? F(tap_sums_part) : F(filter_sums_part), &c, parts);
 }
