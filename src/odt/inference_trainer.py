@@ -12,6 +12,7 @@ from odt.batch_trainer import BatchTrainer
 from odt.core.checkpoints.resume import changed_constants
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.quantization_rules import has_quantized_activations
+from odt.core.model.variables import SVDF
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -32,8 +33,13 @@ class InferenceTrainer(BatchTrainer):
         return {**weights, **trainer.parameters.ranges.current()}
 
     def _integers(self) -> LoweredGraphs | None:
-        """The graphs that compute what the exported model will compute; None for a float model."""
-        if not has_quantized_activations(self.recipe.model):
+        """The graphs that compute what the exported model will compute; None for a float model.
+
+        None for SVDF layers too, whose filters are not constants of the unrolled model.
+        """
+        model = self.recipe.model
+        svdf = any(node.op == SVDF for node in model.graph.nodes)
+        if svdf or not has_quantized_activations(model):
             return None
         from odt.core.lowering.integer_graph import trained_integers
 

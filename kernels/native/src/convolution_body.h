@@ -281,8 +281,7 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
   int64_t begin_at = chunk_begin(g->units, part, parts),
-          end_at = chunk_begin(g->units, part + 1, parts),
-          step = g->taps_h * g->taps_w * g->depth;
+          end_at = chunk_begin(g->units, part + 1, parts), step = g->taps_h * g->taps_w * g->depth;
   int apart = g->depth >= 2 * LANES && g->units >= MR, first = step == g->depth;
   window_walk one = *g;
   if (apart) one.taps_h = one.taps_w = 1;
