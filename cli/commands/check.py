@@ -139,25 +139,26 @@ def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode])
     The part is the one with most parameters among those without such nodes, also one whose input
     shapes the file leaves open. A node of a loop is described once, not for each iteration.
     """
-    first = {(r.node.origin, r.node.op, r.reason): r for r in reversed(refused)}
-    lines = [f"blocked: {r}" for r in refused if r is first[r.node.origin, r.node.op, r.reason]]
+    first: dict[tuple[object, ...], UnsupportedNode] = {}
+    for refusal in refused:
+        first.setdefault((refusal.node.origin, refusal.node.op, refusal.reason), refusal)
+    lines = [f"blocked: {refusal}" for refusal in first.values()]
     model, parts = lowered.file, trainable_parts(lowered.graph, refused)
-    part = next((part for part in parts if _is_supported(model, part)), None)
-    left_open: list[str] = []
-    if part is None:
-        part = next((part for part in parts if _without_shape(model, part)), None)
-        left_open = [model.graph.label(i) for i in _without_shape(model, part)] if part else []
+    supported = next((part for part in parts if _is_supported(model, part)), None)
+    part = supported or next((part for part in parts if _without_shape(model, part)), None)
     if part is None:
         lines.append("could train: none, because no weights precede or follow these operators")
     else:
         ends = [("--after", i) for i in part.after] + [("--before", i) for i in part.before]
         options = " ".join(f"{name} {_tensor_argument(model.graph, i)}" for name, i in ends)
-        lines.append(
+        line = (
             f"could train: {part.parameters:,} parameters, in the part made by "
             f"odt cut {shlex.quote(model.path)} {options} --output part.{model.format}"
-            + f", if --input-shape gives the shape of {', '.join(left_open)}"
-            * bool(left_open)
         )
+        if part is not supported:
+            left_open = ", ".join(map(model.graph.label, _without_shape(model, part)))
+            line += f", if --input-shape gives the shape of {left_open}"
+        lines.append(line)
     return [*lines, "The model cannot be trained."]
 
 

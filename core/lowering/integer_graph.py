@@ -216,7 +216,7 @@ class _Builder:
         options = {**node.options, "quantized": tensors}
         padded = self._padded(node)
         if padded is not None:
-            options["pads"] = tuple(map(tuple, padded[1][1:3].tolist()))
+            options["zeros"] = tuple(map(tuple, padded[1][1:3].tolist()))
             bound = (self._integer(padded[0]), *bound[1:])
         self.nodes.append(replace(node, op=row.name, inputs=bound, outputs=made, options=options))
         self._dequantize_all(node)

@@ -19,9 +19,9 @@ from odt.kernels.families.requantize import (
     rounding,
     sum_type,
 )
+from odt.kernels.geometry import conv_geometry
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, conv_attrs
 from odt.kernels.geometry.im2col import PaddedImages, tiles, tiling
-from odt.kernels.geometry.window import VALID, Axis, axis
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
 PRODUCTS = ("x", "w", "b", "m", "start")  # inputs of the integer rows of products
@@ -29,53 +29,27 @@ PRODUCTS = ("x", "w", "b", "m", "start")  # inputs of the integer rows of produc
 
 @dataclass(frozen=True, slots=True)
 class IntegerConvAttrs:
-    """Windows, shape of the filters in the file, zero point of x, and rounding of the sums.
-
-    `pads` is that of a PAD before VALID windows: rows and columns before and after the images.
-    """
+    """Windows, shape of the filters in the file, zero point of x, and rounding of the sums."""
 
     windows: ConvAttrs
     filters: tuple[int, ...]
     zero: int
     to: Rounding
-    pads: tuple[tuple[int, int], tuple[int, int]] | None = None
-
-    def axes(self, x: TensorSpec, w: TensorSpec) -> Axes:
-        """Returns the geometry of both axes for filters (…, KH, KW, …)."""
-        if self.pads is None:
-            return self.windows.axes(x, w)
-        found = list[Axis]()
-        for i, (lo, hi) in enumerate(self.pads):
-            stride, dilation, size = (
-                self.windows.stride[i],
-                self.windows.dilation[i],
-                x.shape[i + 1],
-            )
-            padded = axis(size + lo + hi, w.shape[i + 1], stride, dilation, VALID)
-            found.append(replace(padded, size=size, lo=lo, hi=hi))
-        h, v = found
-        return h, v
 
 
 def integer_conv_attrs(options: Options, statics: Mapping[str, Array]) -> IntegerConvAttrs:
     tensors = quantized(options)
     w = tensors["w"].data
     assert w is not None
-    return IntegerConvAttrs(
-        conv_attrs(options, statics),
-        w.shape,
-        tensors["x"].zero,
-        rounding(options),
-        options.get("pads"),
-    )
+    windows = conv_attrs(options, statics)
+    windows = replace(windows, zeros=options.get("zeros", windows.zeros))
+    return IntegerConvAttrs(windows, w.shape, tensors["x"].zero, rounding(options))
 
 
 def geometry(attrs: IntegerConvAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares both axes, and the padded images of x."""
-    x = s["x"]
-    h, v = attrs.axes(x, TensorSpec(attrs.filters, s["w"].dtype))
-    source = PaddedImages(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:])
-    return {"axes": (h, v), "source": source}
+    w = TensorSpec(attrs.filters, s["w"].dtype)
+    return conv_geometry.geometry(attrs.windows, {"x": s["x"], "w": w})
 
 
 def check_constants(s: Specs, units: int) -> None:
@@ -92,7 +66,7 @@ def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
             f"x must be (N, H, W, C) and w (O, KH, KW, C) with one C, but got x {x}, w {w}"
         )
     check_constants(s, w.shape[0])
-    h, v = attrs.axes(x, w)
+    h, v = attrs.windows.axes(x, w)
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[0]), attrs.to.dtype)}
 
 

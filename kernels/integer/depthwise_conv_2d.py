@@ -48,7 +48,7 @@ def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     ):
         raise ShapeError(f"x must be (N, H, W, C) and w (1, KH, KW, C·M), but got x {x}, w {w}")
     check_constants(s, w.shape[3])
-    h, v = attrs.axes(x, w)
+    h, v = attrs.windows.axes(x, w)
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), attrs.to.dtype)}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from odt.core.lowering import lower as lowering
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
@@ -17,7 +18,7 @@ from odt.core.recipe.output_losses import output_losses
 from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 from support.lowering import lower
-from support.networks import ArrayData, Net
+from support.networks import ArrayData, InOrder, Net
 from support.paths import TESTS
 
 RELU = 1
@@ -85,3 +86,35 @@ def trained(
             trainer.step(data, 4)
         weights = sorted(trainer.parameters.tensors.items())  # an order may change theirs
         return np.concatenate([a.reshape(-1) for _, a in weights])
+
+
+def check_same_training(
+    rewrite: str,
+    graph: Graph,
+    data: ArrayData,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    moved: float,
+    atol: float,
+) -> None:
+    """Trains with a pass of `lower`, and without it: the weights move, and are the same.
+
+    Args:
+        rewrite: name of the pass.
+        graph: the network.
+        data: four samples.
+        moved: least change of each weight.
+        atol: absolute tolerance.
+    """
+    info = TrainingInfo(
+        loss="mean_squared_error", optimizer="sgd", learning_rate=1e-2, batch_size=4
+    )
+    found = []
+    for _ in range(2):
+        with Trainer(graph, info) as trainer:
+            list(trainer.fit(data, InOrder(4), epochs=3))
+            found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
+        monkeypatch.setattr(lowering, rewrite, lambda graph: graph)
+    for i, a in found[0].items():
+        assert np.abs(a - graph.tensors[i].data).max() > moved
+        np.testing.assert_allclose(a, found[1][i], 1e-5, atol)

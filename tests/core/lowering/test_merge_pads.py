@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from support.lowering import lower
-from support.networks import ArrayData, InOrder, Net
+from support.networks import ArrayData, Net
+from support.rewriting import check_same_training
 
-from odt.core.lowering import lower as lowering
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import TrainingInfo
-from odt.core.training.trainer import Trainer
 
 VALID = 1
 ROWS = ((1, 1), (1, 1))
@@ -87,15 +85,4 @@ def test_it_trains_the_same(graph: Graph, kernels: str, monkeypatch: pytest.Monk
     data = ArrayData(
         [rng.normal(size=(4, 8, 9, 4)).astype("f4")], [rng.normal(size=(4, *shape)).astype("f4")]
     )
-    info = TrainingInfo(
-        loss="mean_squared_error", optimizer="sgd", learning_rate=1e-2, batch_size=4
-    )
-    found = []
-    for _ in range(2):
-        with Trainer(graph, info) as trainer:
-            list(trainer.fit(data, InOrder(4), epochs=3))
-            found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
-        monkeypatch.setattr(lowering, "merge_pads", lambda graph: graph)
-    for i, a in found[0].items():
-        assert np.abs(a - graph.tensors[i].data).max() > 1e-5
-        np.testing.assert_allclose(a, found[1][i], 1e-5, 1e-6)
+    check_same_training("merge_pads", graph, data, monkeypatch, moved=1e-5, atol=1e-6)

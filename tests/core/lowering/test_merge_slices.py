@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from support.lowering import lower
-from support.networks import ArrayData, InOrder, Net
+from support.networks import ArrayData, Net
+from support.rewriting import check_same_training
 
-from odt.core.lowering import lower as lowering
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import TrainingInfo
-from odt.core.training.trainer import Trainer
 
 
 def slices(*ends: tuple[int, int], axis: int = 1, shrink: bool = False, op: str = "") -> Graph:
@@ -73,15 +71,4 @@ def test_it_trains_the_same(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> No
     data = ArrayData(
         [rng.normal(size=(4, 6, 6)).astype("f4")], [rng.normal(size=(4, 1)).astype("f4")]
     )
-    info = TrainingInfo(
-        loss="mean_squared_error", optimizer="sgd", learning_rate=1e-2, batch_size=4
-    )
-    found = []
-    for _ in range(2):
-        with Trainer(graph, info) as trainer:
-            list(trainer.fit(data, InOrder(4), epochs=3))
-            found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
-        monkeypatch.setattr(lowering, "split_slices", lambda graph: graph)
-    for i, a in found[0].items():
-        assert np.abs(a - graph.tensors[i].data).max() > 1e-4
-        np.testing.assert_allclose(a, found[1][i], 1e-5, 1e-7)
+    check_same_training("split_slices", graph, data, monkeypatch, moved=1e-4, atol=1e-7)
