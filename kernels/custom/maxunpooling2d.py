@@ -8,6 +8,7 @@ Source: max_unpooling.cc in MediaPipe, which stores the options as TfLitePoolPar
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,13 @@ from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry
 from odt.kernels.geometry.window import windows
 from odt.kernels.native import pool
+from odt.kernels.native.binding import Run, bind, in_order
+from odt.kernels.native.copies import copy
+from odt.kernels.native.elementwise import call
 from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 BOOL = np.dtype(bool)
+ZERO = np.zeros(1, np.float32)
 
 
 def infer(attrs: PoolAttrs, s: Specs) -> Specs:
@@ -98,6 +103,36 @@ def grad_x(
         np.copyto(dx, view[:, :, :, tap // v.taps, tap % v.taps], where=mask)
 
 
+def selecting_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    return {**back_workspace(attrs, s), "truths": x, "values": x}
+
+
+def bind_grad_x(
+    attrs: PoolAttrs,
+    *,
+    dy: Array,
+    indices: Array,
+    dx: Array,
+    positions: Array,
+    mask: Array,
+    truths: Array,
+    values: Array,
+    axes: Axes,
+) -> Callable[[], None]:
+    h, v = (a.reading for a in axes)
+    view = windows(dy, h, v)
+    calls: list[Run] = [read_positions(indices, positions)]
+    for tap in range(h.taps * v.taps):
+        calls += [
+            partial(np.equal, positions, tap, out=mask),
+            bind("truths", mask, truths, truths.size),
+            copy(view[:, :, :, tap // v.taps, tap % v.taps], values),
+            call("select", dx, (values, dx if tap else ZERO, truths)),
+        ]
+    return in_order(calls)
+
+
 OP = OpDef(
     "CUSTOM:MaxUnpooling2D",
     inputs=("x", "indices"),
@@ -117,6 +152,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_workspace,
             prepare=reading,
+            compiled=Compiled(bind_grad_x, fits, selecting_workspace, reading),
         )
     },
     stops=("indices",),

@@ -31,6 +31,7 @@ from odt.kernels.families.lstm import (
     hidden,
     infer,
     mixes_samples,
+    names_of,
     part,
     shared,
     stack,
@@ -42,7 +43,6 @@ from odt.kernels.families.recurrent import (
     by_time,
     inside,
     rows,
-    shifted,
     state_before,
     times_sigmoid_slope,
     times_slope,
@@ -194,6 +194,14 @@ def grad_bp(attrs: LstmAttrs, *, dp: Array, dbp: Array) -> None:
     np.sum(rows(dp), axis=0, out=dbp)
 
 
+def call_grad_x(
+    attrs: LstmAttrs, *, dz: Array, dx: Array, w: Array, panel: Array | None = None, **given: Array
+) -> Callable[[], None]:
+    parts = np.split(w, len(names_of(given)))
+    copies = [copy(given[f"w{gate}"], a) for gate, a in zip(names_of(given), parts, strict=True)]
+    return in_order([*copies, compiled.input_gradient(dz, w, dx, panel)])
+
+
 def call_grad_w(
     gate: int, attrs: LstmAttrs, *, dz: Array, x: Array, panel: Array | None = None, **dw: Array
 ) -> Callable[[], None]:
@@ -207,13 +215,14 @@ def call_grad_r(
     *,
     dz: Array,
     y: Array,
-    before: Array,
     panel: Array | None = None,
     **dr: Array,
 ) -> Callable[[], None]:
-    copies = [copy(a, b) for a, b in shifted(attrs.time_axis, y, before) if b.size]
+    """Multiplies dz of each step except the first by y of the step before."""
     (out,) = dr.values()
-    return in_order([*copies, compiled.weight_gradient(dz, gate, before, out, panel)])
+    axis = attrs.time_axis
+    blocks, later = (len(y), 1) if axis == 1 else (1, len(by_time(axis, y)[0]))
+    return compiled.weight_gradient(dz, gate, y, out, panel, blocks=blocks, later=later)
 
 
 def call_grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, **db: Array) -> Callable[[], None]:
@@ -255,8 +264,13 @@ def panel_of_x(attrs: LstmAttrs, s: Specs) -> Specs:
     return compiled.panel(s["x"])
 
 
-def before_and_panel(attrs: LstmAttrs, s: Specs) -> Specs:
-    return {"before": s["y"], **compiled.panel(s["y"])}
+def panel_of_y(attrs: LstmAttrs, s: Specs) -> Specs:
+    return compiled.panel(s["y"])
+
+
+def stacked_w_and_panel(attrs: LstmAttrs, s: Specs) -> Specs:
+    weights = stacked_w(attrs, s)
+    return {**weights, **compiled.panel(weights["w"])}
 
 
 def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
@@ -287,7 +301,13 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
         ),
         shared=shared,
         grads={
-            "x": Kernel(grad_x, reads=("dz", *W), writes=("dx",), workspace=stacked_w),
+            "x": Kernel(
+                grad_x,
+                reads=("dz", *W),
+                writes=("dx",),
+                workspace=stacked_w,
+                compiled=Compiled(call_grad_x, compiled.fits_input_gradient, stacked_w_and_panel),
+            ),
             **by_gate("w", grad_w, "x", call=call_grad_w, compiled_workspace=panel_of_x),
             **by_gate(
                 "r",
@@ -295,7 +315,7 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
                 "y",
                 workspace=before_each_step,
                 call=call_grad_r,
-                compiled_workspace=before_and_panel,
+                compiled_workspace=panel_of_y,
             ),
             **by_gate("p", grad_peephole, "cells"),
             **by_gate("b", grad_b, workspace=one_per_row, call=call_grad_b),

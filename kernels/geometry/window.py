@@ -8,6 +8,7 @@ the stride: its stride phase. For the inputs of one phase, the gradient is there
 of the output gradient with stride 1 and a subset of the taps, in reverse order.
 """
 
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -84,6 +85,7 @@ class StridePhase:
         return slice(self.taps[0], stop if stop >= 0 else None, step)
 
 
+@lru_cache
 def axis(
     size: int,
     kernel: int,
@@ -121,6 +123,7 @@ def axis(
     return Axis(size, kernel, stride, dilation, *zeros, (padded - span) // stride + 1)
 
 
+@lru_cache
 def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
     """Computes the geometry of the backward pass along one axis.
 

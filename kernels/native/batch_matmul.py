@@ -30,6 +30,7 @@ def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shape
     return MatmulShape(
         count=prod(y[:-2]),
         rows=rows,
+        blocks=1,
         depth=depth,
         columns=columns,
         left_matrix_stride=0 if prod(left[:-2]) == 1 else rows * depth,

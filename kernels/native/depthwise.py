@@ -15,7 +15,7 @@ from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.native.window_walk import forward_walk, phase_walks
+from odt.kernels.native.window_walk import along_longer_axis, forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
@@ -51,7 +51,7 @@ def correlate(
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     most, calls = limit("MAX_WALKS"), []
     for at in range(0, len(walks), most):
-        some = structs(walks[at : at + most])
+        some = structs([along_longer_axis(walk) for walk in walks[at : at + most]])
         numbers = len(some), int(clamp is not None), float(lo), float(hi)
         calls.append(bind("depthwise", x, w, b, opened, y, some, *numbers))
     return in_order(calls)
@@ -124,7 +124,7 @@ def grad_w(
     db: Array | None = None,
 ) -> Callable[[], None]:
     x, calls = repeat(x, repeated)
-    walk = forward_walk(x, dw, dy, axes)
+    walk = along_longer_axis(forward_walk(x, dw, dy, axes))
     return in_order([*calls, bind("depthwise_filter_sums", dy, x, dw, db, scratch, walk)])
 
 

@@ -17,6 +17,8 @@ from odt.kernels.native.library import limit
 from odt.kernels.native.structs import LstmShape, MatmulShape
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
+MOST_GATES = 4 * DEEPEST  # values of all gates of a row, up to which d.x is compiled
+
 
 def lstm_shape(attrs: LstmAttrs, lead: tuple[int, ...], depth: int, units: int) -> LstmShape:
     """Returns the struct, from the axes of samples and time; without time, one step."""
@@ -94,6 +96,11 @@ def fits_gradient(attrs: LstmAttrs, s: Specs) -> bool:
     return gates.dtype == FLOAT and 0 < gates.size <= DEEPEST * gates.shape[-1]
 
 
+def fits_input_gradient(attrs: LstmAttrs, s: Specs) -> bool:
+    gates, x = s["gates"], s["x"]
+    return gates.dtype == x.dtype == FLOAT and x.size > 0 and 0 < gates.shape[-1] <= MOST_GATES
+
+
 def part_of(dz: Array, gate: int, units: int) -> Array:
     """Returns the elements of dz from those of a gate on; rows are dz.shape[-1] apart."""
     return dz.reshape(-1, copy=False)[gate * units :]
@@ -108,21 +115,62 @@ def panel(rows: TensorSpec) -> Specs:
 
 
 def weight_gradient(
-    dz: Array, gate: int, x: Array, dw: Array, panel: Array | None = None
+    dz: Array,
+    gate: int,
+    x: Array,
+    dw: Array,
+    panel: Array | None = None,
+    *,
+    blocks: int = 1,
+    later: int = 0,
 ) -> Callable[[], None]:
-    """Computes dw = dzᵀ x of a gate, over all rows."""
+    """Computes dw = dzᵀ x of a gate, over all rows.
+
+    Args:
+        dz: gradients by the arguments of all gates.
+        gate: number of the gate.
+        x: rows of the other factor.
+        dw: result.
+        panel: workspace.
+        blocks: equal blocks of the rows.
+        later: rows of each block by which dz is later than x; the first of dz, and the last of x,
+            have no part in the result.
+    """
     units, width = dw.shape
+    wide, rows = dz.shape[-1], x.size // width // blocks
     shape = MatmulShape(
         count=1,
         rows=units,
-        depth=x.size // width,
+        blocks=blocks,
+        depth=rows - later,
         columns=width,
         left_row_stride=1,
-        left_depth_stride=dz.shape[-1],
+        left_block_stride=rows * wide,
+        left_depth_stride=wide,
+        right_block_stride=rows * width,
         right_depth_stride=width,
         right_column_stride=1,
     )
-    return bind("matmul", shape, part_of(dz, gate, units), x, dw, panel)
+    return bind("matmul", shape, part_of(dz, gate, units)[later * wide :], x, dw, panel)
+
+
+def input_gradient(
+    dz: Array, w: Array, dx: Array, panel: Array | None = None
+) -> Callable[[], None]:
+    """Computes dx = dz w, where w holds the weights of all gates."""
+    wide, width = w.shape
+    shape = MatmulShape(
+        count=1,
+        rows=dx.size // width,
+        blocks=1,
+        depth=wide,
+        columns=width,
+        left_row_stride=wide,
+        left_depth_stride=1,
+        right_depth_stride=width,
+        right_column_stride=1,
+    )
+    return bind("matmul", shape, dz, w, dx, panel)
 
 
 def bias_gradient(dz: Array, gate: int, db: Array) -> Callable[[], None]:

@@ -41,9 +41,16 @@ class ElementwiseShape(ctypes.Structure):
 
 class MatmulShape(ctypes.Structure):
     _fields_ = [
-        *_integers("count", "rows", "depth", "columns"),
-        *_integers("left_matrix_stride", "left_row_stride", "left_depth_stride"),
-        *_integers("right_matrix_stride", "right_depth_stride", "right_column_stride"),
+        *_integers("count", "rows", "blocks", "depth", "columns"),
+        *_integers(
+            "left_matrix_stride", "left_row_stride", "left_block_stride", "left_depth_stride"
+        ),
+        *_integers(
+            "right_matrix_stride",
+            "right_block_stride",
+            "right_depth_stride",
+            "right_column_stride",
+        ),
     ]
 
 

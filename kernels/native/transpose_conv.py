@@ -1,26 +1,55 @@
-"""Compiled kernels of TRANSPOSE_CONV: those of a convolution, with output and depth exchanged."""
+"""Compiled kernels of TRANSPOSE_CONV: those of a convolution, with output and depth exchanged.
 
-from collections.abc import Callable, Mapping
+If windows of y do not overlap and channels of y do not fill a vector, y is a product of the filters
+and the pixels of x, with vectors along the pixels.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from odt.kernels.geometry.conv_geometry import Axes, Pairs
+import numpy as np
+
+from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native import convolution, dense
+from odt.kernels.native.binding import Run, bind, in_order
 from odt.kernels.native.convolution import (
     back_workspace,
     correlate,
     fits,
-    forward_workspace,
+    panel_workspace,
     sums_workspace,
 )
 from odt.kernels.native.copies import copy
+from odt.kernels.native.elementwise import call
+from odt.kernels.native.epilogue import Clamp
 from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.library import limit
 from odt.kernels.native.window_walk import forward_walk, phase_walks
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
+AT_ONCE = 8192  # pixels of x in a product: its operands stay in the cache
+
+
+def is_product(attrs: ConvAttrs, s: Specs) -> bool:
+    """Whether y is computed as a product."""
+    units, *window, _ = s["w"].shape
+    disjoint = tuple(window) == attrs.stride and attrs.dilation == (1, 1)
+    covered = [n * k for n, k in zip(s["x"].shape[1:3], window, strict=True)]
+    return disjoint and [*s["y"].shape[1:3]] == covered and units < limit("MAX_LANES")
+
+
+def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
+    if not is_product(attrs, s):
+        return convolution.forward_workspace(attrs, s)
+    images, height, width, depth = s["x"].shape
+    pixels = min(images * height, max(AT_ONCE // width, 1)) * width
+    product = TensorSpec((s["w"].size // depth * pixels,), FLOAT)
+    return {"product": product, **panel_workspace(depth, pixels)}
+
 
 def forward(
-    attrs: Attrs,
+    attrs: ConvAttrs,
     *,
     x: Array,
     w: Array,
@@ -29,10 +58,42 @@ def forward(
     axes: Axes,
     source: PaddedImages,
     pairs: Pairs,
+    product: Array | None = None,
     **more: Any,
 ) -> Callable[[], None]:
+    if product is not None:
+        return in_order(_products(x, w, y, panel, product, **more))
     walks = phase_walks(x, w, y, axes, source, pairs, transposed=True)
     return in_order([correlate(x, w, y, panel, walk, **more) for walk in walks])
+
+
+def _products(
+    x: Array,
+    w: Array,
+    y: Array,
+    panel: Array,
+    product: Array,
+    b: Array | None = None,
+    clamp: Clamp | None = None,
+) -> Iterator[Run]:
+    """Yields the calls that compute the results of some rows of x after the other."""
+    units, height, width, depth = w.shape
+    cols = x.shape[2]
+    filters, x_rows = w.reshape(-1, depth, copy=False), x.reshape(-1, cols, depth, copy=False)
+    y_rows = y.reshape(-1, height, cols, width, units, copy=False)
+    step = product.size // (len(filters) * cols)
+    for at in range(0, len(x_rows), step):
+        read, made = x_rows[at : at + step], y_rows[at : at + step]
+        pixels = read.reshape(-1, depth, copy=False)
+        results = product[: len(filters) * len(pixels)].reshape(len(filters), -1, copy=False)
+        yield dense.forward(None, x=filters, w=pixels, y=results, panel=panel)
+        by_tap = results.reshape(units, height, width, len(read), cols, copy=False)
+        yield copy(by_tap, made.transpose(4, 1, 3, 0, 2))
+        values = made.reshape(-1, units, copy=False)
+        if b is not None:
+            yield call("add", values, (values, b), *(clamp or (-np.inf, np.inf)))
+        elif clamp is not None:
+            yield call("clamp", values, (values,), *clamp)
 
 
 def grad_x(

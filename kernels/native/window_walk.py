@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis, StridePhase
+from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.opdef import Array
 
@@ -38,6 +39,35 @@ def _window_walk(
     )
     walk.lists = lists
     return walk
+
+
+# Fields of the two axes.
+PAIRS = (
+    ("rows", "cols"),
+    ("height", "width"),
+    ("row_stride", "col_stride"),
+    ("start_h", "start_w"),
+    ("stride_h", "stride_w"),
+    ("out_row", "out_col"),
+    ("taps_h", "taps_w"),
+    ("row_taps", "col_taps"),
+    ("row_weights", "col_weights"),
+)
+
+
+def along_longer_axis(walk: WindowWalk) -> WindowWalk:
+    """Returns a descriptor of the same windows, column by column if columns are longer than rows.
+
+    Bands of results must be whole images: their results are one block of memory in either order.
+    """
+    if walk.rows <= walk.cols or walk.rows * walk.cols > limit("BAND"):
+        return walk
+    turned = WindowWalk.from_buffer_copy(walk)
+    for a, b in PAIRS:
+        setattr(turned, a, getattr(walk, b))
+        setattr(turned, b, getattr(walk, a))
+    turned.lists = walk.lists
+    return turned
 
 
 def images(a: Array) -> tuple[int, int, int, int]:

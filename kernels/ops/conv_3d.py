@@ -10,6 +10,7 @@ Source: Conv3DOptions in the TFLite schema, tf.nn.conv3d.
 from collections.abc import Mapping
 from typing import Any
 
+from odt.kernels.families import compiled_volumes as compiled
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.families.convolution_3d import (
     Span,
@@ -85,6 +86,7 @@ OP = OpDef(
         writes=("y",),
         workspace=workspace,
         prepare=reading,
+        compiled=compiled.of(compiled.correlate, compiled.correlate_scratch, reading),
     ),
     grads={
         "x": Kernel(
@@ -93,6 +95,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_workspace,
             prepare=spreading,
+            compiled=compiled.of(compiled.spread, compiled.spread_scratch, spreading),
         ),
         "w": Kernel(
             grad_w,
@@ -100,6 +103,7 @@ OP = OpDef(
             writes=("dw",),
             workspace=filter_workspace,
             prepare=reading,
+            compiled=compiled.of(compiled.filter_sums, compiled.filter_scratch, reading),
         ),
         "b": GRAD_B,
     },

@@ -17,6 +17,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
+from odt.kernels.families import compiled_volumes as compiled
 from odt.kernels.families import convolution_3d as volumes
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.families.convolution_3d import Span, VolumeAttrs, check, lengths, spans
@@ -114,6 +115,7 @@ OP = OpDef(
         writes=("y",),
         workspace=workspace,
         prepare=spreading,
+        compiled=compiled.of(compiled.spread, compiled.spread_scratch, spreading, x="dy", y="dx"),
     ),
     grads={
         "w": Kernel(
@@ -122,6 +124,9 @@ OP = OpDef(
             writes=("dw",),
             workspace=filter_workspace,
             prepare=reading,
+            compiled=compiled.of(
+                compiled.filter_sums, compiled.filter_scratch, reading, dy="x", x="dy"
+            ),
         ),
         "x": Kernel(
             grad_x,
@@ -129,6 +134,9 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_workspace,
             prepare=reading,
+            compiled=compiled.of(
+                compiled.correlate, compiled.correlate_scratch, reading, dy="x", dx="y"
+            ),
         ),
         "b": GRAD_B,
     },

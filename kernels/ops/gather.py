@@ -80,11 +80,11 @@ def geometry(attrs: GatherAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def find(indices: Array, entries: int, first: Array, at: Array) -> None:
-    if indices.size and not (np.min(indices) >= 0 and np.max(indices) < entries):
-        raise DataError(
-            f"GATHER: indices must be 0 … {entries - 1}, "
-            f"but got {np.min(indices)} … {np.max(indices)}"
-        )
+    if indices.size:
+        # For few indices, np.min takes several times as long as `reduce`.
+        least, most = np.minimum.reduce(indices, axis=None), np.maximum.reduce(indices, axis=None)
+        if least < 0 or most >= entries:
+            raise DataError(f"GATHER: indices must be 0 … {entries - 1}, but got {least} … {most}")
     np.add(indices.reshape(at.shape[0], 1, at.shape[2], copy=False), first, out=at)
 
 

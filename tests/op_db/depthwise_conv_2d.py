@@ -53,6 +53,7 @@ INFO = OpInfo(
     also_large=(
         filtered("multiplier", (9, 32, 32, 16), (1, 3, 3, 32), strides(2, 2), 32),
         filtered("images", (70, 12, 12, 16), (1, 3, 3, 16), VALID, 16),
+        filtered("narrow images", (36, 25, 5, 40), (1, 3, 3, 40), {}, 40),
         filtered("5×5", (12, 33, 32, 20), (1, 5, 5, 20), strides(1, 2), 20),
     ),
     refusals=(

@@ -52,6 +52,10 @@ INFO = OpInfo(
         made("SAME, stride 2", (2, 3, 2, 2), (2, 3, 3, 2), (6, 4), strides(2, 2), True),
         made("SAME, stride 2, odd", (1, 3, 2, 2), (2, 4, 4, 2), (5, 3), strides(2, 2)),
         made("VALID, stride 2, 3", (1, 3, 2, 1), (2, 3, 4, 1), (7, 7), {**VALID, **strides(2, 3)}),
+        made("windows side by side", (2, 3, 5, 3), (2, 2, 3, 3), (6, 15), strides(2, 3), True),
+        made(
+            "side by side, no bias", (2, 2, 3, 2), (1, 2, 2, 2), (4, 6), {**VALID, **strides(2, 2)}
+        ),
         made("few filters", (1, 2, 2, 22), (2, 2, 3, 22), (3, 4), VALID),
         made("rows that nothing reaches", (1, 2, 2, 1), (2, 2, 2, 1), (5, 7), strides(3, 4)),
         made(
@@ -67,6 +71,7 @@ INFO = OpInfo(
     also_large=(
         made("images", (70, 7, 7, 8), (12, 3, 3, 8), (14, 14), strides(2, 2), True),
         made("stride 1", (12, 32, 32, 8), (8, 3, 3, 8), (34, 34), VALID),
+        made("side by side", (3, 64, 64, 8), (3, 2, 2, 8), (128, 128), strides(2, 2), True),
     ),
     refusals=(
         Refusal("with one C", {**IMAGE, "w": (3, 3, 3, 1)}, {}, to(1, 4, 4, 3)),

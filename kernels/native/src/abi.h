@@ -11,6 +11,7 @@
 #define MAX_LANES 16     /* floats of the widest vector */
 #define MAX_NR 3         /* vectors of a register tile */
 #define PIXELS 128       /* windows in a tile: a multiple of every MR */
+#define BAND 256         /* results of a band of windows, unless an image row has more */
 #define MAX_TAPS 64      /* taps of a window */
 #define MAX_WALKS 16     /* walks of a call */
 #define PANEL_PARTS 4    /* parts of a call that have scratch for a packed panel */
@@ -41,12 +42,13 @@ typedef struct {
   int64_t rank, sizes[MAX_RANK], y[MAX_RANK], inputs[MAX_INPUTS][MAX_RANK];
 } elementwise_shape;
 
-/* y[m] = left[m] right[m] for `count` matrices m of rows × depth and depth × columns. Strides are
-   in floats; the matrix stride is 0 if one matrix is used for all m. */
+/* y[m] = left[m] right[m] for `count` matrices m of rows × depth and depth × columns, summed over
+   `blocks` of the depth. Strides are in floats; the matrix stride is 0 if one matrix is used for
+   all m. */
 typedef struct {
-  int64_t count, rows, depth, columns;
-  int64_t left_matrix_stride, left_row_stride, left_depth_stride;
-  int64_t right_matrix_stride, right_depth_stride, right_column_stride;
+  int64_t count, rows, blocks, depth, columns;
+  int64_t left_matrix_stride, left_row_stride, left_block_stride, left_depth_stride;
+  int64_t right_matrix_stride, right_block_stride, right_depth_stride, right_column_stride;
 } matmul_shape;
 
 /* Matrices of `lines` × `length` along the outer axes of x and y. Element k of line l is at

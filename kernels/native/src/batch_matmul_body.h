@@ -6,10 +6,11 @@
 #include "transpose_tile.h"
 
 /* n vectors of columns of `right`: vector j begins at b + at[j] and continues in steps of
-   `depth_stride`; in y it begins at column to[j]. `lanes` of each vector are stored. */
+   `depth_stride`, blocks of the depth in steps of `block_stride`; in y it begins at column to[j].
+   `lanes` of each vector are stored. */
 typedef struct {
   const float *b;
-  int64_t depth_stride, at[MAX_NR], to[MAX_NR];
+  int64_t block_stride, depth_stride, at[MAX_NR], to[MAX_NR];
   int lanes;
 } F(block_of_columns);
 
@@ -17,11 +18,13 @@ typedef struct {
 INLINE void F(matmul_tile)(const matmul_shape *g, const float *a, const F(block_of_columns) * c,
                            float *y, int m, int n) {
   F(tile) sums;
-  const float *b = c->b;
   const int64_t *at = c->at;
   F(tile_clear)(sums, m, n);
-  for (int64_t k = 0; k < g->depth; k++, a += g->left_depth_stride, b += c->depth_stride)
-    TILE_ADD_PRODUCT(sums, m, n, a[i * g->left_row_stride], b, at);
+  for (int64_t q = 0; q < g->blocks; q++) {
+    const float *left = a + q * g->left_block_stride, *b = c->b + q * c->block_stride;
+    for (int64_t k = 0; k < g->depth; k++, left += g->left_depth_stride, b += c->depth_stride)
+      TILE_ADD_PRODUCT(sums, m, n, left[i * g->left_row_stride], b, at);
+  }
   if (c->lanes == LANES) F(tile_store)(sums, y, g->columns, c->to, m, n);
   else { /* one vector */ float part[MAX_MR][LANES];
     UNROLL(i, m, F(store)(part[i], sums[i][0]));
@@ -74,23 +77,25 @@ static void F(matmul_part)(void *job, int part, int parts) {
   int64_t width = (vectors < NR ? vectors : NR) * LANES,
           down = (g->rows + ROW_BLOCK - 1) / ROW_BLOCK;
   int64_t all = g->count * across * down, end = chunk_begin(all, part + 1, parts), packed = -1;
-  float *panel = c->panel ? c->panel + part * g->depth * width : 0;
+  float *panel = c->panel ? c->panel + part * g->blocks * g->depth * width : 0;
   for (int64_t at = chunk_begin(all, part, parts); at < end; at++) {
     int64_t matrix = at / down / across, first = at / down % across * NR, r = at % down * ROW_BLOCK;
     int64_t last = r + ROW_BLOCK < g->rows ? r + ROW_BLOCK : g->rows;
     int n = vectors - first < NR ? (int)(vectors - first) : NR, tall = last - r >= MR;
     const float *left = c->left + matrix * g->left_matrix_stride;
     const float *right = c->right + matrix * g->right_matrix_stride;
-    F(block_of_columns) b = {right, g->right_depth_stride, {0}, {0}, LANES};
+    F(block_of_columns)
+    b = {right, g->right_block_stride, g->right_depth_stride, {0}, {0}, LANES};
     if (g->columns < LANES) b.lanes = (int)g->columns;
     else
       for (int j = 0; j < n; j++) b.at[j] = b.to[j] = F(vector_start)(first + j, g->columns);
     if (panel) {
-      b.b = panel, b.depth_stride = width;
+      b.b = panel, b.depth_stride = width, b.block_stride = g->depth * width;
       for (int j = 0; j < n; j++) {
         b.at[j] = j * LANES;
-        if (packed != at / down)
-          F(pack_columns)(g, right + b.to[j] * g->right_column_stride, panel + b.at[j], width);
+        for (int64_t q = 0; q < g->blocks && packed != at / down; q++)
+          F(pack_columns)(g, right + q * g->right_block_stride + b.to[j] * g->right_column_stride,
+                          panel + q * b.block_stride + b.at[j], width);
       }
       packed = at / down;
     }
@@ -114,6 +119,7 @@ void F(matmul)(const matmul_shape *g, const float *left, const float *right, flo
                float *panel) {
   F(matmul_job)
   c = {g, left, right, y, g->right_column_stride != 1 || g->columns < LANES ? panel : 0};
-  int parts = parallel_parts(g->count * g->rows * g->depth * g->columns / LANES * PRODUCT);
+  int parts =
+      parallel_parts(g->count * g->rows * g->blocks * g->depth * g->columns / LANES * PRODUCT);
   parallel_for(F(matmul_part), &c, c.panel && parts > PANEL_PARTS ? PANEL_PARTS : parts);
 }

@@ -14,11 +14,17 @@ typedef struct {
   float lo, hi;
 } F(epilogue);
 
-INLINE void F(store_result)(float *y, int64_t at, int64_t unit, F(vec) v, const F(epilogue) * e) {
-  if (e->bias) v += F(load)(e->bias + unit);
-  if (e->clamp) v = F(clamp)(v, e->lo, e->hi);
-  if (e->relu_mask) v = F(relu_masked)(v, F(load)(e->relu_mask + at), e->lo, e->hi);
-  F(store)(y + at, v);
+/* Stores the results of m pixels and n vectors of units. */
+INLINE void F(store_results)(F(tile) sums, float *y, const int64_t *out, const int64_t *unit,
+                             const F(epilogue) * given, int m, int n) {
+  F(epilogue) e = *given; /* which is not y's memory */
+  if (e.bias)
+    UNROLL(j, n, F(vec) bias = F(load)(e.bias + unit[j]); UNROLL(i, m, sums[i][j] += bias));
+  if (e.clamp) UNROLL(i, m, UNROLL(j, n, sums[i][j] = F(clamp)(sums[i][j], e.lo, e.hi)));
+  if (e.relu_mask)
+    UNROLL(i, m, const float *mask = e.relu_mask + out[i]; UNROLL(
+               j, n, sums[i][j] = F(relu_masked)(sums[i][j], F(load)(mask + unit[j]), e.lo, e.hi)));
+  UNROLL(i, m, float *to = y + out[i]; UNROLL(j, n, F(store)(to + unit[j], sums[i][j])));
 }
 
 /* Stores fewer results than lanes. */
@@ -27,9 +33,12 @@ static __attribute__((noinline)) void F(store_narrow)(float *y, int64_t at, F(ve
   float result[LANES], bias[LANES] = {0}, mask[LANES] = {0};
   size_t size = sizeof(float) * (size_t)lanes;
   F(epilogue) padded = *e;
+  F(tile) sums;
+  const int64_t none = 0;
+  sums[0][0] = v;
   if (e->bias) memcpy(bias, e->bias, size), padded.bias = bias;
   if (e->relu_mask) memcpy(mask, e->relu_mask + at, size), padded.relu_mask = mask;
-  F(store_result)(result, 0, 0, v, &padded);
+  F(store_results)(sums, result, &none, &none, &padded, 1, 1);
   memcpy(y + at, result, size);
 }
 
@@ -56,8 +65,25 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
     UNROLL(i, m, F(store_narrow)(y, out[i], sums[i][0], lanes, e));
     return;
   }
-  UNROLL(i, m, UNROLL(j, n, F(store_result)(y, out[i] + unit[j], unit[j], sums[i][j], e)));
+  F(store_results)(sums, y, out, unit, e, m, n);
 }
+
+/* The same from a list of a window's values, which saves loops for small depths. */
+#define LISTED_TILE(n)                                                                          \
+  static __attribute__((noinline)) void F(correlate_listed##n)(                                 \
+      const value_list *t, const float *const *in, const float *w, const int64_t *at, float *y, \
+      const int64_t *out, const int64_t *unit, const F(epilogue) * e) {                         \
+    F(tile) sums;                                                                               \
+    const float *x[MAX_MR];                                                                     \
+    UNROLL(i, ROWS_OF(n), x[i] = in[i]);                                                        \
+    F(tile_clear)(sums, ROWS_OF(n), n);                                                         \
+    for (const value_offsets *v = t->values, *end = v + t->count; v < end; v++) {               \
+      const float *from = w + v->w;                                                             \
+      int64_t read = v->x;                                                                      \
+      TILE_ADD_PRODUCT(sums, ROWS_OF(n), n, x[i][read], from, at);                              \
+    }                                                                                           \
+    F(store_results)(sums, y, out, unit, e, ROWS_OF(n), n);                                     \
+  }
 
 #define CORRELATE_TILE(n, name, m)                                                     \
   static __attribute__((noinline)) void F(correlate_##name##n)(                        \
@@ -77,6 +103,9 @@ CORRELATE_TILE(3, tile, ROWS_OF(3))
 CORRELATE_TILE(3, half, ROWS_OF(3) / 2)
 #endif
 #undef CORRELATE_TILE
+LISTED_TILE(1)
+LISTED_TILE(2)
+#undef LISTED_TILE
 
 /* Computes the results of four pixels by dot products along the depth, for at most three units. */
 static void F(correlate_dots)(const tap_loops *t, const float *const *in, const float *w,
@@ -167,12 +196,18 @@ static void F(correlate_part)(void *job, int part, int parts) {
     for (int p = 0; dots && begin_at < end_at && p < pixels; p += 4)
       F(correlate_dots)(&taps, in + p, w, g->unit_stride, lanes, c->y, out + p, &c->epilogue);
     if (dots) continue;
+    value_list list;
+    int listed = packed && lanes == LANES && list_values(&taps, LANES, &list);
     for (int64_t j = begin_at, n; j < end_at; j += n) {
       n = F(vector_group)(end_at - j);
       for (int i = 0; i < n; i++) {
         unit[i] = lanes < LANES ? 0 : F(vector_start)(j + i, g->units);
         at[i] = packed ? (j + i) * g->taps_h * g->taps_w * g->depth * LANES : unit[i];
       }
+      for (int p = 0; listed && n < 3 && p < pixels; p += ROWS_OF(n))
+        (n == 1 ? F(correlate_listed1) : F(correlate_listed2))(&list, in + p, w, at, c->y, out + p,
+                                                               unit, &c->epilogue);
+      if (listed && n < 3) continue;
       for (int p = 0, full; p < pixels; p += full ? ROWS_OF(n) : ROWS_OF(n) / 2) {
         full = pixels - p > ROWS_OF(n) / 2;
 #define RUN(name) F(name)(&taps, in + p, w, w_step, at, c->y, out + p, unit, lanes, &c->epilogue)

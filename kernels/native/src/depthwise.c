@@ -16,7 +16,7 @@ typedef struct {
   const float *const *in;
   const int64_t *out;
   int pixels;
-  int64_t x_first, x_row, x_col, w_first, w_row, w_col;
+  int64_t x_first, x_row, x_col, w_first, w_row, w_col, out_step;
   int begins, ends; /* whether it is the first grid of the window, and the last */
 } tap_grid;
 

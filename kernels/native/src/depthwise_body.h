@@ -22,8 +22,8 @@ INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, i
   const float *x[MAX_MR];
   int64_t out[MAX_MR];
   F(vec) v[MAX_MR];
-  UNROLL(i, n, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at;
-         v[i] = t->begins ? bias : F(load)(c->y + out[i]));
+  UNROLL(i, n, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at; v[i] = bias);
+  if (!t->begins) UNROLL(i, n, v[i] = F(load)(c->y + out[i]));
   UNROLL(a, rows,
          UNROLL(b, cols, int64_t tap = a * t->x_row + b * t->x_col;
                 UNROLL(i, n, v[i] += w[a][b] * F(load)(x[i] + tap))));
@@ -34,10 +34,39 @@ INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, i
   UNROLL(i, n, F(store)(c->y + out[i], v[i]));
 }
 
+/* The same for RUN results in a row, whose windows overlap: each value is loaded once, if there are
+   registers for them. */
+#define RUN 4
+INLINE void F(depthwise_run)(const F(depthwise_job) * c, const tap_grid *t, int p, int64_t at,
+                             F(tile) w, F(vec) bias, int rows, int cols) {
+  const float *x = t->in[p] + t->x_first + at;
+  int64_t out = t->out[p] + at;
+  F(vec) v[MAX_MR];
+  UNROLL(i, RUN, v[i] = bias);
+  if (!t->begins) UNROLL(i, RUN, v[i] = F(load)(c->y + out + i * t->out_step));
+  UNROLL(a, rows,
+         UNROLL(k, RUN + cols - 1, F(vec) read = F(load)(x + a * t->x_row + k * t->x_col);
+                UNROLL(b, cols, int i = k - b;
+                       if (i >= 0 && i < RUN) v[i % MAX_MR] += w[a][b] * read)));
+  if (t->ends && c->clamp) UNROLL(i, RUN, v[i] = F(clamp)(v[i], c->lo, c->hi));
+  if (t->ends && c->relu_mask)
+    UNROLL(i, RUN, const float *mask = c->relu_mask + out + i * t->out_step;
+           v[i] = F(relu_masked)(v[i], F(load)(mask), c->lo, c->hi));
+  UNROLL(i, RUN, F(store)(c->y + out + i * t->out_step, v[i]));
+}
+
+/* Whether results p to p + RUN - 1 are side by side, and so are their windows. */
+INLINE int F(is_run)(const tap_grid *t, int p, int end, int cols) {
+  return MR == 8 && cols == 3 && p + RUN <= end &&
+         t->in[p + RUN - 1] - t->in[p] == (RUN - 1) * t->x_col &&
+         t->out[p + RUN - 1] - t->out[p] == (RUN - 1) * t->out_step;
+}
+
 /* Computes a grid for the vectors from `begin` to `end`. The weights are loaded once for all
    pixels, or, if these are few, for each. */
-INLINE void F(depthwise_grid)(const F(depthwise_job) * c, const tap_grid *grid, int64_t begin,
+INLINE void F(depthwise_grid)(const F(depthwise_job) * job, const tap_grid *grid, int64_t begin,
                               int64_t end, int rows, int cols) {
+  F(depthwise_job) only = *job, *c = &only; /* which is not y's memory */
   tap_grid t = *grid;
   F(tile) w;
   F(vec) none = {0};
@@ -48,9 +77,18 @@ INLINE void F(depthwise_grid)(const F(depthwise_job) * c, const tap_grid *grid, 
       const float *from = c->w + t.w_first + at;
       F(vec) bias = c->bias ? F(load)(c->bias + at) : none;
       UNROLL(a, rows, UNROLL(b, cols, w[a][b] = F(load)(from + a * t.w_row + b * t.w_col)));
-      int p = first;
-      for (; p + 2 <= next; p += 2) F(depthwise_pixels)(c, &t, p, at, w, bias, 2, rows, cols);
-      for (; p < next; p++) F(depthwise_pixels)(c, &t, p, at, w, bias, 1, rows, cols);
+      for (int p = first, n; p < next; p += n) {
+        if (F(is_run)(&t, p, next, cols)) {
+          F(depthwise_run)(c, &t, p, at, w, bias, rows, cols);
+          n = RUN;
+        } else if (p + 2 <= next) {
+          F(depthwise_pixels)(c, &t, p, at, w, bias, 2, rows, cols);
+          n = 2;
+        } else {
+          F(depthwise_pixels)(c, &t, p, at, w, bias, 1, rows, cols);
+          n = 1;
+        }
+      }
     }
   }
 }
@@ -65,8 +103,16 @@ INLINE void F(depthwise_filter_grid)(const F(depthwise_job) * c, const tap_grid 
     F(tile) sums;
     UNROLL(a, rows, UNROLL(b, cols, sums[a][b] = F(load)(to + a * t.w_row + b * t.w_col)));
     for (int p = 0; p < t.pixels; p++) {
-      const float *x = t.in[p] + t.x_first + at;
-      F(vec) d = F(load)(c->dy + t.out[p] + at);
+      const float *x = t.in[p] + t.x_first + at, *dy = c->dy + t.out[p] + at;
+      if (F(is_run)(&t, p, t.pixels, cols)) {
+        F(vec) d[MAX_MR], read[MAX_MR];
+        UNROLL(i, RUN, d[i] = F(load)(dy + i * t.out_step));
+        UNROLL(a, rows, UNROLL(k, RUN + cols - 1, read[k] = F(load)(x + a * t.x_row + k * t.x_col));
+               UNROLL(i, RUN, UNROLL(b, cols, sums[a][b] += d[i] * read[(i + b) % MAX_MR])));
+        p += RUN - 1;
+        continue;
+      }
+      F(vec) d = F(load)(dy);
       UNROLL(a, rows, UNROLL(b, cols, sums[a][b] += d * F(load)(x + a * t.x_row + b * t.x_col)));
     }
     UNROLL(a, rows, UNROLL(b, cols, F(store)(to + a * t.w_row + b * t.w_col, sums[a][b])));
@@ -148,11 +194,11 @@ static void F(depthwise_band)(const F(depthwise_job) * c, const window_walk *g, 
     tap_loops taps = taps_inside(g, &block, 0);
     if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
     if (c->sums) {
-      taps.w_row = g->taps_w * padded, taps.w_col = padded;
-      taps.w_first = block.row.tap * taps.w_row + block.col.tap * padded;
+      taps.w_row = taps.w_row / g->depth * padded, taps.w_col = taps.w_col / g->depth * padded;
+      taps.w_first = block.row.tap * taps.w_row + block.col.tap * taps.w_col;
     }
     tap_grid t = {.in = in, .out = out, .pixels = pixels, .x_row = taps.x_row};
-    t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col;
+    t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col, t.out_step = g->out_col;
     /* The last vector may overlap the one before: all grids of one, then of the other. */
     int64_t step = taps.rows > 3 || taps.cols > 3 ? 1 : vectors;
     for (int64_t j = begin; j < end; j += step)

@@ -7,6 +7,10 @@
    the accumulators of a product, which must fit into registers together with NR or ROWS vectors of
    one operand and one of the other. */
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #include "abi.h"
 #include "target.h"
 

@@ -43,6 +43,7 @@ typedef struct {
 static const export_entry table[] = {LIMIT(MAX_LANES),
                                      LIMIT(MAX_NR),
                                      LIMIT(PIXELS),
+                                     LIMIT(BAND),
                                      LIMIT(MAX_TAPS),
                                      LIMIT(MAX_WALKS),
                                      LIMIT(PANEL_PARTS),

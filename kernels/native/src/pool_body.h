@@ -7,7 +7,7 @@ typedef struct {
   float *to; /* y, or dx */
   uint8_t *argmax;
   const window_walk *g;
-  int64_t covers; /* each value of dx is in exactly one window */
+  int64_t apart; /* windows do not overlap */
   int64_t relu_mask, none;
   float lo, hi;
 } F(pool_job);
@@ -34,8 +34,9 @@ INLINE void F(store_lanes)(float *a, F(vec) v, int64_t n) {
   else memcpy(a, &v, sizeof(float) * (size_t)n);
 }
 
-/* Runs `act` for the channels of all windows of a part. */
-INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float *base,
+/* Runs `act` for the channels of all windows of a part. Windows of 2 × 2 and whole vectors are
+   compiled apart, without loops, if `apart`. */
+INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float *base, int apart,
                          void (*act)(const F(pool_job) *, const F(pool_window) *)) {
   const window_walk *g = c->g;
   const float *in[PIXELS];
@@ -49,6 +50,16 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
     for (int64_t k = 0; k < g->depth; k += LANES) {
       int64_t at = lanes < LANES ? 0 : F(vector_start)(k / LANES, g->depth);
       w.repeats = k > at, w.fresh = lane >= (int32_t)(k - at);
+      if (apart && w.taps.rows == 2 && w.taps.cols == 2 && lanes == LANES && k == at) {
+        F(pool_window) full = w;
+        full.taps.rows = full.taps.cols = 2;
+        full.lanes = LANES, full.repeats = 0, full.fresh = (F(bits)){0} - 1;
+        for (int p = 0; p < pixels; p++) {
+          full.in = in[p] + at, full.out = out[p] + at;
+          act(c, &full);
+        }
+        continue;
+      }
       for (int p = 0; p < pixels; p++) {
         w.in = in[p] + at, w.out = out[p] + at;
         act(c, &w);
@@ -62,9 +73,9 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
     for (int64_t b = 0; b < (w)->taps.cols; b++)
 #define INPUT(w) ((w)->in + a * (w)->taps.x_row + b * (w)->taps.x_col)
 
-/* Adds a gradient, of fresh channels, to dx, or writes it. */
+/* Adds a gradient, of fresh channels, to dx, or writes it if no other window does. */
 INLINE void F(pool_add)(const F(pool_job) * c, const F(pool_window) * w, float *to, F(vec) v) {
-  if (!c->covers) v += F(load_lanes)(to, w->lanes);
+  if (!c->apart) v += F(load_lanes)(to, w->lanes);
   else if (w->repeats) v = F(selected)(w->fresh, v, F(load)(to));
   F(store_lanes)(to, v, w->lanes);
 }
@@ -128,17 +139,17 @@ INLINE void F(average_back_window)(const F(pool_job) * c, const F(pool_window) *
 #undef TAPS
 #undef INPUT
 
-#define POOL_PART(name, base)                                  \
-  static void F(name##_part)(void *job, int part, int parts) { \
-    const F(pool_job) *c = job;                                \
-    F(pool_part)(c, part, parts, c->base, F(name##_window));   \
+#define POOL_PART(name, base, apart)                                \
+  static void F(name##_part)(void *job, int part, int parts) {      \
+    F(pool_job) c = *(const F(pool_job) *)job;                      \
+    F(pool_part)(&c, part, parts, c.base, apart, F(name##_window)); \
   }
-POOL_PART(max, x)
-POOL_PART(max_back, x)
-POOL_PART(argmax, x)
-POOL_PART(argmax_back, to)
-POOL_PART(average, x)
-POOL_PART(average_back, to)
+POOL_PART(max, x, 1)
+POOL_PART(max_back, x, 1)
+POOL_PART(argmax, x, 0)
+POOL_PART(argmax_back, to, 0)
+POOL_PART(average, x, 0)
+POOL_PART(average_back, to, 0)
 #undef POOL_PART
 
 static int F(pool_parts)(const window_walk *g) {
@@ -148,11 +159,11 @@ static int F(pool_parts)(const window_walk *g) {
 /* Computes dx, of `size` values. Windows that overlap write to the same values, one at a time. */
 static void F(pool_back)(F(pool_job) * c, int64_t size, part_function part) {
   const window_walk *g = c->g;
-  int apart = g->stride_h >= g->taps_h && g->stride_w >= g->taps_w;
-  c->covers = apart && !g->start_h && !g->start_w && g->rows * g->taps_h == g->height &&
-              g->cols * g->taps_w == g->width;
-  if (!c->covers) memset(c->to, 0, sizeof(float) * (size_t)size);
-  parallel_for(part, c, apart ? F(pool_parts)(g) : 1);
+  c->apart = g->stride_h >= g->taps_h && g->stride_w >= g->taps_w;
+  int covers = c->apart && !g->start_h && !g->start_w && g->rows * g->taps_h == g->height &&
+               g->cols * g->taps_w == g->width;
+  if (!covers) memset(c->to, 0, sizeof(float) * (size_t)size);
+  parallel_for(part, c, c->apart ? F(pool_parts)(g) : 1);
 }
 
 void F(max_pool)(const float *x, float *y, const window_walk *g) {

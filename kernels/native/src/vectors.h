@@ -15,10 +15,21 @@ INLINE F(vec) F(selected)(F(bits) mask, F(vec) a, F(vec) b) {
   return (F(vec))((mask & (F(bits))a) | (~mask & (F(bits))b));
 }
 
-/* NaN stays NaN, as in np.clip. */
+/* NaN stays NaN, as in np.clip. The instructions return their second operand for it. */
 INLINE F(vec) F(clamp)(F(vec) v, float lo, float hi) {
+#if defined(__x86_64__) && LANES == 16
+  return (F(vec))_mm512_min_ps((__m512)F(broadcast)(hi),
+                               _mm512_max_ps((__m512)F(broadcast)(lo), (__m512)v));
+#elif defined(__x86_64__) && LANES == 8
+  return (F(vec))_mm256_min_ps((__m256)F(broadcast)(hi),
+                               _mm256_max_ps((__m256)F(broadcast)(lo), (__m256)v));
+#elif defined(__x86_64__)
+  return (F(vec))_mm_min_ps((__m128)F(broadcast)(hi),
+                            _mm_max_ps((__m128)F(broadcast)(lo), (__m128)v));
+#else
   F(bits) low = v<F(broadcast)(lo), high = v> F(broadcast)(hi);
   return F(selected)(high, F(broadcast)(hi), F(selected)(low, F(broadcast)(lo), v));
+#endif
 }
 
 /* v where lo < a < hi, else 0. */

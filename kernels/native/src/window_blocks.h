@@ -8,8 +8,6 @@
 
 #include "team.h"
 
-#define BAND 256 /* results of a band */
-
 /* Results first to end along one axis, and the taps that their windows have inside the image. */
 typedef struct {
   int64_t first, end, tap, taps;
@@ -151,6 +149,29 @@ static inline tap_loops taps_inside(const window_walk *g, const walk_cursor *at,
   if (!step && t.rows && t.cols) t.w_first += g->row_weights[0] + g->col_weights[0];
   if (step && t.x_col == t.depth) t.depth *= t.cols, t.cols = t.cols > 0;
   return t;
+}
+
+/* The values of a window: their offsets in x, from its first tap inside, and in packed weights. */
+#define LISTED 64
+typedef struct {
+  int64_t x, w;
+} value_offsets;
+typedef struct {
+  value_offsets values[LISTED];
+  int64_t count;
+} value_list;
+
+/* Lists the values if there are few and the depth is so small that a loop for it costs more than
+   its products; else returns 0. w_step: as for taps_inside. */
+static inline int list_values(const tap_loops *t, int64_t w_step, value_list *list) {
+  list->count = 0;
+  if (t->depth >= 16 || t->rows * t->cols < 2 || t->rows * t->cols * t->depth > LISTED) return 0;
+  for (int64_t a = 0; a < t->rows; a++)
+    for (int64_t b = 0; b < t->cols; b++)
+      for (int64_t k = 0; k < t->depth; k++)
+        list->values[list->count++] = (value_offsets){a * t->x_row + b * t->x_col + k,
+                                                      a * t->w_row + b * t->w_col + k * w_step};
+  return 1;
 }
 
 #endif

@@ -95,7 +95,10 @@ def pool_info(name: str, reference: Reference) -> OpInfo:
             pooled("part of a vector, overlapping", (1, 3, 4, 22), {**window(2, 2), **VALID}),
         ),
         large=pooled("large", (9, 64, 64, 16), {**window(3, 3), **strides(2, 2)}),
-        also_large=(pooled("images", (90, 12, 12, 16), {**window(2, 2), **VALID}),),
+        also_large=(
+            pooled("images", (90, 12, 12, 16), {**window(2, 2), **VALID}),
+            pooled("apart", (36, 12, 13, 40), {**window(2, 2), **strides(2, 2), **VALID}),
+        ),
         draw=distinct,
         refusals=(
             Refusal("(N, H, W, C)", {"x": (4, 4, 2)}, window(2, 2)),
