@@ -13,7 +13,7 @@ from odt.core.runtime.arena import make_arena, make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.program import Deliver, Program
+from odt.core.runtime.program import Deliver, Program, Twin
 from odt.core.runtime.workers import Task, Team
 from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.library import is_available
@@ -53,6 +53,7 @@ def bind(
     arena: Array,
     tensors: Mapping[int, Array],
     deliver: Deliver | None = None,
+    twin: Twin | None = None,
 ) -> Program:
     """Binds the program for a number of samples.
 
@@ -63,11 +64,12 @@ def bind(
         arena: memory to use; if it is too small, a new arena is allocated.
         tensors: parameters by tensor index.
         deliver: returns the calls that take the gradients.
+        twin: the same program on other memory.
     """
     plan, memory = plans.verified(computation, batch)
     if memory.nbytes > arena.nbytes:
         arena = make_arena(memory.nbytes)
-    return Program(plan, memory, arena[: memory.nbytes], tensors, deliver)
+    return Program(plan, memory, arena[: memory.nbytes], tensors, deliver, twin=twin)
 
 
 class Engine:
@@ -114,7 +116,8 @@ class Engine:
         self._update_number = self._before = 0  # of masks: step, and its samples before this batch
         self.at_once = whole and not keep_gradients
         self._accumulated = False
-        self._workers = [_Worker(self, arena) for arena in arenas]
+        first = _Worker(self, arenas[0])
+        self._workers = [first, *(_Worker(self, arena, first) for arena in arenas[1:])]
         self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
         self._summing = self._workers[:1]  # workers whose sums are not added yet, and the first
         self._bound: dict[tuple[object, ...], list[Task]] = {}
@@ -130,9 +133,12 @@ class Engine:
         """Bytes of the gradient sums of all workers."""
         return sum(a.nbytes for worker in self._workers for a in worker.sums.values())
 
-    def bind(self, samples: int, arena: Array, deliver: Deliver) -> Program:
+    def bind(
+        self, samples: int, arena: Array, deliver: Deliver, twin: Twin | None = None
+    ) -> Program:
         """Binds the program for a micro-batch of a number of samples."""
-        return bind(self.plans, self.computation, samples, arena, self.parameters.read, deliver)
+        read = self.parameters.read
+        return bind(self.plans, self.computation, samples, arena, read, deliver, twin)
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
         """Runs one batch, and updates the parameters if the computation has a backward.
@@ -286,8 +292,9 @@ class _Worker:
         adds: (1,), whether the next gradients are added to the sums, or begin new ones.
     """
 
-    def __init__(self, engine: Engine, arena: Array) -> None:
+    def __init__(self, engine: Engine, arena: Array, first: "_Worker | None" = None) -> None:
         self.engine = engine
+        self._first = first  # worker whose programs this one copies, if any
         self.arena = arena
         self.scratch = engine.parameters.scratch()
         self.adds = np.zeros(1, np.int64)
@@ -304,8 +311,15 @@ class _Worker:
         key = samples, self.engine.at_once and self.engine.parameters.pulls
         if key not in self._programs:
             deliver = self._update_at_once if self.engine.at_once else self._add_up
-            self._programs[key] = self.engine.bind(samples, self.arena, deliver)
+            twin = self._first.twin(key, self) if self._first else None
+            self._programs[key] = self.engine.bind(samples, self.arena, deliver, twin)
         return self._programs[key]
+
+    def twin(self, key: tuple[int, bool], other: "_Worker") -> Twin | None:
+        """The program of this worker, with what another one has instead of its arrays."""
+        program, arrays = self._programs.get(key), [(self.adds, other.adds)]
+        arrays += [(a, other.sums[i]) for i, a in self.sums.items()]
+        return None if program is None else Twin(program, arrays)
 
     def run(
         self,

@@ -208,8 +208,9 @@ class Parameters:
         assert self.optimizer is not None
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
-        for factor, numbers in self._numbers.items():
-            numbers[:] = self._compiled_update(factor)[1]
+        with np.errstate(over="ignore"):  # infinite, and so is the loss then
+            for factor, numbers in self._numbers.items():
+                numbers[:] = self._compiled_update(factor)[1]
 
     def _compiled_update(self, factor: float) -> CompiledUpdate:
         """The kernel of this step's update, and its numbers, by factor of the learning rate."""
@@ -251,7 +252,8 @@ class Parameters:
             return partial(self._apply_rule, i, gradient, owned, work)
         factor = self._rates.get(i, 1.0)
         name, numbers = self._compiled_update(factor)
-        read = self._numbers.setdefault(factor, np.array(numbers, np.float32))
+        with np.errstate(over="ignore"):
+            read = self._numbers.setdefault(factor, np.array(numbers, np.float32))
         slots = [a[i] for a in self.slots.values()]
         return bind_update(name, p, gradient, *slots, numbers=read)
 

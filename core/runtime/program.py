@@ -10,7 +10,8 @@ from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.runtime.arena import view
 from odt.core.runtime.fuse_calls import merged
-from odt.kernels.native.binding import Run, joined
+from odt.dataclass import dataclass
+from odt.kernels.native.binding import Calls, Run, joined
 from odt.kernels.opdef import Array
 
 # Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
@@ -22,6 +23,8 @@ class Program:
     """A plan bound to an arena and to the arrays outside it.
 
     Attributes:
+        arena: memory of the plan's values.
+        runs: the calls of each entry.
         inputs, targets, scales, masks: arrays to fill before a run.
         losses: (1,) arrays, valid after `forward`.
         outputs, seen: arrays valid after `forward`, until `backward`.
@@ -35,6 +38,7 @@ class Program:
         tensors: Mapping[int, Array],
         deliver: Deliver | None = None,
         kept: Collection[str] = (),
+        twin: "Twin | None" = None,
     ) -> None:
         """Binds a plan.
 
@@ -45,9 +49,10 @@ class Program:
             tensors: parameters by tensor index; other constants come from the graph.
             deliver: returns the calls that take the gradients; required if the plan has any.
             kept: values that exist after the call that writes them: it is not fused with the next.
+            twin: a program of the same plans on other memory.
         """
         self.plan = plan
-        self._memory = memory
+        self._memory, self.arena = memory, arena
         self._arrays: dict[str, Array] = {}
         for value in plan.values.values():
             self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
@@ -60,13 +65,14 @@ class Program:
         self.seen = [(i, self._arrays[n]) for i, n in plan.seen]
         self._fused = merged(plan.entries, self._arrays, kept)
         done = {after for after, _ in self._fused.values()}
-        runs = [
-            () if k in done else self._runs_of(k, entry, deliver)
+        moved = twin.runs(arena) if twin else {}
+        self.runs = [
+            () if k in done else moved.get(k) or self._runs_of(k, entry, deliver)
             for k, entry in enumerate(plan.entries)
         ]
-        self._forward_runs = list(chain(*runs[: plan.forward_entries]))
+        self._forward_runs = list(chain(*self.runs[: plan.forward_entries]))
         self._forward = joined(self._forward_runs)
-        self._backward = joined(chain(*runs[plan.forward_entries :]))
+        self._backward = joined(chain(*self.runs[plan.forward_entries :]))
 
     def __str__(self) -> str:
         """Formats a line per call: compiled or NumPy, the arrays and their offsets in the arena."""
@@ -164,3 +170,32 @@ class Program:
             return (entry.compiled.bind(entry.attrs, **arrays, **prepared, **epilogue),)
         prepared = entry.kernel.prepare(entry.attrs, entry.specs)
         return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A program of which another worker needs a copy: most of its calls need other addresses only.
+
+    Attributes:
+        program: the program.
+        arrays: pairs of arrays outside the arena: the program's, and the copy's.
+    """
+
+    program: Program
+    arrays: Sequence[tuple[Array, Array]]
+
+    def runs(self, arena: Array) -> dict[int, Sequence[Run]]:
+        """Returns the calls of the entries that have compiled calls only, in another arena."""
+        before = self.program.arena
+        start, by = before.ctypes.data, arena.ctypes.data - before.ctypes.data
+        stop = start + before.nbytes
+        others = {a.ctypes.data: b.ctypes.data for a, b in self.arrays}
+
+        def move(address: int) -> int:
+            return address + by if start <= address < stop else others.get(address, address)
+
+        return {
+            k: [run.moved(move, (arena, self.arrays)) for run in runs if isinstance(run, Calls)]
+            for k, runs in enumerate(self.program.runs)
+            if all(isinstance(run, Calls) for run in runs)
+        }

@@ -20,7 +20,6 @@ class Runtime(Closing):
         schedule: micro-batches and workers.
         input_specs, output_specs, losses, target_specs, quantizations: as in SampleSpecs, of the
             first computation.
-        arena_nbytes: bytes of the arenas of all workers.
     """
 
     def __init__(
@@ -31,8 +30,9 @@ class Runtime(Closing):
         schedule: Schedule,
         *,
         keep_gradients: bool = False,
+        planned: int | None = None,
     ) -> None:
-        """Allocates arenas for all computations.
+        """Allocates arenas.
 
         Args:
             plans: plans of the model.
@@ -40,12 +40,14 @@ class Runtime(Closing):
             parameters: parameters that they share.
             schedule: micro-batches and workers.
             keep_gradients: keep gradients until the end of a step.
+            planned: number of computations, from the first, for which the arenas are large enough;
+                None for all. The others are planned when they are wanted, and get larger arenas if
+                they need more, which is rare: training needs more than validation.
         """
         self.schedule = schedule
         size = schedule.micro_batch
-        nbytes = plans.arena_nbytes(computations, schedule)
-        self._arenas = [make_arena(nbytes) for _ in range(schedule.workers)]
-        self.arena_nbytes = nbytes * schedule.workers
+        self._nbytes = plans.arena_nbytes(computations[:planned], schedule)
+        self._arenas = [make_arena(self._nbytes) for _ in range(schedule.workers)]
         self._plans, self._parameters = plans, parameters
         of = sample_specs(plans.at(computations[0], size)[0].graph, computations[0].losses, size)
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
@@ -54,6 +56,13 @@ class Runtime(Closing):
         self._team = Team(schedule.workers, schedule.blas_threads)
         self._computations, self._keep_gradients = computations, keep_gradients
         self._engines: dict[int, Engine] = {}
+
+    @property
+    def arena_nbytes(self) -> int:
+        """Bytes of the arenas of all workers."""
+        most = self._plans.arena_nbytes(self._computations, self.schedule)
+        larger = most if most > self._nbytes else 0  # besides those of training
+        return (self._nbytes + larger) * self.schedule.workers
 
     def engine_of(self, number: int) -> Engine:
         """Returns the engine of one of the computations, which is bound when it is first wanted."""

@@ -74,8 +74,10 @@ class Evaluator(Closing):
         seen: Seen = unseen,
         totals: Totals = NONE,
         each: Each | None = None,
+        *,
+        rest: bool = True,
     ) -> Result:
-        """Loss and metrics over all samples of the order; arguments as of `evaluate`."""
+        """Loss and metrics over the samples of the order; arguments as of `evaluate`."""
         engine = self.runtime.engine_of(0)
         if each:
             engine = self.runtime.engine(engine.computation, micro_batch=1)
@@ -85,7 +87,7 @@ class Evaluator(Closing):
             order,
             self._reduction,
             metrics,
-            rest=True,
+            rest=rest,
             seen=seen,
             totals=totals,
             each=each,

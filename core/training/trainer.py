@@ -1,7 +1,7 @@
 """Trains a model: epochs of steps over data, with validation after each."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from odt.core.data.sample_weights import Weighting
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.fit_budget import fit_budget
+from odt.core.planning.budget.fit_budget import choose_plans
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
@@ -124,12 +124,14 @@ class Trainer(Closing):
     def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
         """Chooses plans and schedule, and binds programs to memory."""
         runs = tuple(r.weighted() if self.weighted else r for r in self._runs)
-        budget, reserves = self._budget, self._reserves
-        options = micro_batch, workers
-        way = fit_budget(self._plans, runs, self.info, budget, *options, reserves=reserves)
-        self.predicted = None if budget is None else way.peak
+        plans, schedule, self.predicted = choose_plans(
+            self._plans, runs, self.info, self._budget, micro_batch, workers, self._reserves
+        )
+        planned = 1 if self.predicted is None else len(runs)
         keep = self.info.keeps_gradients
-        self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule, keep_gradients=keep)
+        self.runtime = Runtime(
+            plans, runs, self.parameters, schedule, keep_gradients=keep, planned=planned
+        )
         self._training = self.runtime.engine_of(TRAINING)
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
@@ -176,6 +178,7 @@ class Trainer(Closing):
         patience: int | None = None,
         drop_last: bool = True,
         feed: Feed | None = None,
+        evaluate: Callable[..., Result] | None = None,
     ) -> Iterator[Epoch]:
         """Trains; yields after each epoch.
 
@@ -193,17 +196,17 @@ class Trainer(Closing):
                 validation, as onert_train does. Otherwise its loss is the mean over its samples,
                 and an epoch's loss is the mean over all samples.
             feed: prepares the training samples; None to read them from `data`.
+            evaluate: validates, with the arguments of `evaluate`; None for `evaluate` itself.
 
         Raises:
             TrainingError: if the loss is not finite.
             DataError: if data holds values that no loss can use.
         """
-        watch = watch or Watch()
+        watch, evaluate = watch or Watch(), evaluate or self.evaluate
         reduction, batch = self.info.reduction, self.info.step_samples
         deadline = time.monotonic() + watch.max_seconds
 
         def ended() -> bool:
-            """Whether a limit is reached."""
             return self.parameters.step >= watch.max_steps or time.monotonic() >= deadline
 
         for number in range(start, 1 if ended() else epochs + 1):
@@ -221,8 +224,7 @@ class Trainer(Closing):
                 stopped = watch.stop()
             complete, checked = at >= end, None
             if len(validation) and (complete or not stopped):
-                rest = validate_rest or not drop_last
-                checked = self.evaluate(data, validation, rest=rest)
+                checked = evaluate(data, validation, rest=validate_rest or not drop_last)
             epoch = Epoch(number, run.result(), checked)
             if not stopped or complete:
                 self._compare(epoch, complete=complete)

@@ -27,6 +27,44 @@ LEAVE_OUT = {
 }
 
 
+def choose_plans(
+    plans: Plans,
+    computations: tuple[Computation, ...],
+    info: TrainingInfo,
+    budget: int | None,
+    micro_batch: int | None,
+    workers: int | None,
+    reserves: Mapping[str, int],
+) -> tuple[Plans, Schedule, int | None]:
+    """Returns what `fit_budget` does: plans, schedule, and within a budget the forecast's peak.
+
+    Without a budget there is no forecast, which takes a plan of each computation.
+    """
+    options = micro_batch, workers
+    if budget is None:
+        return plans, usual_schedule(plans, computations[0], info.batch_size, *options), None
+    chosen = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
+    return chosen.plans, chosen.schedule, chosen.peak
+
+
+def usual_schedule(
+    plans: Plans,
+    training: Computation,
+    batch: int,
+    micro_batch: int | None,
+    workers: int | None,
+) -> Schedule:
+    """Chooses the schedule without a budget; arguments as for `fit_budget`.
+
+    Raises:
+        OptionError: if `micro_batch` or `workers` is not possible.
+    """
+    usual = choose_schedule(batch, lambda n: plans.at(training, n), micro_batch, workers)
+    if training.begin and usual.workers == 1:  # the frozen part is rarely small
+        return replace(usual, blas_threads=available_cores())
+    return usual
+
+
 def fit_budget(
     plans: Plans,
     computations: tuple[Computation, ...],
@@ -56,9 +94,7 @@ def fit_budget(
         OptionError: if nothing fits, or `micro_batch` or `workers` is not possible.
     """
     batch, reserve = info.batch_size, sum((reserves or {}).values())
-    usual = choose_schedule(batch, lambda n: plans.at(computations[0], n), micro_batch, workers)
-    if computations[0].begin and usual.workers == 1:  # the frozen part is rarely small
-        usual = replace(usual, blas_threads=available_cores())
+    usual = usual_schedule(plans, computations[0], batch, micro_batch, workers)
     chosen = replace(forecast(plans, computations, info, usual), cache=reserve)
     if budget is None or chosen.peak <= budget:
         return chosen

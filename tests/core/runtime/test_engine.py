@@ -1,10 +1,13 @@
 """Training gives the same bits however a batch is split, and gradients that are right."""
 
+import ctypes
 import gc
 import os
 import threading
 import tracemalloc
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,8 @@ from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Region
 from odt.core.runtime import arena as arenas
-from odt.core.training.trainer import Trainer
+from odt.core.runtime.program import Program
+from odt.core.training.trainer import VALIDATION, Trainer
 from odt.core.training.watch import Watch
 from odt.dataclass import MANY
 from odt.errors import TrainingError
@@ -153,8 +157,46 @@ def test_updates_are_in_the_loop_of_compiled_calls() -> None:
         (worker,) = trainer._training._workers
         (program,) = worker._programs.values()
         calls = [c for loop in program._backward if isinstance(loop, Calls) for c in loop.calls]
-        made = [c.kernel for c in calls].count(addresses("adam", kernels_in_use())[1])
+        made = [c.bound.kernel for c in calls].count(addresses("adam", kernels_in_use())[1])
         assert made == len(trainer.parameters.tensors)
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+def test_a_workers_copy_of_a_program_has_the_calls_that_binding_gives() -> None:
+    def arguments(program: Program) -> list[tuple[int, list[int]]]:
+        loops = [r for r in (*program._forward, *program._backward) if isinstance(r, Calls)]
+        calls = [c for loop in loops for c in loop.calls]
+        numbers = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_float)  # others are structs
+        return [
+            (c.bound.kernel, [a for a, t in zip(c._slots, c._types, strict=True) if t in numbers])
+            for c in calls
+        ]
+
+    with Trainer(network(np.float32), info(12), micro_batch=5, workers=2) as trainer:
+        engine = trainer._training
+        first, second = engine._workers
+        for samples in (5, 2):
+            copied = second.program(samples)
+            bound = engine.bind(samples, second.arena, second._add_up)
+            assert arguments(copied) == arguments(bound)
+            assert arguments(copied) != arguments(first.program(samples))
+
+
+def test_validation_gets_arenas_of_its_own_if_it_needs_larger_ones() -> None:
+    with Trainer(network(), info(4), micro_batch=2) as trainer:
+        runtime = trainer.runtime
+        assert runtime.arena_nbytes == runtime.schedule.workers * trainer._training.memory.nbytes
+        trainer.step(data(4), 4)
+        wanted = trainer.evaluate(data(4), range(4)).loss
+    with Trainer(network(), info(4), micro_batch=2) as trainer:
+        trainer.step(data(4), 4)
+        runtime, whole = trainer.runtime, trainer._training.memory.nbytes
+        runtime._arenas = [arena[:64] for arena in runtime._arenas]
+        runtime._nbytes = 64
+        assert trainer.evaluate(data(4), range(4)).loss == wanted
+        needed = runtime.engine_of(VALIDATION).memory.nbytes
+        assert 64 < needed <= whole
+        assert runtime.arena_nbytes == runtime.schedule.workers * (64 + whole)
 
 
 def test_two_runs_give_the_same_bits() -> None:
@@ -209,6 +251,15 @@ def test_a_loss_that_is_not_finite_stops_and_names_the_first_bad_tensor() -> Non
             list(trainer.fit(samples, InOrder(32), epochs=1))
         assert trainer.parameters.step == 2
         assert all(np.isfinite(a).all() for a in trainer.parameters.tensors.values())
+
+
+def test_numbers_of_an_update_beyond_float32_give_no_warning() -> None:
+    """Weights become NaN or stay, as the arithmetic of the kernels has it."""
+    given = info(8, learning_rate=1e39, hyper_parameters={"epsilon": 1e39})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with Trainer(network(), given) as trainer, suppress(TrainingError):
+            list(trainer.fit(data(32), InOrder(32), epochs=1))
 
 
 def test_only_the_chosen_operators_change() -> None:
