@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from math import isqrt
 
 from odt.core.planning.cost import RunCost
 from odt.core.planning.memory import MemoryPlan
@@ -89,6 +90,16 @@ def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batc
     return _Samples.of(one, two).micro_batch(micro_batch, 1)
 
 
+def run_sizes(samples: int, most: int) -> list[int]:
+    """Returns ⌈samples / runs⌉ for all numbers of runs, up to `most`.
+
+    There are at most 2 √samples of them, and they are found in as many steps.
+    """
+    root = isqrt(samples)
+    small = {n for n in range(1, min(root, most) + 1) if -(-samples // -(-samples // n)) == n}
+    return sorted(small | {-(-samples // runs) for runs in range(-(-samples // most), root + 2)})
+
+
 @dataclass(frozen=True, slots=True)
 class _Samples:
     """Time and memory of a run, by its number of samples: `fixed` + samples × `each` bytes."""
@@ -112,8 +123,7 @@ class _Samples:
         """
         arenas = max(ARENAS, int(GROWTH * workers * (self.fixed + self.each)))
         most = self.within(arenas // workers)
-        sizes = sorted({-(-samples // runs) for runs in range(1, samples + 1)})
-        sizes = [n for n in sizes if n <= most]
+        sizes = run_sizes(samples, most)
         best = self._best(sizes)
         equal = self._best([n for n in sizes if samples % n == 0])
         return equal if best <= 2 * equal <= 4 * best else best

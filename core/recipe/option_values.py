@@ -8,6 +8,8 @@ from odt.errors import OptionError
 from odt.kernels.opdef import is_number
 from odt.kernels.registry import OPTIMIZERS
 
+MOST_SAMPLES = 2**31 - 1  # of a batch: the limit of circle+
+
 
 def check_values(info: TrainingInfo) -> None:
     """Checks all values but the losses, the optimizer's name and the selection of weights.
@@ -16,7 +18,7 @@ def check_values(info: TrainingInfo) -> None:
         OptionError: if a value is invalid.
     """
     check_word("reduction", info.reduction, REDUCTIONS)
-    check_whole("batch_size", info.batch_size, 1)
+    check_whole("batch_size", info.batch_size, 1, MOST_SAMPLES)
     check_learning_rate(info.learning_rate)
     check_whole("accumulate", info.accumulate, 1)
     for name, value in (("clip_norm", info.clip_norm), ("clip_value", info.clip_value)):
@@ -49,7 +51,11 @@ def check_word(field: str, word: object, words: Iterable[str]) -> None:
         raise OptionError(field, f"must be one of {', '.join(f'`{w}`' for w in known)}", word)
 
 
-def check_whole(field: str, value: object, least: int) -> None:
+def check_whole(field: str, value: object, least: int, most: int | None = None) -> None:
     """Checks that a value is an integer, or None; raises OptionError."""
-    if value is not None and not (isinstance(value, Integral) and int(value) >= least):
+    if value is None:
+        return
+    if not isinstance(value, Integral) or int(value) < least:
         raise OptionError(field, f"must be a whole number of at least {least}", value)
+    if most is not None and int(value) > most:
+        raise OptionError(field, f"must be a whole number of at most {most}", value)

@@ -132,7 +132,7 @@ def test_the_preprocessing_record_travels_in_the_model(
 
 
 def test_a_huge_batch_is_not_drawn(models: dict[str, Path], tmp_path: Path) -> None:
-    odt.generate_artifacts(models["circle"], tmp_path / "d", batch_size=2**40, micro_batch=8)
+    odt.generate_artifacts(models["circle"], tmp_path / "d", batch_size=2**31 - 1, micro_batch=8)
     odt.Trainer.from_artifacts(tmp_path / "d").close()
 
 

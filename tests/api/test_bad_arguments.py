@@ -69,6 +69,10 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no reduction": ({"reduction": "mean"}, "`reduction=`: must be one of `sum_over_batch_size`"),
     "a word for a number": ({"learning_rate": "a"}, "`learning_rate=`: must be a number above 0"),
     "half a sample": ({"batch_size": 1.5}, "`batch_size=`: must be a whole number of at least 1"),
+    "too large a batch": (
+        {"batch_size": 2**31},
+        "`batch_size=`: must be a whole number of at most 2147483647",
+    ),
     "a micro-batch of words": ({"micro_batch": "a"}, "`micro_batch=`: must be a whole number"),
     "half a worker": ({"workers": 0.5}, "`workers=`: must be a whole number of at least 1"),
     "a weight below 0": ({"loss_weights": {"0": -1}}, "`loss_weights=`: must be numbers of at"),

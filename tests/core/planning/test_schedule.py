@@ -17,6 +17,7 @@ from odt.core.planning.schedule import (
     Schedule,
     available_cores,
     choose_schedule,
+    run_sizes,
 )
 from odt.errors import OptionError
 from odt.kernels.native import library
@@ -119,6 +120,14 @@ def unrolled(width: int) -> Graph:
     for _ in range(12):
         x = net.dense(x, width, fused_activation_function=RELU)
     return net.graph(net.dense(x, 4))
+
+
+def test_sizes_of_runs_are_found_without_a_look_at_each_number_of_runs() -> None:
+    for samples in range(1, 200):
+        sizes = sorted({-(-samples // runs) for runs in range(1, samples + 1)})
+        for most in range(1, samples + 2):
+            assert run_sizes(samples, most) == [n for n in sizes if n <= most]
+    assert run_sizes(2**63 - 1, 100) == list(range(1, 101))
 
 
 def test_a_plan_of_short_calls_runs_on_one_worker() -> None:
