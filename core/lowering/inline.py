@@ -4,6 +4,7 @@
 - WHILE is unrolled if its condition follows from constants and shapes in each step.
 - READ_VARIABLE of a variable that no operator assigns is the constant that CALL_ONCE assigns, and
   trains like any other.
+- Lists of tensors, in which a loop collects its steps, become PACK (tensor_lists.py).
 - IF becomes its branch if its condition does so. Otherwise both branches are computed, and
   SELECT_V2 takes the values of one: as both are computed, all their weights train.
 
@@ -16,7 +17,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from odt.core.lowering.infer import infer_node, start_inference
+from odt.core.lowering.tensor_lists import LISTS, Items, expand_list, without_lists
+from odt.core.model.dequantize import FLOAT32
 from odt.core.model.graph import ABSENT, Node, Tensor, label
+from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model
 from odt.core.model.subgraphs import BRANCHES, CALLS, CONTROL_FLOW, LOOPS
 from odt.core.model.variables import HANDLE, INITIALIZE, READ, Variable, handles, keeps_state
@@ -48,22 +52,33 @@ class _Inliner:
     """Builds the graph without subgraphs, and infers its shapes and constants node by node.
 
     Attributes:
-        tensors, nodes, quantization, sparsity: of the new graph.
+        tensors: of the new graph, in float32 where integers stand for real numbers, so that shapes
+            are those of training.
+        stored: tensor → how the file stores it, if that differs.
+        nodes, quantization, sparsity: of the new graph.
         places: tensor → subgraph and number there, for tensors of subgraphs.
         constants: the inverse of `places`, for constants.
         read: output of READ_VARIABLE → name and initial value of its variable, if constant.
         renamed: output of an operator that was inlined → the tensor with its value.
+        lists: tensor → items of the list that it holds.
     """
 
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph
-        self.tensors, self.nodes = list(model.graph.tensors), list[Node]()
+        self.stored: dict[int, Tensor] = {}
+        self.tensors, self.nodes = list[Tensor](), list[Node]()
         self.quantization = dict(model.quantization)
         self.sparsity = dict(model.sparsity)
         self.places = dict(model.places)
         self.constants: dict[tuple[int, int], int] = {}
         self.renamed: dict[int, int] = {}
-        self.inference = start_inference(model.graph, 1, 1)
+        self.lists: dict[int, Items] = {}
+        for k, tensor in enumerate(model.graph.tensors):
+            self.tensors.append(self._real(k, tensor))
+        real = replace(model.graph, tensors=tuple(self.tensors))
+        self.inference = start_inference(real, 1, 1)
+        for k in self.stored:
+            self.inference.values.pop(k, None)
         self.read = _constant_variables(model)
 
     def label(self, index: int) -> str:
@@ -90,11 +105,12 @@ class _Inliner:
                 self._add(moved)
                 continue
             self._keep_indices(node.outputs, made, nodes)
+        outputs = tuple(self.renamed.get(i, i) for i in self.graph.outputs)
         graph = replace(
             self.graph,
-            tensors=tuple(self.tensors),
-            nodes=tuple(self.nodes),
-            outputs=tuple(self.renamed.get(i, i) for i in self.graph.outputs),
+            tensors=tuple(self.stored.get(k, t) for k, t in enumerate(self.tensors)),
+            nodes=tuple(without_lists(self.nodes, outputs)),
+            outputs=outputs,
         )
         return replace(
             self.model,
@@ -115,8 +131,12 @@ class _Inliner:
                     self.inference.specs[y] = self.inference.specs[i]
                 if i in self.inference.values:
                     self.inference.values[y] = self.inference.values[i]
+                if i in self.lists:
+                    self.lists[y] = self.lists[i]
             else:
                 self.renamed[y] = indices.get(i, i)
+        for y in self.lists.keys() & {*outputs}:
+            self.lists[y] = tuple(i if i is None else indices.get(i, i) for i in self.lists[y])
         for k in range(start, len(self.nodes)):
             node = self.nodes[k]
             self.nodes[k] = replace(
@@ -127,12 +147,40 @@ class _Inliner:
 
     def _add(self, node: Node) -> None:
         """Adds a node; infers its outputs if those of its inputs are known."""
+        if node.op in LISTS and self._expand_list(node):
+            return
         self.nodes.append(node)
-        row = find_operator(node.op)
-        known = all(i == ABSENT or i in self.inference.specs for i in node.inputs)
-        if row is not None and known:
+        row, specs = find_operator(node.op), self.inference.specs
+        if not all(i == ABSENT or i in specs for i in node.inputs):
+            return
+        if row is not None:
             with suppress(ShapeError):
                 infer_node(self, node, row, self.inference, None)
+        elif node.op in (*CONVERSIONS, "DENSIFY") and len(node.inputs) == len(node.outputs) == 1:
+            specs[node.outputs[0]] = TensorSpec(specs[node.inputs[0]].shape, FLOAT32)
+
+    def _expand_list(self, node: Node) -> bool:
+        """Replaces an operator on lists; False if what it does is unknown."""
+        values, specs = self.inference.values, self.inference.specs
+
+        def slices(i: int) -> list[int]:
+            shape, dtype = specs[i].shape, specs[i].dtype
+            item = TensorSpec(shape[1:], dtype)
+            tensor = Tensor(self.tensors[i].name, item, item.shape)
+            return [self._append(tensor) for _ in range(shape[0])]
+
+        expanded = expand_list(node, self.lists, values, specs, slices)
+        if expanded is None:
+            return False
+        (y,) = node.outputs
+        if expanded.items is not None:
+            self.lists[y] = expanded.items
+            self.nodes.append(node)
+        if expanded.same is not None:
+            self.renamed[y] = expanded.same
+        for made in expanded.nodes:
+            self._add(made)
+        return True
 
     def _expand(self, node: Node, within: Within) -> list[int]:
         """Adds the nodes of an operator's subgraphs; returns the tensors with its outputs."""
@@ -177,8 +225,9 @@ class _Inliner:
         specs = self.inference.specs
         if a not in specs or specs.get(a) != specs.get(b):
             raise _KeptError
-        self.tensors.append(replace(self.tensors[a], data=None, buffer=0))
-        y = len(self.tensors) - 1
+        if not {a, b}.isdisjoint(self.stored):
+            raise _KeptError
+        y = self._append(replace(self.tensors[a], data=None, buffer=0))
         self._add(Node("SELECT_V2", (condition, a, b), (y,), {}, node.origin))
         return y
 
@@ -203,6 +252,7 @@ class _Inliner:
             for i in node.outputs:
                 bound[i] = self._tensor(number, i)
             self._add(replace(moved, outputs=tuple(bound[i] for i in node.outputs)))
+            bound.update((i, self.renamed.get(bound[i], bound[i])) for i in node.outputs)
             if len(self.nodes) > MOST_NODES:
                 raise _KeptError
         return [find(i) for i in body.graph.outputs]
@@ -214,7 +264,9 @@ class _Inliner:
         if (number, i) not in self.constants:
             k = self.constants[number, i] = self._tensor(number, i)
             self.places[k] = number, i
-            self.inference.specs[k], self.inference.values[k] = tensor.spec, tensor.data
+            self.inference.specs[k] = self.tensors[k].spec
+            if k not in self.stored:
+                self.inference.values[k] = tensor.data
         return self.constants[number, i]
 
     def _variable(self, name: str, variable: Variable) -> int:
@@ -223,24 +275,36 @@ class _Inliner:
         assert value is not None
         if place not in self.constants:
             spec = TensorSpec(value.shape, value.dtype)
-            self.tensors.append(Tensor(name, spec, value.shape, value, variable.buffer))
-            k = self.constants[place] = len(self.tensors) - 1
+            tensor = Tensor(name, spec, value.shape, value, variable.buffer)
+            k = self.constants[place] = self._append(tensor)
             self.places[k] = place
             self.inference.specs[k], self.inference.values[k] = spec, value
         return self.constants[place]
 
     def _tensor(self, number: int, i: int) -> int:
         body = self.model.bodies[number]
-        self.tensors.append(body.graph.tensors[i])
-        k = len(self.tensors) - 1
-        inferred = self.inference.specs, self.inference.values
-        for known in (*inferred, self.quantization, self.sparsity, self.places):
-            known.pop(k, None)  # of a tensor with this number that was dropped
+        k = self._append(body.graph.tensors[i])
         if i in body.quantization:
             self.quantization[k] = body.quantization[i]
         if i in body.sparsity:
             self.sparsity[k] = body.sparsity[i]
         return k
+
+    def _append(self, tensor: Tensor) -> int:
+        k = len(self.tensors)
+        inferred = self.inference.specs, self.inference.values
+        stored = self.stored, self.quantization, self.sparsity, self.places
+        for known in (*inferred, *stored, self.lists, self.renamed):
+            known.pop(k, None)  # of a tensor with this number that was dropped
+        self.tensors.append(self._real(k, tensor))
+        return k
+
+    def _real(self, k: int, tensor: Tensor) -> Tensor:
+        """Returns tensor `k` as it trains."""
+        if not tensor.quantized or tensor.spec.dtype.kind not in "iu":
+            return tensor
+        self.stored[k] = tensor
+        return replace(tensor, spec=TensorSpec(tensor.spec.shape, FLOAT32), quantized=False)
 
 
 def _constant_variables(model: Model) -> dict[int, tuple[str, Variable]]:
