@@ -19,6 +19,7 @@ from odt.core.lowering.fake_quantize import real_graph, stored_values
 from odt.core.lowering.final_activation import producer
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
+from odt.core.lowering.split_groups import groups_of
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, MOST_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING
@@ -167,7 +168,7 @@ class _Builder:
             inputs = tuple(i for k, i in enumerate(inputs) if k in (layer.x, layer.w))
             if any(self.graph.tensors[i].data is None for i in constants):
                 return False
-        if ABSENT in inputs:
+        if ABSENT in inputs or groups_of(self.graph, node) > 1:
             return False
         whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))
         return whole and (node.op not in MEANS or self._have_one_quantization(node))

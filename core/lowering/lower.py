@@ -16,6 +16,7 @@ from odt.core.lowering.merge_pads import merge_pads
 from odt.core.lowering.merge_slices import split_slices
 from odt.core.lowering.push_transposes import push_transposes
 from odt.core.lowering.sample_axis import mixing_nodes
+from odt.core.lowering.split_groups import split_groups
 from odt.core.lowering.unsupported import UnsupportedNode, check_ends, unsupported_error
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
 from odt.errors import UnsupportedError
@@ -131,7 +132,7 @@ class LoweredGraphs:
         raise UnsupportedError(
             f"{self.graph.name}: node {mixing[0].origin} ({mixing[0].op}): the samples of a batch "
             f"depend on each other, so the batch must be a multiple of the file's, {size}, "
-            f"but got {batch}"
+            f"but got {batch}. Give `batch_size={size}`."
         )
 
     @cached_property
@@ -154,7 +155,7 @@ class LoweredGraphs:
         at_file = self._infer(size, size)
         check_ends(graph, at_file.specs)
         if batch == size:
-            return move_activations_last(_rewrite(graph, at_file))
+            return move_activations_last(split_groups(_rewrite(graph, at_file)))
         inference = self._infer(batch, size)
         for i in (*graph.inputs, *graph.outputs):
             before, now = at_file.specs[i].shape, inference.specs[i].shape
@@ -165,15 +166,18 @@ class LoweredGraphs:
                     f"batch to compute {batch} samples together, but got {now} for {batch}, "
                     f"{before} for {size}"
                 )
-        return move_activations_last(_rewrite(graph, inference))
+        return move_activations_last(split_groups(_rewrite(graph, inference)))
 
     def _infer(self, batch: int, size: int) -> Inference:
         """Infers all shapes.
 
         Raises:
-            UnsupportedError: for all unsupported nodes together.
+            UnsupportedError: for all unsupported nodes together; of nodes that are supported with
+                the file's batch, the first one.
         """
         inference, state = self._inference(batch, size)
+        if state and batch != size:
+            raise UnsupportedError(f"{self.graph.name}: {state[0]}. Give `batch_size={size}`.")
         if state:
             raise unsupported_error(self.graph, state)
         return inference

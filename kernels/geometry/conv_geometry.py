@@ -44,6 +44,14 @@ def conv_attrs(options: Options, statics: Mapping[str, Array]) -> ConvAttrs:
     )
 
 
+def number_of_groups(x: TensorSpec, w: TensorSpec) -> int:
+    """Returns into how many groups filters (O, KH, KW, C) divide the channels of x; usually 1."""
+    if len(x.shape) != 4 or len(w.shape) != 4 or not w.shape[3] or x.shape[3] % w.shape[3]:
+        return 1
+    groups = x.shape[3] // w.shape[3]
+    return groups if groups and w.shape[0] % groups == 0 else 1
+
+
 def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares the keyword arguments of forward kernels: both axes, and the padded images of x."""
     x = s["x"]

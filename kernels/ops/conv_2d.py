@@ -31,6 +31,7 @@ from odt.kernels.geometry.conv_geometry import (
     back_geometry,
     conv_attrs,
     geometry,
+    number_of_groups,
 )
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis
@@ -39,6 +40,10 @@ from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
+    """Infers y; `lower` splits groups of channels (core/lowering/split_groups.py)."""
+    x, w = s["x"], s["w"]
+    if number_of_groups(x, w) > 1:
+        s = {**s, "x": TensorSpec((*x.shape[:3], w.shape[3]), x.dtype)}
     x, w = checked(s)
     h, v = attrs.axes(x, w)
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[0]), x.dtype)}

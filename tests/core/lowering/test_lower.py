@@ -370,8 +370,22 @@ def test_shapes_are_inferred_once_for_each_batch_size(
 def test_a_batch_whose_samples_depend_on_each_other_stays_whole() -> None:
     graph, _ = picked_rows(2)
     assert lower(graph, 6).samples == 6
-    with pytest.raises(UnsupportedError, match=r"node 1 \(GATHER\).*multiple of the file's, 2"):
+    with pytest.raises(
+        UnsupportedError, match=r"node 1 \(GATHER\).*multiple of the file's, 2.*`batch_size=2`"
+    ):
         lower(graph, 5)
+
+
+def test_the_batch_of_a_file_that_fits_no_other_is_named() -> None:
+    """A RESHAPE that buries the batch grows by whole batches of the file."""
+    net = Net()
+    x = net.input(4, 2)
+    flat = net.add("RESHAPE", (x, net.constant([8], np.int32)), (8,))
+    shape = net.constant([4, 2], np.int32)
+    graph = net.graph(net.add("RESHAPE", (flat, shape), (4, 2)))
+    assert lower(graph, 8).samples == 8
+    with pytest.raises(UnsupportedError, match=r"file's, 4, but got 6. Give `batch_size=4`"):
+        lower(graph, 6)
 
 
 def test_a_cast_goes_to_the_type_of_its_output_whatever_its_options_say() -> None:
