@@ -2,16 +2,20 @@
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from op_db.support.flex_maps import flex_map
 from support.judges import difference, litert, odt, random_inputs
 from support.networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
 from odt.core.export.model_builder import ModelBuilder
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
+from odt.core.training.self_test import DIFFERENCES, self_test
 from odt.core.training.trainer import Trainer
 
 SAME, VALID = 1, 2  # TfLitePadding
@@ -27,12 +31,22 @@ def custom(
     return y
 
 
-def trained(path: Path, out: Path) -> list[np.ndarray]:
+def flexible(
+    b: ModelBuilder, code: str, inputs: tuple[int, ...], shape: tuple[int, ...], **fields: Any
+) -> int:
+    """Adds a custom operator whose options are a FlexBuffers map of these fields."""
+    y = b.add_operator(f"CUSTOM:{code}", inputs, shape)
+    data = flex_map(**fields)["custom_options"]
+    b.graph.operators[-1].custom_options = np.frombuffer(data, np.uint8)
+    return y
+
+
+def trained(path: Path, out: Path, learning_rate: float = 0.01) -> list[np.ndarray]:
     """Trains ten steps and exports; returns the inputs."""
     inputs = random_inputs(path, 4)
     targets = [a + np.float32(0.5) for a in odt(path, inputs)]
     model = read_model(str(path))
-    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=0.01)
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=learning_rate)
     with Trainer(model.graph, info) as trainer:
         losses = [
             e.training.loss for e in trainer.fit(ArrayData(inputs, targets), InOrder(4), epochs=10)
@@ -102,3 +116,29 @@ def test_maximum_pooling_and_unpooling_agree_with_litert(
     inputs = trained(path, out)
     for file in (path, out):
         assert difference(odt(file, inputs)[0], litert(file, inputs)[0]) < 1e-6
+
+
+def test_a_crop_around_landmarks_trains(tmp_path: Path) -> None:
+    """LiteRT has none of the three operators: differences judge the gradients."""
+    b, path, out = ModelBuilder("tflite", 1), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    x = b.add_input((1, 6, 6, 2))
+    w, bias = b.add_weight((3, 3, 3, 2), 18), b.add_constant(np.zeros(3, np.float32))
+    image = b.add_operator("CONV_2D", (x, w, bias), (1, 6, 6, 3), stride_h=1, stride_w=1)
+    corners = b.add_constant(np.array([1, 1.5, 0, 4, 1, 0, 2, 4.5, 0], np.float32))
+    points = b.add_operator("FULLY_CONNECTED", (x, b.add_weight((9, 72), 7200), corners), (1, 9))
+    points = b.add_operator(
+        "RESHAPE", (points, b.add_constant([1, 3, 3])), (1, 3, 3), new_shape=[1, 3, 3]
+    )
+    fields = {"left_rotation_idx": 0, "right_rotation_idx": 1, "subset_idxs": [0, 1, 2]}
+    size = {"output_height": 4, "output_width": 4}
+    more = {"scale_x": 1.5, "scale_y": 1.5, "target_rotation_radians": 0.0}
+    m = flexible(b, "Landmarks2TransformMatrix", (points,), (1, 4, 4), **fields, **size, **more)
+    crop = flexible(b, "TransformTensorBilinear", (image, m), (1, 4, 4, 3), **size)
+    moved = b.add_operator("CUSTOM:TransformLandmarks", (points, m), (1, 3, 3))
+    b.write(path, crop, moved)
+    inputs = trained(path, out, learning_rate=1e-3)
+    graphs = lower_model(read_model(str(path))).graphs
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4)
+    data = ArrayData(inputs, [a + np.float32(0.5) for a in odt(path, inputs)])
+    found = {f.what: f.passed for f in self_test(graphs, info, data, weights=40)}
+    assert found[DIFFERENCES]

@@ -20,7 +20,7 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
         {"odt", "odt.kernels", "odt.schemas"} | BASE,
         {"flatbuffers", "numpy", "threadpoolctl"},
     ),
-    "odt.kernels": (BASE, {"numpy"}),
+    "odt.kernels": (BASE, {"flatbuffers", "numpy"}),
     "odt.schemas": (set(), {"flatbuffers", "numpy"}),
     "odt": ({"odt.core", "odt.kernels"} | BASE, {"numpy"}),
     # Needs the extra odt[flower], so nothing but `odt fed init` imports it.

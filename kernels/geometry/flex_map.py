@@ -1,0 +1,58 @@
+"""Options of custom operators that are stored as a FlexBuffers map of numbers and their vectors."""
+
+from collections.abc import Mapping
+from struct import error
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Options
+
+Numbers = tuple[float, ...]
+_DAMAGED = (ValueError, LookupError, TypeError, ArithmeticError, error)
+
+
+def unpack_map(options: Options, sizes: Mapping[str, int | None]) -> Mapping[str, Numbers]:
+    """Returns fields of the map in `custom_options`, each as a tuple of numbers.
+
+    Args:
+        options: the operator's options.
+        sizes: number of values by field; None for any number.
+
+    Raises:
+        ShapeError: if the bytes are not such a map, or a field is absent or has another size.
+    """
+    data = options.get("custom_options", b"")
+    found = {}
+    for name, size in sizes.items():
+        try:
+            values = _numbers(data, name)
+        except _DAMAGED as e:
+            raise ShapeError(
+                f"custom_options must be a FlexBuffers map with {', '.join(sizes)}, "
+                f"but got no {name} in its {len(data)} bytes"
+            ) from e
+        if size not in (None, len(values)) or not np.all(np.isfinite(values)):
+            raise ShapeError(f"{name} must have {size or 'finite'} numbers, but got {values}")
+        found[name] = values
+    return found
+
+
+def has_field(options: Options, name: str) -> bool:
+    """Whether `custom_options` is a map with this field of numbers."""
+    try:
+        _numbers(options.get("custom_options", b""), name)
+    except _DAMAGED:
+        return False
+    return True
+
+
+def _numbers(data: bytes, name: str) -> Numbers:
+    from flatbuffers import flexbuffers
+
+    value: Any = flexbuffers.GetRoot(data).AsMap[name]
+    if value.IsNumeric:
+        return (float(value.Value),)
+    vector = value.AsTypedVector if value.IsTypedVector else value.AsFixedTypedVector
+    return tuple(map(float, vector.Value))
