@@ -3,7 +3,7 @@
 Such weights have three forms: a constant read by a DEQUANTIZE, a constant of integers read by a
 hybrid operator, or a sparse constant, usually read by a DENSIFY. In the graph all become float32
 constants. Trained weights can be exported in the form of the file: with new integers and new
-scales, or with values at the same places.
+scales, with values at the same places, or both.
 
 Hybrid operators read uint8 weights, which converters of TensorFlow 1 wrote, as the bytes of
 symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid kernels.
@@ -11,10 +11,13 @@ symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid ke
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
@@ -124,14 +127,11 @@ def as_stored(
             values[tensor] = a
             continue
         i = dequantized.stored[tensor]
-        quantization = _scales(model, i)
-        if i in model.sparsity:
-            values[i] = model.sparsity[i].stored(a)
-            continue
+        quantization, sparsity = _scales(model, i), model.sparsity.get(i)
         if quantization is None:
-            values[i] = a.astype(FLOAT16)
+            values[i] = a.astype(FLOAT16) if sparsity is None else sparsity.stored(a)
             continue
-        dtype, affine = model.graph.tensors[i].spec.dtype, bool(quantization.zero_point.any())
+        dtype, affine = _dtype(model, i), bool(quantization.zero_point.any())
         if affine and i == tensor:
             raise UnsupportedError(
                 f"{model.path}: {model.graph.label(i)}: zero points must be 0 to store new "
@@ -145,8 +145,13 @@ def as_stored(
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)
         scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, 1e-12)
         values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8).view(dtype)
+        if sparsity is not None:
+            values[i] = sparsity.stored(values[i])
         stored = scale.astype("<f4").reshape(-1)
         quantizations[i] = replace(quantization, scale=stored)
+        if sparsity is not None:
+            dense = (n.outputs for n in model.graph.nodes if n.op == "DENSIFY" and i in n.inputs)
+            quantizations |= dict.fromkeys(chain(*dense), quantizations[i])
     return values, quantizations
 
 
@@ -154,8 +159,19 @@ def _is_weight(model: Model, i: int) -> bool:
     tensor = model.graph.tensors[i]
     if i == ABSENT or tensor.data is None:
         return False
-    is_float = tensor.spec.dtype == FLOAT16 or i in model.sparsity
-    return is_float or (tensor.spec.dtype in (np.int8, UINT8) and i in model.quantization)
+    quantization, dtype = model.quantization.get(i), _dtype(model, i)
+    if i not in model.sparsity:
+        return dtype == FLOAT16 or (dtype in (np.int8, UINT8) and quantization is not None)
+    if dtype.kind == "f":
+        return True
+    is_zero = quantization is not None and not quantization.zero_point.any()
+    return is_zero and not has_quantized_activations(model)
+
+
+def _dtype(model: Model, i: int) -> np.dtype[Any]:
+    """Returns the dtype of a constant's values in the file, also of a sparse one."""
+    sparse = model.sparsity.get(i)
+    return model.graph.tensors[i].spec.dtype if sparse is None else sparse.dtype
 
 
 def _is_hybrid_weight(model: Model, i: int) -> bool:
@@ -179,7 +195,7 @@ def _scales(model: Model, i: int) -> Quantization | None:
         ModelError: if the scales do not fit the tensor.
     """
     spec, quantization = model.graph.tensors[i].spec, model.quantization.get(i)
-    if quantization is None or spec.dtype == FLOAT16 or i in model.sparsity:
+    if quantization is None or _dtype(model, i).kind == "f":
         return None
     count = len(quantization.scale)
     if count != 1 and spec.shape[quantization.axis : quantization.axis + 1] != (count,):
@@ -193,9 +209,10 @@ def _scales(model: Model, i: int) -> Quantization | None:
 def _real(model: Model, i: int, *, hybrid: bool) -> Array:
     tensor, quantization = model.graph.tensors[i], _scales(model, i)
     assert tensor.data is not None
-    if i in model.sparsity:
-        return model.sparsity[i].dense(tensor.data, tensor.spec.shape).astype(FLOAT32)
+    sparsity, data = model.sparsity.get(i), tensor.data
+    if sparsity is not None:
+        data = sparsity.dense(data, tensor.spec.shape)
     if quantization is None:
-        return tensor.data.astype(FLOAT32)
-    is_int8 = hybrid and tensor.spec.dtype == UINT8
-    return dequantize(tensor.data.view(np.int8) if is_int8 else tensor.data, quantization)
+        return data.astype(FLOAT32)
+    is_int8 = hybrid and data.dtype == UINT8
+    return dequantize(data.view(np.int8) if is_int8 else data, quantization)

@@ -42,8 +42,10 @@ COMPUTING = frozenset((*LAYERS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "SOFTMAX
 
 def has_quantized_activations(model: Model) -> bool:
     """Whether activations of a file are integers that represent real numbers."""
+    weights = {i for n in model.graph.nodes if n.op == "DENSIFY" for i in n.outputs}
     return any(
-        t.data is None and t.quantized and t.spec.dtype in ACTIVATIONS for t in model.graph.tensors
+        t.data is None and t.quantized and t.spec.dtype in ACTIVATIONS and i not in weights
+        for i, t in enumerate(model.graph.tensors)
     )
 
 

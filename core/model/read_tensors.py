@@ -20,7 +20,7 @@ DTYPES = {
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     )
 }
-SPARSE_FLOATS = {f"SPARSE_{kind}": DTYPES[kind] for kind in ("FLOAT16", "FLOAT32")}
+SPARSE = {f"SPARSE_{kind}": DTYPES[kind] for kind in ("FLOAT16", "FLOAT32", "INT8")}
 
 
 def below(table: Table, index: int, what: str, count: int) -> int:
@@ -52,7 +52,7 @@ def read_tensors(
         signature, spec = _spec(table)
         buffer = below(table, table.number(2, "I"), "buffer", max(len(spans), 1))
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
-        dtype = SPARSE_FLOATS.get((spec.dtype.names or ("",))[0])
+        dtype = SPARSE.get((spec.dtype.names or ("",))[0])
         if dtype is not None and data is not None:
             sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
         tensors.append(

@@ -63,8 +63,8 @@ class Model:
         metadata: name → buffer index.
         spans: (offset, size) in the file of each buffer; (0, 0) for an empty buffer.
         quantization: tensor index → quantization, for quantized tensors.
-        sparsity: tensor index → sparsity, for sparse constants of float16 or float32, whose data in
-            the graph are bytes.
+        sparsity: tensor index → sparsity, for sparse constants of float16, float32 or int8, whose
+            data in the graph are bytes.
         signatures: signatures of all subgraphs.
         subgraphs: number of subgraphs; those after 0 are bodies of control flow or other entries.
         description, version: as in the file.

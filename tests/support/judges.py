@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.sample_axis import sample_spec
@@ -19,7 +19,10 @@ from support.networks import ArrayData
 
 
 def litert(
-    path: str | os.PathLike[str], inputs: Sequence[Array], shapes: Sequence[Sequence[int]] = ()
+    path: str | os.PathLike[str],
+    inputs: Sequence[Array],
+    shapes: Sequence[Sequence[int]] = (),
+    xnnpack: bool = True,
 ) -> list[Array]:
     """Returns LiteRT's outputs for samples, computed in batches of the file's size, usually 1.
 
@@ -27,8 +30,10 @@ def litert(
         path: the model.
         inputs: samples of each input.
         shapes: shapes to which the inputs are resized; none for those of the file.
+        xnnpack: whether XNNPACK computes what it can, instead of LiteRT's own kernels.
     """
-    interpreter = Interpreter(str(path), num_threads=1)
+    kernels = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(str(path), num_threads=1, experimental_op_resolver_type=kernels)
     for detail, shape in zip(interpreter.get_input_details(), shapes, strict=False):
         interpreter.resize_tensor_input(detail["index"], list(shape))
     interpreter.allocate_tensors()
