@@ -33,6 +33,7 @@ from odt.core.lowering.fake_quantize import real_graph, stored_values
 from odt.core.lowering.inline import inline
 from odt.core.lowering.streaming.unroll import one_step
 from odt.core.model.flatbuffer import FlatBuffer, Table
+from odt.core.model.graph import Tensor
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model
 from odt.core.model.record import Record
@@ -119,13 +120,23 @@ def _in_float(
     dequantized = real_graph(model)
     if not dequantized.stored:
         return model, weights, info
-    real = {i: a for i, a in weights.items() if i not in dequantized.ranges}
+    tensors = dequantized.graph.tensors
+    real = {i: _rounded(tensors[i], a) for i, a in weights.items() if i not in dequantized.ranges}
     weights = {dequantized.stored.get(i, i): a for i, a in real.items()}
     if info is not None and info.trainable_ops is not None:
         gone = removed(model, dequantized)
         kept = [k for k in info.trainable_ops if k not in gone]
         info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
     return inline(with_float_weights(model, dequantized)), weights, info
+
+
+def _rounded(tensor: Tensor, weights: Array) -> Array:
+    """Returns weights as training reads them: rounded, if they train with fake quantization."""
+    if tensor.quantization is None:
+        return weights
+    rounded = np.empty_like(weights)
+    tensor.quantization.fake_quantize(weights, rounded)
+    return rounded
 
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:

@@ -122,6 +122,10 @@ class Parameters:
         each = ((i, graph.tensors[i].quantization) for i in self.tensors)
         self._quantizations = {i: q for i, q in each if q is not None and i not in integers}
         self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})
+        for i, quantization in self._quantizations.items():
+            random = np.random.Generator(np.random.Philox(key=i))
+            random.random(dtype=np.float32, out=self.read[i])
+            quantization.dither(self.tensors[i], noise=self.read[i])
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
         self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}

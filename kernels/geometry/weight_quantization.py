@@ -5,6 +5,11 @@ them otherwise: s = max(s, max |w| / 127) for int8 with zero point 0. With anoth
 range from the smallest to the largest number grows on the side where weights exceed it. Training
 therefore begins with the integers of the file, and a step cannot change the rounding of all weights
 of a channel unless its largest weight grows.
+
+Weights begin at random places of the intervals that are rounded to their integers (dither). From
+the middle, where the file has them, a change below half a step would not count at all, and most
+changes of a short training are smaller. With dither, a change by a fraction of a step changes the
+integer with the probability of this fraction.
 """
 
 from dataclasses import replace
@@ -21,6 +26,8 @@ from odt.kernels.geometry.quantize import (
     steps_to_real,
 )
 from odt.kernels.opdef import Array
+
+DITHER = 0.98  # of a step, so that rounding errors of float32 cannot leave the interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,24 @@ class WeightQuantization:
         scale, zero_point = self.fitted(w).along_axis(w.ndim)
         round_to_steps(w, scale, zero_point, self.limits, out)
         steps_to_real(out, scale, zero_point, out)
+
+    def dither(self, w: Array, noise: Array) -> None:
+        """Moves weights of the file to other places of the intervals that are rounded to them.
+
+        Allocates nothing that grows with w, except one value for each channel.
+
+        Args:
+            w: the weights, which are changed.
+            noise: numbers from 0 to 1 in the shape of w, which are overwritten.
+        """
+        scale, zero_point = self.first.along_axis(w.ndim)
+        lo, hi = self.limits
+        round_to_steps(w, scale, zero_point, self.limits, w)
+        np.multiply(noise, DITHER, out=noise)
+        np.subtract(noise, DITHER / 2, out=noise)
+        np.add(w, noise, out=w)
+        np.clip(w, lo, hi, out=w)
+        steps_to_real(w, scale, zero_point, w)
 
     def quantize(self, w: Array, least: Array | None = None) -> tuple[Array, Quantization]:
         """Returns the integers that represent weights, and their quantization.

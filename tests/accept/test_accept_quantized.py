@@ -1,24 +1,20 @@
 """Quantized files train as well as float files; LiteRT judges.
 
 MLPerf Tiny's ResNet-8 learns CIFAR-10 images turned by 90°: 3 epochs, batch size 32, Adam 1e-4,
-three random seeds. Measured: 49.27 % as int8 with ranges that follow, 47.0 % with those of the
-file, 48.78 % as float.
+three random seeds. Measured: 49.05 % as int8 with ranges that follow, 48.28 % with those of the
+file (49.42 % with a moving average of the weights), 48.78 % as float.
 """
 
-import io
 import warnings
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
-from support.accept_data import complete
 from support.judges import litert
 from support.paths import MODELS
+from support.turned_images import turned
 
 import odt
-from odt.kernels.opdef import Array
 
 pytestmark = pytest.mark.accept
 
@@ -28,17 +24,7 @@ LEAST = 48.4  # percent of the test images
 BEHIND = 1.0  # points, at most, behind the float model
 
 
-def turned(part: str) -> tuple[Array, Array]:
-    """Images turned by 90°, and the numbers of their classes."""
-    with zipfile.ZipFile(complete("data", "image", "cifar10-jpg-subset.zip")) as archive:
-        names = sorted(n for n in archive.namelist() if f"{part}/" in n and n.endswith(".jpg"))
-        classes = sorted({n.split("/")[-2] for n in names})
-        images = [Image.open(io.BytesIO(archive.read(n))).convert("RGB") for n in names]
-    x = np.stack([np.rot90(np.asarray(image)) for image in images]).astype(np.float32)
-    return x, np.array([classes.index(n.split("/")[-2]) for n in names], np.int32)
-
-
-def accuracies(path: Path, out: Path, ranges: str = "file") -> list[float]:
+def accuracies(path: Path, out: Path, ranges: str = "file", ema: float = 0.0) -> list[float]:
     """Percent of the test images that LiteRT classifies rightly, for each seed."""
     train, (x, labels) = turned("train"), turned("test")
     found = []
@@ -52,6 +38,7 @@ def accuracies(path: Path, out: Path, ranges: str = "file") -> list[float]:
                 learning_rate=1e-4,
                 batch_size=32,
                 workers=1,
+                ema=ema,
                 quant_ranges=ranges,  # type: ignore[arg-type]
             )
             trainer.fit(*train, epochs=3, seed=seed, shuffle=True)
@@ -66,3 +53,8 @@ def test_resnet8_int8_learns_turned_images(tmp_path: Path) -> None:
     real = np.mean(accuracies(FLOAT, tmp_path / "m.tflite"))
     assert followed >= LEAST
     assert followed >= real - BEHIND
+
+
+def test_resnet8_int8_learns_with_the_ranges_of_the_file(tmp_path: Path) -> None:
+    """A moving average of the weights scatters less than the weights of the last step."""
+    assert np.mean(accuracies(INT8, tmp_path / "m.tflite", ema=0.99)) >= LEAST

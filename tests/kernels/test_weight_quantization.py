@@ -32,6 +32,28 @@ def test_integers_of_the_file_stay() -> None:
     np.testing.assert_array_equal(fake_quantized(first, w), w)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "zero_point", "most"), [(INT8, 0, 127), (UINT8, 100, 255), (np.int16, 0, 32767)]
+)
+def test_dither_keeps_integers_and_lets_small_changes_count(
+    dtype: np.dtype[np.integer], zero_point: int, most: int
+) -> None:
+    rng = np.random.default_rng(0)
+    lo = 0 if dtype == UINT8 else -most
+    q = rng.integers(lo, most, (2, 50_000), endpoint=True).astype(dtype)
+    scales = np.array([0.013, 3e-7], np.float32)
+    quantization = Quantization(scales, np.full(2, zero_point), 0)
+    weights = WeightQuantization(quantization, np.dtype(dtype))
+    w = dequantize(q, quantization)
+    weights.dither(w, noise=rng.random((2, 50_000), np.float32))
+    integers, found = weights.quantize(w)
+    np.testing.assert_array_equal(integers, q)
+    np.testing.assert_array_equal(found.scale, scales)
+    inner = (q > lo) & (q < most)
+    change = weights.quantize(np.where(inner, w + 0.1 * scales[:, np.newaxis], w))[0] - q
+    assert change[inner].mean() == pytest.approx(0.1, abs=0.01)
+
+
 def test_a_scale_grows_with_the_largest_weight_of_its_channel_alone() -> None:
     quantization = per_channel(0.01, 0.01)
     w = np.array([[0.5, -2.54], [0.5, -1.2]], np.float32)
