@@ -7,6 +7,7 @@ from typing import Any
 
 from odt.core.lowering.final_activation import moved_activation
 from odt.core.model.graph import Graph
+from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.training_info import STORABLE_LOSSES, TrainingInfo
 from odt.core.recipe.option_values import check_values, check_word
 from odt.core.recipe.output_losses import ends_in_softmax
@@ -19,10 +20,12 @@ from odt.kernels.registry import LOSSES, OPTIMIZERS
 def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
     """Returns the positions of the last operators of a file; None (all) if count is −1.
 
+    QUANTIZE and DEQUANTIZE at the end of the file do not count.
+
     Raises:
         OptionError: if the file has fewer operators.
     """
-    total = len(graph.nodes)
+    total = _before_conversions(graph)
     if count == -1:
         return None
     if count > total:
@@ -30,6 +33,14 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
             "last", f"must be at most {total}, the model's operators", count, "Give -1 for all."
         )
     return tuple(range(total - count, total))
+
+
+def _before_conversions(graph: Graph) -> int:
+    """Returns the number of operators without QUANTIZE and DEQUANTIZE at the end."""
+    total = len(graph.nodes)
+    while total and graph.nodes[total - 1].op in CONVERSIONS:
+        total -= 1
+    return total
 
 
 def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
@@ -54,12 +65,13 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
 
 def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
     """Returns N if a set is the last N operators; −1 for all operators, −2 for another set."""
-    total = len(graph.nodes)
-    if operators is None or set(operators) == set(range(total)):
+    total = _before_conversions(graph)
+    if operators is None:
         return -1
-    if set(operators) == set(range(total - len(operators), total)):
-        return len(operators)
-    return -2
+    chosen = {k for k in operators if k < total}
+    if chosen != set(range(total - len(chosen), total)):
+        return -2
+    return -1 if len(chosen) == total else len(chosen)
 
 
 def resolve(

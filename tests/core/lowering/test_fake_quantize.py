@@ -14,7 +14,8 @@ from support.quantized_networks import NAMES, small_net
 import odt
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.model.reader import Model, read_model
-from odt.errors import DataError
+from odt.core.recipe.resolve import number_of_last
+from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
@@ -174,6 +175,21 @@ def test_a_float_export_has_no_integers_left(tmp_path: Path) -> None:
         weights = odt.load_model(out).parameters
         for name, values in odt.load_model(path).parameters.items():
             np.testing.assert_array_equal(weights[name], values)
+
+
+def test_conversions_at_the_end_do_not_count_as_last_operators(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    small_net(path, floats=True)  # …, FULLY_CONNECTED, SOFTMAX, DEQUANTIZE
+    sizes = [
+        {i: a.size for i, a in odt.Trainer(path, trainable=odt.last(n)).build().weights().items()}
+        for n in range(3)
+    ]
+    assert sizes[:2] == [{}, {}]
+    assert sorted(sizes[2].values()) == [3, 3 * 36]
+    with pytest.raises(OptionError, match="must be at most 6, the model's operators"):
+        odt.Trainer(path, trainable=odt.last(7))
+    assert number_of_last(read_model(path).graph, (4, 5)) == 2
+    assert number_of_last(read_model(path).graph, tuple(range(7))) == -1
 
 
 def options(path: Path, **more: Any) -> odt.Trainer:
