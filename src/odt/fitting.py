@@ -118,6 +118,7 @@ class Fit:
                 patience=patience,
                 drop_last=order.drop_last,
                 feed=prepared,
+                evaluate=trainer.validate,
             ):
                 trainer.epoch, logs = epoch, self._logs(epoch)
                 classes.end_epoch(epoch.number)
@@ -198,7 +199,7 @@ class Fit:
             logs = trainer.logs(totals.result)
             if validation is not None:
                 logs |= trainer.logs(
-                    core.evaluate(validation, range(validation.length), rest=True), "val_"
+                    trainer.validate(validation, range(validation.length), rest=True), "val_"
                 )
             self._epoch_end(number, logs)
             if trainer.stop_training:
@@ -231,7 +232,7 @@ class Fit:
         training, validation = core.evaluate(data, chosen, rest=True), None
         rest = samples.held is not None or not samples.order.drop_last
         if len(samples.validation):
-            validation = core.evaluate(data, samples.validation, rest=rest)
+            validation = self.trainer.validate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
 
     def _fine_tune(self, samples: Samples, loss: float) -> None:

@@ -10,9 +10,11 @@ from odt.base_trainer import Logs
 from odt.batch_totals import BatchTotals
 from odt.batch_trainer import BatchTrainer
 from odt.core.checkpoints.resume import changed_constants
+from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.variables import SVDF
+from odt.core.training.passes import Result
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -57,6 +59,34 @@ class InferenceTrainer(BatchTrainer):
             computed=integers,
         )
 
+    def validate(self, data: Data, order: SampleOrder, *, rest: bool) -> Result:
+        """Returns loss and metrics on validation samples.
+
+        Quantized models compute integers, as in `evaluate`, unless a second plan would exceed the
+        memory budget, or the frozen part is cached.
+
+        Args:
+            data: source of the samples.
+            order: numbers of the samples.
+            rest: whether to include a last batch that is not full, as in the engine's `evaluate`.
+        """
+        trainer = self.build()
+        limited = self.memory_budget is not None or trainer.caches
+        integers = None if limited else self._integers()
+        if integers is None:
+            return trainer.evaluate(data, order, rest=rest)
+        rest = rest or len(order) < trainer.info.batch_size
+        return self._evaluated(integers, data, order, rest=rest)
+
+    def _evaluated(
+        self, integers: LoweredGraphs, data: Data, order: SampleOrder, *, rest: bool
+    ) -> Result:
+        trainer = self.build()
+        with self._evaluator(integers, weighted=data.weights is not None) as evaluator:
+            return evaluator.run(
+                data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
+            )
+
     def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
         """Computes loss and metrics on samples.
 
@@ -75,9 +105,7 @@ class InferenceTrainer(BatchTrainer):
         order, integers = range(data.length), self._integers()
         if integers is None:
             return self.logs(trainer.evaluate(data, order, rest=True))
-        with self._evaluator(integers, weighted=data.weights is not None) as evaluator:
-            found = evaluator.run(data, order, trainer.metrics, trainer.seen, trainer.counts)
-        return self.logs(found)
+        return self.logs(self._evaluated(integers, data, order, rest=True))
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
         """Returns loss and metrics of a batch without an update.
