@@ -4,7 +4,7 @@ The exit status is 1 if it cannot.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -26,11 +26,13 @@ from odt.cli.output import report
 from odt.cli.output.spelling import spell
 from odt.core.data.protocol import Data
 from odt.core.export.cut import cut
-from odt.core.lowering.lowered_model import LoweredModel, lower_model
-from odt.core.lowering.unsupported import UnsupportedNode
+from odt.core.lowering.lowered_model import LoweredModel, lower_if_supported, lower_model
+from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.recipe.interface import check_signature, read_interface
+from odt.core.recipe.open_shapes import fitting_shapes
+from odt.core.recipe.other_signatures import fitting_signature
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
@@ -39,7 +41,7 @@ from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
 from odt.core.training.trainer import Trainer
-from odt.errors import MOST, OdtError, one_line
+from odt.errors import MOST, one_line
 
 MOST_NAME = 40  # characters of a tensor's name in a command
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
@@ -110,6 +112,10 @@ def command(
         click.echo(report.trained_line(trainer.parameters.trained.values()))
         for line in describe(plan.graph, result):
             click.echo(line)
+        if result.blocked and not result.trained:
+            for line in describe_no_gradient(lowered, result):
+                click.echo(line)
+            raise click.exceptions.Exit(1)
         size = trainer.runtime.schedule.micro_batch
         click.echo(
             f"arithmetic: {flops(plan.graph) // size:,} FLOP a sample forward, "
@@ -143,23 +149,47 @@ def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode])
     for refusal in refused:
         first.setdefault((refusal.node.origin, refusal.node.op, refusal.reason), refusal)
     lines = [f"blocked: {refusal}" for refusal in first.values()]
+    model = lowered.file
+    if shapes := fitting_shapes(model):
+        line = _with_shapes(model, shapes)
+    elif other := fitting_signature(model):
+        line = f"could train: with --signature {shlex.quote(other)}"
+    else:
+        line = _could_train(lowered, refused)
+    none = "could train: none, because no weights precede or follow these operators"
+    return [*lines, line or none, "The model cannot be trained."]
+
+
+def _with_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> str:
+    """Describes options that give inputs shapes with which all operators are supported."""
+    tensors, options = model.graph.tensors, []
+    for i, shape in shapes.items():
+        argument = f"{tensors[i].name}={'x'.join(map(str, shape))}"
+        options.append(f"--input-shape {shlex.quote(argument)}")
+    given = ", ".join(f"{model.graph.label(i)}, {tensors[i].signature}" for i in shapes)
+    return (
+        f"could train: with the shape that the file leaves open, of {given}; for example "
+        f"{' '.join(options)}"
+    )
+
+
+def _could_train(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:
+    """Describes the command that cuts out the largest part without some nodes; empty if none."""
     model, parts = lowered.file, trainable_parts(lowered.graph, refused)
     supported = next((part for part in parts if _is_supported(model, part)), None)
     part = supported or next((part for part in parts if _without_shape(model, part)), None)
     if part is None:
-        lines.append("could train: none, because no weights precede or follow these operators")
-    else:
-        ends = [("--after", i) for i in part.after] + [("--before", i) for i in part.before]
-        options = " ".join(f"{name} {_tensor_argument(model.graph, i)}" for name, i in ends)
-        line = (
-            f"could train: {part.parameters:,} parameters, in the part made by "
-            f"odt cut {shlex.quote(model.path)} {options} --output part.{model.format}"
-        )
-        if part is not supported:
-            left_open = ", ".join(map(model.graph.label, _without_shape(model, part)))
-            line += f", if --input-shape gives the shape of {left_open}"
-        lines.append(line)
-    return [*lines, "The model cannot be trained."]
+        return ""
+    ends = [("--after", i) for i in part.after] + [("--before", i) for i in part.before]
+    options = " ".join(f"{name} {_tensor_argument(model.graph, i)}" for name, i in ends)
+    line = (
+        f"could train: {part.parameters:,} parameters, in the part made by "
+        f"odt cut {shlex.quote(model.path)} {options} --output part.{model.format}"
+    )
+    if part is not supported:
+        left_open = ", ".join(map(model.graph.label, _without_shape(model, part)))
+        line += f", if --input-shape gives the shape of {left_open}"
+    return line
 
 
 def _without_shape(model: Model, part: TrainablePart) -> list[int]:
@@ -171,10 +201,7 @@ def _without_shape(model: Model, part: TrainablePart) -> list[int]:
 def _is_supported(model: Model, part: TrainablePart) -> bool:
     if max((*part.after, *part.before), default=0) >= len(model.graph.tensors):
         return False  # its ends are inside a subgraph
-    try:
-        return not lower_model(cut(model, part.after, part.before).model).graphs.unsupported
-    except OdtError:
-        return False
+    return lower_if_supported(lambda: cut(model, part.after, part.before).model) is not None
 
 
 def _tensor_argument(graph: Graph, tensor: int) -> str:
@@ -195,5 +222,18 @@ def describe(graph: Graph, result: Trainability) -> list[str]:
     if result.untrained:
         names = one_line(", ".join(graph.label(i) for i in result.untrained), MOST)
         lines.append(f"not trained: {names}")
-        lines.append(f"all weights train with: --num-of-trainable-ops {result.deepest}")
+        if result.trained:
+            lines.append(f"all weights train with: --num-of-trainable-ops {result.deepest}")
     return lines
+
+
+def describe_no_gradient(lowered: LoweredModel, result: Trainability) -> list[str]:
+    """Describes a model of which no weight can train, and the command that cuts out a part."""
+    nodes = [unsupported_node(lowered.graph, block.node) for block in result.blocked]
+    ops = ", ".join(dict.fromkeys(block.node.op for block in result.blocked))
+    return [
+        _could_train(lowered, nodes)
+        or f"could train: none, because the outputs depend on the weights through {ops}, which has "
+        "no gradient. Another signature may have outputs before it",
+        "The model cannot be trained.",
+    ]

@@ -22,8 +22,9 @@ from odt.core.model.record import ENTRY as RECORD
 from odt.core.model.subgraphs import refuse_subgraphs
 from odt.core.model.tflite_metadata import NAME as TFLITE_METADATA
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
+from odt.core.model.variables import HANDLE
 from odt.dataclass import dataclass
-from odt.errors import ModelError, OptionError
+from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 
 ENTRY = "ODT_PART"
@@ -62,7 +63,7 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     Raises:
         OptionError: if a name fits no tensor or several, a tensor is a constant, the outputs do not
             depend on a new input, or no operator is left.
-        UnsupportedError: if an operator of the part is control flow.
+        UnsupportedError: if an operator of the part is control flow or refers to a variable.
         LostFileError: if the model's file became shorter.
     """
     graph = model.graph
@@ -77,6 +78,12 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
         names = ", ".join(map(graph.label, ends))
         raise OptionError("after, before", "must have operators between them", names)
     refuse_subgraphs(graph, positions, "a part", "Cut before or after it.")
+    for node in graph.nodes:
+        if node.op == HANDLE and node.origin in positions:
+            raise UnsupportedError(
+                f"{graph.name}: node {node.origin} ({node.op}): a part must not contain variables, "
+                "whose initial values another subgraph assigns. Cut before or after it."
+            )
     tables = KeptTables(model, positions, {*begins, *ends})
     number = tables.number
     inputs = [i for i in graph.inputs if i in reached and i not in begins] + begins
@@ -103,6 +110,9 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
 
 def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> int:
     """Writes a model with the weights of trained parts; all its other bytes stay.
+
+    A changed weight that shares its buffer with a constant that stays gets a new buffer; then the
+    file is packed again, with all other buffers and tables as they were.
 
     Args:
         model: the model that the parts were cut from.
@@ -155,13 +165,13 @@ def _constants(part: Model, digest: str) -> Mapping[int, Array]:
             f"the file with SHA-256 {str(origin['sha256'])[:12]}…, not {digest[:12]}…"
         )
     dequantized = dequantize_weights(part)
-    graph = dequantized.graph
-    place = {i: dequantized.stored.get(i, i) for i in range(len(graph.tensors))}
-    return {
-        origin["tensors"][place[i]]: tensor.data
-        for i, tensor in enumerate(graph.tensors)
-        if tensor.data is not None and place[i] < len(origin["tensors"])
-    }
+    found = {}
+    for i, tensor in enumerate(dequantized.graph.tensors):
+        place = dequantized.stored.get(i, i)  # results of DEQUANTIZE and DENSIFY are not stored
+        is_stored = place < len(origin["tensors"]) and part.graph.tensors[place].data is not None
+        if tensor.data is not None and is_stored:
+            found[origin["tensors"][place]] = tensor.data
+    return found
 
 
 def _origin(part: Model) -> Any:

@@ -1,5 +1,6 @@
 """A model file with float32 weights, and its graph lowered for batch sizes."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from odt.core.lowering.fake_quantize import real_graph
@@ -11,6 +12,7 @@ from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
+from odt.errors import OdtError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,15 @@ class LoweredModel:
     def graph(self) -> Graph:
         """The graph of `unrolled` with all weights in float32."""
         return self.dequantized.graph
+
+
+def lower_if_supported(make: Callable[[], Model]) -> LoweredModel | None:
+    """Lowers the model that `make` returns; None if odt cannot make it or compute all of it."""
+    try:
+        lowered = lower_model(make())
+        return None if lowered.graphs.unsupported else lowered
+    except OdtError:
+        return None
 
 
 def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:

@@ -3,13 +3,16 @@
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 from support.judges import litert
 from support.paths import MODELS
+from support.streaming_models import StreamingBuilder
 
 from odt.cli.main import main
 from odt.core.model.reader import read_model
@@ -97,6 +100,47 @@ def test_a_trained_part_is_put_back_and_litert_runs_the_whole(tmp_path: Path) ->
     assert np.array_equal(litert(joined, [codes])[0], scores.astype(np.int32) ^ 5)
 
 
+def test_constants_that_share_a_buffer_with_a_weight_stay(tmp_path: Path) -> None:
+    """Converters store equal bytes once: here a bias that trains, and the begin of a slice."""
+    model = ModelBuilder("tflite", seed=3)
+    x = model.add_input((1, 6))
+    b, begin = (model.add_constant(np.zeros(2, d)) for d in (np.float32, np.int32))
+    model.graph.tensors[begin].buffer = model.graph.tensors[b].buffer
+    size = model.add_constant(np.array([1, 4], np.int32))
+    front = model.add_operator("SLICE", (x, begin, size), (1, 4))
+    y = model.add_operator("FULLY_CONNECTED", (front, model.add_weight((2, 4), 4), b), (1, 2))
+    whole, part, joined = (tmp_path / f"{n}.tflite" for n in ("whole", "part", "joined"))
+    model.write(whole, model.add_operator("SOFTMAX", (y,), (1, 2), beta=1.0))
+    succeed("cut", whole, "--after", front, "-o", part)
+    mine = trained(part, tmp_path / "mine.tflite", 2, tmp_path)
+    assert "2 weights changed" in succeed("join", whole, mine, "-o", joined)
+    old, new = (schema.ModelT.InitFromPackedBuf(p.read_bytes()) for p in (whole, joined))
+    places = [(t.buffer, u.buffer) for t, u in zip(tensors(old), tensors(new), strict=True)]
+    assert [k for k, (t, u) in enumerate(places) if t != u] == [b]
+    assert tensors(new)[b].buffer == len(old.buffers) == len(new.buffers) - 1
+    assert not np.any(new.buffers[tensors(new)[begin].buffer].data)
+    tensors(new)[b].buffer = tensors(old)[b].buffer
+    new.buffers = old.buffers
+    assert plain(new) == plain(old)
+    values = np.arange(12, dtype=np.float32).reshape(2, 6)
+    ours = litert(mine, [values[:, :4]])[0]
+    np.testing.assert_array_equal(litert(joined, [values])[0], ours)
+
+
+def tensors(model: Any) -> list[Any]:
+    found: list[Any] = model.subgraphs[0].tensors
+    return found
+
+
+def plain(entry: Any) -> Any:
+    """Returns tables as dictionaries and vectors as lists."""
+    if hasattr(entry, "__dict__"):
+        return {name: plain(value) for name, value in vars(entry).items()}
+    if isinstance(entry, list | np.ndarray):
+        return [plain(value) for value in entry]
+    return entry
+
+
 def test_front_and_part_compute_what_the_whole_computes(tmp_path: Path) -> None:
     """Two tensors are cut; signatures do not matter to a model without."""
     front, part = tmp_path / "front.tflite", tmp_path / "part.tflite"
@@ -125,9 +169,11 @@ def test_weights_of_float16_are_put_back_as_float16(tmp_path: Path) -> None:
     model = ModelBuilder("tflite", seed=0)
     x = model.add_input((1, 4))
     half = model.add_constant(np.linspace(-1, 1, 12, dtype=np.float16).reshape(3, 4), "half")
-    w = model.add_operator("DEQUANTIZE", (half,), (3, 4))
+    w, same = (model.add_operator("DEQUANTIZE", (half,), (3, 4)) for _ in range(2))
     b = model.add_constant(np.zeros(3, np.float32))
-    y = model.add_operator("FULLY_CONNECTED", (x, w, b), (1, 3))
+    x = model.add_operator("FULLY_CONNECTED", (x, w, b), (1, 3))
+    x = model.add_operator("PAD", (x, model.add_constant([[0, 0], [0, 1]])), (1, 4))
+    y = model.add_operator("FULLY_CONNECTED", (x, same, b), (1, 3))
     model.graph.tensors[y].name = "logits"
     whole, part, joined = (tmp_path / f"{n}.tflite" for n in ("whole", "part", "joined"))
     model.write(whole, model.add_operator("SOFTMAX", (y,), (1, 3), beta=1.0))
@@ -200,3 +246,52 @@ def test_parts_that_disagree_are_refused(tmp_path: Path) -> None:
     result = run("join", whole, first, second, "-o", tmp_path / "joined.tflite")
     assert result.exit_code == 1
     assert "must have the value that it has in the parts before" in result.output
+
+
+def test_check_names_the_part_before_an_operator_without_gradient(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_dense(model.add_input((1, 4)), 3)
+    whole = model.add_operator("CAST", (y,), (1, 3), dtype="int32")
+    model.write(tmp_path / "m.circle", model.add_operator("CAST", (whole,), (1, 3)))
+    result = run("check", tmp_path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[3:] == [
+        f"could train: 15 parameters, in the part made by odt cut {tmp_path}/m.circle "
+        f"--before tensor_{y} --output part.circle",
+        "The model cannot be trained.",
+    ]
+
+
+def test_check_names_a_shape_for_an_open_input(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_input((1, 1), name="sound", signature=(-1, -1))
+    shape = model.add_constant([1, 1, -1, 1])
+    image = model.add_operator("RESHAPE", (x, shape), (1, 1, 1, 1), new_shape=[1, 1, -1, 1])
+    w, b = model.add_weight((2, 1, 400, 1), 400), model.add_constant(np.zeros(2, np.float32))
+    y = model.add_operator("CONV_2D", (image, w, b), (), padding=1, stride_h=1, stride_w=160)
+    model.write(tmp_path / "m.circle", y)
+    options = ("--loss", "mean-squared-error")
+    result = run("check", tmp_path / "m.circle", *options)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-2] == (
+        'could train: with the shape that the file leaves open, of tensor 0 ("sound"), (-1, -1); '
+        "for example --input-shape sound=1x16000"
+    )
+    succeed("check", tmp_path / "m.circle", *options, "--input-shape", "sound=1x16000")
+
+
+def test_a_part_with_variables_is_refused(tmp_path: Path) -> None:
+    """Their values are in the subgraph that CALL_ONCE runs, which the part does not have."""
+    b = StreamingBuilder()
+    x = b.add_input((1, 4))
+    handle = b.variable("w", np.ones((1, 4), np.float32))
+    w = b.add_operator("READ_VARIABLE", (handle,), (1, 4))
+    y = b.add_operator("MUL", (x, w), (1, 4))
+    b.graph.tensors[y].name = "products"
+    y = b.add_operator("CAST", (y,), (1, 4), dtype="int32")
+    b.write(tmp_path / "whole.tflite", b.add_operator("CAST", (y,), (1, 4)))
+    options = ("--before", "products", "-o", tmp_path / "part.tflite")
+    result = run("cut", tmp_path / "whole.tflite", *options)
+    assert (result.exit_code, "must not contain variables" in result.output) == (1, True)
+    checked = run("check", tmp_path / "whole.tflite", "--loss", "mean-squared-error")
+    assert "could train: none, because the outputs depend on the weights" in checked.output

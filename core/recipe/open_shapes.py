@@ -1,0 +1,37 @@
+"""Shapes for inputs that a file leaves open."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from odt.core.lowering.lowered_model import lower_if_supported
+from odt.core.model.reader import Model
+from odt.core.recipe.interface import resized
+
+SIZES = (224, 16000)  # that many models take: pixels of a side of an image, samples of a sound
+
+
+def open_axes(model: Model) -> Mapping[int, tuple[int, ...]]:
+    """Returns the axes that the file leaves open, other than the batch: input → axes."""
+    found = {}
+    for i in model.graph.inputs:
+        sizes = model.graph.tensors[i].signature
+        axes = tuple(k for k, size in enumerate(sizes) if size < 0 and k)
+        if axes and i not in model.input_shapes:
+            found[i] = axes
+    return found
+
+
+def fitting_shapes(model: Model) -> Mapping[int, tuple[int, ...]]:
+    """Returns shapes of the open inputs with which all operators are supported; empty if none are.
+
+    Open axes have size 1 in the file, which is too small for a filter.
+    """
+    left_open = open_axes(model)
+    for size in SIZES if left_open else ():
+        shapes = {}
+        for i, axes in left_open.items():
+            shape = model.graph.tensors[i].spec.shape
+            shapes[i] = tuple(size if k in axes else n for k, n in enumerate(shape))
+        if lower_if_supported(partial(resized, model, shapes)):
+            return shapes
+    return {}
