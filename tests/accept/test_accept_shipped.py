@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.paths import ROOT
-from support.shipped import HEAD, MOVED, Result, examine
+from support.shipped import FORWARD, HEAD, MOVED, Result, examine
 
 sys.path.insert(0, str(ROOT / "tools"))
 from fetch_shipped_models import models
@@ -20,7 +20,8 @@ from fetch_shipped_models import models
 pytestmark = pytest.mark.accept
 
 FOLDER = Path(os.environ.get("ODT_SHIPPED_MODELS", "."))
-FORWARD, EXPORT = 1e-4, 1e-5  # differences from LiteRT, as fractions of the output's range
+EXPORT = 1e-5  # difference from LiteRT, as a fraction of the output's range
+MEMORY = 1.2  # peak memory, as a fraction of the plan's
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,10 @@ def test_a_shipped_model_trains_whole(
     if not result.blocked:
         assert result.gradients in ("agree", "unknown")
         assert result.losses[1] < result.losses[0]
-        assert result.forward <= FORWARD
+        # Where LiteRT's own two sets of kernels differ by more, rounding explains as much.
+        assert result.forward <= max(FORWARD, 2 * result.judges)
         assert result.moved >= MOVED
         # Rounding alone can take the model of the file further from LiteRT.
         assert result.export <= max(EXPORT, 1.5 * result.forward)
+        assert result.cost
+        assert result.cost.memory_to_plan <= MEMORY

@@ -8,6 +8,7 @@ from support.paths import MODELS, ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 import fetch_shipped_models
+from bench.shipped import cost
 
 from odt.core.model.reader import read_model
 
@@ -39,3 +40,12 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="SHA-256 must be"):
         fetch_shipped_models._store(tmp_path, model, b"other")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_step_is_measured_beside_its_plan() -> None:
+    """`make accept` measures all files; this one shows that the measuring works."""
+    measured = cost(RNET, MODELS / f"{RNET}.tflite")
+    assert measured.samples == 8
+    assert measured.resized
+    assert measured.step_ms > measured.forward_ms > 0
+    assert 0.5 < measured.memory_to_plan <= 1.2

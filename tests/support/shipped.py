@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
+from bench.shipped import Cost, cost
 
 from odt.core.data.protocol import Data
+from odt.core.export.cut import cut
 from odt.core.export.exporter import export_model
 from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.model.reader import Model
@@ -24,12 +26,14 @@ from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
 from odt.errors import OdtError, TrainingError
 from odt.kernels.opdef import Array
+from support.drawings import people
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
 
 GROUPS = 2  # batches of the file's size in a step
 STEPS = 20
 PROBABILITIES = ("LOGISTIC", "SOFTMAX")
+FORWARD = 1e-4  # difference from LiteRT that needs no explanation, as a fraction of the range
 MOVED = 1e-3  # of the range, at least: outputs that hardly move would agree in any case
 RATES = (1e-3, 1e-4, 1e-5, 1e-6)  # of Adam; the first with which the loss falls
 
@@ -44,9 +48,11 @@ class Result:
         weights: number of weights that train.
         blocked: why the model does not train whole; empty if it does.
         forward, export: largest difference from LiteRT, as a fraction of the output's range.
+        judges: difference of LiteRT's two sets of kernels, if `forward` is above FORWARD.
         moved: how far training moved the outputs, in the same unit: what `export` could notice.
         gradients: what `odt check` finds.
         losses: before and after the steps.
+        cost: time and memory of a step.
     """
 
     name: str
@@ -55,26 +61,34 @@ class Result:
     blocked: str = ""
     forward: float = np.nan
     export: float = np.nan
+    judges: float = 0.0
     moved: float = np.nan
     gradients: str = ""
     losses: tuple[float, float] = (np.nan, np.nan)
+    cost: Cost | None = None
 
     def row(self) -> str:
         """The result as a row of a Markdown table."""
         names = ", ".join(f"{op} {n}" for op, n in sorted(self.operators.items()))
         if self.blocked:
-            return f"| {self.name} | {names} | – | {self.blocked} | | | | | |"
+            return f"| {self.name} | {names} | – | {self.blocked} | | | | | | | |"
+        assert self.cost
         before, after = self.losses
+        found = self.cost.step_to_forward
+        ratio = "–" if np.isnan(found) else f"{found:.1f}"
+        judges = f" (LiteRT's own {self.judges:.0e})" if self.judges else ""
         return (
-            f"| {self.name} | {names} | {self.weights:,} | yes | {self.forward:.0e} | "
+            f"| {self.name} | {names} | {self.weights:,} | yes | {self.forward:.0e}{judges} | "
             f"{self.gradients} | {before:.4g} → {after:.4g} | {self.moved:.0e} | "
-            f"{self.export:.0e} |"
+            f"{self.export:.0e} | {ratio} | "
+            f"{self.cost.memory_to_plan:.2f} |"
         )
 
 
 HEAD = (
     "| model | operators | weights | trains whole | forward | gradients | loss | moved | "
-    "export |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    "export | step / LiteRT forward | peak memory / plan |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 
 
@@ -101,21 +115,20 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
     with Trainer(recipe.graphs, recipe.info, workers=1) as trainer:
         found = trainability(recipe.graph, trainer.info, trainer.plan)
         weights = sum(trainer.parameters.tensors[i].size for i in found.trained)
-        drawn = _data(trainer)
-        drawn = replace(drawn, floats=entry.get("inputs", drawn.floats))
-        inputs = _inputs(drawn, samples)
+        inputs = _inputs(entry, _data(trainer), samples)
     if found.untrained:
         names = dict.fromkeys(b.node.op for b in found.blocked)
         return Result(entry["name"], operators, weights, f"no gradient: {', '.join(names)}")
     compared = _in_float(model, folder)
     before = odt(_read(entry, compared), inputs, samples)
-    tasks = {k: _task(a) for k, a in enumerate(before) if a.dtype.kind == "f"}
+    miss = entry.get("miss")
+    tasks = {k: _task(a, miss) for k, a in enumerate(before) if a.dtype.kind == "f"}
     recipe = _recipe(model, samples, {str(k): loss for k, (loss, _) in tasks.items()})
     gradients = _gradients(recipe)
     data = ArrayData(inputs, [targets for _, targets in tasks.values()])
     losses = _train(recipe, data, folder / "trained.tflite")
     trained = _in_float(lower_model(_read(entry, folder / "trained.tflite")), folder)
-    forward, export, moved = _compared(entry, (compared, trained), inputs, folder)
+    forward, export, moved, judges = _compared(entry, (compared, trained), inputs, folder)
     return Result(
         entry["name"],
         operators,
@@ -125,6 +138,8 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
         losses=losses,
         export=export,
         moved=moved,
+        judges=judges,
+        cost=cost(entry["name"], path),
     )
 
 
@@ -149,7 +164,7 @@ def _litert(entry: dict[str, Any], path: Path, inputs: Sequence[Array]) -> list[
 
 def _compared(
     entry: dict[str, Any], models: tuple[Path, Path], inputs: Sequence[Array], folder: Path
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """Compares a model before and after training with LiteRT, and with each other.
 
     Probabilities are compared, and their logits: a rounding error by 1e-6 of logits up to 200 is
@@ -157,15 +172,45 @@ def _compared(
     larger errors than their probabilities, and probabilities close to 0 or 1 do not move.
 
     Returns:
-        Result.forward, Result.export and Result.moved, of the form that moves and agrees better.
+        Result.forward, export, moved and judges, of the form that moves and agrees better.
     """
+    if "parts" in entry:
+        return *_parts_compared(entry, models, inputs, folder), 0.0
     found = []
     for before, after in zip(*(_forms(entry, path, folder) for path in models), strict=True):
         ours = [odt(_read(entry, p), inputs, len(inputs[0])) for p in (before, after)]
         theirs = [_litert(entry, p, inputs) for p in (before, after)]
         forward, export = map(differences, ours, theirs)
-        found.append((forward, export, differences(ours[1], ours[0])))
+        judges = 0.0
+        if forward > FORWARD and "signature" not in entry:
+            shapes = list(entry.get("input_shapes", {}).values())
+            judges = differences(litert(before, inputs, shapes, xnnpack=False), theirs[0])
+        found.append((forward, export, differences(ours[1], ours[0]), judges))
     return min(found, key=lambda form: (form[2] < MOVED, form[1]))
+
+
+def _parts_compared(
+    entry: dict[str, Any], models: tuple[Path, Path], inputs: Sequence[Array], folder: Path
+) -> tuple[float, float, float]:
+    """Compares the parts that LiteRT computes; returns Result.forward, export and moved.
+
+    Parts that begin in the middle of the model get what odt computes there.
+    """
+    found = []
+    for path in models:
+        file, ours, theirs = _read(entry, path), list[Array](), list[Array]()
+        for k, part in enumerate(entry["parts"]):
+            after = part.get("after", ())
+            front = cut(file, before=after).model if after else None
+            given = odt(front, inputs, len(inputs[0])) if front else inputs
+            copy = folder / f"{path.stem}.part{k}.tflite"
+            export_model(cut(file, after, part["before"]).model, {}, copy)
+            ours += odt(copy, given, len(inputs[0]))
+            theirs += _litert({}, copy, given)
+        found.append((ours, theirs))
+    (before, judged), (trained, judged_again) = found
+    errors = differences(before, judged), differences(trained, judged_again)
+    return *errors, differences(trained, before)
 
 
 def _forms(entry: dict[str, Any], path: Path, folder: Path) -> list[Path]:
@@ -214,20 +259,25 @@ def _data(trainer: Trainer) -> RandomData:
     return replace(data, floats="unit") if pictures else data
 
 
-def _inputs(data: RandomData, samples: int) -> list[Array]:
+def _inputs(entry: dict[str, Any], data: RandomData, samples: int) -> list[Array]:
+    if entry.get("pictures") == "people":
+        return [people(samples, *s.shape[:2]) for s in data.inputs]
+    data = replace(data, floats=entry.get("inputs", data.floats))
     inputs = [np.empty((samples, *s.shape), s.dtype) for s in data.inputs]
     data.read(range(samples), inputs, ())
     return inputs
 
 
-def _task(outputs: Array) -> tuple[str, Array]:
+def _task(outputs: Array, miss: float | None) -> tuple[str, Array]:
     """Returns a loss that fits the values, and targets that they miss.
 
-    Normalized outputs cannot move all by the same amount, so targets miss them by random ones.
+    Normalized outputs cannot move all by the same amount, so targets miss them by random ones, up
+    to 1, or a fraction of their range.
     """
     if outputs.min() < 0 or outputs.max() > 1:
         missed = np.random.default_rng(0).random(outputs.shape[1:], np.float32)
-        return "mean_squared_error", outputs + missed
+        most = np.float32(1 if miss is None else miss * np.ptp(outputs))
+        return "mean_squared_error", outputs + most * missed
     if outputs.shape[-1] > 1 and np.allclose(outputs.sum(axis=-1), 1, atol=1e-3):
         wanted = outputs.argsort(axis=-1)[..., -2]
         return "categorical_crossentropy", np.eye(outputs.shape[-1], dtype=np.float32)[wanted]

@@ -34,7 +34,8 @@ class Memory:
 
 
 path = files / f"{name}.{'tflite' if name in networks.SHIPPED else 'circle'}"
-graph = read_model(path).graph
+model = read_model(path)
+graph = model.graph
 last = (max(n.origin for n in graph.nodes) - 1,)  # before the SOFTMAX
 info = TrainingInfo(
     optimizer="adam",
@@ -47,6 +48,7 @@ info = TrainingInfo(
 budget = 90_000_000 if how == "budget" else None
 keep = CachePolicy(batch) if how == "cache" else None
 trainer = Trainer(graph, info, budget=budget, keep=keep)
+model.release_pages()  # as odt.Trainer does: the weights that train are copied
 trained = sum(a.size for a in trainer.parameters.tensors.values())
 network = isinstance(task, networks.Network) and mode == "full"
 assert not network or trained == task.parameters, f"{trained} of {task.parameters} parameters train"
