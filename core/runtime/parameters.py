@@ -124,7 +124,7 @@ class Parameters:
         self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})
         for i, quantization in self._quantizations.items():
             random = np.random.Generator(np.random.Philox(key=i))
-            random.random(dtype=np.float32, out=self.read[i])
+            random.random(dtype=self.read[i].dtype, out=self.read[i])
             quantization.dither(self.tensors[i], noise=self.read[i])
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
