@@ -44,7 +44,7 @@ class LoweredGraphs:
 
         It is also 1 for a model without a batch axis, whose inputs are weights or scalars: the
         file's shapes are then those of one sample. A vector counts as one sample too, unless the
-        model can be computed for a longer vector.
+        model can be computed for a longer vector and its outputs have a row for each value.
         """
         graph = self.graph
         shapes = [graph.tensors[i].spec.shape for i in graph.inputs]
@@ -63,7 +63,8 @@ class LoweredGraphs:
             self._lower(2 * size, size)
         except UnsupportedError:
             return 1
-        return size
+        specs = self._infer(size, size).specs
+        return size if all(specs[i].shape[0] % size == 0 for i in graph.outputs) else 1
 
     @property
     def specs(self) -> Mapping[int, TensorSpec]:

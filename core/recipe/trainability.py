@@ -57,7 +57,7 @@ def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
     wanted = trainable_tensors(lowered, trainable_operators(graph, info), only)
     missing = dict.fromkeys(i for i in wanted if i not in trained_tensors)
     users = [origin for origin, i in trainable_by_operator(lowered, only=only) if i in missing]
-    deepest = max(n.origin for n in graph.nodes) - max(users, default=-1)
+    deepest = max((n.origin for n in graph.nodes), default=-1) - max(users, default=-1)
     return Trainability(tuple(trained_tensors), tuple(missing), _blocked(lowered, missing), deepest)
 
 

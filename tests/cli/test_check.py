@@ -60,6 +60,14 @@ def test_an_integer_file_of_float_outputs_trains(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
+def test_a_model_without_operators_has_nothing_to_train(tmp_path: Path) -> None:
+    net = ModelBuilder("tflite")
+    net.write(tmp_path / "m.tflite", net.add_input((1, 3)))
+    result = check(tmp_path / "m.tflite", "--loss", "mean-squared-error")
+    assert result.exit_code == 1, result.output
+    assert "FAIL trainable tensors: there are none" in result.stdout
+
+
 def test_data_files_are_used() -> None:
     folder = GOLDEN / "mnist"
     data = ("--load-input", folder / "input.bin", "--load-expected", folder / "expected.bin")
