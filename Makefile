@@ -11,7 +11,8 @@
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
 # make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
-#              armv7l, riscv64 or x86_64 without AVX; ALL=1 runs every operator's tests, too
+#              armv7l, riscv64 or x86_64 without AVX; ALL=1 runs every operator's tests, too;
+#              CPU=cortex-a72 has no dot products
 # make clean   removes what the others made
 
 # 3.13 comes last because the real onert, a judge of our files, has no wheel for it.

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 from PIL import Image
-from support.integer_files import full_range, litert_integers
+from support.integer_files import full_range
+from support.litert_integers import litert_integers
 from support.paths import MODELS
 
 from odt.cli.main import main

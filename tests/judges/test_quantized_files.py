@@ -5,13 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.integer_files import (
-    QuantizedBuilder,
-    beyond_one_step,
-    full_range,
-    litert_integers,
-    odt_integers,
-)
+from support.integer_files import QuantizedBuilder, full_range, odt_integers
+from support.litert_integers import beyond_one_step, litert_integers
 from support.paths import MODELS
 
 from odt.core.model.reader import read_model

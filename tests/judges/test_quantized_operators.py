@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.integer_files import QuantizedBuilder, beyond_one_step, full_range
+from support.integer_files import QuantizedBuilder, full_range
+from support.litert_integers import beyond_one_step
 
 from odt.core.model.reader import read_model
 

@@ -28,6 +28,7 @@ TRAJECTORIES = (
     *("golden", "golden_losses", "golden_updates", "golden_distillation", "torch_models"),
 )
 GOLDEN = tuple(f"tests/judges/test_{name}.py" for name in TRAJECTORIES)
+INTEGERS = "tests/kernels/test_integer_kernels.py"
 # A test starts an emulated Python, which only the emulator can do; another compares with
 # /proc/cpuinfo, which is that of this machine.
 NOT_EMULATED = (
@@ -229,11 +230,11 @@ def compare_losses(emulation: Emulation, cpu: str) -> None:
 @click.option("--cpu", default="", help="Processor, as qemu calls it.")
 @click.option("--all", "everything", is_flag=True, help="The tests of all operators, too.")
 def main(arch: str, dist: Path, cpu: str, everything: bool) -> None:
-    """Runs odt's golden trajectories with the wheel of ARCH."""
+    """Runs odt's golden trajectories and integer kernels with the wheel of ARCH."""
     emulation = prepare(arch, dist)
     run(*emulation.command("-m", "odt", "--version", cpu=cpu), cwd=emulation.folder)
     compare_losses(emulation, cpu)
-    tests = (*GOLDEN, *(OPERATORS if everything else ()))
+    tests = (*GOLDEN, INTEGERS, *(OPERATORS if everything else ()))
     run(
         *emulation.command("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, cpu=cpu),
         cwd=ROOT,

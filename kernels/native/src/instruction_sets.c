@@ -51,3 +51,29 @@ const char *instruction_sets(void) { return getauxval(AT_HWCAP) & 1 << 12 ? "bas
 const char *instruction_sets(void) { return "base"; }
 
 #endif
+
+#if HAS_DOTPROD_BESIDE_BASE
+
+#if defined(__ARM_FEATURE_DOTPROD) /* on macOS, for one */
+
+int has_dotprod(void) { return 1; }
+
+#elif defined(__linux__)
+
+#include <sys/auxv.h>
+
+int has_dotprod(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
+
+#elif defined(_WIN32)
+
+#include <windows.h>
+
+int has_dotprod(void) { return IsProcessorFeaturePresent(43 /* PF_ARM_V82_DP_… */); }
+
+#else
+
+int has_dotprod(void) { return 0; }
+
+#endif
+
+#endif

@@ -13,10 +13,14 @@
 #include "team.h"
 
 #ifdef __x86_64__
-
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
-#define VNNI_ROWS 12
+#if defined(__x86_64__) || HAS_DOTPROD_BESIDE_BASE
+
+typedef uint8_t sixteen_bytes __attribute__((vector_size(16), aligned(1), may_alias));
 
 static depthwise_layout layout_of(const window_walk *g, const depthwise_form *form) {
   int64_t width = form->width, depth = g->depth, low = depth & -depth,
@@ -40,7 +44,6 @@ static void fill_line(const product_job *c, const uint8_t *x, int64_t h, int64_t
   int64_t depth = g->depth, end = w + columns < g->width ? w + columns : g->width;
   int64_t first = w < 0 ? 0 : w, inside = h < 0 || h >= g->height ? 0 : end - first;
   int border = (uint8_t)(c->border ^ c->flip);
-  __m128i flip = _mm_set1_epi8((char)c->flip);
   if (inside <= 0) {
     memset(to, border, columns * depth);
     return;
@@ -48,8 +51,7 @@ static void fill_line(const product_job *c, const uint8_t *x, int64_t h, int64_t
   uint8_t *from = to + (first - w) * depth;
   memset(to, border, from - to);
   memcpy(from, x + h * g->row_stride + first * depth, inside * depth);
-  for (__m128i *v = (__m128i *)from; v < (__m128i *)(from + inside * depth); v++)
-    _mm_storeu_si128(v, _mm_xor_si128(_mm_loadu_si128(v), flip));
+  for (int64_t k = 0; k < inside * depth; k += 16) *(sixteen_bytes *)(from + k) ^= (uint8_t)c->flip;
   memset(from + inside * depth, border, (columns - inside) * depth - (from - to));
 }
 
@@ -64,6 +66,8 @@ static void fill_tables(const product_job *c, const depthwise_job *d, uint8_t *t
     for (int64_t k = 0, u = p % depth; k < width; k++, u = u + 1 < depth ? u + 1 : 0) {
       int64_t at = k % 16 / 4 * (width / 4) + k / 16 * 4 + k % 4;
       start[at] = c->start[u];
+      for (int64_t t = 0; t < taps && d->form->less; t++)
+        start[at] += d->form->less * c->w[t * depth + u];
       m[at] = c->m[u];
     }
     memset(four, 0, l->block - 8 * width);
@@ -109,6 +113,12 @@ static void depthwise_part(void *job, int part, int parts) {
     }
   }
 }
+
+#endif
+
+#ifdef __x86_64__
+
+#define VNNI_ROWS 12
 
 BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")
 
@@ -159,6 +169,7 @@ VNNI_TILE(vnni_row, 1, 1)
 
 #define NAME(name) vnni_##name
 #define WIDTH 64
+#define LESS 0
 #define VECTOR __m512i
 #define FLOATS __m512
 #define V(name) _mm512_##name
@@ -174,6 +185,7 @@ BEGIN_TARGET("avx2,fma")
 
 #define NAME(name) avx2_##name
 #define WIDTH 32
+#define LESS 0
 #define VECTOR __m256i
 #define FLOATS __m256
 #define V(name) _mm256_##name
@@ -246,6 +258,10 @@ static void gather_windows(const product_job *c, int64_t pixel, int64_t n, uint8
     for (int64_t i = end; i < c->depth; i++) to[i] = 0;
   }
 }
+
+#if HAS_DOTPROD_BESIDE_BASE
+#include "integer_dotprod.h"
+#endif
 
 #ifdef __x86_64__ /* what AVX-512 has no form of its own for */
 static void product_part_avx2(void *job, int part, int parts);

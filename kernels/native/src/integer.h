@@ -44,6 +44,7 @@ typedef struct {
 /* What vectors of an instruction set compute of it: the order of a table, and a row. */
 typedef struct {
   int64_t width, weight; /* bytes of a vector and of a weight */
+  int32_t less;          /* what bytes of x are less than unsigned ones: 128 if they are signed */
   void (*order_weights)(uint8_t *table, int64_t quads);
   void (*row)(const product_job *c, const depthwise_layout *l, const uint8_t *tables,
               const uint8_t *const *x, uint8_t *y, int64_t size);
@@ -65,7 +66,8 @@ typedef struct {
   int32_t shift, zero, lo, hi;
 } sum_job;
 
-/* Whether the processor multiplies bytes and adds four products to a sum (AVX-512 VNNI). */
-int has_vnni(void);
+/* Whether the processor multiplies bytes and adds four products to a sum. */
+int has_vnni(void); /* AVX-512 VNNI */
+int has_dotprod(void);
 
 #endif

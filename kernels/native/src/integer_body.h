@@ -83,46 +83,63 @@ static __attribute__((noinline)) void F(round_sums)(const product_job *c, const 
 #if LANES == 8
 
 #define SUM_ROWS 2
-typedef __m256i F(pairs);
+typedef __m256i F(pairs), F(factors);
 #define PAIR_SUMS 2 /* sums of a unit, each of two products */
-INLINE F(pairs) F(widened)(const int8_t *w) {
+INLINE F(factors) F(widened)(const int8_t *w) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w));
 }
-INLINE F(pairs) F(repeated)(const int16_t *x) {
+INLINE F(factors) F(repeated)(const int16_t *x) {
   int64_t four;
   memcpy(&four, x, sizeof four);
   return _mm256_set1_epi64x(four);
 }
-INLINE F(pairs) F(add_products)(F(pairs) s, F(pairs) x, F(pairs) w) {
+INLINE F(pairs) F(add_products)(F(pairs) s, F(factors) x, F(factors) w) {
   return _mm256_add_epi32(s, _mm256_madd_epi16(x, w));
 }
 
 #elif defined(__SSE2__)
 
 #define SUM_ROWS 1
-typedef __m128i F(pairs);
+typedef __m128i F(pairs), F(factors);
 #define PAIR_SUMS 2
-INLINE F(pairs) F(widened)(const int8_t *w) {
+INLINE F(factors) F(widened)(const int8_t *w) {
   __m128i bytes = _mm_loadl_epi64((const __m128i *)w);
   return _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
 }
-INLINE F(pairs) F(repeated)(const int16_t *x) {
+INLINE F(factors) F(repeated)(const int16_t *x) {
   int64_t four;
   memcpy(&four, x, sizeof four);
   return _mm_set1_epi64x(four);
 }
-INLINE F(pairs) F(add_products)(F(pairs) s, F(pairs) x, F(pairs) w) {
+INLINE F(pairs) F(add_products)(F(pairs) s, F(factors) x, F(factors) w) {
   return _mm_add_epi32(s, _mm_madd_epi16(x, w));
+}
+
+#elif defined(__aarch64__)
+
+#define SUM_ROWS 1
+typedef int32x4_t F(pairs);
+typedef int16x4_t F(factors);
+#define PAIR_SUMS 4 /* each of one product */
+INLINE F(factors) F(widened)(const int8_t *w) {
+  int32_t four;
+  memcpy(&four, w, sizeof four);
+  return vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))));
+}
+INLINE F(factors) F(repeated)(const int16_t *x) { return vld1_s16(x); }
+INLINE F(pairs) F(add_products)(F(pairs) s, F(factors) x, F(factors) w) {
+  return vmlal_s16(s, x, w);
 }
 
 #else
 
 #define SUM_ROWS 1
 typedef int32_t F(pairs) __attribute__((vector_size(16)));
-#define PAIR_SUMS 4 /* each of one product */
-INLINE F(pairs) F(widened)(const int8_t *w) { return (F(pairs)){w[0], w[1], w[2], w[3]}; }
-INLINE F(pairs) F(repeated)(const int16_t *x) { return (F(pairs)){x[0], x[1], x[2], x[3]}; }
-INLINE F(pairs) F(add_products)(F(pairs) s, F(pairs) x, F(pairs) w) { return s + x * w; }
+typedef F(pairs) F(factors);
+#define PAIR_SUMS 4
+INLINE F(factors) F(widened)(const int8_t *w) { return (F(pairs)){w[0], w[1], w[2], w[3]}; }
+INLINE F(factors) F(repeated)(const int16_t *x) { return (F(pairs)){x[0], x[1], x[2], x[3]}; }
+INLINE F(pairs) F(add_products)(F(pairs) s, F(factors) x, F(factors) w) { return s + x * w; }
 
 #endif
 
@@ -134,11 +151,11 @@ INLINE void F(sum)(const int16_t *x, int64_t stride, const int8_t *w, int64_t qu
   F(pairs) acc[GROUP][GROUP];
   UNROLL(i, rows, for (int j = 0; j < SUM_VECTORS; j++) acc[i][j] = (F(pairs)){0});
   for (int64_t k = 0; k < quads; k++, x += QUAD, w += QUAD * GROUP) {
-    F(pairs) v[GROUP];
+    F(factors) v[GROUP];
     UNROLL(i, rows, v[i] = F(repeated)(x + i * stride));
 #pragma GCC unroll 16
     for (int j = 0; j < SUM_VECTORS; j++) {
-      F(pairs) u = F(widened)(w + j * (QUAD * GROUP / SUM_VECTORS));
+      F(factors) u = F(widened)(w + j * (QUAD * GROUP / SUM_VECTORS));
       UNROLL(i, rows, acc[i][j] = F(add_products)(acc[i][j], v[i], u));
     }
   }
@@ -241,6 +258,8 @@ void F(integer_products)(const uint8_t *x, const int8_t *w, const int32_t *start
   part_function run = F(product_part);
 #if LANES == 16
   if (!has_vnni()) run = product_part_avx2;
+#elif HAS_DOTPROD_BESIDE_BASE
+  if (has_dotprod()) run = dot_product_part;
 #endif
   parallel_for(run, &c, all < parts ? (int)all : parts);
 }
@@ -305,15 +324,24 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
   product_job c = {x, w, start, m, y, g, 0, border, flip, zero, lo, hi, 0};
   int64_t all = g->images * g->rows * g->cols;
   int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
-#if LANES > 4
-  const depthwise_form *form = &avx2_form;
+#if LANES > 4 || HAS_DOTPROD_BESIDE_BASE
+  const depthwise_form *form = 0;
+#if LANES == 4
+  if (has_dotprod()) form = &dot_form;
+#else
+  form = &avx2_form;
+#endif
 #if LANES == 16
   if (has_vnni()) form = &vnni_form;
 #endif
-  depthwise_job d = {&c, form, layout_of(g, form)};
-  if (d.layout.columns) {
-    parallel_for(depthwise_part, &d, all < parts ? (int)all : parts);
-    return;
+  if (form) {
+    product_job signs = c;
+    signs.flip ^= form->less;
+    depthwise_job d = {&signs, form, layout_of(g, form)};
+    if (d.layout.columns) {
+      parallel_for(depthwise_part, &d, all < parts ? (int)all : parts);
+      return;
+    }
   }
 #endif
   parallel_for(integer_depthwise_part_base, &c, all < parts ? (int)all : parts);

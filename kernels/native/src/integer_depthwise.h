@@ -1,4 +1,4 @@
-/* Depthwise products with vectors of WIDTH bytes, by AVX2 or AVX-512 VNNI: see integer.c.
+/* Depthwise products with vectors of WIDTH bytes, by AVX2, VNNI or ARM dot products: see integer.c.
 
    The input rows of a window are copied into lines with their border, so that a vector of a line
    holds the same tap of consecutive results: channels, and those of the next pixels where windows
@@ -61,10 +61,12 @@ static void NAME(line)(const product_job *c, const depthwise_layout *l, const ui
   }
 }
 
-static const depthwise_form NAME(form) = {WIDTH, WEIGHT_BYTES, NAME(order_weights), NAME(line)};
+static const depthwise_form NAME(form) = {WIDTH, WEIGHT_BYTES, LESS, NAME(order_weights),
+                                          NAME(line)};
 
 #undef NAME
 #undef WIDTH
+#undef LESS
 #undef VECTOR
 #undef FLOATS
 #undef V

@@ -22,4 +22,16 @@
 #define HAS_NEON_BESIDE_BASE 0
 #endif
 
+/* Dot products of bytes on 64-bit ARM; older versions of clang hide them without an option. */
+#if defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16)
+#define HAS_DOTPROD_BESIDE_BASE 1
+#else
+#define HAS_DOTPROD_BESIDE_BASE 0
+#endif
+#ifdef __clang__
+#define DOTPROD "dotprod"
+#else
+#define DOTPROD "arch=armv8.2-a+dotprod"
+#endif
+
 #endif
