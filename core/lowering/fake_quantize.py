@@ -28,10 +28,12 @@ from odt.core.model.dequantize import FLOAT32, Dequantized, as_stored, dequantiz
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING, PRESCRIBED
 from odt.core.model.quantization_rules import (
-    LAYERS,
+    LSTM,
     SVDF_LAYER,
     check_quantization,
     has_quantized_activations,
+    layers_of,
+    with_cell_clip,
 )
 from odt.core.model.reader import Model
 from odt.core.model.variables import SVDF
@@ -142,14 +144,14 @@ def _biases(model: Model) -> Iterator[tuple[int, int, int]]:
     """Yields input, weights and bias of the layers with a bias of integers."""
     graph = model.graph
     for node in graph.nodes:
-        layer = SVDF_LAYER if node.op == SVDF else LAYERS.get(node.op)
-        if layer is None or len(node.inputs) <= layer.b:
-            continue
-        x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
-        bias = graph.tensors[b] if b != ABSENT else None
-        integers = bias is not None and bias.data is not None and bias.spec.dtype.kind == "i"
-        if integers and {x, w} <= model.quantization.keys():
-            yield x, w, b
+        for layer in (SVDF_LAYER,) if node.op == SVDF else layers_of(node.op):
+            if len(node.inputs) <= layer.b:
+                continue
+            x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
+            bias = graph.tensors[b] if b != ABSENT else None
+            integers = bias is not None and bias.data is not None and bias.spec.dtype.kind == "i"
+            if integers and {x, w} <= model.quantization.keys():
+                yield x, w, b
 
 
 def _is_quantized_activation(graph: Graph, i: int) -> bool:
@@ -189,7 +191,7 @@ class _Builder:
         fixed |= self._exact | set(self._graph.inputs)
         for node in self._graph.nodes:
             bound = [i for i in (*node.inputs, *node.outputs) if i in self._model.quantization]
-            if node.op in PRESCRIBED:
+            if node.op in (*PRESCRIBED, LSTM):  # an LSTM's state has the range of its output
                 fixed.update(node.outputs)
             for i in bound:
                 groups.setdefault(i, [i])
@@ -296,7 +298,8 @@ class _Builder:
             self._convert(node, inputs[0])
             return
         outputs = {i: i for i in node.outputs}
-        options, clamp = node.options, (-np.inf, np.inf)
+        node, clamp = with_cell_clip(self._model, node), (-np.inf, np.inf)
+        options = node.options
         for i in node.outputs:
             if self._rounds(node, i):
                 name = f"{self._graph.tensors[i].name}/before quantization"

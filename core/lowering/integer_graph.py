@@ -25,7 +25,9 @@ from odt.core.model.graph import ABSENT, MOST_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING
 from odt.core.model.quantization_rules import (
     ACTIVATIONS,
+    GATES,
     LAYERS,
+    LSTM,
     check_quantization,
     has_int4,
     has_quantized_activations,
@@ -160,6 +162,9 @@ class _Builder:
 
     def _has_integer_form(self, node: Node) -> bool:
         """Whether the integer row of a node's operator takes its tensors."""
+        if node.op == LSTM:
+            weights = [node.inputs[k] for layer in GATES for k in (layer.w, layer.w + 4, layer.b)]
+            return all(i == ABSENT or self.graph.tensors[i].data is not None for i in weights)
         if node.options.get("fused_activation_function", 0) not in BOUNDS or ABSENT in node.outputs:
             return False
         layer, inputs = LAYERS.get(node.op), node.inputs

@@ -4,6 +4,7 @@ Source: TFLite's 8-bit quantization specification.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,8 +37,36 @@ LAYERS = {
     "TRANSPOSE_CONV": Layer(2, 1, 3, 0),
 }
 SVDF_LAYER = Layer(4, 2, 3, 0)  # its bias follows a product of the state
+LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+GATES = tuple(Layer(0, k, k + 11, 0) for k in range(1, 5))  # of an LSTM, with the bias of each
+LSTM_STATE, LSTM_CELL = 18, 19  # positions of its state
+# Inputs of an LSTM that must be absent if it is quantized.
+WITHOUT = {
+    **dict.fromkeys((9, 10, 11), "peepholes"),
+    **dict.fromkeys((16, 17), "a projection"),
+    **dict.fromkeys((20, 21, 22, 23), "layer normalization"),
+}
+SMALLEST_CELL, LARGEST_CELL = -15, -9  # exponents of the scale of a cell
 # Operators that compute numbers from the integers of these tensors, which so need a scale.
 COMPUTING = frozenset((*LAYERS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "SOFTMAX", "LOGISTIC"))
+
+
+def layers_of(op: str) -> tuple[Layer, ...]:
+    """Returns the layers of an operator whose biases have the scale of x times that of w."""
+    if op == LSTM:
+        return GATES
+    return (LAYERS[op],) if op in LAYERS else ()
+
+
+def with_cell_clip(model: Model, node: Node) -> Node:
+    """Returns an LSTM whose cell is limited to what its integers represent; others as they are."""
+    if node.op != LSTM or node.inputs[LSTM_CELL] not in model.quantization:
+        return node
+    most = -limits(np.dtype(np.int16))[0] * float(
+        model.quantization[node.inputs[LSTM_CELL]].scale[0]
+    )
+    clip = min(node.options.get("cell_clip") or most, most)
+    return replace(node, options={**node.options, "cell_clip": clip})
 
 
 def has_quantized_activations(model: Model) -> bool:
@@ -85,9 +114,11 @@ def _faults(model: Model) -> Iterator[tuple[str, str]]:
                 checked.add(i)
                 for rule in _tensor_faults(graph, i, model.quantization[i]):
                     yield graph.label(i), rule
-        if node.op in LAYERS:
-            where = f"node {node.origin} ({node.op})"
-            yield from ((where, rule) for rule in _layer_faults(model, node))
+        where = f"node {node.origin} ({node.op})"
+        if node.op == LSTM:
+            yield from ((where, rule) for rule in _lstm_faults(model, node))
+        for layer in layers_of(node.op):
+            yield from ((where, rule) for rule in _layer_faults(model, node, layer))
 
 
 def _tensor_faults(graph: Graph, i: int, found: Quantization) -> Iterator[str]:
@@ -120,10 +151,42 @@ def _tensor_faults(graph: Graph, i: int, found: Quantization) -> Iterator[str]:
         )
 
 
-def _layer_faults(model: Model, node: Node) -> Iterator[str]:
+def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
+    """Yields rules that an LSTM on integers breaks."""
+    graph, quantization = model.graph, model.quantization
+    found = {WITHOUT[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in WITHOUT}
+    if found:
+        yield (
+            "a quantized LSTM must be without peepholes, projection and layer normalization, "
+            f"but got {', '.join(sorted(found))}."
+        )
+    inputs = (*node.inputs, *[ABSENT] * 20)
+    state, cell, y = inputs[LSTM_STATE], inputs[LSTM_CELL], node.outputs[0]
+    named = {"x": inputs[0], "the state": state, "the cell": cell, "y": y}
+    for name, i in named.items():
+        dtype = np.dtype(np.int16 if name == "the cell" else np.int8)
+        if i not in quantization or graph.tensors[i].spec.dtype != dtype:
+            got = "none" if i == ABSENT else f"{graph.tensors[i].spec.dtype}"
+            yield f"{name} of a quantized LSTM must be {dtype} with a scale, but got {got}."
+            return
+    first, last = quantization[state], quantization[y]
+    if first.scale[0] != last.scale[0] or first.zero_point[0] != last.zero_point[0]:
+        yield (
+            "the state of an LSTM must have the scale and zero point of its output, but got "
+            f"{first.scale[0]:.6g} and {last.scale[0]:.6g}."
+        )
+    scale = float(quantization[cell].scale[0])
+    if scale not in [2.0**k for k in range(SMALLEST_CELL, LARGEST_CELL + 1)]:
+        yield (
+            f"the scale of the cell of an LSTM must be a power of two from 2^{SMALLEST_CELL} to "
+            f"2^{LARGEST_CELL}, but got {scale:.6g}."
+        )
+
+
+def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
     """Yields rules that the weights and the bias of a layer on integers break."""
-    layer, graph = LAYERS[node.op], model.graph
-    inputs = (*node.inputs, *[ABSENT] * 4)
+    graph = model.graph
+    inputs = (*node.inputs, *[ABSENT] * 20)
     x, w, b = inputs[layer.x], inputs[layer.w], inputs[layer.b]
     if x not in model.quantization or w not in model.quantization or len(node.outputs) != 1:
         return

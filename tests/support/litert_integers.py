@@ -36,6 +36,7 @@ def litert_integers(
         for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
             sample = values[k : k + 1].reshape(detail["shape"])
             interpreter.set_tensor(detail["index"], sample)
+        interpreter.reset_all_variables()
         interpreter.invoke()
         for i in made:
             results[i].append(interpreter.get_tensor(i).copy())

@@ -1,0 +1,84 @@
+"""σ and tanh of 16-bit integers in fixed-point arithmetic, with the bits of TFLite's kernels.
+
+A number with k integer bits is an int16 in steps of 2ᵏ⁻¹⁵; arrays hold int64. Products are rounded
+to nearest, halves up, and quotients by powers of two to nearest, halves away from 0.
+Source: gemmlowp's fixed-point functions (exponential by a polynomial on [−1/4, 0) and factors of
+powers of two; 1 / (1 + x) by three steps of Newton).
+"""
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+
+LO, HI = -(2**15), 2**15 - 1
+NEWTON_BITS = 2  # integer bits of 1 / (1 + x)
+NEWTON_STEPS = 3
+LEAST_EXPONENT, MOST_EXPONENT = -2, 4  # of the factors exp(−2ᵉ) of an exponential
+FEW_BITS = 5  # more integer bits hold numbers whose exponential is 0
+
+
+def rounded_shift(a: Array, bits: int) -> Array:
+    """Returns a / 2ᵇⁱᵗˢ, rounded half away from 0."""
+    if bits == 0:
+        return a
+    shifted: Array = (a + (1 << (bits - 1)) + (a >> 63)) >> bits
+    return shifted
+
+
+def constant(value: float, integer_bits: int = 0) -> int:
+    """Returns a constant with 31 bits, rounded to 15."""
+    return (round(value * 2.0 ** (31 - integer_bits)) + (1 << 15)) >> 16
+
+
+def product(a: Array, b: Array | int) -> Array:
+    """Returns the product of two numbers; their integer bits add up."""
+    rounded: Array = np.right_shift(a * b + (1 << 14), 15)
+    return rounded
+
+
+def raised(a: Array, bits: int) -> Array:
+    """Returns a with fewer integer bits, limited to int16."""
+    limited: Array = np.clip(a << bits, LO, HI)
+    return limited
+
+
+def exp_of_negatives(a: Array, integer_bits: int) -> Array:
+    """Returns exp(a) without integer bits, for a ≤ 0."""
+    fraction = 15 - integer_bits
+    quarter = 1 << (fraction - 2)
+    rest = (a & (quarter - 1)) - quarter  # −1/4 ≤ rest < 0, and a − rest is a multiple of 1/4
+    x = (rest << integer_bits) + (1 << 12)  # around −1/8
+    square = product(x, x)
+    cube, fourth = product(square, x), product(square, square)
+    terms = product(rounded_shift(fourth, 2) + cube, constant(1 / 3)) + square
+    middle = constant(np.exp(-1 / 8))
+    y = np.minimum(middle + product(x + rounded_shift(terms, 1), middle), HI)
+    for exponent in range(LEAST_EXPONENT, min(MOST_EXPONENT, integer_bits - 1) + 1):
+        has_factor = (rest - a) >> (fraction + exponent) & 1
+        y = np.where(has_factor, product(y, constant(np.exp(-(2.0**exponent)))), y)
+    if integer_bits > FEW_BITS:
+        y = np.where(a < -(1 << (fraction + FEW_BITS)), 0, y)
+    return np.where(a == 0, HI, y)
+
+
+def one_over_one_plus(a: Array) -> Array:
+    """Returns 2 / (1 + a) with NEWTON_BITS integer bits, for a from 0 to 1 without integer bits."""
+    half = (a + HI + 1) >> 1
+    x = constant(48 / 17, NEWTON_BITS) + product(half, constant(-32 / 17, NEWTON_BITS))
+    one = 1 << (15 - NEWTON_BITS)
+    for _ in range(NEWTON_STEPS):
+        x = x + raised(product(x, one - product(half, x)), NEWTON_BITS)
+    return x
+
+
+def logistic(a: Array, integer_bits: int) -> Array:
+    """Returns σ(a) without integer bits."""
+    positive = raised(one_over_one_plus(exp_of_negatives(-abs(a), integer_bits)), NEWTON_BITS - 1)
+    return np.where(a == 0, 1 << 14, np.where(a > 0, positive, HI - positive))
+
+
+def tanh(a: Array, integer_bits: int) -> Array:
+    """Returns tanh(a) without integer bits."""
+    twice = exp_of_negatives(-abs(a), integer_bits + 1)  # the exponential of −2 |a|
+    y = raised(one_over_one_plus(twice) - (1 << (15 - NEWTON_BITS)), NEWTON_BITS)
+    return np.where(a == 0, 0, np.where(a < 0, -y, y))

@@ -1,0 +1,274 @@
+"""INTEGER_UNIDIRECTIONAL_SEQUENCE_LSTM: long short-term memory over time, of quantized tensors.
+
+x (N, T, I), or (T, N, I) if time_major    y (N, T, O)
+G gates f g o i, or f g o if the input gate is coupled (kernels/families/lstm.py):
+w (G O, I)    r (G O, O)    b, br (G O,)    m, mr (4, G O): factors in fixed_factor's form
+
+zₜ = (w xₜ + b) m + (r hₜ₋₁ + br) mr in steps of 2⁻¹²; σ and tanh in steps of 1 / q, q = 2¹⁵:
+cₜ = fₜ cₜ₋₁ / q + iₜ gₜ / (q² s_c), limited to ± cell_clip, with i = q − 1 − f if it is coupled
+hₜ = oₜ tanh(cₜ) / (q² s_h) + z_h; y = h
+
+Each term is rounded to an integer, and each sum limited to its type. b and br contain the products
+of zero points with weights; m stands for s_x s_w 2¹², mr for s_h s_r 2¹², with 31 bits.
+Source: TFLite's 8-bit quantization specification and its full-integer LSTM; fixed_point.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.families.lstm import lstm_attrs, names_of, part
+from odt.kernels.families.recurrent import batch_first, by_time, mixes_along_time
+from odt.kernels.families.requantize import (
+    Quantized,
+    Rounding,
+    Tensors,
+    exact_float,
+    largest,
+    quantized,
+    rounding,
+)
+from odt.kernels.geometry.fixed_point import HI, LO, logistic, tanh
+from odt.kernels.geometry.lstm_geometry import CELL, FORGET, INPUT, OUTPUT, TANH
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+
+CONSTANTS = ("w", "r", "b", "br", "m", "mr")
+INPUTS = ("x", *CONSTANTS)
+GATE_BITS = 3  # integer bits of a gate before σ or tanh
+STEP = np.float32(2.0 ** (GATE_BITS - 15))
+ONE_BITS = 15  # of a gate: 1 is 2¹⁵
+INT64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerLstmAttrs:
+    """Axis of time, exponent of the cell's scale, bound of the cell, factor and rounding of h."""
+
+    time_axis: int
+    exponent: int
+    clip: int
+    m: tuple[int, int, int, int]
+    to: Rounding
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerLstmAttrs:
+    h, c = (quantized(options)[n] for n in "hc")
+    axis = 0 if options.get("time_major", False) else 1
+    given = lstm_attrs(options, axis)
+    if given.activation != TANH:
+        raise ShapeError(f"fused_activation_function must be {TANH}, but got {given.activation}")
+    clip = min(given.cell_clip / c.scale, HI) if given.cell_clip else HI
+    to = rounding({**options, "fused_activation_function": 0})
+    exponent = int(np.log2(c.scale))
+    factor = np.float32(2.0**-ONE_BITS / h.scale * 2.0**-ONE_BITS)
+    return IntegerLstmAttrs(axis, exponent, int(clip), fixed_factor(factor), to)
+
+
+def fixed_factor(factor: np.float32) -> tuple[int, int, int, int]:
+    """Returns m and the divisor 2ᵏ, with factor = m / 2³¹⁺ᵏ; m has 31 bits, or more above 1."""
+    fraction, exponent = np.frexp(float(factor))
+    m = round(float(fraction) * 2**31) << max(int(exponent), 0)
+    return (m, *divisor(max(-int(exponent), 0)))
+
+
+def divisor(bits: int) -> tuple[int, int, int]:
+    """Returns bits, half of 2ᵇⁱᵗˢ, and what negative numbers count less, for `divide`."""
+    return bits, (1 << bits) >> 1, int(bits > 0)
+
+
+def constants(tensors: Tensors) -> Mapping[str, Array]:
+    """Returns the weights and factors of all gates, one below the other."""
+    gates = names_of(tensors)
+    missing = [
+        n for gate in gates for n in (f"w{gate}", f"r{gate}", f"b{gate}") if n not in tensors
+    ]
+    if missing:
+        raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
+    w, r = ([_weights(tensors[kind + gate]) for gate in gates] for kind in "wr")
+    biases = [_weights(tensors[f"b{gate}"]) for gate in gates]
+    shapes = {a.shape for a in w}, {a.shape for a in r}, {a.shape for a in biases}
+    units = len(biases[0])
+    if any(len(s) > 1 for s in shapes) or r[0].shape != (units, units) or len(w[0]) != units:
+        raise ShapeError(
+            f"weights of gates must be (O, I), (O, O) and (O,), but got {w[0].shape}, "
+            f"{r[0].shape} and {biases[0].shape}"
+        )
+    made = {}
+    for end, x, rows in (("", tensors["x"], w), ("r", tensors["h"], r)):
+        kind, stacked = end or "w", np.concatenate(rows)
+        sums = stacked.sum(axis=1, dtype=np.int64)
+        most = largest(x.dtype) * int(abs(stacked.astype(np.int64)).sum(axis=1).max(initial=0))
+        factors = [np.float32(tensors[kind + g].scale) * np.float32(x.scale) / STEP for g in gates]
+        made[kind], made[f"b{end}"] = stacked.astype(exact_float(most)), -x.zero * sums
+        made[f"m{end}"] = np.array([fixed_factor(f) for f in factors], INT64).T.repeat(
+            units, axis=1
+        )
+    made["b"] += np.concatenate(biases)
+    return made
+
+
+def _weights(tensor: Quantized) -> Array:
+    assert tensor.data is not None
+    return tensor.data
+
+
+def infer(attrs: IntegerLstmAttrs, s: Specs) -> Specs:
+    x, w, r = (s[n] for n in "xwr")
+    if len(x.shape) != 3 or x.shape[2] != w.shape[1]:
+        raise ShapeError(f"x must be (N, T, {w.shape[1]}), but got {x}")
+    return {"y": TensorSpec((*x.shape[:2], r.shape[1]), attrs.to.dtype)}
+
+
+def tables(attrs: IntegerLstmAttrs, s: Specs) -> Mapping[str, Any]:
+    """Prepares σ and tanh of all integers of a gate, and tanh of all integers of the cell."""
+    q = np.arange(LO, HI + 1)
+    return {
+        "sigmoid": logistic(q, GATE_BITS),
+        "tanh": tanh(q, GATE_BITS),
+        "cell_tanh": tanh(q, ONE_BITS + attrs.exponent),
+    }
+
+
+def workspace(attrs: IntegerLstmAttrs, s: Specs) -> Specs:
+    """Workspace of one step."""
+    x, w, r = (s[n] for n in "xwr")
+    samples, (wide, width), units = x.shape[1 - attrs.time_axis], w.shape, r.shape[1]
+    return {
+        "rows": TensorSpec((samples, width), w.dtype),
+        "products": TensorSpec((samples, wide), w.dtype),
+        "state": TensorSpec((samples, units), r.dtype),
+        "returned": TensorSpec((samples, wide), r.dtype),
+        "sums": TensorSpec((3, samples, wide), INT64),
+        "gates": TensorSpec((samples, wide), INT64),
+        "work": TensorSpec((5, samples, units), INT64),
+    }
+
+
+def forward(
+    attrs: IntegerLstmAttrs,
+    *,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array,
+    br: Array,
+    m: Array,
+    mr: Array,
+    y: Array,
+    rows: Array,
+    products: Array,
+    state: Array,
+    returned: Array,
+    sums: Array,
+    **step: Array,
+) -> None:
+    step["work"][0].fill(0)  # the cell
+    z, more, signs = sums
+    before = None
+    for x_now, y_now in zip(*(by_time(attrs.time_axis, a) for a in (x, y)), strict=True):
+        np.copyto(rows, x_now)
+        np.matmul(rows, w.T, out=products)
+        scaled(products, b, m, z, signs)
+        if before is not None:
+            np.copyto(state, before)
+            np.matmul(state, r.T, out=returned)
+            scaled(returned, br, mr, more, signs)
+            np.add(z, more, out=z)
+            np.clip(z, LO, HI, out=z)
+        advance(attrs, z, y_now, **step)
+        before = y_now
+
+
+def scaled(products: Array, b: Array, m: Array, out: Array, signs: Array) -> None:
+    """Computes (products + b) m, limited to int16."""
+    np.copyto(out, products, casting="unsafe")
+    np.add(out, b, out=out)
+    multiply(out, m, signs)
+    np.clip(out, LO, HI, out=out)
+
+
+def multiply(a: Array, m: Array | tuple[int, int, int, int], signs: Array) -> None:
+    """Computes a m[0] / 2³¹⁺ᵏ in place, rounded once for 2³¹ and once for 2ᵏ."""
+    np.multiply(a, m[0], out=a)
+    np.add(a, 1 << 30, out=a)
+    np.right_shift(a, 31, out=a)
+    divide(a, m[1], m[2], m[3], signs)
+
+
+def divide(a: Array, bits: Any, half: Any, less: Any, signs: Array) -> None:
+    """Computes a / 2ᵇⁱᵗˢ in place, rounded half away from 0."""
+    np.right_shift(a, 63, out=signs)
+    np.multiply(signs, less, out=signs)
+    np.add(a, half, out=a)
+    np.add(a, signs, out=a)
+    np.right_shift(a, bits, out=a)
+
+
+def advance(
+    attrs: IntegerLstmAttrs,
+    z: Array,
+    y: Array,
+    *,
+    sigmoid: Array,
+    tanh: Array,
+    cell_tanh: Array,
+    gates: Array,
+    work: Array,
+) -> None:
+    """Computes the cell and y of a step.
+
+    Args:
+        z: the gates before σ and tanh; replaced by their places in the tables.
+        work: the cell, which is replaced by the new one; the others are scratch.
+    """
+    cell, other, modulation, place, signs = work
+    units = cell.shape[-1]
+    np.subtract(z, LO, out=z)
+    np.take(sigmoid, z, out=gates, mode="clip")
+    np.copyto(place, part(z, CELL, units))
+    np.take(tanh, place, out=modulation, mode="clip")
+    forget = part(gates, FORGET, units)
+    if gates.shape[-1] == 3 * units:
+        np.subtract(HI, forget, out=other)
+    else:
+        np.copyto(other, part(gates, INPUT, units))
+    np.multiply(other, modulation, out=other)
+    divide(other, *divisor(2 * ONE_BITS + attrs.exponent), signs)
+    np.multiply(cell, forget, out=cell)
+    divide(cell, *divisor(ONE_BITS), signs)
+    np.add(cell, other, out=cell)
+    np.clip(cell, max(LO, -attrs.clip - (attrs.clip == HI)), attrs.clip, out=cell)
+    np.subtract(cell, LO, out=place)
+    np.take(cell_tanh, place, out=other, mode="clip")
+    np.multiply(other, part(gates, OUTPUT, units), out=other)
+    multiply(other, attrs.m, signs)
+    np.add(other, attrs.to.zero, out=other)
+    np.clip(other, attrs.to.lo, attrs.to.hi, out=other)
+    np.copyto(y, other, casting="unsafe")
+
+
+def mixes_samples(attrs: IntegerLstmAttrs, s: Specs, batched: Names) -> bool:
+    return mixes_along_time(attrs.time_axis, batched)
+
+
+def flops(attrs: IntegerLstmAttrs, s: Specs) -> int:
+    rows = s["y"].size // max(s["y"].shape[-1], 1)
+    return 2 * rows * (s["w"].size + s["r"].size)
+
+
+OP = OpDef(
+    "INTEGER_UNIDIRECTIONAL_SEQUENCE_LSTM",
+    inputs=INPUTS,
+    infer=infer,
+    forward=Kernel(forward, reads=INPUTS, writes=("y",), workspace=workspace, prepare=tables),
+    grads={},
+    stops=INPUTS,
+    attrs=attrs,
+    keeps_activation=True,
+    mixes_samples=mixes_samples,
+    batch_first=batch_first,
+    flops=flops,
+)

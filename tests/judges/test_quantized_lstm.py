@@ -1,0 +1,160 @@
+"""LiteRT as judge of quantized LSTMs: their integers, and files that were trained."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.integer_files import QuantizedBuilder, full_range, odt_integers
+from support.litert_integers import litert_integers
+from support.paths import MODELS
+
+import odt
+from odt.core.model.reader import read_model
+from odt.errors import OdtError
+
+DIGITS = MODELS / "tflm-mnist-lstm-int8.tflite"
+STEPS, WIDTH, UNITS = 9, 7, 12
+STATE = (1 / 140, 5)  # scale and zero point of the output
+
+
+def lstm(
+    b: QuantizedBuilder,
+    coupled: bool = False,
+    time_major: bool = False,
+    cell_clip: float = 0.0,
+    cell_scale: float = 2**-11,
+    state: tuple[float, int] = STATE,
+    projection: bool = False,
+) -> int:
+    """Adds a quantized LSTM and a layer of two units; returns the output."""
+    gates = "fgo" if coupled else "ifgo"
+    x = b.activation((STEPS, 1, WIDTH) if time_major else (1, STEPS, WIDTH), 0.03, -9)
+    scales = {"i": 0.009, "f": 0.012, "g": 0.008, "o": 0.011}
+    none = dict.fromkeys("ifgo", -1)
+    w, r, bias = dict(none), dict(none), dict(none)
+    for g in gates:
+        w[g] = b.weights((UNITS, WIDTH), [scales[g]])
+        r[g] = b.weights((UNITS, UNITS), [scales[g] / 2])
+        bias[g] = b.bias(UNITS, [0.03 * scales[g]], most=3000)
+    h, c = b.add_tensor((1, UNITS), "int8"), b.add_tensor((1, UNITS), "int16")
+    b.quantize(h, [state[0]], [state[1]])
+    b.quantize(c, [cell_scale], [0])
+    for i in (h, c):
+        b.graph.tensors[i].is_variable = True
+    wp = b.weights((UNITS, UNITS), [0.01]) if projection else -1
+    inputs = [x, *w.values(), *r.values(), -1, -1, -1, *bias.values(), wp, -1, h, c, *[-1] * 4]
+    shape = (STEPS, 1, UNITS) if time_major else (1, STEPS, UNITS)
+    y = b.operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        inputs,
+        shape,
+        *STATE,
+        fused_activation_function=4,
+        cell_clip=cell_clip,
+        proj_clip=0.0,
+        time_major=time_major,
+    )
+    hidden = b.add_tensor((0,), "int8")
+    b.quantize(hidden, [STATE[0]], [STATE[1]])
+    b.graph.operators[-1].intermediates = [*(b.add_tensor((0,)) for _ in range(4)), hidden]
+    return y
+
+
+def build(path: Path, **options: Any) -> Path:
+    b = QuantizedBuilder(1)
+    b.write(path, lstm(b, **options))
+    return path
+
+
+def assert_same_integers(path: Path, samples: int) -> None:
+    """Every tensor that a node computes has the bits of LiteRT."""
+    inputs = full_range(read_model(path), samples)
+    ours, theirs = odt_integers(path, inputs), litert_integers(path, inputs)
+    assert len(ours) == len(read_model(path).graph.nodes)
+    for i, values in ours.items():
+        assert np.array_equal(values.reshape(-1), theirs[i].reshape(-1)), i
+        assert len(np.unique(values)) > 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"coupled": True},
+        {"cell_clip": 1.5},
+        {"cell_scale": 2**-12, "coupled": True, "cell_clip": 10.0},
+    ],
+    ids=str,
+)
+def test_the_integers_of_an_lstm_are_those_of_litert(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    path = build(tmp_path / "m.tflite", **options)
+    assert_same_integers(path, 64)
+
+
+def test_time_major_integers_are_those_of_samples_in_front(tmp_path: Path) -> None:
+    x = np.random.default_rng(2).integers(-128, 128, (5, STEPS, WIDTH)).astype(np.int8)
+    (first,) = odt_integers(build(tmp_path / "n.tflite"), [x]).values()
+    path = build(tmp_path / "t.tflite", time_major=True)
+    for k in range(len(x)):
+        (one,) = odt_integers(path, [x[k][:, np.newaxis]]).values()
+        assert np.array_equal(one[:, 0], first[k])
+
+
+def test_the_integers_of_a_shipped_lstm_are_those_of_litert() -> None:
+    assert_same_integers(DIGITS, 128)
+
+
+@pytest.mark.parametrize("quant_ranges", ["file", "follow"])
+def test_a_trained_lstm_computes_in_litert_what_odt_validates(
+    quant_ranges: Any, tmp_path: Path
+) -> None:
+    """The exported file has the size of the original, and its tables in the same places."""
+    rng, path = np.random.default_rng(4), tmp_path / "out.tflite"
+    x = rng.random((64, 28, 28), np.float32)
+    y = np.eye(10, dtype=np.float32)[(x[:, 3].sum(1) > 14).astype(int)]
+    trainer = odt.Trainer(
+        DIGITS,
+        loss="categorical_crossentropy",
+        learning_rate=3e-3,
+        batch_size=16,
+        quant_ranges=quant_ranges,
+    )
+    trainer.export(path)
+    assert path.read_bytes() == DIGITS.read_bytes()
+    before = trainer.evaluate(x, y)["loss"]
+    trainer.fit(x, y, epochs=4, seed=1)
+    assert trainer.evaluate(x, y)["loss"] < before
+    trainer.export(path)
+    assert len(path.read_bytes()) == len(DIGITS.read_bytes())
+    first, trained = read_model(DIGITS).graph, read_model(path).graph
+    changed = [
+        i
+        for i, (a, b) in enumerate(zip(first.tensors, trained.tensors, strict=True))
+        if a.data is not None and b.data is not None and not np.array_equal(a.data, b.data)
+    ]
+    assert {*range(2, 16)} <= {*changed}
+    integers = np.clip(np.rint(x * 255) - 128, -128, 127).astype(np.int8)
+    (theirs,) = (litert_integers(path, [integers])[i] for i in trained.outputs)
+    steps = np.rint(trainer.predict(x) * 256) - 128
+    assert np.array_equal(steps.reshape(-1), theirs.reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"projection": True}, "must be without peepholes, projection and layer normalization"),
+        ({"cell_scale": 0.0003}, "must be a power of two from 2^-15 to 2^-9, but got 0.0003"),
+        ({"state": (0.01, 5)}, "must have the scale and zero point of its output"),
+    ],
+)
+def test_what_litert_computes_otherwise_is_refused(
+    options: dict[str, Any], rule: str, tmp_path: Path
+) -> None:
+    path = build(tmp_path / "m.tflite", **options)
+    with pytest.raises(OdtError, match=r"node 0 \(UNIDIRECTIONAL_SEQUENCE_LSTM\)") as caught:
+        odt.Trainer(path, loss="mean_squared_error")
+    assert rule in str(caught.value)
+    assert "\n" not in str(caught.value)
