@@ -29,8 +29,9 @@ from odt.core.export.float_weights import removed, with_float_weights
 from odt.core.export.metadata_edit import Edit, edit_metadata
 from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
-from odt.core.lowering.fake_quantize import real_graph, stored_values
+from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.inline import inline
+from odt.core.lowering.stored_values import stored_values
 from odt.core.lowering.streaming.unroll import one_step
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Tensor

@@ -16,7 +16,7 @@ Integer-Arithmetic-Only Inference* (2018), section 3.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,29 +24,30 @@ import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
-from odt.core.model.dequantize import FLOAT32, Dequantized, as_stored, dequantize_weights
+from odt.core.lowering.stored_values import integer_biases, of_bias
+from odt.core.model.dequantize import (
+    FLOAT32,
+    Dequantized,
+    dequantize_weights,
+    weight_quantization,
+)
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING, PRESCRIBED
 from odt.core.model.quantization_rules import (
     LSTM,
-    SVDF_LAYER,
     check_quantization,
     has_quantized_activations,
-    layers_of,
     with_cell_clip,
 )
 from odt.core.model.reader import Model
-from odt.core.model.variables import SVDF
 from odt.kernels.families.requantize import Quantized
 from odt.kernels.geometry.quantize import (
-    Quantization,
     dequantize,
     fake_quant_numbers,
     limits,
-    quantize,
 )
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import INTEGER
 
 # Operators whose outputs are values of their inputs, or 0.
@@ -55,7 +56,6 @@ KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_N
 SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
 # Ranges of the fused activations that a quantized range can stand for.
 CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
-MOST_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
 
 
 def real_graph(model: Model) -> Dequantized:
@@ -73,85 +73,6 @@ def real_graph(model: Model) -> Dequantized:
     activations = (i for i in model.quantization if _is_quantized_activation(model.graph, i))
     stored = {**dequantized.stored, **builder.stored}
     return Dequantized(graph, stored, frozenset(activations), builder.ranges)
-
-
-def stored_values(
-    model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
-) -> tuple[dict[int, Array], dict[int, Quantization]]:
-    """Quantizes trained weights to the types in which the file stores them.
-
-    Biases of integers are quantized with the new scales of their layers' weights, also if they do
-    not train.
-
-    Args:
-        model: the model.
-        dequantized: its graph from `real_graph`.
-        weights: tensor of that graph → float32 values.
-
-    Returns:
-        Values by tensor of the file, and the quantizations of those that are integers.
-
-    Raises:
-        UnsupportedError: for weights beside float activations whose zero point is not 0.
-    """
-    graph = dequantized.graph
-    values: dict[int, Array] = {}
-    found: dict[int, Quantization] = {}
-    for i, real in weights.items():
-        quantization = graph.tensors[i].quantization
-        if i in dequantized.ranges:
-            moved = _of_numbers(real, model.graph.tensors[dequantized.ranges[i][0]].spec.dtype)
-            found |= dict.fromkeys(dequantized.ranges[i], moved)
-        elif quantization is not None:
-            values[i], found[i] = quantization.quantize(real)
-    weights = {i: real for i, real in weights.items() if i not in dequantized.ranges}
-    for x, w, b in _biases(model):
-        if w not in found and b not in weights and x not in found:
-            continue
-        old, stored = graph.tensors[b].data, graph.tensors[w]
-        assert old is not None
-        assert stored.data is not None
-        assert stored.quantization is not None
-        bias, first = weights.get(b, old), stored.quantization.first
-        s_x = found.get(x, model.quantization[x]).scale
-        least = abs(bias) / (s_x * np.float32(MOST_BIAS))  # so that 32 bits hold the bias
-        if (least > found.get(w, first).scale).any():
-            values[w], found[w] = stored.quantization.quantize(weights.get(w, stored.data), least)
-        scale = s_x * found.get(w, first).scale
-        before = model.quantization.get(b, _of_bias(s_x * first.scale))
-        same = (found.get(w, first).scale == first.scale) & (s_x == model.quantization[x].scale)
-        found[b] = replace(before, scale=np.where(same, before.scale, scale))
-        integers = model.graph.tensors[b].data
-        assert integers is not None
-        kept = same & (bias == old)  # float32 does not hold all integers of 32 bits
-        values[b] = np.where(kept, integers, quantize(bias, found[b], integers.dtype))
-    rest = {i: a for i, a in weights.items() if i not in values}
-    others, quantizations = as_stored(model, dequantized, rest)
-    return {**values, **others}, {**found, **quantizations}
-
-
-def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
-    """The quantization of an activation from the numbers that its FAKE_QUANT reads."""
-    zero_point = limits(dtype)[0] - int(numbers[2])
-    return Quantization(numbers[1:2].astype("<f4"), np.array([zero_point], "<i8"), 0)
-
-
-def _of_bias(scale: Array) -> Quantization:
-    return Quantization(scale, np.zeros(scale.size, np.int64), 0)
-
-
-def _biases(model: Model) -> Iterator[tuple[int, int, int]]:
-    """Yields input, weights and bias of the layers with a bias of integers."""
-    graph = model.graph
-    for node in graph.nodes:
-        for layer in (SVDF_LAYER,) if node.op == SVDF else layers_of(node.op):
-            if len(node.inputs) <= layer.b:
-                continue
-            x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
-            bias = graph.tensors[b] if b != ABSENT else None
-            integers = bias is not None and bias.data is not None and bias.spec.dtype.kind == "i"
-            if integers and {x, w} <= model.quantization.keys():
-                yield x, w, b
 
 
 def _is_quantized_activation(graph: Graph, i: int) -> bool:
@@ -248,12 +169,12 @@ class _Builder:
 
     def _add_constants(self) -> None:
         """Dequantizes weights, biases and other constants."""
-        biases = {b: (x, w) for x, w, b in _biases(self._model)}
+        biases = {b: (x, w) for x, w, b in integer_biases(self._model)}
         for i, tensor in enumerate(self._graph.tensors):
             quantization = self._model.quantization.get(i)
             if i in biases and quantization is None:
                 x, w = (self._model.quantization[k].scale for k in biases[i])
-                quantization = _of_bias(x * w)
+                quantization = of_bias(x * w)
             if quantization is None or tensor.data is None or tensor.spec.dtype.kind not in "iu":
                 continue
             is_bias = tensor.spec.dtype.itemsize > 2
@@ -268,7 +189,7 @@ class _Builder:
                 quantized=False,
                 quantization=None
                 if is_bias
-                else WeightQuantization(quantization, tensor.spec.dtype),
+                else weight_quantization(self._model.graph.tensors[i], quantization),
             )
             self.stored[i] = i
 

@@ -15,13 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind
-from odt.core.lowering.fake_quantize import real_graph, stored_values
+from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.final_activation import producer
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.lowering.split_groups import groups_of
+from odt.core.lowering.stored_values import stored_values
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.graph import ABSENT, MOST_NAME, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING
 from odt.core.model.quantization_rules import (
     ACTIVATIONS,
@@ -29,11 +30,10 @@ from odt.core.model.quantization_rules import (
     LAYERS,
     LSTM,
     check_quantization,
-    has_int4,
     has_quantized_activations,
 )
 from odt.core.model.reader import Model
-from odt.errors import ModelError, ShapeError, one_line
+from odt.errors import ModelError, ShapeError
 from odt.kernels.families.requantize import BOUNDS, Quantized
 from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
@@ -60,13 +60,11 @@ def integer_graph(model: Model) -> Graph:
 def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
     """Returns the graphs that compute a model's outputs: of integers if the file is quantized.
 
-    The graphs that are trained have no int4 weights.
-
     Raises:
         ModelError: if the quantization of a tensor does not fit its operator.
     """
     model = lowered.unrolled
-    if has_quantized_activations(model) or has_int4(model.graph):
+    if has_quantized_activations(model):
         return LoweredGraphs(integer_graph(model))
     return lowered.graphs
 
@@ -92,27 +90,6 @@ def trained_integers(model: Model, weights: Mapping[int, Array]) -> LoweredGraph
     return LoweredGraphs(integer_graph(replace(model, graph=graph, quantization=found)))
 
 
-def unpack_int4(graph: Graph) -> Graph:
-    """Returns a graph with int8 constants for those of int4, of which a byte holds two."""
-    tensors = []
-    for tensor in graph.tensors:
-        if tensor.data is None or tensor.spec.dtype.names != ("INT4",):
-            tensors.append(tensor)
-            continue
-        size = tensor.spec.size
-        if tensor.data.size != (size + 1) // 2:
-            raise ModelError(
-                f"{graph.name}: tensor {one_line(tensor.name, MOST_NAME)}: its int4 values need "
-                f"{(size + 1) // 2} bytes, but got {tensor.data.size}."
-            )
-        pairs = np.stack([tensor.data << 4, tensor.data], axis=1).view(np.int8) >> 4
-        data = pairs.reshape(-1)[:size].reshape(tensor.spec.shape)
-        data.flags.writeable = False
-        spec = TensorSpec(tensor.spec.shape, np.dtype(np.int8))
-        tensors.append(replace(tensor, spec=spec, data=data))
-    return replace(graph, tensors=tuple(tensors))
-
-
 class _Builder:
     """Builds the integer graph, node by node.
 
@@ -124,7 +101,7 @@ class _Builder:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.graph = unpack_int4(dequantize_weights(model).graph)
+        self.graph = dequantize_weights(model).graph
         self.tensors, self.nodes = list(self.graph.tensors), list[Node]()
         self.integers: dict[int, int] = {}
         self.reals: dict[int, int] = {}

@@ -3,7 +3,8 @@
 Such weights have three forms: a constant read by a DEQUANTIZE, a constant of integers read by a
 hybrid operator, or a sparse constant, usually read by a DENSIFY. In the graph all become float32
 constants. Trained weights can be exported in the form of the file: with new integers and new
-scales, with values at the same places, or both.
+scales, with values at the same places, or both. Weights of int4 train rounded, as those beside
+quantized activations do: rounding to 15 numbers afterwards would lose what they learned.
 
 Hybrid operators read uint8 weights, which converters of TensorFlow 1 wrote, as the bytes of
 symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid kernels.
@@ -16,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.int4 import is_int4, unpack_int4
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
@@ -66,7 +68,8 @@ class Dequantized:
 
 def dequantize_weights(model: Model) -> Dequantized:
     """Replaces the float16, int8 and sparse weights of a model's graph with float32 constants."""
-    graph = model.graph
+    packed, graph = model.graph.tensors, unpack_int4(model.graph)
+    model = replace(model, graph=graph)
     tensors, nodes = list(graph.tensors), []
     replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
     made = set[int]()  # tensors that replaced one
@@ -81,6 +84,9 @@ def dequantize_weights(model: Model) -> Dequantized:
                 spec=TensorSpec(values.shape, FLOAT32),
                 data=values,
                 quantized=False,
+                quantization=weight_quantization(packed[i], model.quantization[i])
+                if is_int4(packed[i])
+                else None,
                 places=model.sparsity[i].places if i in model.sparsity else None,
             )
             replaced[i] = into
@@ -102,6 +108,12 @@ def dequantize_weights(model: Model) -> Dequantized:
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in replaced.items()}
     return Dequantized(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
+
+
+def weight_quantization(tensor: Tensor, first: Quantization) -> WeightQuantization:
+    """Returns how a weight is stored as integers, from its tensor in the file."""
+    four = is_int4(tensor)
+    return WeightQuantization(first, np.dtype(np.int8) if four else tensor.spec.dtype, four)
 
 
 def as_stored(

@@ -78,11 +78,6 @@ def has_quantized_activations(model: Model) -> bool:
     )
 
 
-def has_int4(graph: Graph) -> bool:
-    """Whether a graph has constants of int4."""
-    return any(t.data is not None and t.spec.dtype.names == ("INT4",) for t in graph.tensors)
-
-
 def check_quantization(model: Model) -> None:
     """Checks the quantization of every tensor that a node on integers reads or computes.
 

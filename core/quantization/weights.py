@@ -43,13 +43,6 @@ def least_error_scales(weights: Array, axis: int, largest: int) -> Array:
     return best
 
 
-def pack_int4(integers: Array) -> Array:
-    """Returns integers of 4 bits, two in a byte, the first in its lower half."""
-    values = integers.reshape(-1)
-    padded = np.append(values, np.zeros(values.size % 2, np.int8)).view(np.uint8) & 15
-    return np.asarray(padded[::2] | padded[1::2] << 4)
-
-
 def weight_quantization(
     weights: Array, axis: int, bias: Array | None, x: Quantization
 ) -> Quantization:

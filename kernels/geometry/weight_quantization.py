@@ -27,6 +27,7 @@ from odt.kernels.geometry.quantize import (
 )
 from odt.kernels.opdef import Array
 
+INT4 = (-8, 7)
 DITHER = 0.98  # of a step, so that rounding errors of float32 cannot leave the interval
 
 
@@ -37,14 +38,18 @@ class WeightQuantization:
     Attributes:
         first: quantization in the file.
         dtype: type of the integers.
+        is_int4: whether the file packs two of them into a byte.
     """
 
     first: Quantization
     dtype: np.dtype[np.integer]
+    is_int4: bool = False
 
     @property
     def limits(self) -> Limits:
-        """The smallest and the largest integer; the former is not used if zero points are 0."""
+        """The smallest and the largest integer; int8 leaves out −128 if zero points are 0."""
+        if self.is_int4:
+            return INT4
         lo, hi = limits(self.dtype)
         return (-hi, hi) if self._is_symmetric else (lo, hi)
 
@@ -59,7 +64,9 @@ class WeightQuantization:
         axes = tuple(k for k in range(w.ndim) if one or k != first.axis)
         least, most = (f(w, axis=axes).reshape(-1) for f in (np.amin, np.amax))
         if self._is_symmetric:
-            scale = np.maximum(first.scale, np.maximum(-least, most) / np.float32(hi))
+            scale = np.maximum(
+                first.scale, np.maximum(least / np.float32(lo), most / np.float32(hi))
+            )
             return Quantization(scale.astype("<f4"), first.zero_point, first.axis)
         steps = first.scale.astype(np.float64)
         low = np.minimum(least, (lo - first.zero_point) * steps)
