@@ -38,6 +38,7 @@ from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
 from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
 from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
+from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
 from odt.core.training.trainer import Trainer
@@ -109,6 +110,8 @@ def command(
     with Trainer(recipe.graphs, recipe.info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan
         result = trainability(recipe.graph, trainer.info, plan)
+        if lowered.left_out:
+            click.echo(describe_left_out(lowered))
         click.echo(report.trained_line(trainer.parameters.trained.values()))
         for line in describe(plan.graph, result):
             click.echo(line)

@@ -17,7 +17,9 @@ def command(first: str, second: str) -> None:
     difference relative to the norm in A. Weights are compared as float32. The exit status is 1 if
     the models differ.
     """
-    difference = compare_models(*(lower_model(read_model(path)) for path in (first, second)))
+    difference = compare_models(
+        *(lower_model(read_model(path), outputs="file") for path in (first, second))
+    )
     click.echo("\n".join(describe_difference(difference, (first, second))))
     if not difference.is_empty:
         raise click.exceptions.Exit(1)

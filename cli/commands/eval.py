@@ -52,6 +52,7 @@ from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sequences import sequences_of
+from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import NONE
@@ -126,6 +127,8 @@ def command(
     record = record_for(file, as_record) if source else None
     recipe = prepare(lower_adapted(file, adapters), Request(**options))
     samples = recipe.samples
+    if recipe.lowered.left_out:
+        click.echo(describe_left_out(recipe.lowered, "evaluation"), err=True)
     with Evaluator(
         recipe.graphs,
         recipe.info,

@@ -49,6 +49,7 @@ from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import sequences_of
+from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.storage.usage import usage
@@ -159,6 +160,8 @@ def command(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )
     slots = slots_of(info, forecast.plan)
+    if recipe.lowered.left_out:
+        click.echo(describe_left_out(recipe.lowered))
     lines = [*describe_schedule(forecast), *describe_ranges(forecast.plan, info.quant_ranges)]
     click.echo("\n".join(lines))
     click.echo("\n".join(describe_memory(forecast, info.optimizer, slots, note, modules)))

@@ -40,6 +40,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.record import Record
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.sequences import sequences_of
+from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
@@ -114,7 +115,9 @@ def command(
         keep_going()
     record = record_for(file, as_record) if source else None
     names = record.names if record else names_beside(path)
-    lowered = lower_adapted(file, adapters)
+    lowered = lower_adapted(file, adapters, outputs="computed")
+    if lowered.left_out:
+        click.echo(describe_left_out(lowered, "prediction"), err=True)
     _check_outputs(lowered.graph, output, output_index)
     shown = top is not None or output is None
     frames = source == STDIN

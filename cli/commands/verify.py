@@ -43,7 +43,7 @@ def command(
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     batch, options = batch_size or 32, {"micro_batch": micro_batch, "workers": workers}
-    a, b = (lower_model(read_model(path)).graphs for path in (first, second))
+    a, b = (lower_model(read_model(path), outputs="computed").graphs for path in (first, second))
     with Predictor(a, batch, **options) as one, Predictor(b, batch, **options) as other:
         data = DataSet(open_columns(inputs, one.runtime.input_specs, "input"))
         DataSet(open_columns(inputs, other.runtime.input_specs, "input"))

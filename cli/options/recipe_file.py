@@ -174,7 +174,7 @@ def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
     """
     from odt.core.recipe.resolve import values_used
 
-    info = values_used(trainer.recipe.model.graph, trainer.recipe.info)
+    info = values_used(trainer.recipe.lowered.part.graph, trainer.recipe.info)
     used: dict[str, Any] = {
         "loss": " ".join({loss.name.replace("_", "-") for loss in trainer.recipe.losses}),
         "reduction": info.reduction,

@@ -306,8 +306,8 @@ last_operators_option = option(
     "--num-of-trainable-ops",
     type=click.IntRange(-1),
     metavar="N",
-    help="Train the last N operators of the model, without QUANTIZE and DEQUANTIZE at its end; -1 "
-    "for all, 0 for none.",
+    help="Train the last N operators of the model, without conversions and operators "
+    "without gradient at its end; -1 for all, 0 for none.",
 )
 
 # Training info that circle+ can store. The default None selects the model's value, else odt's.

@@ -6,6 +6,7 @@ from odt.cli.output.spelling import spell
 from odt.core.model.reader import Model
 from odt.core.model.training_info import stored_training_info
 from odt.core.recipe.inspection import Inspection
+from odt.core.recipe.resolve import counted_operators
 from odt.kernels.opdef import TensorSpec
 
 
@@ -17,6 +18,7 @@ def content_of(model: Model, inspection: Inspection) -> dict[str, Any]:
         inspection: shapes, and the parameters that train.
     """
     graph, from_each = model.graph, inspection.from_each()
+    counted = counted_operators(graph)
     trained = {i for each in inspection.trained.values() for i in each}
     info = stored_training_info(model)
     operators = [
@@ -26,7 +28,7 @@ def content_of(model: Model, inspection: Inspection) -> dict[str, Any]:
             "inputs": [i for i in node.inputs if i >= 0],
             "outputs": list(node.outputs),
             "parameters": inspection.values(inspection.trained.get(node.origin, ())),
-            "last": len(graph.nodes) - node.origin,
+            "last": max(counted - node.origin, 0),
             "trains": from_each.get(node.origin, 0),
         }
         for node in graph.nodes

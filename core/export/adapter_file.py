@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.low_rank import Adapter, Adapters
-from odt.core.lowering.lowered_model import LoweredModel, lower_model
+from odt.core.lowering.lowered_model import LoweredModel, Outputs, lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.storage.atomic_files import write_atomically
@@ -80,14 +80,15 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
     return Adapters(model, float(alpha), each)
 
 
-def lower_adapted(file: Model, path: str | None) -> LoweredModel:
-    """Lowers a model file, with the adapters in a file if there is one.
+def lower_adapted(file: Model, path: str | None, *, outputs: Outputs = "training") -> LoweredModel:
+    """Lowers a model file, with the adapters in a file if there is one, as lower_model does.
 
     Raises:
         DataError: if the adapters cannot be read.
         ModelError: if they were made for another model.
     """
-    return lower_model(file, None if path is None else read_adapters(path))
+    adapters = None if path is None else read_adapters(path)
+    return lower_model(file, adapters, outputs=outputs)
 
 
 def _matrix(values: Array) -> Array:

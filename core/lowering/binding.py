@@ -7,7 +7,7 @@ from typing import TypeVar
 from odt.core.model.graph import ABSENT, Node
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import OpDef
+from odt.kernels.opdef import Kernel, OpDef
 from odt.kernels.registry import find_operator
 
 T = TypeVar("T")
@@ -113,3 +113,14 @@ def expand(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
         elif not name.endswith("?") or name[:-1] in known:
             expanded.append(name.rstrip("?"))
     return expanded
+
+
+def gradient_of(row: OpDef, name: str) -> Kernel | None:
+    """Returns the kernel of the gradient by an input, also by a member of a variadic input."""
+    gradient = row.grads.get(name)
+    if isinstance(gradient, Kernel):
+        return gradient
+    for stem, member in row.grads.items():
+        if stem.endswith("*") and name.startswith(stem[:-1]) and callable(member):
+            return member(int(name[len(stem) - 1 :]))
+    return None

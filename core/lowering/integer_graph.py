@@ -69,17 +69,21 @@ def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
     return lowered.graphs
 
 
-def trained_integers(model: Model, weights: Mapping[int, Array]) -> LoweredGraphs:
+def trained_integers(
+    model: Model, weights: Mapping[int, Array], computed: Model | None = None
+) -> LoweredGraphs:
     """Returns the graphs that compute the integers of a quantized file after training.
 
     Args:
-        model: the file, with subgraphs inlined and time steps unrolled.
+        model: the file as trained, with subgraphs inlined and time steps unrolled.
         weights: tensor of its `real_graph` → trained values, as for the export.
+        computed: the file with other outputs; None for `model`.
 
     Raises:
         UnsupportedError: if weights cannot be stored in their type.
     """
     values, quantizations = stored_values(model, real_graph(model), weights)
+    model = computed or model
     tensors = list(model.graph.tensors)
     for i, trained in values.items():
         data = np.array(trained)

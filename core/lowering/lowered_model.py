@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.inline import inline
+from odt.core.lowering.left_out import LeftOut, leave_out
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.streaming.unroll import unroll
@@ -14,6 +16,8 @@ from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 
+Outputs: TypeAlias = Literal["training", "computed", "file"]
+
 
 @dataclass(frozen=True, slots=True)
 class LoweredModel:
@@ -21,18 +25,21 @@ class LoweredModel:
 
     Attributes:
         file: the model file.
-        unrolled: the file with its subgraphs inlined, and the graph of all time steps if it keeps
-            state; `file` if it has neither.
+        part: the file with its subgraphs inlined, without the operators that are left out.
+        unrolled: `part` with the graph of all time steps if it keeps state.
         dequantized: the graph of `unrolled` with all weights in float32.
         graphs: that graph, lowered once for each requested batch size.
         adapted: that graph with low-rank adapters; None without adapters.
+        left_out: the operators that are left out; None for none.
     """
 
     file: Model
+    part: Model
     unrolled: Model
     dequantized: Dequantized
     graphs: LoweredGraphs
     adapted: AdaptedGraph | None = None
+    left_out: LeftOut | None = None
 
     @property
     def graph(self) -> Graph:
@@ -49,21 +56,28 @@ def lower_if_supported(make: Callable[[], Model]) -> LoweredModel | None:
         return None
 
 
-def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
+def lower_model(
+    file: Model, adapters: Adapters | None = None, *, outputs: Outputs = "training"
+) -> LoweredModel:
     """Dequantizes the weights of a model file; graphs are lowered when they are requested.
 
     Args:
         file: the model file.
         adapters: low-rank adapters to add; None for none.
+        outputs: those of training; those of the file as far as odt computes them; or those of the
+            file.
 
     Raises:
         ModelError: if the adapters were made for another model.
         UnsupportedError: if the state that the model keeps cannot be unrolled.
     """
-    unrolled = unroll(inline(file))
+    part, left_out = inline(file), None
+    if outputs != "file":
+        part, left_out = leave_out(part, computed=outputs == "training")
+    unrolled = unroll(part)
     dequantized = real_graph(unrolled)
-    if adapters is None:
-        return LoweredModel(file, unrolled, dequantized, LoweredGraphs(dequantized.graph))
-    adapted = adapt(dequantized.graph, adapters)
-    dequantized = replace(dequantized, graph=adapted.graph)
-    return LoweredModel(file, unrolled, dequantized, LoweredGraphs(adapted.graph), adapted)
+    adapted = None if adapters is None else adapt(dequantized.graph, adapters)
+    if adapted is not None:
+        dequantized = replace(dequantized, graph=adapted.graph)
+    graphs = LoweredGraphs(dequantized.graph)
+    return LoweredModel(file, part, unrolled, dequantized, graphs, adapted, left_out)

@@ -12,6 +12,7 @@ from odt.dataclass import dataclass
 from odt.kernels.opdef import Array
 
 HANDLE, READ, ASSIGN, INITIALIZE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
+STATE = (HANDLE, READ, ASSIGN, INITIALIZE)
 SVDF = "SVDF"  # keeps its state in a variable tensor
 Key = tuple[str, str]  # container and name of a variable
 

@@ -11,12 +11,19 @@ from dataclasses import field
 
 import numpy as np
 
-from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand, row_of
+from odt.core.lowering.binding import (
+    bind_inputs,
+    bind_operands,
+    bind_outputs,
+    expand,
+    gradient_of,
+    row_of,
+)
 from odt.core.lowering.dropout import Mask, add_dropout
 from odt.core.lowering.sample_axis import mixed
 from odt.core.model.graph import LoweredGraph, Node, ranges
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
-from odt.core.planning.trainable import gradient_of, trainable_tensors
+from odt.core.planning.trainable import trainable_tensors
 from odt.dataclass import dataclass
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.native.library import compiled_of

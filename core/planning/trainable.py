@@ -1,11 +1,10 @@
-"""Finds the constants of a graph that train, and the kernels of their gradients."""
+"""Finds the constants of a graph that train."""
 
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
-from odt.core.lowering.binding import bind_inputs, row_of
+from odt.core.lowering.binding import bind_inputs, gradient_of, row_of
 from odt.core.model.graph import Graph, Tensor
-from odt.kernels.opdef import Kernel, OpDef
 
 # Names that tico gives to constants that are not parameters: initial states of recurrent modules.
 CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
@@ -55,14 +54,3 @@ def trainable_by_operator(
                 and (not is_formula_constant(tensor) if only is None else i in only)
             ):
                 yield node.origin, i
-
-
-def gradient_of(row: OpDef, name: str) -> Kernel | None:
-    """Returns the kernel of the gradient by an input, also by a member of a variadic input."""
-    gradient = row.grads.get(name)
-    if isinstance(gradient, Kernel):
-        return gradient
-    for stem, member in row.grads.items():
-        if stem.endswith("*") and name.startswith(stem[:-1]) and callable(member):
-            return member(int(name[len(stem) - 1 :]))
-    return None

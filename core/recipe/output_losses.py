@@ -12,7 +12,7 @@ from odt.core.lowering.final_activation import (
     producing_operator,
 )
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
 from odt.errors import OptionError
@@ -136,28 +136,8 @@ def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...
             "output_losses, loss_weights",
             "must give a float output a loss and a weight above 0",
             f"none among {', '.join(shown)}",
-            _cut_before_integers(graph),
         )
     return tuple(losses)
-
-
-def _cut_before_integers(graph: Graph) -> str:
-    """How to train a model that ends in integers, such as ARG_MAX's: the part before them."""
-    found = []
-    for i in graph.outputs:
-        tensor = i
-        while graph.tensors[tensor].spec.dtype.kind != "f":
-            node = producer(graph, tensor)
-            inputs = [k for k in node.inputs if k != ABSENT] if node else []
-            read = [k for k in inputs if graph.tensors[k].data is None]
-            if not read:
-                return ""
-            tensor = read[0]
-        found.append(tensor)
-    if not found or set(found) & {*graph.outputs, *graph.inputs}:
-        return ""
-    ends = ", ".join(f"`before={graph.tensors[i].name}`" for i in dict.fromkeys(found))
-    return f"Train the part that odt cut makes with {ends}, and put it back with odt join"
 
 
 def _spec(graphs: LoweredGraphs, output: int) -> TensorSpec:

@@ -19,6 +19,7 @@ from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
 from odt.core.recipe.selection import Selection, choose_channels, choose_rates, select
+from odt.core.recipe.training_outputs import describe_left_out, with_class_numbers
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
@@ -127,7 +128,8 @@ class Recipe:
             "The new last layers alone train, since they are not trained yet; `last=-1` trains all."
         )
         fresh = self.origins["trainable_ops"] == ORIGIN
-        return tuple(filter(None, (self.dequantized.note, head if fresh else "")))
+        left_out = describe_left_out(self.lowered)
+        return tuple(filter(None, (self.dequantized.note, left_out, head if fresh else "")))
 
     @property
     def graph(self) -> Graph:
@@ -204,6 +206,7 @@ def prepare(
     elif not chooses and "trainable_ops" not in stored and (head := fresh_head(lowered.graph)):
         resolved = replace(resolved, trainable_ops=head)
         where["trainable_ops"] = ORIGIN
+    resolved = with_class_numbers(lowered, resolved)
     chosen = select(graphs, resolved, request.selection, among=among)
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)

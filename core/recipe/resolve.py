@@ -8,24 +8,26 @@ from typing import Any
 from odt.core.lowering.final_activation import moved_activation
 from odt.core.model.graph import Graph
 from odt.core.model.integer_operators import CONVERSIONS
+from odt.core.model.subgraphs import CONTROL_FLOW
 from odt.core.model.training_info import STORABLE_LOSSES, TrainingInfo
+from odt.core.model.variables import STATE, SVDF
 from odt.core.recipe.option_values import check_values, check_word
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.errors import OptionError
 from odt.kernels.loss_text import parse_loss
 from odt.kernels.lossdef import FRACTIONS
-from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.registry import LOSSES, OPTIMIZERS, find_operator
 
 
 def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
     """Returns the positions of the last operators of a file; None (all) if count is −1.
 
-    QUANTIZE and DEQUANTIZE at the end of the file do not count.
+    QUANTIZE, DEQUANTIZE and operators without gradient at the end of the file do not count.
 
     Raises:
         OptionError: if the file has fewer operators.
     """
-    total = _before_conversions(graph)
+    total = counted_operators(graph)
     if count == -1:
         return None
     if count > total:
@@ -35,12 +37,20 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
     return tuple(range(total - count, total))
 
 
-def _before_conversions(graph: Graph) -> int:
-    """Returns the number of operators without QUANTIZE and DEQUANTIZE at the end."""
+def counted_operators(graph: Graph) -> int:
+    """Returns the number of a file's operators without those at its end that never train."""
     total = len(graph.nodes)
-    while total and graph.nodes[total - 1].op in CONVERSIONS:
+    while total and _never_trains(graph.nodes[total - 1].op):
         total -= 1
     return total
+
+
+def _never_trains(op: str) -> bool:
+    """Whether an operator converts numbers, has no gradient or cannot be computed."""
+    if op in (*CONTROL_FLOW, *STATE, SVDF):
+        return False
+    row = find_operator(op)
+    return op in CONVERSIONS or row is None or not row.grads
 
 
 def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
@@ -65,7 +75,7 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
 
 def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
     """Returns N if a set is the last N operators; −1 for all operators, −2 for another set."""
-    total = _before_conversions(graph)
+    total = counted_operators(graph)
     if operators is None:
         return -1
     chosen = {k for k in operators if k < total}

@@ -3,11 +3,17 @@
 from collections.abc import Collection
 from typing import Any
 
-from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, row_of
+from odt.core.lowering.binding import (
+    bind_inputs,
+    bind_operands,
+    bind_outputs,
+    gradient_of,
+    row_of,
+)
 from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Plan
-from odt.core.planning.trainable import gradient_of, trainable_by_operator, trainable_tensors
+from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
 from odt.core.recipe.computations import trainable_operators
 from odt.dataclass import dataclass
 from odt.kernels.opdef import TensorSpec

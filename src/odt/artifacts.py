@@ -369,8 +369,8 @@ def _write_files(
 
 def _storable(trainer: "Trainer") -> TrainingInfo | None:
     """Returns the training info if a circle+ can hold it; the checkpoint always does."""
-    graph = trainer.recipe.model.graph
-    used = values_used(graph, replace(trainer.recipe.info, loss=trainer.build().info.loss))
+    graph, part = trainer.recipe.model.graph, trainer.recipe.lowered.part.graph
+    used = values_used(part, replace(trainer.recipe.info, loss=trainer.build().info.loss))
     try:
         encode_training_info(used, len(graph.nodes))
     except OptionError:

@@ -215,7 +215,7 @@ class Fit:
         files = [samples.data] if samples.held is None else [samples.data, samples.held]
         for note in (*trainer.recipe.notes, *(n for data in files for n in data.notes)):
             trainer.warn(note)
-        wrong = contradiction(trainer.recipe.model.graph, core.info)
+        wrong = contradiction(trainer.recipe.lowered.part.graph, core.info)
         trainer.warn(wrong and f"Warning: {wrong}")
         for data in files if check_data else ():
             data.check_all()

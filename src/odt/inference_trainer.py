@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from odt.batch_trainer import BatchTrainer
 from odt.core.checkpoints.resume import changed_constants
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.quantization_rules import has_quantized_activations
+from odt.core.model.reader import Model
 from odt.core.model.variables import SVDF
 from odt.core.training.passes import Result
 from odt.data import batches_of, is_batches
@@ -34,10 +37,13 @@ class InferenceTrainer(BatchTrainer):
         weights = weights if adapted is None else adapted.merged(weights)
         return {**weights, **trainer.parameters.ranges.current()}
 
-    def _integers(self) -> LoweredGraphs | None:
+    def _integers(self, computed: Model | None = None) -> LoweredGraphs | None:
         """The graphs that compute what the exported model will compute; None for a float model.
 
         None for SVDF layers too, whose filters are not constants of the unrolled model.
+
+        Args:
+            computed: the model with the outputs to compute; None for those of training.
         """
         model = self.recipe.model
         svdf = any(node.op == SVDF for node in model.graph.nodes)
@@ -45,7 +51,20 @@ class InferenceTrainer(BatchTrainer):
             return None
         from odt.core.lowering.integer_graph import trained_integers
 
-        return trained_integers(self.recipe.lowered.unrolled, self._exported())
+        return trained_integers(self.recipe.lowered.unrolled, self._exported(), computed)
+
+    def _computed(self) -> LoweredGraphs | None:
+        """The graphs that compute the outputs of the file; None if those of training do."""
+        if self.recipe.lowered.left_out is None:
+            return self._integers()
+        whole = lower_model(self.recipe.model, outputs="computed")
+        integers = self._integers(whole.unrolled)
+        if integers is not None:
+            return integers
+        tensors = list(whole.graph.tensors)
+        for i, values in self._exported().items():
+            tensors[i] = replace(tensors[i], data=values)
+        return LoweredGraphs(replace(whole.graph, tensors=tuple(tensors)))
 
     def _evaluator(self, integers: LoweredGraphs, *, weighted: bool) -> "Evaluator":
         from odt.core.training.inference import Evaluator
@@ -121,6 +140,9 @@ class InferenceTrainer(BatchTrainer):
     def predict(self, x: Any) -> Any:
         """Computes the model's outputs with the current weights.
 
+        For outputs that odt does not compute, such as those of a detector's post-processing, it
+        returns the outputs of training instead.
+
         Args:
             x: inputs (N, …), as in `fit`.
 
@@ -129,13 +151,15 @@ class InferenceTrainer(BatchTrainer):
         """
         data = self.open(x, targets=False)
         trainer, order = self.build(), range(data.length)
-        specs, integers = trainer.runtime.output_specs, self._integers()
-        if integers is None:
+        computed = self._computed()
+        if computed is None:
+            specs = trainer.runtime.output_specs
             return _whole(specs, data.length, trainer.predict(data, order))
         from odt.core.training.inference import Predictor
 
         schedule = {"micro_batch": self._micro_batch, "workers": self._workers}
-        with Predictor(integers, self.recipe.info.batch_size, **schedule) as predictor:
+        with Predictor(computed, self.recipe.info.batch_size, **schedule) as predictor:
+            specs = predictor.runtime.output_specs
             return _whole(specs, data.length, predictor.run(data, order))
 
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:

@@ -137,7 +137,7 @@ class SavingTrainer(InferenceTrainer):
         if file_format is None:
             file_format = suffix if suffix in FORMATS else self.model.format
         check_word("file_format", file_format, FORMATS)
-        used = values_used(self.recipe.model.graph, trainer.info) if training_info else None
+        used = values_used(self.recipe.lowered.part.graph, trainer.info) if training_info else None
         model, record = self.recipe.model, self.record if preprocessing else None
         if record is not None and (differing := differing_normalization(model, record)):
             old, new = differing
@@ -190,7 +190,7 @@ class SavingTrainer(InferenceTrainer):
         """
         trainer = self.build()
         if training_info:
-            used = values_used(self.recipe.model.graph, trainer.info)
+            used = values_used(self.recipe.lowered.part.graph, trainer.info)
             encode_training_info(used, len(self.recipe.model.graph.nodes))
         if not float_weights:
             stored_values(self.recipe.model, self.recipe.dequantized, self._exported())

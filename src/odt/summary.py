@@ -9,8 +9,9 @@ from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.planning.tensor_arena import tensor_arena
 from odt.core.recipe.inspection import Inspection, inspect_graph
-from odt.core.recipe.resolve import number_of_last
+from odt.core.recipe.resolve import counted_operators, number_of_last
 from odt.core.recipe.selection import Selection, select
+from odt.core.recipe.training_outputs import describe_left_out
 from odt.errors import MOST, one_line
 from odt.kernels.opdef import Array, TensorSpec
 from odt.text import size, table
@@ -26,7 +27,7 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     inlined = lowered.graph.tensors[len(graph.tensors) :] if inspection.trained else ()
     sections = [
         describe_file(model),
-        describe_interface(graph, inspection),
+        [*describe_interface(graph, inspection), *describe_ends(lowered)],
         describe_operators(graph, inspection),
         describe_parameters(replace(graph, tensors=(*graph.tensors, *inlined)), inspection),
         describe_quantization(model),
@@ -87,6 +88,12 @@ def describe_interface(graph: Graph, inspection: Inspection) -> list[str]:
     return table([(role, _spec(inspection.specs[i]), _label(graph, i)) for role, i in roles])
 
 
+def describe_ends(lowered: LoweredModel) -> list[str]:
+    """Describes the operators that training leaves out, and its outputs."""
+    supported = lowered.left_out and not lowered.graphs.unsupported
+    return [describe_left_out(lowered)] if supported else []
+
+
 def describe_operators(graph: Graph, inspection: Inspection) -> list[str]:
     """Describes the operators, one line each, with the parameters that each would train.
 
@@ -94,14 +101,14 @@ def describe_operators(graph: Graph, inspection: Inspection) -> list[str]:
     without parameters, because it is computed once when the file is read.
     """
     rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
-    from_each = inspection.from_each()
+    from_each, counted = inspection.from_each(), counted_operators(graph)
     for node in graph.nodes:
         outputs = ", ".join(_spec(inspection.specs[i]) for i in node.outputs)
         row = str(node.origin), node.op, outputs
         if node.origin in inspection.trained:
             own = inspection.values(inspection.trained[node.origin])
-            last = len(graph.nodes) - node.origin
-            rows.append((*row, f"{own:,}", str(last), f"{from_each[node.origin]:,}"))
+            last = str(max(counted - node.origin, 0) or "")
+            rows.append((*row, f"{own:,}", last, f"{from_each[node.origin]:,}"))
         else:
             rows.append((*row, "", "", ""))
     if not inspection.refusal:

@@ -18,7 +18,7 @@ class Trainable:
 
     Attributes:
         last: number of operators, from the end of the file, that train; None or -1 for all.
-            QUANTIZE and DEQUANTIZE at the end do not count.
+            Conversions and operators without gradient at the end do not count.
         operators: positions of the operators that train, such as "0-3,7" or [0, 1]; None for all.
         patterns: one or several patterns; only weights that match one of them train; all if empty.
         freeze: one or several patterns; weights that match one of them do not train.
@@ -37,7 +37,7 @@ class Trainable:
 def last(count: int) -> Trainable:
     """Selects the last operators of the file, for transfer learning.
 
-    QUANTIZE and DEQUANTIZE at the end of the file do not count.
+    Conversions (QUANTIZE, DEQUANTIZE) and operators without gradient at its end do not count.
 
     Args:
         count: number of operators; -1 for all.

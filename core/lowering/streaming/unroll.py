@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.core.lowering.final_activation import PROBABILITIES
+from odt.core.lowering.left_out import leave_out
 from odt.core.lowering.streaming.frames import Frames
 from odt.core.lowering.streaming.sequence_builder import TIME, SequenceBuilder
 from odt.core.lowering.streaming.svdf import expand_svdf
@@ -25,16 +26,13 @@ from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model
 from odt.core.model.variables import (
     ASSIGN,
-    HANDLE,
-    INITIALIZE,
     READ,
+    STATE,
     Key,
     keeps_state,
 )
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import TensorSpec
-
-STATE = (HANDLE, READ, ASSIGN, INITIALIZE)
 
 
 def unroll(model: Model) -> Model:
@@ -47,8 +45,9 @@ def unroll(model: Model) -> Model:
 
 
 def one_step(model: Model) -> Model:
-    """Returns a model with the graph of its first run."""
-    return unroll(replace(model, sequence_length=None, return_sequences=False))
+    """Returns a model with the graph of its first run, as it trains."""
+    part, _ = leave_out(model)
+    return unroll(replace(part, sequence_length=None, return_sequences=False))
 
 
 class _Unroller(SequenceBuilder):

@@ -123,15 +123,6 @@ def test_integers_have_no_loss() -> None:
         output_losses(LoweredGraphs(graph), TrainingInfo(loss=MSE, output_losses=(("0", MSE),)))
 
 
-def test_a_model_that_ends_in_integers_is_cut_before_them() -> None:
-    net = Net()
-    y = net.dense(net.input(1, 5), 6)
-    best = net._tensor((1,), np.int64)
-    net.nodes.append(Node("ARG_MAX", (y, net.constant(1, np.int32)), (best,), {}, 1))
-    with pytest.raises(OptionError, match=f"odt cut makes with `before=x{y}`"):
-        output_losses(LoweredGraphs(net.graph(best)), TrainingInfo(loss=MSE))
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -73,7 +73,7 @@ class nnfw_session:
 
     def output_size(self) -> int:
         """Number of outputs of the model."""
-        return len(self._graph.outputs)
+        return len(self._lowered.graph.outputs)
 
     def input_tensorinfo(self, index: int) -> tensorinfo:
         """Shape and dtype of an input; the first axis is the batch size after train_prepare."""
@@ -81,7 +81,8 @@ class nnfw_session:
 
     def output_tensorinfo(self, index: int) -> tensorinfo:
         """Shape and dtype of an output; the first axis is the batch size after train_prepare."""
-        return self._tensorinfo(self._graph.tensors[self._graph.outputs[index]])
+        graph = self._lowered.graph
+        return self._tensorinfo(graph.tensors[graph.outputs[index]])
 
     def _tensorinfo(self, tensor: Tensor) -> tensorinfo:
         shape = list(tensor.spec.shape)

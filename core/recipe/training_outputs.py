@@ -1,0 +1,56 @@
+"""Outputs of training that differ from the file's, because training leaves out final operators."""
+
+from dataclasses import replace
+
+from odt.core.lowering.lowered_model import LoweredModel
+from odt.core.model.training_info import TrainingInfo
+from odt.errors import MOST, one_line
+
+CLASS_NUMBERS = "sparse_categorical_crossentropy"
+
+
+def describe_left_out(lowered: LoweredModel, what: str = "training") -> str:
+    """Describes the operators that are left out, and the outputs instead; empty for none.
+
+    Args:
+        lowered: the model.
+        what: training or prediction.
+
+    Raises:
+        UnsupportedError: if the graph has unsupported operators.
+    """
+    left_out = lowered.left_out
+    if left_out is None:
+        return ""
+    graph, specs = lowered.graph, lowered.graphs.specs
+    first = left_out.uncomputed or left_out.nodes
+    names = list(dict.fromkeys(f"node {node.origin} ({node.op})" for node in first))
+    verb = "have" if len(names) > 1 else "has"
+    why = "which odt does not compute" if left_out.uncomputed else f"which {verb} no gradient"
+    others = len(left_out.nodes) - len(first)
+    more = f", and {others} that go with it" if others else ""
+    outputs = ", ".join(f"{graph.label(i)} {specs[i].shape}" for i in graph.outputs)
+    return (
+        f"{graph.name}: {what} leaves out {one_line(', '.join(names), MOST)}, {why}{more}. Its "
+        f"outputs are {outputs}."
+    )
+
+
+def with_class_numbers(lowered: LoweredModel, info: TrainingInfo) -> TrainingInfo:
+    """Gives outputs of classes, of which the file computes the largest, targets of class numbers.
+
+    Such an output is read by an ARG_MAX along its last axis. Losses that are given stay.
+    """
+    found = lowered.left_out.arg_max if lowered.left_out else {}
+    if info.loss is not None or not found:
+        return info
+    graph, specs = lowered.graph, lowered.graphs.specs
+    classes = [
+        k
+        for k, i in enumerate(graph.outputs)
+        if i in found and len(specs[i].shape) > 1 and found[i] in (-1, len(specs[i].shape) - 1)
+    ]
+    if len(classes) == len(graph.outputs):
+        return replace(info, loss=CLASS_NUMBERS)
+    losses = tuple((str(k), CLASS_NUMBERS) for k in classes)
+    return replace(info, output_losses=(*losses, *info.output_losses))
