@@ -3,8 +3,7 @@
 The exit status is 1 if it cannot.
 """
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -25,26 +24,21 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.spelling import spell
 from odt.core.data.protocol import Data
-from odt.core.export.cut import cut
-from odt.core.lowering.lowered_model import LoweredModel, lower_if_supported, lower_model
+from odt.core.export.remedies import largest_part, what_trains
+from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model
 from odt.core.recipe.interface import check_signature, read_interface
-from odt.core.recipe.open_shapes import fitting_shapes
-from odt.core.recipe.other_signatures import fitting_signature
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
 from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
-from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, one_line
 
-MOST_NAME = 40  # characters of a tensor's name in a command
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 
 
@@ -143,75 +137,17 @@ def command(
 
 
 def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> list[str]:
-    """Describes the nodes that odt cannot compute, and the command that cuts out the largest part.
+    """Describes the nodes that odt cannot compute, and what could train.
 
-    The part is the one with most parameters among those without such nodes, also one whose input
-    shapes the file leaves open. A node of a loop is described once, not for each iteration.
+    A node of a loop is described once, not for each iteration.
     """
     first: dict[tuple[object, ...], UnsupportedNode] = {}
     for refusal in refused:
         first.setdefault((refusal.node.origin, refusal.node.op, refusal.reason), refusal)
     lines = [f"blocked: {refusal}" for refusal in first.values()]
-    model = lowered.file
-    if shapes := fitting_shapes(model):
-        line = _with_shapes(model, shapes)
-    elif other := fitting_signature(model):
-        line = f"could train: with --signature {shlex.quote(other)}"
-    else:
-        line = _could_train(lowered, refused)
-    none = "could train: none, because no weights precede or follow these operators"
-    return [*lines, line or none, "The model cannot be trained."]
-
-
-def _with_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> str:
-    """Describes options that give inputs shapes with which all operators are supported."""
-    tensors, options = model.graph.tensors, []
-    for i, shape in shapes.items():
-        argument = f"{tensors[i].name}={'x'.join(map(str, shape))}"
-        options.append(f"--input-shape {shlex.quote(argument)}")
-    given = ", ".join(f"{model.graph.label(i)}, {tensors[i].signature}" for i in shapes)
-    return (
-        f"could train: with the shape that the file leaves open, of {given}; for example "
-        f"{' '.join(options)}"
-    )
-
-
-def _could_train(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:
-    """Describes the command that cuts out the largest part without some nodes; empty if none."""
-    model, parts = lowered.file, trainable_parts(lowered.graph, refused)
-    supported = next((part for part in parts if _is_supported(model, part)), None)
-    part = supported or next((part for part in parts if _without_shape(model, part)), None)
-    if part is None:
-        return ""
-    ends = [("--after", i) for i in part.after] + [("--before", i) for i in part.before]
-    options = " ".join(f"{name} {_tensor_argument(model.graph, i)}" for name, i in ends)
-    line = (
-        f"could train: {part.parameters:,} parameters, in the part made by "
-        f"odt cut {shlex.quote(model.path)} {options} --output part.{model.format}"
-    )
-    if part is not supported:
-        left_open = ", ".join(map(model.graph.label, _without_shape(model, part)))
-        line += f", if --input-shape gives the shape of {left_open}"
-    return line
-
-
-def _without_shape(model: Model, part: TrainablePart) -> list[int]:
-    """Tensors that the part reads and that have no shape in the file."""
-    tensors = model.graph.tensors
-    return [i for i in part.after if i < len(tensors) and not tensors[i].spec.shape]
-
-
-def _is_supported(model: Model, part: TrainablePart) -> bool:
-    if max((*part.after, *part.before), default=0) >= len(model.graph.tensors):
-        return False  # its ends are inside a subgraph
-    return lower_if_supported(lambda: cut(model, part.after, part.before).model) is not None
-
-
-def _tensor_argument(graph: Graph, tensor: int) -> str:
-    """A tensor as an argument of odt cut: its name, or its number if the name is long or shared."""
-    name = graph.tensors[tensor].name
-    unique = sum(other.name == name for other in graph.tensors) == 1
-    return shlex.quote(name) if unique and len(name) <= MOST_NAME else str(tensor)
+    trains = spell(what_trains(lowered, refused))
+    none = "none, because no weights precede or follow these operators"
+    return [*lines, f"could train: {trains or none}", "The model cannot be trained."]
 
 
 def describe(graph: Graph, result: Trainability) -> list[str]:
@@ -234,9 +170,9 @@ def describe_no_gradient(lowered: LoweredModel, result: Trainability) -> list[st
     """Describes a model of which no weight can train, and the command that cuts out a part."""
     nodes = [unsupported_node(lowered.graph, block.node) for block in result.blocked]
     ops = ", ".join(dict.fromkeys(block.node.op for block in result.blocked))
-    return [
-        _could_train(lowered, nodes)
-        or f"could train: none, because the outputs depend on the weights through {ops}, which has "
-        "no gradient. Another signature may have outputs before it",
-        "The model cannot be trained.",
-    ]
+    none = (
+        f"none, because the outputs depend on the weights through {ops}, which has no gradient. "
+        "Another signature may have outputs before it"
+    )
+    part = spell(largest_part(lowered, nodes))
+    return [f"could train: {part or none}", "The model cannot be trained."]

@@ -17,6 +17,7 @@ from odt.core.model.record import Record
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
+from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.sequences import need_sequences
 from odt.core.storage.closing import Closing
 from odt.core.training import trainer as engine
@@ -25,7 +26,7 @@ from odt.core.training.metrics import fitting_metrics, kept_nbytes, monitored_na
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data import samples_of, weights_of
-from odt.errors import DataError, ModelError, OdtWarning, OptionError
+from odt.errors import DataError, ModelError, OdtWarning, OptionError, UnsupportedError
 from odt.kernels.scheduledef import Schedule
 from odt.loss import loss_text
 from odt.model import Model, Path, file_of, lowered_of
@@ -178,8 +179,7 @@ class BaseTrainer(Closing):
             rates=pairs_of(learning_rate_of),
             dropout=pairs_of({"": dropout} if isinstance(dropout, float | int) else dropout),
         )
-        self.recipe: Recipe = prepare(lowered_of(self.model), request, self.resume.training_info)
-        self.samples = self.recipe.samples
+        self.recipe, self.samples = self._prepare(request)
         names, logits = words_of(metrics), self.samples.logits[0]
         self.metrics = fitting_metrics(names, *self.samples.losses[0], logits=logits)
         self._asked = dict(zip(self.metrics, names, strict=False))
@@ -200,6 +200,16 @@ class BaseTrainer(Closing):
         self.record: Record | None = None
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
+
+    def _prepare(self, request: Request) -> tuple[Recipe, SampleSpecs]:
+        lowered = lowered_of(self.model)
+        try:
+            recipe = prepare(lowered, request, self.resume.training_info)
+            return recipe, recipe.samples
+        except UnsupportedError as e:
+            from odt.core.export.remedies import with_remedy
+
+            raise with_remedy(e, lowered) from None
 
     # ---- data and memory
 

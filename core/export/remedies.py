@@ -1,0 +1,95 @@
+"""What could train of a model that odt cannot compute: with shapes, a signature, or as a part."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from odt.core.export.cut import cut
+from odt.core.lowering.lowered_model import LoweredModel, lower_if_supported
+from odt.core.lowering.unsupported import UnsupportedNode
+from odt.core.model.graph import Graph
+from odt.core.model.reader import Model
+from odt.core.recipe.open_shapes import fitting_shapes
+from odt.core.recipe.other_signatures import fitting_signature
+from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
+from odt.errors import UnsupportedError
+
+MOST_NAME = 40  # characters of a tensor's name in a command
+
+
+def what_trains(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:
+    """Describes what could train of a model, with the options or the command for it.
+
+    Args:
+        lowered: the model.
+        refused: nodes that odt cannot compute.
+
+    Returns:
+        Text that goes on after "could train:"; empty if nothing could.
+    """
+    model = lowered.file
+    if shapes := fitting_shapes(model):
+        return _with_shapes(model, shapes)
+    if other := fitting_signature(model):
+        return f"with `signature={shlex.quote(other)}`"
+    return largest_part(lowered, refused)
+
+
+def with_remedy(error: UnsupportedError, lowered: LoweredModel) -> UnsupportedError:
+    """Returns the error of a model with operators that odt cannot compute, and what could train."""
+    refused = lowered.graphs.unsupported
+    trains = what_trains(lowered, refused) if refused else ""
+    if not trains:
+        return error
+    remedy = f"Could train: {trains}."
+    return UnsupportedError(f"{error} {remedy}", f"{error.details or error}\n{remedy}")
+
+
+def _with_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> str:
+    """Describes options that give inputs shapes with which all operators are supported."""
+    tensors, options = model.graph.tensors, []
+    for i, shape in shapes.items():
+        argument = f"{tensors[i].name}={'x'.join(map(str, shape))}"
+        options.append(f"`input_shapes={shlex.quote(argument)}`")
+    given = ", ".join(f"{model.graph.label(i)}, {tensors[i].signature}" for i in shapes)
+    return f"with the shape that the file leaves open, of {given}; for example {' '.join(options)}"
+
+
+def largest_part(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:
+    """Describes the command that cuts out the largest part without some nodes; empty if none.
+
+    The part is the one with most parameters, also one whose input shapes the file leaves open.
+    """
+    model, parts = lowered.file, trainable_parts(lowered.graph, refused)
+    supported = next((part for part in parts if _is_supported(model, part)), None)
+    part = supported or next((part for part in parts if _without_shape(model, part)), None)
+    if part is None:
+        return ""
+    ends = [("after", i) for i in part.after] + [("before", i) for i in part.before]
+    options = " ".join(f"`{name}={_tensor_argument(model.graph, i)}`" for name, i in ends)
+    text = (
+        f"{part.parameters:,} parameters, in the part made by "
+        f"odt cut {shlex.quote(model.path)} {options} `out=part.{model.format}`"
+    )
+    if part is not supported:
+        left_open = ", ".join(map(model.graph.label, _without_shape(model, part)))
+        text += f", if `input_shapes=` gives the shape of {left_open}"
+    return text
+
+
+def _without_shape(model: Model, part: TrainablePart) -> list[int]:
+    """Tensors that the part reads and that have no shape in the file."""
+    tensors = model.graph.tensors
+    return [i for i in part.after if i < len(tensors) and not tensors[i].spec.shape]
+
+
+def _is_supported(model: Model, part: TrainablePart) -> bool:
+    if max((*part.after, *part.before), default=0) >= len(model.graph.tensors):
+        return False  # its ends are inside a subgraph
+    return lower_if_supported(lambda: cut(model, part.after, part.before).model) is not None
+
+
+def _tensor_argument(graph: Graph, tensor: int) -> str:
+    """A tensor as an argument of odt cut: its name, or its number if the name is long or shared."""
+    name = graph.tensors[tensor].name
+    unique = sum(other.name == name for other in graph.tensors) == 1
+    return shlex.quote(name) if unique and len(name) <= MOST_NAME else str(tensor)
