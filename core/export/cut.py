@@ -15,6 +15,7 @@ import numpy as np
 
 from odt.core.export.exporter import export_model
 from odt.core.export.kept_tables import KeptTables, packed_model
+from odt.core.lowering.inline import constant_variables, inline
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.reader import Model, parse_model
@@ -51,8 +52,8 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     """Cuts out the operators that compute some tensors from others.
 
     Signatures keep the names of the inputs and outputs that stay; new ones are called as their
-    tensors. Metadata about the whole model is left out: training info, preprocessing record, TFLite
-    Model Metadata.
+    tensors. Variables that no operator assigns become constants with their initial values. Metadata
+    about the whole model is left out: training info, preprocessing record, TFLite Model Metadata.
 
     Args:
         model: the model.
@@ -63,13 +64,15 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     Raises:
         OptionError: if a name fits no tensor or several, a tensor is a constant, the outputs do not
             depend on a new input, or no operator is left.
-        UnsupportedError: if an operator of the part is control flow or refers to a variable.
+        UnsupportedError: if an operator of the part is control flow or refers to a variable that
+            operators assign or that has no initial value.
         LostFileError: if the model's file became shorter.
     """
     graph = model.graph
     begins = [_tensor(graph, "after", name) for name in after]
     ends = [_tensor(graph, "before", name) for name in before] or list(graph.outputs)
-    positions, reached = _between(graph, set(begins), ends)
+    variables = constant_variables(model)
+    positions, reached = _between(graph, {*begins, *variables}, ends)
     for i in begins:
         if i not in reached:
             got = graph.label(i)
@@ -81,11 +84,17 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     for node in graph.nodes:
         if node.op == HANDLE and node.origin in positions:
             raise UnsupportedError(
-                f"{graph.name}: node {node.origin} ({node.op}): a part must not contain variables, "
-                "whose initial values another subgraph assigns. Cut before or after it."
+                f"{graph.name}: node {node.origin} ({node.op}): a part must not contain variables "
+                "that operators assign or that have no initial value. Cut before or after it."
             )
     tables = KeptTables(model, positions, {*begins, *ends})
     number = tables.number
+    for i, (_, variable) in variables.items():
+        if i in number and i not in begins and variable.value is not None:
+            kept = tables.graph["tensors"][number[i]]
+            kept.pop("shape_signature", None)
+            kept["shape"] = list(variable.value.shape)
+            kept["buffer"] = tables.buffer(variable.value.tobytes())
     inputs = [i for i in graph.inputs if i in reached and i not in begins] + begins
     tables.graph["inputs"] = [number[i] for i in inputs]
     tables.graph["outputs"] = [number[i] for i in ends]
@@ -128,8 +137,10 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
         LostFileError: if a model's file became shorter.
     """
     digest = hashlib.sha256(model.data).hexdigest()
-    whole = dequantize_weights(model)
+    inlined = inline(model)
+    whole = dequantize_weights(inlined)
     number = {stored: i for i, stored in whole.stored.items()}
+    number |= _constants_of(model, inlined)
     weights: dict[int, Array] = {}
     for part in parts:
         for i, values in _constants(part, digest).items():
@@ -150,6 +161,13 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
             weights[place] = values
     export_model(model, weights, path)
     return len(weights)
+
+
+def _constants_of(model: Model, inlined: Model) -> dict[int, int]:
+    """Output of a READ_VARIABLE → the constant that stands for it where subgraphs are inlined."""
+    numbers = {place: i for i, place in inlined.places.items()}
+    read = constant_variables(model)
+    return {y: numbers[v.subgraph, v.tensor] for y, (_, v) in read.items()}
 
 
 def _constants(part: Model, digest: str) -> Mapping[int, Array]:

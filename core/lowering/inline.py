@@ -79,7 +79,7 @@ class _Inliner:
         self.inference = start_inference(real, 1, 1)
         for k in self.stored:
             self.inference.values.pop(k, None)
-        self.read = _constant_variables(model)
+        self.read = constant_variables(model)
 
     def label(self, index: int) -> str:
         return label(self.tensors, index)
@@ -307,7 +307,7 @@ class _Inliner:
         return replace(tensor, spec=TensorSpec(tensor.spec.shape, FLOAT32), quantized=False)
 
 
-def _constant_variables(model: Model) -> dict[int, tuple[str, Variable]]:
+def constant_variables(model: Model) -> dict[int, tuple[str, Variable]]:
     """Returns output of READ_VARIABLE → name and initial value of its variable.
 
     Empty if an operator assigns a variable, or an initial value is unknown or that of several, so

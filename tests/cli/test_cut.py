@@ -14,6 +14,7 @@ from support.judges import litert
 from support.paths import MODELS
 from support.streaming_models import StreamingBuilder
 
+import odt
 from odt.cli.main import main
 from odt.core.model.reader import read_model
 
@@ -290,16 +291,40 @@ def test_check_names_a_shape_for_an_open_input(tmp_path: Path) -> None:
     succeed("check", tmp_path / "m.circle", *options, "--input-shape", "sound=1x16000")
 
 
-def test_a_part_with_variables_is_refused(tmp_path: Path) -> None:
-    """Their values are in the subgraph that CALL_ONCE runs, which the part does not have."""
+def with_variable(path: Path, *, assigned: bool) -> None:
+    """Products with a variable, whose initial value CALL_ONCE assigns, and integers after them."""
     b = StreamingBuilder()
     x = b.add_input((1, 4))
-    handle = b.variable("w", np.ones((1, 4), np.float32))
+    handle = b.variable("w", np.full((1, 4), 2, np.float32))
     w = b.add_operator("READ_VARIABLE", (handle,), (1, 4))
     y = b.add_operator("MUL", (x, w), (1, 4))
     b.graph.tensors[y].name = "products"
+    if assigned:
+        b.effect("ASSIGN_VARIABLE", (handle, y))
     y = b.add_operator("CAST", (y,), (1, 4), dtype="int32")
-    b.write(tmp_path / "whole.tflite", b.add_operator("CAST", (y,), (1, 4)))
+    b.write(path, b.add_operator("CAST", (y,), (1, 4)))
+
+
+def test_variables_of_a_part_are_constants(tmp_path: Path) -> None:
+    whole, part, new = (tmp_path / f"{name}.tflite" for name in ("whole", "part", "new"))
+    with_variable(whole, assigned=False)
+    succeed("cut", whole, "--before", "products", "--output", part)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(8, 4)).astype(np.float32)
+    np.testing.assert_array_equal(litert(part, [x])[0], 2 * x)
+    with odt.Trainer(
+        part, loss="mean_squared_error", learning_rate=0.5, optimizer="sgd"
+    ) as trainer:
+        for _ in range(100):
+            trainer.train_on_batch(x, 5.5 * x)
+        trainer.export(tmp_path / "trained.tflite")
+    succeed("join", whole, tmp_path / "trained.tflite", "--output", new)
+    np.testing.assert_array_equal(litert(new, [np.ones((1, 4))])[0], [[5, 5, 5, 5]])
+
+
+def test_a_part_with_assigned_variables_is_refused(tmp_path: Path) -> None:
+    """Their values change from one run to the next."""
+    with_variable(tmp_path / "whole.tflite", assigned=True)
     options = ("--before", "products", "-o", tmp_path / "part.tflite")
     result = run("cut", tmp_path / "whole.tflite", *options)
     assert (result.exit_code, "must not contain variables" in result.output) == (1, True)
