@@ -202,15 +202,23 @@ def _parts_compared(
         for k, part in enumerate(entry["parts"]):
             after = part.get("after", ())
             front = cut(file, before=after).model if after else None
-            given = odt(front, inputs, len(inputs[0])) if front else inputs
+            inner = cut(file, after, part["before"]).model
+            given = odt(front, inputs, len(inputs[0])) if front else _inputs_of(file, inner, inputs)
             copy = folder / f"{path.stem}.part{k}.tflite"
-            export_model(cut(file, after, part["before"]).model, {}, copy)
+            export_model(inner, {}, copy)
             ours += odt(copy, given, len(inputs[0]))
             theirs += _litert({}, copy, given)
         found.append((ours, theirs))
     (before, judged), (trained, judged_again) = found
     errors = differences(before, judged), differences(trained, judged_again)
     return *errors, differences(trained, before)
+
+
+def _inputs_of(whole: Model, part: Model, inputs: Sequence[Array]) -> list[Array]:
+    """Returns the inputs of a model that a part of it has too, which keep their names."""
+    names = {part.graph.tensors[i].name for i in part.graph.inputs}
+    each = zip(whole.graph.inputs, inputs, strict=True)
+    return [a for i, a in each if whole.graph.tensors[i].name in names]
 
 
 def _forms(entry: dict[str, Any], path: Path, folder: Path) -> list[Path]:
