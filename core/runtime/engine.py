@@ -54,6 +54,7 @@ def bind(
     tensors: Mapping[int, Array],
     deliver: Deliver | None = None,
     twin: Twin | None = None,
+    sums: Mapping[str, Array] | None = None,
 ) -> Program:
     """Binds the program for a number of samples.
 
@@ -65,11 +66,13 @@ def bind(
         tensors: parameters by tensor index.
         deliver: returns the calls that take the gradients.
         twin: the same program on other memory.
+        sums: arrays in which gradients are computed, by parameter.
     """
     plan, memory = plans.verified(computation, batch)
     if memory.nbytes > arena.nbytes:
         arena = make_arena(memory.nbytes)
-    return Program(plan, memory, arena[: memory.nbytes], tensors, deliver, twin=twin)
+    own = arena[: memory.nbytes]
+    return Program(plan, memory, own, tensors, deliver, twin=twin, sums=sums)
 
 
 class Engine:
@@ -81,6 +84,7 @@ class Engine:
         at_once: whether each weight is updated as soon as its gradient is complete. Otherwise each
             worker sums the gradients of its micro-batches, without waiting for the others, and the
             sums are added in the order of the workers: equal runs give equal bits.
+        in_place: whether gradients are computed in the sums, since each worker has one micro-batch.
     """
 
     def __init__(
@@ -112,9 +116,10 @@ class Engine:
         self.plan, self.memory = plans.at(computation, schedule.micro_batch)
         self.plans = plans
         self._trains = computation.backward and bool(self.plan.parameters)
-        whole = schedule.micro_batch == schedule.batch and schedule.workers == 1
+        one_each = schedule.micro_batch * schedule.workers >= schedule.batch
         self._update_number = self._before = 0  # of masks: step, and its samples before this batch
-        self.at_once = whole and not keep_gradients
+        self.at_once = one_each and schedule.workers == 1 and not keep_gradients
+        self.in_place = self._one_each = one_each and not keep_gradients
         self._accumulated = False
         first = _Worker(self, arenas[0])
         self._workers = [first, *(_Worker(self, arena, first) for arena in arenas[1:])]
@@ -132,13 +137,6 @@ class Engine:
     def gradient_nbytes(self) -> int:
         """Bytes of the gradient sums of all workers."""
         return sum(a.nbytes for worker in self._workers for a in worker.sums.values())
-
-    def bind(
-        self, samples: int, arena: Array, deliver: Deliver, twin: Twin | None = None
-    ) -> Program:
-        """Binds the program for a micro-batch of a number of samples."""
-        read = self.parameters.read
-        return bind(self.plans, self.computation, samples, arena, read, deliver, twin)
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
         """Runs one batch, and updates the parameters if the computation has a backward.
@@ -160,6 +158,7 @@ class Engine:
             self.parameters.begin_update()
         self._seen.clear()
         self._update_number, self._before = self.parameters.step, 0
+        self.in_place = self._one_each
         try:
             loss = self._compute(samples, scales, fill, look)
         except Exception:
@@ -183,6 +182,7 @@ class Engine:
             self._seen.clear()
         self._update_number = self.parameters.step + 1
         self._before *= kept
+        self.in_place = False
         loss = self._compute(samples, scales, fill, look, keep=kept)
         self._add_sums()
         self._accumulated = True
@@ -302,20 +302,27 @@ class _Worker:
         self.seen: dict[int, Array] = {}
         specs = {} if engine.at_once else engine.plan.trained_specs
         self.sums = make_arrays({engine.tensor(name): spec for name, spec in specs.items()})
-        self._programs: dict[tuple[int, bool], Program] = {}
+        self._programs: dict[tuple[int, bool, bool], Program] = {}
         for samples in engine.schedule.sizes:
             self.program(samples)
 
     def program(self, samples: int) -> Program:
         """The program for a micro-batch."""
-        key = samples, self.engine.at_once and self.engine.parameters.pulls
+        engine = self.engine
+        key = samples, engine.in_place, engine.at_once and engine.parameters.pulls
         if key not in self._programs:
-            deliver = self._update_at_once if self.engine.at_once else self._add_up
+            deliver = self._update_at_once if engine.at_once else self._add_up
             twin = self._first.twin(key, self) if self._first else None
-            self._programs[key] = self.engine.bind(samples, self.arena, deliver, twin)
+            names = engine.plan.trained_specs if engine.in_place and self.sums else ()
+            sums = {name: self.sums[engine.tensor(name)] for name in names}
+            read = engine.parameters.read
+            plans, computation = engine.plans, engine.computation
+            self._programs[key] = bind(
+                plans, computation, samples, self.arena, read, deliver, twin, sums
+            )
         return self._programs[key]
 
-    def twin(self, key: tuple[int, bool], other: "_Worker") -> Twin | None:
+    def twin(self, key: tuple[int, bool, bool], other: "_Worker") -> Twin | None:
         """The program of this worker, with what another one has instead of its arrays."""
         program, arrays = self._programs.get(key), [(self.adds, other.adds)]
         arrays += [(a, other.sums[i]) for i, a in self.sums.items()]
@@ -371,7 +378,10 @@ class _Worker:
         return self.engine.parameters.bind_update(i, gradient, owned, self.scratch)
 
     def _add_up(self, name: str, gradient: Array, owned: bool) -> Sequence[Run]:
-        return (bind_add(self.sums[self.engine.tensor(name)], gradient, self.adds),)
+        total = self.sums[self.engine.tensor(name)]
+        if gradient.ctypes.data == total.ctypes.data:
+            return ()
+        return (bind_add(total, gradient, self.adds),)
 
 
 def bind_add(total: Array, gradient: Array, adds: Array) -> Run:

@@ -1,5 +1,6 @@
 """A program: a plan bound to memory. To run it is a loop over calls that allocates nothing."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -39,6 +40,7 @@ class Program:
         deliver: Deliver | None = None,
         kept: Collection[str] = (),
         twin: "Twin | None" = None,
+        sums: Mapping[str, Array] | None = None,
     ) -> None:
         """Binds a plan.
 
@@ -50,9 +52,11 @@ class Program:
             deliver: returns the calls that take the gradients; required if the plan has any.
             kept: values that exist after the call that writes them: it is not fused with the next.
             twin: a program of the same plans on other memory.
+            sums: arrays outside the arena in which gradients are computed, by parameter.
         """
         self.plan = plan
         self._memory, self.arena = memory, arena
+        self._outside = outside(plan, sums or {})
         self._arrays: dict[str, Array] = {}
         for value in plan.values.values():
             self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
@@ -92,8 +96,9 @@ class Program:
         return "\n".join(lines)
 
     def _place(self, name: str) -> str:
-        at = self._memory.offsets.get(self.plan.root(name))
-        return name if at is None else f"{name}@{at}"
+        root = self.plan.root(name)
+        at = self._memory.offsets.get(root)
+        return name if at is None or root in self._outside else f"{name}@{at}"
 
     def forward(self) -> None:
         """Computes outputs and losses from the inputs."""
@@ -156,6 +161,8 @@ class Program:
         root = self.plan.root(name)
         if root not in memory.offsets:  # an input that nothing reads
             return np.empty(value.spec.shape, value.spec.dtype)
+        if root in self._outside:
+            return view(self._outside[root], 0, value.spec)
         return view(arena, memory.offsets[root], value.spec)
 
     def _runs_of(self, k: int, entry: Call | Delivery, deliver: Deliver | None) -> Sequence[Run]:
@@ -172,6 +179,21 @@ class Program:
         return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)
 
 
+def outside(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns the bytes of the values that are gradients computed in `sums`, by name.
+
+    A gradient of two parameters is computed in the sum of the first one.
+    """
+    found: dict[str, Array] = {}
+    for entry in plan.entries:
+        if isinstance(entry, Delivery) and entry.parameter in sums:
+            root, total = plan.root(entry.gradient), sums[entry.parameter]
+            value = plan.values[root]
+            if value.region is Region.ARENA and value.spec.nbytes == total.nbytes:
+                found.setdefault(root, total.reshape(-1, copy=False).view(np.uint8))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Twin:
     """A program of which another worker needs a copy: most of its calls need other addresses only.
@@ -186,13 +208,13 @@ class Twin:
 
     def runs(self, arena: Array) -> dict[int, Sequence[Run]]:
         """Returns the calls of the entries that have compiled calls only, in another arena."""
-        before = self.program.arena
-        start, by = before.ctypes.data, arena.ctypes.data - before.ctypes.data
-        stop = start + before.nbytes
-        others = {a.ctypes.data: b.ctypes.data for a, b in self.arrays}
+        pairs = (self.program.arena, arena), *self.arrays
+        blocks = sorted((a.ctypes.data, a.nbytes, b.ctypes.data) for a, b in pairs)
+        starts = [start for start, _, _ in blocks]
 
         def move(address: int) -> int:
-            return address + by if start <= address < stop else others.get(address, address)
+            start, nbytes, to = blocks[max(bisect_right(starts, address) - 1, 0)]
+            return address - start + to if start <= address < start + nbytes else address
 
         return {
             k: [run.moved(move, (arena, self.arrays)) for run in runs if isinstance(run, Calls)]

@@ -53,6 +53,24 @@ def test_sums_of_two_workers_are_the_gradients_of_the_batch(options: dict[str, f
         np.testing.assert_allclose(results[1][i], a, rtol=1e-4, atol=1e-5)
 
 
+def test_a_gradient_is_computed_in_its_sum_if_each_worker_has_one_micro_batch() -> None:
+    """Also between batches whose gradients are accumulated; the bits are those of copies."""
+    results, samples = [], data(SAMPLES)
+    for in_place in (True, False):
+        with Trainer(network(), info(SAMPLES), micro_batch=8, workers=2) as trainer:
+            engine = trainer.runtime.engine_of(0)
+            assert engine.in_place
+            engine._one_each = in_place
+            for count in (SAMPLES, 4, SAMPLES):
+                trainer.step(samples, count)
+                for _ in range(2):
+                    trainer.accumulate(samples, count)
+                sums = [a.copy() for a in trainer.gradients.values()]
+                trainer.apply_gradients()
+            results.append([*sums, *(a.copy() for a in trainer.parameters.tensors.values())])
+    assert [a.tobytes() for a in results[0]] == [a.tobytes() for a in results[1]]
+
+
 def test_a_worker_does_not_wait_for_one_that_failed() -> None:
     def fail(program: Program, at: int, count: int) -> None:
         if at >= SAMPLES // 2:
