@@ -59,8 +59,10 @@ def along_longer_axis(walk: WindowWalk) -> WindowWalk:
     """Returns a descriptor of the same windows, column by column if columns are longer than rows.
 
     Bands of results must be whole images: their results are one block of memory in either order.
+    Few channels are not turned, since vectors are filled along a row.
     """
-    if walk.rows <= walk.cols or walk.rows * walk.cols > limit("BAND"):
+    few = 2 * walk.depth <= limit("MAX_LANES")
+    if few or walk.rows <= walk.cols or walk.rows * walk.cols > limit("BAND"):
         return walk
     turned = WindowWalk.from_buffer_copy(walk)
     for a, b in PAIRS:

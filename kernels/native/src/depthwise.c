@@ -1,4 +1,4 @@
-/* Depthwise convolution, with vectors along the channels.
+/* Depthwise convolution, with vectors along the channels, or, if these are few, along a row.
 
    depthwise: y = Σ window(x) w for each channel, with bias, clamp or ReLU mask as an epilogue in
    registers: forward pass and input gradient.

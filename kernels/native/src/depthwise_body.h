@@ -140,29 +140,75 @@ GRIDS(depthwise_filter_grid)
 #undef GRIDS
 #undef GRID
 
-#ifndef NARROWER
-/* A grid where the channels do not fill a vector. */
-static void F(depthwise_narrow_grid)(const F(depthwise_job) * c, const tap_grid *t, int rows,
-                                     int cols) {
-  for (int p = 0; p < t->pixels; p++)
-    for (int64_t k = 0; k < c->g->depth; k++) {
-      const float *x = t->in[p] + t->x_first + k;
-      int64_t out = t->out[p] + k;
-      float v = c->sums ? c->dy[out] : !t->begins ? c->y[out] : c->bias ? c->bias[k] : 0;
+/* The values from `begin` to `end` of the results from result p on, one at a time. */
+static void F(depthwise_values)(const F(depthwise_job) * job, const tap_grid *grid, int p,
+                                int64_t begin, int64_t end, int rows, int cols) {
+  F(depthwise_job) c = *job;
+  tap_grid t = *grid;
+  for (int64_t i = begin; i < end; i++) {
+    const float *x = t.in[p] + t.x_first + i;
+    int64_t out = t.out[p] + i, k = i % c.g->depth;
+    float v = c.sums ? c.dy[out] : !t.begins ? c.y[out] : c.bias ? c.bias[k] : 0;
+    for (int a = 0; a < rows; a++)
+      for (int b = 0; b < cols; b++) {
+        int64_t tap = t.w_first + a * t.w_row + b * t.w_col + k;
+        if (c.sums) c.sums[tap] += v * x[a * t.x_row + b * t.x_col];
+        else v += c.w[tap] * x[a * t.x_row + b * t.x_col];
+      }
+    if (c.sums) continue;
+    if (t.ends && c.clamp) v = v < c.lo ? c.lo : v > c.hi ? c.hi : v;
+    if (t.ends && c.relu_mask && !(c.relu_mask[out] > c.lo && c.relu_mask[out] < c.hi)) v = 0;
+    c.y[out] = v;
+  }
+}
+
+/* A grid where the channels do not fill a vector. Results that lie side by side, as their windows
+   do, are computed as one row of values: lane l of a vector that begins with a result is of channel
+   l % depth. Sums of a tap are in whole vectors. */
+static void F(depthwise_few_channels)(const F(depthwise_job) * job, const tap_grid *grid, int rows,
+                                      int cols) {
+  F(depthwise_job) c = *job;
+  tap_grid t = *grid;
+  int64_t depth = c.g->depth, whole = LANES / depth * depth;
+  F(vec) w[3][3], bias = {0};
+  F(bits) lane;
+  for (int l = 0; l < LANES; l++) lane[l] = l, bias[l] = c.bias ? c.bias[l % depth] : 0;
+  for (int a = 0; a < rows; a++)
+    for (int b = 0; b < cols; b++)
+      for (int l = 0; l < LANES; l++)
+        w[a][b][l] = c.sums ? 0 : c.w[t.w_first + a * t.w_row + b * t.w_col + l % depth];
+  for (int p = 0, next; p < t.pixels; p = next) {
+    for (next = p + 1; next < t.pixels; next++)
+      if (t.in[next] - t.in[next - 1] != depth || t.out[next] - t.out[next - 1] != depth) break;
+    int64_t size = (next - p) * depth, done = 0;
+    while (done < size && size >= LANES) {
+      int64_t first = done + LANES <= size ? done : (size - LANES) / depth * depth;
+      if (first + whole <= done) break;
+      F(bits) fresh = (lane >= (int32_t)(done - first)) & (lane < (int32_t)whole);
+      const float *x = t.in[p] + t.x_first + first;
+      int64_t out = t.out[p] + first;
+      F(vec) dy = c.sums ? F(masked)(fresh, F(load)(c.dy + out)) : bias;
+      F(vec) before = c.sums ? bias : F(load)(c.y + out), v = t.begins ? bias : before;
       for (int a = 0; a < rows; a++)
         for (int b = 0; b < cols; b++) {
-          int64_t tap = t->w_first + a * t->w_row + b * t->w_col + k;
-          if (c->sums) c->sums[tap] += v * x[a * t->x_row + b * t->x_col];
-          else v += c->w[tap] * x[a * t->x_row + b * t->x_col];
+          F(vec) read = F(load)(x + a * t.x_row + b * t.x_col);
+          if (c.sums) w[a][b] += dy * read;
+          else v += w[a][b] * read;
         }
-      if (c->sums) continue;
-      if (t->ends && c->clamp) v = v < c->lo ? c->lo : v > c->hi ? c->hi : v;
-      if (t->ends && c->relu_mask && !(c->relu_mask[out] > c->lo && c->relu_mask[out] < c->hi))
-        v = 0;
-      c->y[out] = v;
+      done = first + whole;
+      if (c.sums) continue;
+      if (t.ends && c.clamp) v = F(clamp)(v, c.lo, c.hi);
+      if (t.ends && c.relu_mask) v = F(relu_masked)(v, F(load)(c.relu_mask + out), c.lo, c.hi);
+      F(store)(c.y + out, F(selected)(fresh, v, before));
+    }
+    F(depthwise_values)(&c, &t, p, done, size, rows, cols);
+  }
+  for (int a = 0; c.sums && a < rows; a++)
+    for (int b = 0; b < cols; b++) {
+      float *to = c.sums + t.w_first + a * t.w_row + b * t.w_col;
+      F(store)(to, F(load)(to) + w[a][b]);
     }
 }
-#endif
 
 /* Computes all grids of a tile for the vectors from `begin` to `end`. */
 static void F(depthwise_tile)(const F(depthwise_job) * c, const tap_loops *taps, tap_grid t,
@@ -173,12 +219,10 @@ static void F(depthwise_tile)(const F(depthwise_job) * c, const tap_loops *taps,
       t.begins = !a && !b, t.ends = a + rows == taps->rows && b + cols == taps->cols;
       t.x_first = a * t.x_row + b * t.x_col;
       t.w_first = taps->w_first + a * t.w_row + b * t.w_col;
-#ifndef NARROWER
       if (c->g->depth < LANES) {
-        F(depthwise_narrow_grid)(c, &t, (int)rows, (int)cols);
+        F(depthwise_few_channels)(c, &t, (int)rows, (int)cols);
         continue;
       }
-#endif
       int which = (int)(rows * 4 + cols);
       if (c->sums) F(depthwise_filter_grids)(c, &t, begin, end, which);
       else F(depthwise_grids)(c, &t, begin, end, which);
@@ -231,11 +275,20 @@ static void F(depthwise_part)(void *job, int part, int parts) {
   }
 }
 
+/* Whether narrower vectors are fuller: channels fill more than half of one, or results do not lie
+   side by side. */
+INLINE int F(is_narrow)(const window_walk *g, int64_t walks) {
+  int narrow = 2 * g->depth > LANES || g->cols * g->depth < LANES;
+  for (int64_t k = 0; k < walks; k++)
+    narrow |= g[k].stride_w * g[k].col_stride != g->depth || g[k].out_col != g->depth;
+  return g->depth < LANES && narrow;
+}
+
 void F(depthwise)(const float *x, const float *w, const float *bias, const float *relu_mask,
                   float *y, const window_walk *g, int64_t walks, int64_t clamp, float lo,
                   float hi) {
 #ifdef NARROWER
-  if (g->depth < LANES) {
+  if (F(is_narrow)(g, walks)) {
     NARROWER(depthwise)(x, w, bias, relu_mask, y, g, walks, clamp, lo, hi);
     return;
   }
@@ -251,7 +304,7 @@ void F(depthwise)(const float *x, const float *w, const float *bias, const float
 void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                               const window_walk *g) {
 #ifdef NARROWER
-  if (g->depth < LANES) {
+  if (F(is_narrow)(g, 1)) {
     NARROWER(depthwise_filter_sums)(dy, x, dw, db, scratch, g);
     return;
   }
@@ -268,7 +321,8 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
     float *to = dw + t * depth;
     for (int64_t j = 0; j < vectors && depth >= LANES; j++)
       F(store)(to + F(vector_start)(j, depth), F(load)(from + j * LANES));
-    if (depth < LANES) memcpy(to, from, sizeof(float) * depth);
+    if (depth < LANES) memset(to, 0, sizeof(float) * depth);
+    for (int64_t l = 0; l < LANES && depth < LANES; l++) to[l % depth] += from[l];
   }
 }
 

@@ -1,4 +1,5 @@
-/* Max and average pooling, and their gradients, with vectors along the channels. */
+/* Max and average pooling, and their gradients, with vectors along the channels, and of
+   several windows if the channels are few. */
 
 #include <math.h>
 

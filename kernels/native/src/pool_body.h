@@ -12,26 +12,34 @@ typedef struct {
   float lo, hi;
 } F(pool_job);
 
-/* Some channels of a window. */
+/* Some channels of a window, or, if these do not fill a vector, all channels of several windows,
+   side by side. */
 typedef struct {
   tap_loops taps;
-  const float *in; /* at the first tap inside the image */
-  int64_t out, tap, width;
-  int64_t lanes;
+  const int64_t *in, *out; /* offsets of the first tap inside the image, and of the result */
+  int64_t channel, tap, width;
+  int64_t windows, channels;
+  int few;         /* channels do not fill a vector */
   int64_t repeats; /* the last vector overlaps the one before */
   F(bits) fresh;   /* -1 for channels that it does not repeat */
 } F(pool_window);
 
-INLINE F(vec) F(load_lanes)(const float *a, int64_t n) {
-  if (n == LANES) return F(load)(a);
-  F(vec) v = {0};
-  memcpy(&v, a, sizeof(float) * (size_t)n);
-  return v;
+/* For each window i and channel k: lane l. */
+#define EACH_LANE(w)                                \
+  for (int64_t i = 0, l = 0; i < (w)->windows; i++) \
+    for (int64_t k = 0; k < (w)->channels; k++, l++)
+
+/* The values at a[at[i]] for each window. */
+INLINE F(vec) F(load_lanes)(const F(pool_window) * w, const float *a, const int64_t *at) {
+  if (!w->few) return F(load)(a + at[0] + w->channel);
+  float v[LANES] = {0};
+  EACH_LANE(w) v[l] = a[at[i] + k];
+  return F(load)(v);
 }
 
-INLINE void F(store_lanes)(float *a, F(vec) v, int64_t n) {
-  if (n == LANES) F(store)(a, v);
-  else memcpy(a, &v, sizeof(float) * (size_t)n);
+INLINE void F(store_lanes)(const F(pool_window) * w, float *a, const int64_t *at, F(vec) v) {
+  if (!w->few) F(store)(a + at[0] + w->channel, v);
+  else EACH_LANE(w) a[at[i] + k] = v[l];
 }
 
 /* Runs `act` for the channels of all windows of a part. Windows of 2 × 2 and whole vectors are
@@ -39,29 +47,31 @@ INLINE void F(store_lanes)(float *a, F(vec) v, int64_t n) {
 INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float *base, int apart,
                          void (*act)(const F(pool_job) *, const F(pool_window) *)) {
   const window_walk *g = c->g;
-  const float *in[PIXELS];
-  int64_t out[PIXELS], lanes = g->depth < LANES ? g->depth : LANES;
+  const float *x[PIXELS];
+  int64_t in[PIXELS], out[PIXELS], few = g->depth < LANES, group = few ? LANES / g->depth : 1;
   F(bits) lane;
   for (int l = 0; l < LANES; l++) lane[l] = l;
   walk_cursor cursor = walk_begin(g, BAND, part, parts);
-  for (int pixels; (pixels = next_tile(g, &cursor, base, 0, in, out));) {
-    F(pool_window) w = {.taps = taps_inside(g, &cursor, 0), .width = g->taps_w, .lanes = lanes};
+  for (int pixels; (pixels = next_tile(g, &cursor, base, 0, x, out));) {
+    F(pool_window) w = {.taps = taps_inside(g, &cursor, 0), .width = g->taps_w, .few = (int)few};
     w.tap = cursor.row.tap * g->taps_w + cursor.col.tap;
+    w.channels = few ? g->depth : LANES;
+    for (int p = 0; p < pixels; p++) in[p] = x[p] - base;
     for (int64_t k = 0; k < g->depth; k += LANES) {
-      int64_t at = lanes < LANES ? 0 : F(vector_start)(k / LANES, g->depth);
-      w.repeats = k > at, w.fresh = lane >= (int32_t)(k - at);
-      if (apart && w.taps.rows == 2 && w.taps.cols == 2 && lanes == LANES && k == at) {
+      w.channel = few ? 0 : F(vector_start)(k / LANES, g->depth);
+      w.repeats = k > w.channel, w.fresh = lane >= (int32_t)(k - w.channel);
+      if (apart && w.taps.rows == 2 && w.taps.cols == 2 && !few && !w.repeats) {
         F(pool_window) full = w;
-        full.taps.rows = full.taps.cols = 2;
-        full.lanes = LANES, full.repeats = 0, full.fresh = (F(bits)){0} - 1;
+        full.taps.rows = full.taps.cols = 2, full.windows = 1, full.channels = LANES;
+        full.few = 0, full.repeats = 0, full.fresh = (F(bits)){0} - 1;
         for (int p = 0; p < pixels; p++) {
-          full.in = in[p] + at, full.out = out[p] + at;
+          full.in = in + p, full.out = out + p;
           act(c, &full);
         }
         continue;
       }
-      for (int p = 0; p < pixels; p++) {
-        w.in = in[p] + at, w.out = out[p] + at;
+      for (int64_t p = 0; p < pixels; p += group) {
+        w.in = in + p, w.out = out + p, w.windows = pixels - p < group ? pixels - p : group;
         act(c, &w);
       }
     }
@@ -71,73 +81,74 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
 #define TAPS(w)                                \
   for (int64_t a = 0; a < (w)->taps.rows; a++) \
     for (int64_t b = 0; b < (w)->taps.cols; b++)
-#define INPUT(w) ((w)->in + a * (w)->taps.x_row + b * (w)->taps.x_col)
+#define TAP(w) (a * (w)->taps.x_row + b * (w)->taps.x_col)
 
 /* Adds a gradient, of fresh channels, to dx, or writes it if no other window does. */
-INLINE void F(pool_add)(const F(pool_job) * c, const F(pool_window) * w, float *to, F(vec) v) {
-  if (!c->apart) v += F(load_lanes)(to, w->lanes);
-  else if (w->repeats) v = F(selected)(w->fresh, v, F(load)(to));
-  F(store_lanes)(to, v, w->lanes);
+INLINE void F(pool_add)(const F(pool_job) * c, const F(pool_window) * w, int64_t tap, F(vec) v) {
+  float *to = c->to + tap;
+  if (!c->apart) v += F(load_lanes)(w, to, w->in);
+  else if (w->repeats) v = F(selected)(w->fresh, v, F(load_lanes)(w, to, w->in));
+  F(store_lanes)(w, to, w->in, v);
 }
 
 /* NaN stays NaN, as in np.maximum. */
 INLINE void F(max_window)(const F(pool_job) * c, const F(pool_window) * w) {
   F(vec) max = F(broadcast)(-INFINITY);
   TAPS(w) {
-    F(vec) v = F(load_lanes)(INPUT(w), w->lanes);
+    F(vec) v = F(load_lanes)(w, c->x + TAP(w), w->in);
     max = F(selected)((v <= max) | (max != max), max, v);
   }
-  F(store_lanes)(c->to + w->out, max, w->lanes);
+  F(store_lanes)(w, c->to, w->out, max);
 }
 
 INLINE void F(max_back_window)(const F(pool_job) * c, const F(pool_window) * w) {
-  F(vec) max = F(load_lanes)(c->y + w->out, w->lanes), dy = F(load_lanes)(c->dy + w->out, w->lanes);
+  F(vec) max = F(load_lanes)(w, c->y, w->out), dy = F(load_lanes)(w, c->dy, w->out);
   F(bits) pending = w->fresh;
   if (c->relu_mask) pending &= (max > F(broadcast)(c->lo)) & (max < F(broadcast)(c->hi));
   TAPS(w) {
-    const float *x = INPUT(w);
-    F(bits) is_max = pending & (F(load_lanes)(x, w->lanes) == max);
-    F(pool_add)(c, w, c->to + (x - c->x), F(masked)(is_max, dy));
+    F(bits) is_max = pending & (F(load_lanes)(w, c->x + TAP(w), w->in) == max);
+    F(pool_add)(c, w, TAP(w), F(masked)(is_max, dy));
     pending &= ~is_max;
   }
 }
 
 INLINE void F(argmax_window)(const F(pool_job) * c, const F(pool_window) * w) {
-  F(vec) max = F(load_lanes)(c->y + w->out, w->lanes);
+  F(vec) max = F(load_lanes)(w, c->y, w->out);
   F(bits) found = (F(bits)){0} + (int32_t)c->none, pending = (F(bits)){0} - 1;
   TAPS(w) {
-    F(bits) is_max = pending & (F(load_lanes)(INPUT(w), w->lanes) == max);
+    F(bits) is_max = pending & (F(load_lanes)(w, c->x + TAP(w), w->in) == max);
     found = (is_max & (int32_t)(w->tap + a * w->width + b)) | (~is_max & found);
     pending &= ~is_max;
   }
-  for (int64_t l = 0; l < w->lanes; l++) c->argmax[w->out + l] = (uint8_t)found[l];
+  EACH_LANE(w) c->argmax[w->out[i] + w->channel + k] = (uint8_t)found[l];
 }
 
 INLINE void F(argmax_back_window)(const F(pool_job) * c, const F(pool_window) * w) {
-  F(vec) dy = F(load_lanes)(c->dy + w->out, w->lanes);
+  F(vec) dy = F(load_lanes)(w, c->dy, w->out);
   F(bits) tap = {0};
-  for (int64_t l = 0; l < w->lanes; l++) tap[l] = c->argmax[w->out + l];
+  EACH_LANE(w) tap[l] = c->argmax[w->out[i] + w->channel + k];
   TAPS(w) {
     F(bits) is_max = w->fresh & (tap == (int32_t)(w->tap + a * w->width + b));
-    F(pool_add)(c, w, c->to + (INPUT(w) - c->to), F(masked)(is_max, dy));
+    F(pool_add)(c, w, TAP(w), F(masked)(is_max, dy));
   }
 }
 
 /* Padding does not count. */
 INLINE void F(average_window)(const F(pool_job) * c, const F(pool_window) * w) {
   F(vec) sum = {0};
-  TAPS(w) sum += F(load_lanes)(INPUT(w), w->lanes);
-  F(store_lanes)(c->to + w->out, sum * (1 / (float)(w->taps.rows * w->taps.cols)), w->lanes);
+  TAPS(w) sum += F(load_lanes)(w, c->x + TAP(w), w->in);
+  F(store_lanes)(w, c->to, w->out, sum * (1 / (float)(w->taps.rows * w->taps.cols)));
 }
 
 INLINE void F(average_back_window)(const F(pool_job) * c, const F(pool_window) * w) {
-  F(vec) dy = F(load_lanes)(c->dy + w->out, w->lanes);
+  F(vec) dy = F(load_lanes)(w, c->dy, w->out);
   dy = F(masked)(w->fresh, dy * (1 / (float)(w->taps.rows * w->taps.cols)));
-  TAPS(w) F(pool_add)(c, w, c->to + (INPUT(w) - c->to), dy);
+  TAPS(w) F(pool_add)(c, w, TAP(w), dy);
 }
 
 #undef TAPS
-#undef INPUT
+#undef TAP
+#undef EACH_LANE
 
 #define POOL_PART(name, base, apart)                                \
   static void F(name##_part)(void *job, int part, int parts) {      \
