@@ -15,6 +15,7 @@ from odt.kernels.geometry.reduce_geometry import (
     reduce_attrs,
     reduced_axes,
 )
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
 
 Axes = tuple[int, ...]
@@ -78,7 +79,13 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
         name,
         inputs=("x", "axes"),
         infer=infer_extreme,
-        forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+        forward=Kernel(
+            forward,
+            reads=("x",),
+            writes=("y",),
+            prepare=prepare,
+            compiled=elementwise.extreme(1.0 if find is np.max else -1.0),
+        ),
         grads={
             "x": Kernel(
                 extreme_grad_x,
@@ -86,6 +93,7 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
                 writes=("dx",),
                 workspace=extreme_workspace,
                 prepare=prepare,
+                compiled=elementwise.EXTREME_BACK,
                 may_alias=frozenset({("dx", "x")}),
             )
         },

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.reduce_geometry import ReduceAttrs, prepare
+from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, prepare, reduced_axes
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.structs import MAX_INPUTS, MAX_RANK, ElementwiseShape
@@ -161,6 +161,11 @@ def sums(name: str, p: float = 1.0) -> Compiled:
     return kernel("scale", f"d{name}", ("dy",), p)
 
 
+def _fits_rank(attrs: ReduceAttrs, s: Specs) -> bool:
+    x = s["x"]
+    return x.dtype == FLOAT and x.size > 0 and len(x.shape) <= MAX_RANK
+
+
 def reduction(*, mean: bool, back: bool) -> Compiled:
     """Makes the sum or mean over axes; with `back`, its gradient, broadcast over these axes."""
     made, given = ("dx", "dy") if back else ("y", "x")
@@ -172,15 +177,60 @@ def reduction(*, mean: bool, back: bool) -> Compiled:
         y, x = (y, x.reshape(kept, copy=False)) if back else (y.reshape(kept, copy=False), x)
         return call("scale", y, (x,), 1 / count if mean else 1.0)
 
-    def check(attrs: ReduceAttrs, s: Specs) -> bool:
-        x = s["x"]
-        return x.dtype == FLOAT and x.size > 0 and len(x.shape) <= MAX_RANK
-
-    return Compiled(to_call, check, prepare=prepare)
+    return Compiled(to_call, _fits_rank, prepare=prepare)
 
 
 SUM, SUM_BACK = (reduction(mean=False, back=back) for back in (False, True))
 MEAN, MEAN_BACK = (reduction(mean=True, back=back) for back in (False, True))
+
+
+def _extreme_axes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
+    """Returns the sizes of x as (outer, reduced, inner), or None if that is not possible."""
+    kept = kept_shape(x.shape, reduced_axes(attrs, x))
+    axes = broadcast_strides([kept, x.shape])
+    at = [k for k, (_, (stride, _)) in enumerate(axes) if not stride] or [len(axes)]
+    parts = axes[: at[0]], axes[at[0] : at[0] + 1], axes[at[0] + 1 :]
+    return [prod(size for size, _ in part) for part in parts] if len(at) == 1 else None
+
+
+def extreme(sign: float) -> Compiled:
+    """Makes the maximum over axes, or with sign −1 the minimum."""
+
+    def to_call(attrs: ReduceAttrs, *, x: Array, y: Array, **more: Any) -> Callable[[], None]:
+        sizes = _extreme_axes(attrs, TensorSpec(x.shape, x.dtype))
+        assert sizes is not None, "fits is false"
+        return bind("extreme", x, y, *sizes, sign)
+
+    def check(attrs: ReduceAttrs, s: Specs) -> bool:
+        x = s["x"]
+        return x.dtype == FLOAT and x.size > 0 and _extreme_axes(attrs, x) is not None
+
+    return Compiled(to_call, check, prepare=prepare)
+
+
+def _extreme_back(
+    attrs: ReduceAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    y: Array,
+    dx: Array,
+    gradient: Array,
+    axes: Any,
+    kept: tuple[int, ...],
+    count: int,
+) -> Callable[[], None]:
+    y, part = (a.reshape(kept, copy=False) for a in (y, gradient))
+    counted = call("equal", part, (x, y))
+    divided = call("divide", gradient, (dy, gradient))
+    return in_order([counted, divided, call("where_equal", dx, (part, x, y))])
+
+
+def _one_per_result(attrs: ReduceAttrs, s: Specs) -> Specs:
+    return {"gradient": s["y"]}
+
+
+EXTREME_BACK = Compiled(_extreme_back, _fits_rank, _one_per_result, prepare)
 
 
 def _squared_error(

@@ -151,3 +151,56 @@ void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
   for (int64_t c = 0; c < columns; c++) db[c] = 0;
   F(add_column_sums)(dy, rows, columns, 0, columns, db);
 }
+
+typedef struct {
+  const float *x;
+  float *y, sign;
+  int64_t outer, count, inner;
+} F(extreme_job);
+
+/* The larger values of v and w, or with sign −1 the smaller ones. NaN stays NaN, as in np.max. */
+INLINE F(vec) F(more)(F(vec) v, F(vec) w, float sign) {
+  return F(selected)((w * sign <= v * sign) | (v != v), v, w);
+}
+
+/* The maximum of a row of whole vectors; the last one may overlap the one before. */
+INLINE float F(row_extreme)(const float *row, int64_t count, float sign) {
+  F(vec) v = F(load)(row);
+  for (int64_t j = 1; j * LANES < count; j++)
+    v = F(more)(v, F(load)(row + F(vector_start)(j, count)), sign);
+#if LANES >= 16
+  v = F(more)(v, SHUFFLE(v, v, OTHER_LANE, 8), sign);
+#endif
+#if LANES >= 8
+  v = F(more)(v, SHUFFLE(v, v, OTHER_LANE, 4), sign);
+#endif
+  v = F(more)(v, SHUFFLE(v, v, OTHER_LANE, 2), sign);
+  return F(more)(v, SHUFFLE(v, v, OTHER_LANE, 1), sign)[0];
+}
+
+/* One part: a range of `outer`. */
+static void F(extreme_part)(void *job, int part, int parts) {
+  F(extreme_job) c = *(const F(extreme_job) *)job;
+  int64_t count = c.count, inner = c.inner, end = chunk_begin(c.outer, part + 1, parts);
+  for (int64_t o = chunk_begin(c.outer, part, parts); o < end; o++) {
+    const float *rows = c.x + o * count * inner;
+    float *y = c.y + o * inner;
+    if (inner == 1 && count >= LANES) {
+      *y = F(row_extreme)(rows, count, c.sign);
+      continue;
+    }
+    for (int64_t i = 0; i < inner; i++) y[i] = rows[i];
+    for (int64_t k = 1; k < count; k++) {
+      const float *row = rows + k * inner;
+      IVDEP
+      for (int64_t i = 0; i < inner; i++)
+        y[i] = (row[i] * c.sign <= y[i] * c.sign) | (y[i] != y[i]) ? y[i] : row[i];
+    }
+  }
+}
+
+/* y[o][i] = the maximum of x[o][k][i] over k, or with sign −1 the minimum. */
+void F(extreme)(const float *x, float *y, int64_t outer, int64_t count, int64_t inner, float sign) {
+  F(extreme_job) c = {x, y, sign, outer, count, inner};
+  parallel_for(F(extreme_part), &c, parallel_parts(outer * count * inner));
+}

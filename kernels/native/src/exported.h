@@ -144,6 +144,8 @@ KERNEL(fake_quant, (const float *x /* (n) */, float *y /* (n) */, uint8_t *mask 
 KERNEL(column_sums,
        (const float *dy /* (R, C) */, float *db /* (C) */, int64_t rows, int64_t columns))
 KERNEL(truths, (const uint8_t *c /* (n) */, float *y /* (n) */, int64_t size))
+KERNEL(extreme, (const float *x /* (outer, count, inner) */, float *y /* (outer, inner) */,
+                 int64_t outer, int64_t count, int64_t inner, float sign))
 
 /* transpose_body.h: elements of four bytes, of any type */
 KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
