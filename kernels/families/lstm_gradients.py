@@ -261,11 +261,11 @@ def before_each_step(attrs: LstmAttrs, s: Specs) -> Specs:
 
 
 def panel_of_x(attrs: LstmAttrs, s: Specs) -> Specs:
-    return compiled.panel(s["x"])
+    return compiled.panel(s["x"], side=True)
 
 
 def panel_of_y(attrs: LstmAttrs, s: Specs) -> Specs:
-    return compiled.panel(s["y"])
+    return compiled.panel(s["y"], side=True)
 
 
 def stacked_w_and_panel(attrs: LstmAttrs, s: Specs) -> Specs:

@@ -106,12 +106,13 @@ def part_of(dz: Array, gate: int, units: int) -> Array:
     return dz.reshape(-1, copy=False)[gate * units :]
 
 
-def panel(rows: TensorSpec) -> Specs:
-    """Returns the workspace of `weight_gradient` for its second factor."""
+def panel(rows: TensorSpec, *, side: bool = False) -> Specs:
+    """Returns the workspace of a product for its second factor, or with `side` for blocks of dz."""
     lanes = limit("MAX_LANES")
-    if rows.shape[-1] >= lanes:
+    if rows.shape[-1] >= lanes and not side:
         return {}
-    return {"panel": TensorSpec((limit("PANEL_PARTS"), rows.size // rows.shape[-1], lanes), FLOAT)}
+    width = lanes if rows.shape[-1] < lanes else limit("ROW_BLOCK")
+    return {"panel": TensorSpec((limit("PANEL_PARTS"), rows.size // rows.shape[-1], width), FLOAT)}
 
 
 def weight_gradient(

@@ -15,6 +15,7 @@
 #define MAX_TAPS 64      /* taps of a window */
 #define MAX_WALKS 16     /* walks of a call */
 #define PANEL_PARTS 4    /* parts of a call that have scratch for a packed panel */
+#define ROW_BLOCK 128    /* rows of a block of a product: a multiple of every MR */
 #define MAX_RANK 6       /* axes of an elementwise kernel */
 #define MAX_INPUTS 3     /* inputs of an elementwise kernel */
 #define MAX_OUTER_AXES 4 /* axes around the matrices of a transpose */

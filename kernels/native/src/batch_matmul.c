@@ -1,8 +1,8 @@
 /* BATCH_MATMUL: products of many small matrices. */
 
-#include "team.h"
+#include <string.h>
 
-#define ROW_BLOCK 128 /* rows of a block: a multiple of every MR */
+#include "team.h"
 
 #define BODY "batch_matmul_body.h"
 #include "each_isa.h"

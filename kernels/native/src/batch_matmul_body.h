@@ -62,48 +62,68 @@ static void F(pack_columns)(const matmul_shape *g, const float *right, float *pa
           l < lanes ? right[k * g->right_depth_stride + l * g->right_column_stride] : 0;
 }
 
+/* Packs rows of `left` that lie side by side, ROW_BLOCK for each value of the depth. Otherwise a
+   product would read a few values from each of many pages. */
+static void F(pack_side)(const matmul_shape *g, const float *left, int64_t rows, float *panel) {
+  for (int64_t q = 0; q < g->blocks; q++)
+    for (int64_t k = 0; k < g->depth; k++, panel += ROW_BLOCK) {
+      const float *from = left + q * g->left_block_stride + k * g->left_depth_stride;
+      memcpy(panel, from, sizeof(float) * (size_t)rows);
+    }
+}
+
 typedef struct {
   const matmul_shape *g;
   const float *left, *right;
   float *y, *panel;
+  int side; /* whether the panel is of rows of `left` */
 } F(matmul_job);
 
-/* One part: blocks of rows and columns. Blocks of the same columns follow each other, so that a
-   panel is packed once. */
+/* One part: blocks of rows and columns. Blocks that use the same panel follow each other: it is
+   packed once. */
 static void F(matmul_part)(void *job, int part, int parts) {
   const F(matmul_job) *c = job;
   const matmul_shape *g = c->g;
   int64_t vectors = (g->columns + LANES - 1) / LANES, across = (vectors + NR - 1) / NR;
-  int64_t width = (vectors < NR ? vectors : NR) * LANES,
-          down = (g->rows + ROW_BLOCK - 1) / ROW_BLOCK;
+  int64_t width = c->side ? ROW_BLOCK : (vectors < NR ? vectors : NR) * LANES,
+          down = (g->rows + ROW_BLOCK - 1) / ROW_BLOCK, run = c->side ? across : down;
   int64_t all = g->count * across * down, end = chunk_begin(all, part + 1, parts), packed = -1;
   float *panel = c->panel ? c->panel + part * g->blocks * g->depth * width : 0;
+  matmul_shape with_panel = *g;
+  if (c->side)
+    with_panel.left_block_stride = g->depth * width, with_panel.left_depth_stride = width;
   for (int64_t at = chunk_begin(all, part, parts); at < end; at++) {
-    int64_t matrix = at / down / across, first = at / down % across * NR, r = at % down * ROW_BLOCK;
-    int64_t last = r + ROW_BLOCK < g->rows ? r + ROW_BLOCK : g->rows;
-    int n = vectors - first < NR ? (int)(vectors - first) : NR, tall = last - r >= MR;
-    const float *left = c->left + matrix * g->left_matrix_stride;
+    int64_t matrix = at / down / across, group = c->side ? at % across : at / down % across,
+            first = vectors * group / across, n = vectors * (group + 1) / across - first;
+    int64_t begin = (c->side ? at / across % down : at % down) * ROW_BLOCK,
+            last = begin + ROW_BLOCK < g->rows ? begin + ROW_BLOCK : g->rows;
+    int tall = last - begin >= MR;
+    const float *left = c->left + matrix * g->left_matrix_stride + begin * g->left_row_stride;
     const float *right = c->right + matrix * g->right_matrix_stride;
     F(block_of_columns)
     b = {right, g->right_block_stride, g->right_depth_stride, {0}, {0}, LANES};
     if (g->columns < LANES) b.lanes = (int)g->columns;
     else
       for (int j = 0; j < n; j++) b.at[j] = b.to[j] = F(vector_start)(first + j, g->columns);
-    if (panel) {
+    if (c->side) {
+      if (packed != at / run) F(pack_side)(g, left, last - begin, panel);
+      left = panel;
+    } else if (panel) {
       b.b = panel, b.depth_stride = width, b.block_stride = g->depth * width;
       for (int j = 0; j < n; j++) {
         b.at[j] = j * LANES;
-        for (int64_t q = 0; q < g->blocks && packed != at / down; q++)
+        for (int64_t q = 0; q < g->blocks && packed != at / run; q++)
           F(pack_columns)(g, right + q * g->right_block_stride + b.to[j] * g->right_column_stride,
                           panel + q * b.block_stride + b.at[j], width);
       }
-      packed = at / down;
     }
-    for (; r < last; r += tall ? MR : 1) {
+    packed = at / run;
+    for (int64_t r = begin; r < last; r += tall ? MR : 1) {
       if (tall && last - r < MR) r = last - MR; /* computes some rows twice, to the same bits */
-      const float *a = left + r * g->left_row_stride;
+      const float *a = left + (r - begin) * g->left_row_stride;
       float *y = c->y + (matrix * g->rows + r) * g->columns;
-#define RUN(n) tall ? F(matmul_rows##n)(g, a, &b, y) : F(matmul_row##n)(g, a, &b, y)
+#define RUN(n) \
+  tall ? F(matmul_rows##n)(&with_panel, a, &b, y) : F(matmul_row##n)(&with_panel, a, &b, y)
       if (n == 1) RUN(1);
       else if (n == 2) RUN(2);
 #if NR == 3
@@ -114,11 +134,13 @@ static void F(matmul_part)(void *job, int part, int parts) {
   }
 }
 
-/* Columns are packed into the panel if they are not contiguous or do not fill a vector. */
+/* A panel holds columns that are not contiguous or do not fill a vector, or, if all columns are
+   contiguous, rows of `left` that lie side by side. */
 void F(matmul)(const matmul_shape *g, const float *left, const float *right, float *y,
                float *panel) {
-  F(matmul_job)
-  c = {g, left, right, y, g->right_column_stride != 1 || g->columns < LANES ? panel : 0};
+  int columns = g->right_column_stride != 1 || g->columns < LANES,
+      side = panel && !columns && g->left_row_stride == 1 && g->columns > LANES;
+  F(matmul_job) c = {g, left, right, y, columns || side ? panel : 0, side};
   int parts =
       parallel_parts(g->count * g->rows * g->blocks * g->depth * g->columns / LANES * PRODUCT);
   parallel_for(F(matmul_part), &c, c.panel && parts > PANEL_PARTS ? PANEL_PARTS : parts);

@@ -55,7 +55,7 @@ KERNEL(sum_repeated,
 /* batch_matmul_body.h */
 KERNEL(matmul, (const matmul_shape *shape, const float *left /* (…, rows, depth) */,
                 const float *right /* (…, depth, columns) */, float *y /* (…, rows, columns) */,
-                float *panel /* (PANEL_PARTS, depth, MAX_NR vectors), or null */))
+                float *panel /* (PANEL_PARTS, depth, MAX_NR vectors or ROW_BLOCK), or null */))
 
 /* pool_body.h */
 KERNEL(max_pool,
