@@ -9,6 +9,7 @@ import numpy as np
 from odt.core.data.columns import Column, array_columns, open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
+from odt.core.data.real_inputs import RealInputs
 from odt.core.data.taught import Taught
 from odt.core.recipe.distillation import CATEGORICAL
 from odt.core.recipe.output_losses import default_loss, ends_in_softmax
@@ -16,16 +17,19 @@ from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.inference import Predictor
 from odt.dataclass import dataclass
 from odt.errors import OptionError
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.lossdef import FRACTIONS
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 from odt.model import Model, Path, lowered_of
 
 if TYPE_CHECKING:
+    from odt.core.runtime.runtime import Runtime
     from odt.run_samples import Samples
     from odt.trainer import Trainer
 
 Compute: TypeAlias = Callable[[], None]
+FLOAT32 = np.dtype(np.float32)
 SMALLEST = 1e-20  # probability
 ROWS = 256  # rows of a file by which its outputs are recognised as probabilities
 
@@ -39,8 +43,9 @@ class Teacher:
     classes, the second part is the loss with the teacher's outputs as targets.
 
     Attributes:
-        model: the teacher, or the path of its file; its inputs are those of the student. Its
-            outputs for all samples are computed before the first step.
+        model: the teacher, or the path of its file; its inputs are those of the student, or the
+            real numbers of a quantized student's. Its outputs for all samples are computed before
+            the first step.
         outputs: instead of `model`: outputs of the teacher for all samples (N, …), an array or the
             path of a data file, as `odt predict` writes it; logits or probabilities.
         temperature: T, above 0; 1 for models without classes.
@@ -127,14 +132,14 @@ class Teacher:
         with Predictor(lowered.graphs, trainer.recipe.info.batch_size) as predictor:
             specs, ours = predictor.runtime, trainer.samples
             spec = ours.losses[0][1]
-            if [(s.size, s.dtype) for s in specs.input_specs] != [
-                (s.size, s.dtype) for s in ours.input_specs
-            ]:
+            read, real = ours.input_specs, _real_inputs(specs, ours)
+            wanted = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
+            if [(s.size, s.dtype) for s in specs.input_specs] != wanted:
                 raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
             if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
                 raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))
             first = 0
-            for (rows,) in predictor.run(data, range(len(outputs))):
+            for (rows,) in predictor.run(RealInputs(data, read, real), range(len(outputs))):
                 outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
                 first += len(rows)
                 seen(first, len(outputs))
@@ -171,6 +176,12 @@ def _logistic(rows: Array) -> None:
 
 def _nothing(rows: Array) -> None:
     """Leaves the outputs as they are."""
+
+
+def _real_inputs(specs: "Runtime", ours: SampleSpecs) -> list[Quantization | None]:
+    """Returns the quantization of each input that the student alone reads as integers."""
+    theirs = [s.dtype for s in specs.input_specs] + [None] * len(ours.input_specs)
+    return [q if t == FLOAT32 else None for q, t in zip(ours.quantizations, theirs, strict=False)]
 
 
 def _shown(specs: Any, inputs: bool = True) -> tuple[str]:

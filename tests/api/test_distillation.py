@@ -201,3 +201,24 @@ def test_the_command_line_has_a_teacher(teacher: Path, tmp_path: Path) -> None:
     state = tmp_path / "state.odt"
     train("--teacher", teacher, "--export-checkpoint", state)
     assert "teacher weight 0.5, now 0.0" in train("--checkpoint", state, "--epochs", 3).stderr
+
+
+@pytest.mark.filterwarnings("ignore::odt.OdtWarning")
+def test_a_quantized_student_learns_from_its_float_original() -> None:
+    """The teacher reads the real numbers of the student's integers."""
+    student = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
+    original = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
+    x = RNG.integers(0, 256, (16, 32, 32, 3)).astype(np.float32)
+    y = np.eye(10, dtype=np.float32)[RNG.integers(0, 10, 16)]
+    with odt.Trainer(original, batch_size=16) as trainer:
+        outputs = trainer.predict(x)
+    first, second = (
+        odt.Trainer(student, batch_size=16, teacher=teacher)
+        .fit(x, y, epochs=2, seed=1)
+        .history["loss"]
+        for teacher in (odt.Teacher(original), odt.Teacher(outputs=outputs))
+    )
+    assert first == pytest.approx(second, rel=1e-5)
+    flat = odt.Teacher(MLP_SM / "model.circle")
+    with pytest.raises(odt.OptionError, match="must have the student's inputs"):
+        odt.Trainer(student, batch_size=16, teacher=flat).fit(x, y)
