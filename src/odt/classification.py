@@ -199,10 +199,15 @@ def _evaluate(
     trainer: "Trainer", data: DataSet, totals: Totals = NONE, each: Each | None = None
 ) -> None:
     """Evaluates a trainer's model on all samples."""
-    core = trainer.build()
+    core, order = trainer.build(), range(data.length)
+    with trainer.integer_form() as form:
+        if form is not None:
+            evaluator = form.evaluator(weighted=data.weights is not None)
+            evaluator.run(data, order, {}, totals=totals, each=each)
+            return
     computation = Computation(trainer.recipe.losses, outputs=True)
     computation = computation if data.weights is None else computation.weighted()
     engine = core.runtime.engine(computation, micro_batch=1 if each else None)
-    order, reduction = range(data.length), core.info.reduction
+    reduction = core.info.reduction
     with core.parameters.averaged():
         evaluate(engine, data, order, reduction, {}, rest=True, totals=totals, each=each)

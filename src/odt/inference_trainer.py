@@ -1,7 +1,7 @@
 """Evaluation and prediction with a trainer's weights: a base class of `odt.Trainer`."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,17 @@ from odt.core.model.variables import SVDF
 from odt.core.training.passes import Result
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
+from odt.integer_form import IntegerForm, digest_of
 from odt.kernels.opdef import Array, TensorSpec
 
 if TYPE_CHECKING:
-    from odt.core.training.inference import Evaluator
+    from odt.core.training.inference import Evaluator, Predictor
 
 
 class InferenceTrainer(BatchTrainer):
     """Evaluates and predicts with the current weights; quantized models in integers."""
+
+    _form: IntegerForm | None = None
 
     def _exported(self) -> dict[int, Any]:
         """Weights by tensor of the file, with adapters merged into them, and ranges that moved."""
@@ -37,36 +40,66 @@ class InferenceTrainer(BatchTrainer):
         weights = weights if adapted is None else adapted.merged(weights)
         return {**weights, **trainer.parameters.ranges.current()}
 
-    def _integers(self, computed: Model | None = None) -> LoweredGraphs | None:
-        """The graphs that compute what the exported model will compute; None for a float model.
+    @contextmanager
+    def integer_form(self) -> Iterator[IntegerForm | None]:
+        """What computes the integers of the exported model; None for a float model.
 
-        None for SVDF layers too, whose filters are not constants of the unrolled model.
-
-        Args:
-            computed: the model with the outputs to compute; None for those of training.
+        It is kept until weights change, unless memory is limited. None for SVDF layers too, whose
+        filters are not constants of the unrolled model.
         """
+        if not self._computes_integers:
+            yield None
+            return
+        weights = self._exported()
+        digest = digest_of(weights)
+        if self._form is None or self._form.digest != digest:
+            self._forget_integers()
+            graphs = self._integers(weights)
+            self._form = IntegerForm(digest, graphs, self._evaluator, self._predictor)
+        try:
+            yield self._form
+        finally:
+            if self.memory_budget is not None:
+                self._forget_integers()
+
+    @property
+    def _computes_integers(self) -> bool:
         model = self.recipe.model
         svdf = any(node.op == SVDF for node in model.graph.nodes)
-        if svdf or not has_quantized_activations(model):
-            return None
+        return not svdf and has_quantized_activations(model)
+
+    def _integers(self, weights: dict[int, Any], computed: Model | None = None) -> LoweredGraphs:
+        """The graphs that compute the integers of the exported model.
+
+        Args:
+            weights: those of the export.
+            computed: the model with the outputs to compute; None for those of training.
+        """
         from odt.core.lowering.integer_graph import trained_integers
 
-        return trained_integers(self.recipe.lowered.unrolled, self._exported(), computed)
+        return trained_integers(self.recipe.lowered.unrolled, weights, computed)
 
-    def _computed(self) -> LoweredGraphs | None:
-        """The graphs that compute the outputs of the file; None if those of training do."""
-        if self.recipe.lowered.left_out is None:
-            return self._integers()
-        whole = lower_model(self.recipe.model, outputs="computed")
-        integers = self._integers(whole.unrolled)
-        if integers is not None:
-            return integers
+    def _whole_graphs(self) -> LoweredGraphs:
+        """The graphs that compute the outputs of the file, of which training leaves some out."""
+        whole, weights = lower_model(self.recipe.model, outputs="computed"), self._exported()
+        if self._computes_integers:
+            return self._integers(weights, whole.unrolled)
         tensors = list(whole.graph.tensors)
-        for i, values in self._exported().items():
+        for i, values in weights.items():
             tensors[i] = replace(tensors[i], data=values)
         return LoweredGraphs(replace(whole.graph, tensors=tuple(tensors)))
 
-    def _evaluator(self, integers: LoweredGraphs, *, weighted: bool) -> "Evaluator":
+    def _forget_integers(self) -> None:
+        if self._form is not None:
+            self._form.close()
+        self._form = None
+
+    def close(self) -> None:
+        """Ends the worker threads; weights stay readable."""
+        self._forget_integers()
+        super().close()
+
+    def _evaluator(self, integers: LoweredGraphs, weighted: bool) -> "Evaluator":
         from odt.core.training.inference import Evaluator
 
         return Evaluator(
@@ -77,6 +110,12 @@ class InferenceTrainer(BatchTrainer):
             weighted=weighted,
             computed=integers,
         )
+
+    def _predictor(self, integers: LoweredGraphs) -> "Predictor":
+        from odt.core.training.inference import Predictor
+
+        schedule = {"micro_batch": self._micro_batch, "workers": self._workers}
+        return Predictor(integers, self.recipe.info.batch_size, **schedule)
 
     def validate(self, data: Data, order: SampleOrder, *, rest: bool) -> Result:
         """Returns loss and metrics on validation samples.
@@ -90,19 +129,17 @@ class InferenceTrainer(BatchTrainer):
             rest: whether to include a last batch that is not full, as in the engine's `evaluate`.
         """
         trainer = self.build()
-        limited = self.memory_budget is not None or trainer.caches
-        integers = None if limited else self._integers()
-        if integers is None:
+        if self.memory_budget is not None or trainer.caches:
             return trainer.evaluate(data, order, rest=rest)
-        rest = rest or len(order) < trainer.info.batch_size
-        return self._evaluated(integers, data, order, rest=rest)
+        return self._evaluated(data, order, rest=rest)
 
-    def _evaluated(
-        self, integers: LoweredGraphs, data: Data, order: SampleOrder, *, rest: bool
-    ) -> Result:
+    def _evaluated(self, data: Data, order: SampleOrder, *, rest: bool = True) -> Result:
         trainer = self.build()
-        with self._evaluator(integers, weighted=data.weights is not None) as evaluator:
-            return evaluator.run(
+        rest = rest or len(order) < trainer.info.batch_size
+        with self.integer_form() as form:
+            if form is None:
+                return trainer.evaluate(data, order, rest=rest)
+            return form.evaluator(weighted=data.weights is not None).run(
                 data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
             )
 
@@ -117,14 +154,11 @@ class InferenceTrainer(BatchTrainer):
         Returns:
             Loss and metrics by name.
         """
-        trainer = self.build()
+        self.build()
         if is_batches(x, y):
             return self._evaluate_batches(x)
         data = self.open(x, y, sample_weight)
-        order, integers = range(data.length), self._integers()
-        if integers is None:
-            return self.logs(trainer.evaluate(data, order, rest=True))
-        return self.logs(self._evaluated(integers, data, order, rest=True))
+        return self.logs(self._evaluated(data, range(data.length)))
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
         """Returns loss and metrics of a batch without an update.
@@ -134,8 +168,12 @@ class InferenceTrainer(BatchTrainer):
             y: targets (N, …).
             sample_weight: weights of the samples' losses (N,).
         """
-        data = self.open_batch(x, y, sample_weight)
-        return self.logs(self.build().batch(data, data.length, update=False))
+        data, trainer = self.open_batch(x, y, sample_weight), self.build()
+        with self.integer_form() as form:
+            if form is None:
+                return self.logs(trainer.batch(data, data.length, update=False))
+            evaluator = form.evaluator(weighted=data.weights is not None)
+            return self.logs(evaluator.run(data, range(data.length), trainer.metrics))
 
     def predict(self, x: Any) -> Any:
         """Computes the model's outputs with the current weights.
@@ -151,32 +189,27 @@ class InferenceTrainer(BatchTrainer):
         """
         data = self.open(x, targets=False)
         trainer, order = self.build(), range(data.length)
-        computed = self._computed()
-        if computed is None:
-            specs = trainer.runtime.output_specs
-            return _whole(specs, data.length, trainer.predict(data, order))
-        from odt.core.training.inference import Predictor
-
-        schedule = {"micro_batch": self._micro_batch, "workers": self._workers}
-        with Predictor(computed, self.recipe.info.batch_size, **schedule) as predictor:
-            specs = predictor.runtime.output_specs
-            return _whole(specs, data.length, predictor.run(data, order))
+        if self.recipe.lowered.left_out is not None:
+            with self._predictor(self._whole_graphs()) as predictor:
+                specs = predictor.runtime.output_specs
+                return _whole(specs, data.length, predictor.run(data, order))
+        specs = trainer.runtime.output_specs
+        with self.integer_form() as form:
+            parts = (
+                trainer.predict(data, order) if form is None else form.predictor.run(data, order)
+            )
+            return _whole(specs, data.length, parts)
 
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
-        totals, integers = BatchTotals(self.build()), self._integers()
-        evaluators: dict[bool, Evaluator] = {}
-        with ExitStack() as stack:
+        totals = BatchTotals(self.build())
+        with self.integer_form() as form:
             for batch in batches_of(batches, self.samples, self.recipe.info.batch_size):
                 data = self.open_batch(*batch)
-                if integers is None:
+                if form is None:
                     totals.add(data, update=False)
                     continue
-                weighted = data.weights is not None
-                if weighted not in evaluators:
-                    made = self._evaluator(integers, weighted=weighted)
-                    evaluators[weighted] = stack.enter_context(made)
-                order = range(data.length)
-                found = evaluators[weighted].run(data, order, {}, totals=totals.metrics)
+                evaluator = form.evaluator(weighted=data.weights is not None)
+                found = evaluator.run(data, range(data.length), {}, totals=totals.metrics)
                 totals.count(found, data.length)
         if not totals.samples:
             raise DataError("x: must give batches, but it gave none.")

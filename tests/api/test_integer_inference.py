@@ -11,6 +11,7 @@ from support.paths import MODELS
 
 import odt
 from odt.cli.main import main
+from odt.integer_form import IntegerForm
 from odt.kernels.opdef import Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
@@ -93,3 +94,51 @@ def test_validation_computes_what_evaluate_computes(options: dict[str, Any]) -> 
     assert found["loss"] == pytest.approx(history["val_loss"][last], rel=1e-5)
     fake = trainer.logs(trainer.build().evaluate(trainer.open(*held), range(13)))
     assert fake["loss"] != pytest.approx(found["loss"], rel=1e-5)
+
+
+def test_a_batch_a_report_and_each_sample_give_the_result_of_evaluate() -> None:
+    trainer = odt.Trainer(RESNET, batch_size=24, metrics="accuracy", trainable=odt.last(4))
+    trainer.fit(X, Y, epochs=1, seed=1)
+    found = trainer.evaluate(X, Y)
+    assert trainer.test_on_batch(X, Y) == pytest.approx(found, rel=1e-6)
+    report = odt.classification_report(trainer, X, Y)
+    assert report.confusion_matrix is not None
+    assert np.trace(report.confusion_matrix) / 24 == pytest.approx(found["accuracy"])
+    assert odt.sample_losses(trainer, X, Y).mean() == pytest.approx(found["loss"], rel=1e-6)
+
+
+def test_a_client_of_a_federation_evaluates_in_integers() -> None:
+    trainer = odt.Trainer(RESNET, batch_size=8, trainable=odt.last(4))
+    client = odt.federated.Client(trainer, X, Y)
+    tensors = {n: a * 1.5 for n, a in odt.federated.tensors_of(trainer).items()}
+    found = client.evaluate(tensors)
+    assert found["loss"] == pytest.approx(trainer.evaluate(X, Y)["loss"], rel=1e-6)
+
+
+def test_plans_are_kept_until_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    plan = IntegerForm.__init__
+
+    def counted(self: IntegerForm, *arguments: Any) -> None:
+        made.append(self)
+        plan(self, *arguments)
+
+    monkeypatch.setattr(IntegerForm, "__init__", counted)
+    trainer = odt.Trainer(RESNET, batch_size=8, learning_rate=1e-3, trainable=odt.last(4))
+    first = [trainer.evaluate(X, Y), trainer.evaluate(X, Y), trainer.test_on_batch(X[:8], Y[:8])]
+    trainer.predict(X)
+    assert len(made) == 1
+    assert first[0] == first[1]
+    trainer.train_on_batch(X[:8], Y[:8])
+    assert trainer.evaluate(X, Y) != first[0]
+    assert len(made) == 2
+    name, values = next(iter(trainer.weights.items()))
+    values[...] *= 1.3
+    trainer.predict(X)
+    assert len(made) == 3, name
+
+
+def test_a_limited_budget_keeps_no_second_plan() -> None:
+    trainer = odt.Trainer(RESNET, batch_size=8, trainable=odt.last(4), memory_budget="64MB")
+    trainer.predict(X)
+    assert trainer._form is None

@@ -115,8 +115,8 @@ class Client:
             DataError: if the tensors do not match the model.
         """
         load_tensors(self.trainer, tensors)
-        core = self.trainer.build()
-        return finite(self.trainer.logs(core.evaluate(self._data, self.samples, rest=True)))
+        found = self.trainer.validate(self._data, self.samples, rest=True)
+        return finite(self.trainer.logs(found))
 
 
 def rate_factor(round: int, rounds: int | None) -> float:

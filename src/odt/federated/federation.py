@@ -182,7 +182,7 @@ class Federation:
         self.load()
         logs: dict[str, float] = {}
         if self._held is not None:
-            held = trainer.build().evaluate(self._held, range(self._held.length), rest=True)
+            held = trainer.validate(self._held, range(self._held.length), rest=True)
             logs |= finite(trainer.logs(held, "val_"))
         own = [c.evaluate(self.tensors) for c in self._own if c is not None]
         for name in own[0] if own else ():

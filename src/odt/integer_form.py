@@ -1,0 +1,69 @@
+"""The integer form of a trainer's quantized model, which is kept while its weights stay."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.storage.closing import Closing
+from odt.kernels.opdef import Array
+
+if TYPE_CHECKING:
+    from odt.core.training.inference import Evaluator, Predictor
+
+
+def digest_of(weights: Mapping[int, Array]) -> bytes:
+    """Returns a hash of weights by number."""
+    import hashlib
+
+    found = hashlib.blake2b(digest_size=16)
+    for i, a in sorted(weights.items()):
+        found.update(f"{i} {a.dtype} {a.shape} ".encode())
+        found.update(a.reshape(-1).view("u1").data)
+    return found.digest()
+
+
+class IntegerForm(Closing):
+    """Plans that compute what the exported model computes.
+
+    Attributes:
+        digest: hash of the weights.
+    """
+
+    def __init__(
+        self,
+        digest: bytes,
+        graphs: LoweredGraphs,
+        evaluator: "Callable[[LoweredGraphs, bool], Evaluator]",
+        predictor: "Callable[[LoweredGraphs], Predictor]",
+    ) -> None:
+        """Plans nothing yet.
+
+        Args:
+            digest: hash of the weights.
+            graphs: graphs that compute integers.
+            evaluator: plans an evaluation of graphs, with sample weights or without.
+            predictor: plans the computation of outputs.
+        """
+        self.digest = digest
+        self._graphs, self._make_evaluator, self._make_predictor = graphs, evaluator, predictor
+        self._evaluators: dict[bool, Evaluator] = {}
+        self._predictor: Predictor | None = None
+
+    def evaluator(self, *, weighted: bool) -> "Evaluator":
+        """Returns the evaluator of samples with or without weights."""
+        if weighted not in self._evaluators:
+            self._evaluators[weighted] = self._make_evaluator(self._graphs, weighted)
+        return self._evaluators[weighted]
+
+    @property
+    def predictor(self) -> "Predictor":
+        """What computes outputs."""
+        if self._predictor is None:
+            self._predictor = self._make_predictor(self._graphs)
+        return self._predictor
+
+    def close(self) -> None:
+        """Ends the worker threads."""
+        for plan in (*self._evaluators.values(), self._predictor):
+            if plan is not None:
+                plan.close()

@@ -1,0 +1,1 @@
+../../src/odt/integer_form.py
