@@ -98,11 +98,11 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
         )
     made = {}
     for end, x, rows in (("", tensors["x"], w), ("r", tensors["h"], r)):
-        kind, stacked = end or "w", np.concatenate(rows)
-        sums = stacked.sum(axis=1, dtype=np.int64)
-        most = largest(x.dtype) * int(abs(stacked.astype(np.int64)).sum(axis=1).max(initial=0))
+        kind, matrix = end or "w", np.concatenate(rows)
+        sums = matrix.sum(axis=1, dtype=np.int64)
+        most = largest(x.dtype) * int(abs(matrix.astype(np.int64)).sum(axis=1).max(initial=0))
         factors = [np.float32(tensors[kind + g].scale) * np.float32(x.scale) / STEP for g in gates]
-        made[kind], made[f"b{end}"] = stacked.astype(exact_float(most)), -x.zero * sums
+        made[kind], made[f"b{end}"] = matrix.astype(exact_float(most)), -x.zero * sums
         made[f"m{end}"] = np.array([fixed_factor(f) for f in factors], INT64).T.repeat(
             units, axis=1
         )
