@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
-from support.integer_files import QuantizedBuilder
 from support.networks import Net
 from support.paths import GOLDEN, MLP_SM, MODELS
 
@@ -48,24 +47,6 @@ def test_a_model_that_trains_passes(name: str) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.count("\nok  ") == 4
     assert result.stdout.endswith("The model can be trained.\n")
-
-
-def test_an_integer_file_of_float_outputs_trains(tmp_path: Path) -> None:
-    net = QuantizedBuilder()
-    x = net.operator("QUANTIZE", (net.add_input((1, 6)),), (1, 6), 0.02, 3)
-    w, b = net.weights((4, 6), [0.004]), net.bias(4, [8e-5])
-    y = net.operator("FULLY_CONNECTED", (x, w, b), (1, 4), 0.05)
-    net.write(tmp_path / "m.tflite", net.add_operator("DEQUANTIZE", (y,), (1, 4)))
-    result = check(tmp_path / "m.tflite", "--loss", "mean-squared-error")
-    assert result.exit_code == 0, result.output
-
-
-def test_a_model_without_operators_has_nothing_to_train(tmp_path: Path) -> None:
-    net = ModelBuilder("tflite")
-    net.write(tmp_path / "m.tflite", net.add_input((1, 3)))
-    result = check(tmp_path / "m.tflite", "--loss", "mean-squared-error")
-    assert result.exit_code == 1, result.output
-    assert "FAIL trainable tensors: there are none" in result.stdout
 
 
 def test_data_files_are_used() -> None:

@@ -169,7 +169,7 @@ static void F(depthwise_few_channels)(const F(depthwise_job) * job, const tap_gr
                                       int cols) {
   F(depthwise_job) c = *job;
   tap_grid t = *grid;
-  int64_t depth = c.g->depth, whole = LANES / depth * depth;
+  int64_t depth = c.g->depth, full = LANES / depth * depth;
   F(vec) w[3][3], bias = {0};
   F(bits) lane;
   for (int l = 0; l < LANES; l++) lane[l] = l, bias[l] = c.bias ? c.bias[l % depth] : 0;
@@ -183,8 +183,8 @@ static void F(depthwise_few_channels)(const F(depthwise_job) * job, const tap_gr
     int64_t size = (next - p) * depth, done = 0;
     while (done < size && size >= LANES) {
       int64_t first = done + LANES <= size ? done : (size - LANES) / depth * depth;
-      if (first + whole <= done) break;
-      F(bits) fresh = (lane >= (int32_t)(done - first)) & (lane < (int32_t)whole);
+      if (first + full <= done) break;
+      F(bits) fresh = (lane >= (int32_t)(done - first)) & (lane < (int32_t)full);
       const float *x = t.in[p] + t.x_first + first;
       int64_t out = t.out[p] + first;
       F(vec) dy = c.sums ? F(masked)(fresh, F(load)(c.dy + out)) : bias;
@@ -195,7 +195,7 @@ static void F(depthwise_few_channels)(const F(depthwise_job) * job, const tap_gr
           if (c.sums) w[a][b] += dy * read;
           else v += w[a][b] * read;
         }
-      done = first + whole;
+      done = first + full;
       if (c.sums) continue;
       if (t.ends && c.clamp) v = F(clamp)(v, c.lo, c.hi);
       if (t.ends && c.relu_mask) v = F(relu_masked)(v, F(load)(c.relu_mask + out), c.lo, c.hi);
