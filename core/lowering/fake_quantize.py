@@ -25,6 +25,7 @@ import numpy as np
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
 from odt.core.lowering.stored_values import integer_biases, of_bias
+from odt.core.lowering.vector_biases import vector_biases
 from odt.core.model.dequantize import (
     FLOAT32,
     Dequantized,
@@ -65,6 +66,7 @@ def real_graph(model: Model) -> Dequantized:
         ModelError: if the quantization of a tensor does not fit its operator.
     """
     dequantized = dequantize_weights(model)
+    dequantized = replace(dequantized, graph=vector_biases(dequantized.graph))
     if not has_quantized_activations(model):
         return dequantized
     check_quantization(model)

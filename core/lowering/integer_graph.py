@@ -21,6 +21,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.lowering.split_groups import groups_of
 from odt.core.lowering.stored_values import stored_values
+from odt.core.lowering.vector_biases import vector_biases
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING
@@ -105,7 +106,7 @@ class _Builder:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.graph = dequantize_weights(model).graph
+        self.graph = vector_biases(dequantize_weights(model).graph)
         self.tensors, self.nodes = list(self.graph.tensors), list[Node]()
         self.integers: dict[int, int] = {}
         self.reals: dict[int, int] = {}

@@ -98,7 +98,7 @@ class Pass:
         except NotFiniteError as e:
             raise TrainingError(
                 f"step {len(self.losses) + 1}: the loss must be finite, but {self._name(e.value)} "
-                "is not. Give a smaller `learning_rate=`, or check the data with `check_data=True`."
+                f"is not{self._remedy()}"
             ) from None
         self.seconds += time.perf_counter() - start
         self.losses.append(loss)
@@ -173,6 +173,14 @@ class Pass:
                 outer(program, at, count)
 
         return look
+
+    def _remedy(self) -> str:
+        """What to do about a loss that is not finite; names weights that were not at the start."""
+        tensors, graph = self.engine.parameters.tensors, self.engine.plan.graph
+        bad = [i for i, a in tensors.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
+        if bad and not self.losses:
+            return f", because weights are not finite before it: {graph.label(bad[0])}"
+        return ". Give a smaller `learning_rate=`, or check the data with `check_data=True`."
 
     def _name(self, value: str) -> str:
         tensor = self.engine.plan.values[value].tensor if value in self.engine.plan.values else None
