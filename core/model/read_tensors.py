@@ -46,10 +46,10 @@ def read_tensors(
         name = table.string(3, "name")
         if name:
             table.where += f' ("{one_line(name, MOST_NAME)}")'
-        scales = _quantization(table)
+        signature, spec = _spec(table)
+        scales = _quantization(table, spec)
         if scales is not None:
             quantization[i] = scales
-        signature, spec = _spec(table)
         buffer = below(table, table.number(2, "I"), "buffer", max(len(spans), 1))
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
         dtype = SPARSE.get((spec.dtype.names or ("",))[0])
@@ -121,8 +121,11 @@ def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | 
     return np.frombuffer(data, spec.dtype, spec.size, offset).reshape(spec.shape)
 
 
-def _quantization(table: Table) -> Quantization | None:
-    """Reads the quantization of a tensor; None without a scale: converters also store ranges."""
+def _quantization(table: Table, spec: TensorSpec) -> Quantization | None:
+    """Reads the quantization of a tensor; None without a scale: converters also store ranges.
+
+    Older converters store the axis of the weights with the vector of their biases.
+    """
     details = table.table(4, "quantization")
     scale = details.array(2, "<f4", "scale") if details else None
     if details is None or scale is None or not len(scale):
@@ -134,4 +137,5 @@ def _quantization(table: Table) -> Quantization | None:
             f"{len(zero_point)}"
         )
     zero_point = zero_point if len(zero_point) else np.zeros(len(scale), np.int64)
-    return Quantization(scale, zero_point, details.number(6, "i"))
+    axis = details.number(6, "i") if len(spec.shape) != 1 else 0
+    return Quantization(scale, zero_point, axis)

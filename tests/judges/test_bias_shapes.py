@@ -62,3 +62,22 @@ def test_biases_of_an_integer_file(tmp_path: Path) -> None:
         assert abs(ours[y].reshape(-1).astype(int) - theirs[y].reshape(-1)).max() <= 1
         results.append(theirs[y])
     assert (results[0] != results[1]).any()
+
+
+def test_the_axis_of_a_vector_is_its_only_one(tmp_path: Path) -> None:
+    """Older converters store axis 3, of the weights of DEPTHWISE_CONV_2D, which LiteRT refuses."""
+    for axis in (0, 3):
+        net = QuantizedBuilder(seed=1)
+        x = net.activation((1, 5, 5, 2), 0.02)
+        w = net.weights((1, 3, 3, 2), [0.004, 0.002], 3)
+        b = net.add_constant(np.array([500, -700], np.int32))
+        net.quantize(b, [8e-5, 4e-5], [0, 0], axis)
+        depthwise = {**STRIDES, "depth_multiplier": 1}
+        y = net.operator("DEPTHWISE_CONV_2D", (x, w, b), (1, 5, 5, 2), 0.05, **depthwise)
+        net.write(tmp_path / f"{axis}.tflite", y)
+    inputs = full_range(read_model(tmp_path / "0.tflite"), 4)
+    ours, theirs = (
+        odt_integers(tmp_path / "3.tflite", inputs),
+        litert_integers(tmp_path / "0.tflite", inputs),
+    )
+    assert abs(ours[y].reshape(-1).astype(int) - theirs[y].reshape(-1)).max() <= 1
