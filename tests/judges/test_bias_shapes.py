@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 from model_builder import ModelBuilder
-from support.integer_files import QuantizedBuilder, full_range, litert_integers, odt_integers
+from support.integer_files import QuantizedBuilder, full_range, odt_integers
 from support.judges import difference, litert, odt
+from support.litert_integers import litert_integers
 from support.networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
