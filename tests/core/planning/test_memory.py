@@ -8,6 +8,7 @@ from support.lowering import lower
 from support.networks import Net
 
 from odt.core.model.graph import Graph
+from odt.core.planning import memory
 from odt.core.planning.autodiff import Loss, inference_plan, training_plan
 from odt.core.planning.lifetimes import Lifetime, lifetimes, live_bytes
 from odt.core.planning.memory import ALIGNMENT, Block, place, plan_memory
@@ -115,3 +116,16 @@ def test_activations_below_the_deepest_trained_operator_are_not_kept() -> None:
     assert plan_memory(head).nbytes < 0.7 * whole.nbytes
     assert "2 FULLY_CONNECTED d." not in str(head)
     assert len(head.parameters) == 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_blocks_are_placed_as_few_are(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 100, 200)
+    last = first + rng.integers(0, (1, 5, 60)[seed % 3], 200, endpoint=True)
+    sizes = rng.choice([0, 4, 64, 100, 1000], 200)
+    rows = zip(sizes.tolist(), first.tolist(), last.tolist(), strict=True)
+    blocks = [Block((f"v{k}",), n, Lifetime(a, b)) for k, (n, a, b) in enumerate(rows)]
+    expected = place(blocks)
+    monkeypatch.setattr(memory, "MOST_IN_A_LIST", 0)
+    assert place(blocks) == expected
