@@ -2,8 +2,10 @@
 
 x, y any shape
 
-Real x: y = clip(rint(x / s_y) + z_y). Integers: y = clip(rint((x − z_x) s_x / s_y) + z_y).
-Source: TFLite's 8-bit quantization specification; kernels/geometry/quantize.py.
+Real x: y = clip(rint(x / s_y) + z_y). Integers: y = clip(rint((x − z_x) s_x / s_y) + z_y). Between
+integers of one type of 8 bits, XNNPACK rounds the factor to m / 256, and half steps up:
+y = clip(⌊((x − z_x) m + 128) / 256⌋ + z_y) with m = rint(256 s_x / s_y).
+Source: TFLite's 8-bit quantization specification; kernels/geometry/quantize.py; XNNPACK's vcvt.
 """
 
 from collections.abc import Mapping
@@ -27,20 +29,24 @@ from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, Te
 
 @dataclass(frozen=True, slots=True)
 class QuantizeAttrs:
-    """Scale and zero point of x (1 and 0 for real numbers), scale of y, rounding of y."""
+    """Scale and zero point of x (1 and 0 for real numbers), scale and rounding of y, and m or 0."""
 
     scale_x: float
     zero_x: int
     scale: float
     to: Rounding
+    multiplier: int = 0
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> QuantizeAttrs:
     tensors = quantized(options)
     x, y = tensors.get("x"), tensors["y"]
     scale, zero = (x.scale, x.zero) if x else (1.0, 0)
-    check_factors(np.float32(scale / y.scale))
-    return QuantizeAttrs(scale, zero, y.scale, rounding(options))
+    factor = np.float32(scale / y.scale)
+    check_factors(factor)
+    bytes_ = x is not None and x.dtype == y.dtype and y.dtype.itemsize == 1
+    multiplier = int(np.rint(256 * factor)) if bytes_ and 1 / 256 <= factor <= 128 else 0
+    return QuantizeAttrs(scale, zero, y.scale, rounding(options), multiplier)
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
@@ -67,6 +73,13 @@ def forward(
         np.copyto(y, real, casting="unsafe")
         return
     np.subtract(x, np.int32(attrs.zero_x), out=steps)
+    if attrs.multiplier:
+        np.multiply(steps, np.int32(attrs.multiplier), out=steps)
+        np.add(steps, np.int32(to.zero * 256 + 128), out=steps)
+        np.right_shift(steps, 8, out=steps)
+        np.clip(steps, to.lo, to.hi, out=steps)
+        np.copyto(y, steps, casting="unsafe")
+        return
     round_sums(steps, np.float32(attrs.scale_x / attrs.scale), to, real, y)
 
 
