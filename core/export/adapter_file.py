@@ -81,14 +81,23 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
 
 
 def lower_adapted(file: Model, path: str | None, *, outputs: Outputs = "training") -> LoweredModel:
-    """Lowers a model file, with the adapters in a file if there is one, as lower_model does.
+    """Lowers a model file, with the adapters in a file if there is one.
+
+    Args:
+        file: the model file.
+        path: the file of adapters; None for none.
+        outputs: as of `lower_model`; adapters are merged if they are not those of training.
 
     Raises:
         DataError: if the adapters cannot be read.
         ModelError: if they were made for another model.
     """
-    adapters = None if path is None else read_adapters(path)
-    return lower_model(file, adapters, outputs=outputs)
+    if path is None:
+        return lower_model(file, outputs=outputs)
+    trained = lower_model(file, read_adapters(path))
+    if outputs == "training" or trained.left_out is None or trained.adapted is None:
+        return trained
+    return lower_model(file, outputs=outputs).with_weights(trained.adapted.merged({}))
 
 
 def _matrix(values: Array) -> Array:

@@ -1,6 +1,6 @@
 """A model file with float32 weights, and its graph lowered for batch sizes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -15,6 +15,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import OdtError
+from odt.kernels.opdef import Array
 
 Outputs: TypeAlias = Literal["training", "computed", "file"]
 
@@ -45,6 +46,15 @@ class LoweredModel:
     def graph(self) -> Graph:
         """The graph of `unrolled` with all weights in float32."""
         return self.dequantized.graph
+
+    def with_weights(self, weights: Mapping[int, Array]) -> "LoweredModel":
+        """Returns the model with other values of constants of the graph, by tensor."""
+        tensors = list(self.graph.tensors)
+        for i, values in weights.items():
+            tensors[i] = replace(tensors[i], data=values)
+        graph = replace(self.graph, tensors=tuple(tensors))
+        dequantized = replace(self.dequantized, graph=graph)
+        return replace(self, dequantized=dequantized, graphs=LoweredGraphs(graph))
 
 
 def lower_if_supported(make: Callable[[], Model]) -> LoweredModel | None:

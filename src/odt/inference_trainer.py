@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,10 +83,7 @@ class InferenceTrainer(BatchTrainer):
         whole, weights = lower_model(self.recipe.model, outputs="computed"), self._exported()
         if self._computes_integers:
             return self._integers(weights, whole.unrolled)
-        tensors = list(whole.graph.tensors)
-        for i, values in weights.items():
-            tensors[i] = replace(tensors[i], data=values)
-        return LoweredGraphs(replace(whole.graph, tensors=tuple(tensors)))
+        return whole.with_weights(weights).graphs
 
     def _forget_integers(self) -> None:
         if self._form is not None:

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
 from support.final_operators import (
     ANCHORS,
     CLASSES,
     SIDE,
+    arg_max,
     detection,
     quantized_detection,
     segmentation,
@@ -207,3 +209,22 @@ def test_the_last_operators_count_without_those_left_out(tmp_path: Path) -> None
     segmentation(tmp_path / "m.tflite")
     with odt.Trainer(tmp_path / "m.tflite", trainable=odt.last(1)) as trainer:
         assert trainer.recipe.info.trainable_ops == (2,)
+
+
+def test_adapters_predict_the_outputs_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    model = ModelBuilder("tflite", seed=2)
+    model.write(path, arg_max(model, model.add_dense(model.add_input((1, 6)), CLASSES), 1))
+    x = rng.normal(size=(COUNT, 6)).astype(np.float32)
+    labels = x[:, :CLASSES].argmax(axis=1).astype(np.int32)
+    with odt.Trainer(odt.lora(path, rank=2), batch_size=8, learning_rate=0.05) as trainer:
+        before = trainer.predict(x)
+        trainer.fit(x, labels, epochs=3)
+        classes = trainer.predict(x)
+        trainer.export_adapters(tmp_path / "a.npz")
+    assert (classes != before).any()
+    np.save(tmp_path / "x.npy", x)
+    words = ("--load-input", tmp_path / "x.npy", "--adapters", tmp_path / "a.npz")
+    result = run("predict", path, *words, "--output", tmp_path / "p.npy")
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), classes)
