@@ -148,7 +148,7 @@ def _without_row(op: str) -> str:
     if op in _CONTROL_FLOW:
         return "is control flow that does not follow from constants"
     if op in _STATE:
-        return "keeps weights in a variable instead of a constant"
+        return "refers to a variable without a constant as initial value in the file"
     if op in _TABLES:
         return "keeps a table between runs"
     return "is not supported"

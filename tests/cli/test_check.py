@@ -220,8 +220,8 @@ def test_every_blocking_node_is_named_with_its_reason(tmp_path: Path) -> None:
         "its own library computes",
         'blocked: node 3 (IF), tensor 6 ("tensor_6"): is control flow that does not follow from '
         "constants",
-        'blocked: node 4 (VAR_HANDLE), tensor 7 ("tensor_7"): keeps weights in a variable instead '
-        "of a constant",
+        'blocked: node 4 (VAR_HANDLE), tensor 7 ("tensor_7"): refers to a variable without a '
+        "constant as initial value in the file",
         'blocked: node 6 (CAST), tensor 9 ("tensor_9"): tensors must be real numbers, but got '
         'tensor 9 ("tensor_9") of STRING',
         'blocked: node 7 (CAST), tensor 10 ("tensor_10"): tensors must be real numbers, but got '
