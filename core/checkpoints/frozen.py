@@ -54,7 +54,7 @@ def graph_with_frozen(checkpoint: Checkpoint, where: str, graphs: LoweredGraphs)
     known = frozen_by_name(graphs)
     tensors = list(graphs.graph.tensors)
     for k, entry in named:
-        data = tensors[known[entry.tensor]].data if entry.tensor in known else None
+        data = tensors[known[entry.tensor]].real if entry.tensor in known else None
         if data is None or (data.shape, data.dtype.name) != (entry.shape, entry.dtype):
             own = "has no such weight" if data is None else f"has {data.shape} {data.dtype.name}"
             raise ModelError(

@@ -176,7 +176,7 @@ def with_weights(data: bytes, where: str, graph: Graph) -> Graph:
     for i, blob in zip(
         _identify(where, graph, order, [len(w) for w in weights]), weights, strict=True
     ):
-        spec, old = tensors[i].spec, tensors[i].data
+        spec, old = tensors[i].spec, tensors[i].real
         if old is not None and blob != old.tobytes():
             tensors[i] = replace(
                 tensors[i], data=np.frombuffer(blob, spec.dtype).reshape(spec.shape)
@@ -208,7 +208,7 @@ def contents(data: bytes, where: str) -> tuple[int, dict[str, list[int]]]:
 
 
 def _weight(graph: Graph, parameters: Parameters, i: int) -> Array:
-    data = parameters.tensors.get(i, graph.tensors[i].data)
+    data = parameters.tensors.get(i, graph.tensors[i].real)
     assert data is not None
     return data
 

@@ -53,13 +53,14 @@ def stored_values(
             continue
         old, stored = graph.tensors[b].data, graph.tensors[w]
         assert old is not None
-        assert stored.data is not None
         assert stored.quantization is not None
         bias, first = weights.get(b, old), stored.quantization.first
         s_x = found.get(x, model.quantization[x]).scale
         least = abs(bias) / (s_x * np.float32(MOST_BIAS))  # so that 32 bits hold the bias
         if (least > found.get(w, first).scale).any():
-            values[w], found[w] = stored.quantization.quantize(weights.get(w, stored.data), least)
+            trained = weights.get(w, stored.real)
+            assert trained is not None
+            values[w], found[w] = stored.quantization.quantize(trained, least)
         scale = s_x * found.get(w, first).scale
         before = model.quantization.get(b, of_bias(s_x * first.scale))
         same = (found.get(w, first).scale == first.scale) & (s_x == model.quantization[x].scale)

@@ -11,6 +11,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
+from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.opdef import TensorSpec
 
@@ -29,7 +30,8 @@ class Tensor:
         name: name in the file; may be empty, need not be unique.
         spec: shape and dtype in the file; the batch is usually 1.
         signature: shape with −1 for entries that the file leaves open.
-        data: values of a constant, a read-only view of the file; None for an activation.
+        data: values of a constant, a read-only view of the file; None for an activation. A weight
+            that is integers in memory has those of the file here.
         buffer: index of a constant's buffer in the file. Tensors with the same buffer have equal
             values in the file, and are nevertheless separate weights.
         quantized: whether the tensor has a scale, so that its integers represent real numbers.
@@ -50,6 +52,18 @@ class Tensor:
     variable: bool = False
     quantization: WeightQuantization | None = None
     places: np.ndarray[Any, Any] | None = None
+
+    @property
+    def holds_integers(self) -> bool:
+        """Whether `data` holds the integers of a weight."""
+        return self.data is not None and self.data.dtype != self.spec.dtype
+
+    @property
+    def real(self) -> np.ndarray[Any, Any] | None:
+        """The values of a constant, dequantized if `data` holds their integers."""
+        if self.data is None or self.quantization is None or not self.holds_integers:
+            return self.data
+        return dequantize(self.data, self.quantization.first)
 
 
 @dataclass(frozen=True, slots=True)

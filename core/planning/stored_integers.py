@@ -1,4 +1,4 @@
-"""Plans whose trained weights are integers in memory.
+"""Plans whose weights are integers in memory.
 
 A call computes the real numbers of a weight before each call that reads them. They live in the
 arena until that call, so that forward and backward each need memory for one weight at a time.
@@ -13,7 +13,9 @@ from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import steps_to_real
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.opdef import Array, Kernel, TensorSpec
+from odt.kernels.native.library import compiled_of
+from odt.kernels.native.updates import dequantize_units, dequantize_units_fits
+from odt.kernels.opdef import Array, Compiled, Kernel, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ def _dequantize(attrs: StoredAttrs, *, x: Array, y: Array) -> None:
     steps_to_real(x, *attrs.quantization.first.along_axis(x.ndim), y)
 
 
-DEQUANTIZE = Kernel(_dequantize, reads=("x",), writes=("y",))
+COMPILED = Compiled(dequantize_units, dequantize_units_fits)
+DEQUANTIZE = Kernel(_dequantize, reads=("x",), writes=("y",), compiled=COMPILED)
 KEYS = ("x",), ("y",), ()  # what it reads and writes, and its workspace
 
 
@@ -54,17 +57,18 @@ def with_stored_integers(plan: Plan, stored: Mapping[int, WeightQuantization]) -
         if isinstance(entry, Delivery):
             entries.append(entry)
             continue
-        arrays = dict(entry.arrays)
-        for name in dict.fromkeys(n for n in entry.values(entry.reads) if n in names):
+        read = dict.fromkeys(n for n in entry.values(entry.reads) if n in names)
+        arrays = entry.arrays
+        for name in read:
             real, whole = f"{len(entries)}.{name}", plan.values[name]
             values[real] = replace(whole, name=real, region=Region.ARENA, tensor=None)
             specs = {"x": values[name].spec, "y": whole.spec}
             label, attrs = f"{entry.label.split(' ')[0]} DEQUANTIZE", StoredAttrs(names[name])
             operands = {"x": name, "y": real}
-            work = 2 * whole.spec.size
+            work, compiled = 2 * whole.spec.size, compiled_of(DEQUANTIZE, attrs, specs)
             entries.append(
-                Call(label, entry.phase, DEQUANTIZE, attrs, operands, *KEYS, specs, work)
+                Call(label, entry.phase, DEQUANTIZE, attrs, operands, *KEYS, specs, work, compiled)
             )
-            arrays.update({n: real for n, v in arrays.items() if v == name})
-        entries.append(replace(entry, arrays=arrays))
+            arrays = {n: real if v == name else v for n, v in arrays.items()}
+        entries.append(replace(entry, arrays=arrays) if read else entry)
     return replace(plan, entries=tuple(entries), values=values)

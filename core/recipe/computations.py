@@ -1,16 +1,24 @@
 """The computations of a step of training and of validation."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.graph import Graph, has_ranges
+from odt.core.lowering.lowered_model import LoweredModel
+from odt.core.model.graph import Graph, Tensor, has_ranges
+from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.stored_integers import can_store
+from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
+
+# Bytes of float weights that do not train from which integers save memory: the calls that compute
+# real numbers, one in the forward and one in the backward phase, take about 20 KB.
+LARGE = 2**15
 
 
 def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
@@ -59,10 +67,52 @@ def training_and_validation(
 
 
 def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo) -> Plans:
-    """Returns plans in which the quantized weights that train are integers, if `qas` is set."""
+    """Returns plans in which quantized weights are integers, if `qas` is set.
+
+    They are the weights that train, and those of which the graph has integers.
+    """
     if not info.qas:
         return plans
     plan, _ = plans.at(training, plans.graphs.file_batch)
-    trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
-    each = ((i, plan.graph.tensors[i].quantization) for i in trained if can_store(plan, i))
-    return Plans(plans.graphs, {i: q for i, q in each if q is not None})
+    chosen = {plan.values[n].tensor: None for n in plan.parameters}
+    chosen |= {i: None for i, t in enumerate(plan.graph.tensors) if t.holds_integers}
+    each = ((i, plan.graph.tensors[i].quantization) for i in chosen if i is not None)
+    return Plans(plans.graphs, {i: q for i, q in each if q is not None and can_store(plan, i)})
+
+
+def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
+    """Returns a quantized model whose graph has integers for weights that train, or are large.
+
+    Args:
+        lowered: the model, with float weights.
+        info: what trains.
+    """
+    if lowered.adapted is not None:
+        return lowered
+    graph, graphs = lowered.graph, lowered.graphs
+    operators = trainable_operators(graph, info)
+    trained = set(trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors))
+    tensors = list(graph.tensors)
+    for i, stored in _weights(lowered):
+        if i in trained or tensors[i].spec.nbytes >= LARGE:
+            tensors[i] = replace(tensors[i], data=stored.data)
+    dequantized = replace(lowered.dequantized, graph=replace(graph, tensors=tuple(tensors)))
+    return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
+
+
+def _weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
+    """Yields the weights of layers that nothing else reads, and their tensors of the file."""
+    graph, stored = lowered.graph, lowered.dequantized.stored
+    others, weights = set(graph.outputs), dict[int, Tensor]()
+    for node in graph.nodes:
+        layer = LAYERS.get(node.op)
+        for k, i in enumerate(node.inputs):
+            if layer is None or k != layer.w or i not in stored:
+                others.add(i)
+            elif graph.tensors[i].quantization is not None:
+                weights[i] = lowered.unrolled.graph.tensors[stored[i]]
+    for i, tensor in weights.items():
+        quantization, spec = graph.tensors[i].quantization, tensor.spec
+        plain = quantization is not None and quantization.dtype == spec.dtype
+        if i not in others and plain and spec.dtype.itemsize == 1 and spec.dtype.kind in "iu":
+            yield i, tensor

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.model.graph import Graph
+from odt.core.model.graph import Graph, Tensor
 from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays, make_arrays
@@ -72,6 +72,12 @@ def _real(a: Array) -> np.dtype[Any]:
     return a.dtype if a.dtype.kind == "f" else np.dtype(np.float32)
 
 
+def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
+    """The integers of a weight, from the file or from real numbers."""
+    assert tensor.data is not None
+    return tensor.data if tensor.holds_integers else quantization.quantize(tensor.data)[0]
+
+
 class Parameters:
     """Copies of the constants that train, with optimizer state.
 
@@ -111,14 +117,14 @@ class Parameters:
             rates: factors of the learning rate, by tensor.
             ema: decay of a moving average of the weights; 0 for none.
             followed: numbers of the ranges of quantized activations that move.
-            stored: weights that are integers in memory, by tensor.
+            stored: weights that are integers in memory, by tensor; others than `trained` too.
         """
-        constants = {i: graph.tensors[i].data for i in trained}
-        known = {i: a for i, a in constants.items() if a is not None}
-        integers = {i: q.quantize(known[i])[0] for i, q in (stored or {}).items()}
-        self.tensors = copy_arrays(known | integers)
+        constants = {i: graph.tensors[i] for i in trained}
+        self._stored = {i: q for i, q in (stored or {}).items() if i in constants}
+        integers = {i: _integers(constants[i], q) for i, q in self._stored.items()}
+        reals = ((i, t.real) for i, t in constants.items() if i not in integers)
+        self.tensors = copy_arrays({i: a for i, a in reals if a is not None} | integers)
         assert len(self.tensors) == len(trained), "only constants train"
-        self._stored = dict(stored or {})
         each = ((i, graph.tensors[i].quantization) for i in self.tensors)
         self._quantizations = {i: q for i, q in each if q is not None and i not in integers}
         self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})

@@ -155,7 +155,10 @@ class Program:
         if value.region in (Region.CONSTANT, Region.PARAMETER):
             tensor = self.plan.values[self.plan.root(name)].tensor
             assert tensor is not None
-            array = tensors.get(tensor, self.plan.graph.tensors[tensor].data)
+            array = tensors.get(tensor)
+            if array is None:
+                constant = self.plan.graph.tensors[tensor]
+                array = constant.data if value.spec.dtype.kind in "iu" else constant.real
             assert array is not None
             return array.reshape(value.spec.shape)
         root = self.plan.root(name)

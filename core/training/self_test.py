@@ -72,7 +72,7 @@ def _in_float64(graphs: LoweredGraphs) -> LoweredGraphs:
         dtype = WIDER.get(tensor.spec.dtype)
         if dtype is None:
             return tensor
-        data = None if tensor.data is None else tensor.data.astype(dtype)
+        data = None if tensor.real is None else tensor.real.astype(dtype)
         return replace(tensor, spec=TensorSpec(tensor.spec.shape, dtype), data=data)
 
     graph = graphs.graph

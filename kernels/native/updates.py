@@ -1,9 +1,11 @@
-"""Compiled sums of gradients and optimizer updates."""
+"""Compiled sums of gradients, optimizer updates, and weights that are integers in memory."""
 
 from collections.abc import Callable
 
+import numpy as np
+
 from odt.kernels.native.binding import bind
-from odt.kernels.opdef import Array
+from odt.kernels.opdef import Array, Attrs, Specs
 
 
 def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Callable[[], None]:
@@ -27,3 +29,18 @@ def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) ->
         numbers: float32, read in each call.
     """
     return bind(name, p, g, *slots, p.size, numbers)
+
+
+def dequantize_units(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+    """Returns a call that computes a weight from integers; attrs has its quantization."""
+    first = attrs.quantization.first
+    units, axis = first.scale.size, first.axis
+    inner = int(np.prod(x.shape[axis + 1 :])) if units > 1 else x.size
+    scale, zero = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
+    outer = x.size // max(units * inner, 1)
+    flip = 0x80 if x.dtype == np.int8 else 0
+    return bind("integer_dequantize_units", x, y, scale, zero, outer, units, inner, flip)
+
+
+def dequantize_units_fits(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype.itemsize == 1 and s["y"].dtype == np.float32

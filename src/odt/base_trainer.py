@@ -29,7 +29,7 @@ from odt.data import samples_of, weights_of
 from odt.errors import DataError, ModelError, OdtWarning, OptionError, UnsupportedError
 from odt.kernels.scheduledef import Schedule
 from odt.loss import loss_text
-from odt.model import Model, Path, file_of, lowered_of
+from odt.model import Model, Path, file_of, forget_lowered, lowered_of
 from odt.optimizer import Optimizer
 from odt.option_forms import Pairs, listed_of, nbytes, pairs_of, resume_from, words_of
 from odt.trainable import Trainable, selection_of, trainable_of
@@ -205,6 +205,8 @@ class BaseTrainer(Closing):
         lowered = lowered_of(self.model)
         try:
             recipe = prepare(lowered, request, self.resume.training_info)
+            if recipe.info.qas:
+                forget_lowered(self.model)
             return recipe, recipe.samples
         except UnsupportedError as e:
             from odt.core.export.remedies import with_remedy

@@ -219,6 +219,11 @@ def lowered_of(model: Model | Path) -> LoweredModel:
     return (model if isinstance(model, Model) else load_model(model))._lowered
 
 
+def forget_lowered(model: Model) -> None:
+    """Frees the float32 weights of a model, which are computed again when they are needed."""
+    model.__dict__.pop("_lowered", None)
+
+
 def read_training_info(model: Model | Path) -> StoredInfo | None:
     """Reads the training info of a circle+ file: loss, optimizer, …; None if it has none.
 

@@ -78,7 +78,7 @@ class SavingTrainer(InferenceTrainer):
         changed = {
             i: new
             for i, new in values.items()
-            if not np.array_equal(new, np.asarray(tensors[i].data))
+            if not np.array_equal(new, np.asarray(tensors[i].real))
         }
         if not changed:
             return

@@ -171,7 +171,7 @@ class Live:
 
     def _frozen_array(self, name: str) -> Array:
         """Returns a frozen weight as it is now: setting it replaces the array."""
-        return np.asarray(self._trainer.allocate().graph.tensors[self._frozen[name]].data)
+        return np.asarray(self._trainer.allocate().graph.tensors[self._frozen[name]].real)
 
     def _whole(self) -> Checkpoint:
         frozen = {name: self._frozen_array(name) for name in self._frozen}

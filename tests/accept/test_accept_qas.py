@@ -70,7 +70,7 @@ def test_the_plan_shows_less_than_half(networks: list[list[str]], micro_batch: i
     assert peaks[1] < MOST * peaks[0]
 
 
-@pytest.mark.parametrize("micro_batch", [8, 32])
+@pytest.mark.parametrize("micro_batch", [2, 8, 32])
 def test_the_process_grows_less_than_half(networks: list[list[str]], micro_batch: int) -> None:
     """By how much a process grows while it trains a batch of 32, beside one that only imports."""
     _, before = grown("train", "--help")

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from odt.kernels.geometry.quantize import Quantization, dequantize
+from odt.core.planning.stored_integers import DEQUANTIZE, StoredAttrs
+from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.opdef import Array
+from odt.kernels.native.library import compiled_of, is_available
+from odt.kernels.native.updates import dequantize_units
+from odt.kernels.opdef import Array, TensorSpec
 
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
 
@@ -102,3 +105,24 @@ def test_a_range_with_another_zero_point_grows_on_the_side_that_is_exceeded(
     assert 0 in (integers[0, 1] - found.zero_point), "0 must be represented exactly"
     if (low, high) == (-1.0, 1.54):
         assert (step, found.zero_point[0]) == (np.float32(0.01), 100)
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+@pytest.mark.parametrize("dtype", [INT8, UINT8])
+@pytest.mark.parametrize(
+    ("shape", "axis", "units"),
+    [((5, 3, 3, 7), 0, 5), ((1, 3, 3, 37), 3, 37), ((4, 6, 3), 1, 6), ((9, 11), 0, 1)],
+)
+def test_compiled_weights_have_the_bits_of_numpy(
+    shape: tuple[int, ...], axis: int, units: int, dtype: np.dtype[np.integer]
+) -> None:
+    rng, (lo, hi) = np.random.default_rng(0), limits(dtype)
+    x = rng.integers(lo, hi, shape, endpoint=True).astype(dtype)
+    scale = rng.uniform(1e-4, 0.1, units).astype(np.float32)
+    first = Quantization(scale, rng.integers(lo, hi, units), axis)
+    y = np.full(shape, np.nan, np.float32)
+    attrs = StoredAttrs(WeightQuantization(first, dtype))
+    specs = {"x": TensorSpec(shape, dtype), "y": TensorSpec(shape, y.dtype)}
+    assert compiled_of(DEQUANTIZE, attrs, specs)
+    dequantize_units(attrs, x=x, y=y)()
+    np.testing.assert_array_equal(y, dequantize(x, first))

@@ -31,6 +31,9 @@ KERNEL(integer_quantize, (const float *x, uint8_t *y, int64_t size, float factor
                           int64_t lo, int64_t hi))
 KERNEL(integer_dequantize,
        (const uint8_t *x, float *y, int64_t size, float factor, int64_t flip, int64_t zero))
+KERNEL(integer_dequantize_units, (const uint8_t *x /* (outer, units, inner) */, float *y /* as x */,
+                                  const float *scale /* (units) */, const float *zero /* (units) */,
+                                  int64_t outer, int64_t units, int64_t inner, int64_t flip))
 
 /* dense_body.h */
 KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,

@@ -430,4 +430,16 @@ void F(integer_dequantize)(const uint8_t *x, float *y, int64_t size, float facto
   conversion_job c = {x, y, size, factor, (uint8_t)flip, (int32_t)(zero + flip), 0, 0};
   parallel_for(BYTES_PART(integer_dequantize_part), &c, parallel_parts(size / LANES * PRODUCT));
 }
+
+void F(integer_dequantize_units)(const uint8_t *x, float *y, const float *scale, const float *zero,
+                                 int64_t outer, int64_t units, int64_t inner, int64_t flip) {
+  for (int64_t o = 0; o < outer; o++) {
+    for (int64_t u = 0; u < units && inner == 1; u++)
+      y[u] = ((float)((x[u] ^ (int32_t)flip) - (int32_t)flip) - zero[u]) * scale[u];
+    for (int64_t u = 0; u < units && inner != 1; u++)
+      for (int64_t i = u * inner; i < (u + 1) * inner; i++)
+        y[i] = ((float)((x[i] ^ (int32_t)flip) - (int32_t)flip) - zero[u]) * scale[u];
+    x += units * inner, y += units * inner;
+  }
+}
 #undef BYTES_PART

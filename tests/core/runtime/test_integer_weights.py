@@ -10,6 +10,7 @@ from support.quantized_networks import small_net
 
 import odt
 from odt.core.model.reader import read_model
+from odt.core.recipe import computations
 from odt.core.runtime.integer_weights import WORK, IntegerWeights
 from odt.errors import OptionError
 from odt.kernels.geometry.quantize import Quantization
@@ -107,6 +108,34 @@ def test_weights_take_a_byte_and_scales_stay(tmp_path: Path) -> None:
             after.graph.tensors[i].data, run.build().parameters.tensors[i]
         )
     assert changed > 100
+
+
+def test_large_weights_that_stay_are_the_integers_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forward and backward phases read their real numbers, as those of float weights."""
+    (x,) = full_range(read_model(str(RESNET)), 16, seed=1)
+    found, sizes = [], []
+    for least in (computations.LARGE, 2**40):
+        monkeypatch.setattr(computations, "LARGE", least)
+        run = odt.Trainer(
+            RESNET,
+            optimizer="sgd",
+            learning_rate=1e-3,
+            batch_size=16,
+            micro_batch=4,
+            trainable=odt.Trainable(bias_only=True),
+            qas=True,
+        )
+        run.fit(x, np.eye(10, dtype=np.float32)[np.arange(16) % 10], epochs=2, seed=1)
+        tensors = run.recipe.graph.tensors
+        sizes.append([t.spec.nbytes for t in tensors if t.holds_integers])
+        run.export(tmp_path / "out.tflite")
+        found.append((tmp_path / "out.tflite").read_bytes())
+    assert min(sizes[0]) >= 2**15
+    assert len(sizes[0]) == 3
+    assert not sizes[1]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
