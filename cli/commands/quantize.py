@@ -66,10 +66,10 @@ def type_option(name: str, ends: str) -> Callable[[Any], Any]:
 @click.option(
     "--ranges",
     type=click.Choice(METHODS),
-    default="minmax",
+    default="percentile",
     show_default=True,
-    help="Range of an activation: from the smallest to the largest value, without 0.01 % of the "
-    "values on each side, or with the least mean squared error.",
+    help="Range of an activation: without 0.001 % of the values on each side, from the smallest to "
+    "the largest value, or with the least mean squared error.",
 )
 @click.option(
     "--samples",

@@ -40,7 +40,7 @@ class Settings:
             weights in fewer bits.
         inputs, outputs: types of the model's inputs and outputs: float32, the type of the
             activations, or uint8 with int8.
-        ranges: minmax, percentile or mse.
+        ranges: percentile, minmax or mse.
         samples: number of samples of which ranges are measured, at most.
         keep_float: patterns of operators, or of names of their outputs, that keep float32.
 
@@ -50,7 +50,7 @@ class Settings:
     scheme: str = "int8"
     inputs: str = FLOAT
     outputs: str = FLOAT
-    ranges: str = "minmax"
+    ranges: str = "percentile"
     samples: int = 100
     keep_float: tuple[str, ...] = ()
 

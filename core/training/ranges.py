@@ -1,6 +1,7 @@
 """Ranges and means of activations over samples.
 
-A range is the smallest to the largest value, percentiles, or what has the least squared error.
+A range is that of percentiles, the smallest to the largest value, or what has the least squared
+error. Percentiles leave out a few values far outside, which would make all steps coarse.
 """
 
 from collections.abc import Mapping
@@ -13,9 +14,9 @@ from odt.core.training.trace import Trace
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Array
 
-METHODS = ("minmax", "percentile", "mse")
+METHODS = ("percentile", "minmax", "mse")
 BINS = 2048  # of a histogram between the smallest and the largest value
-TAIL = 1e-4  # fraction of the values that percentiles leave out on each side
+TAIL = 1e-5  # fraction of the values that percentiles leave out on each side
 STEPS = 64  # ranges that are tried for the least squared error: 1/64 to all of the whole range
 
 
@@ -59,18 +60,35 @@ def measure(
     """
     found: dict[int, Range] = {}
     sums: dict[int, Array] = {}
+    tails: dict[int, tuple[Array, Array]] = {}  # the largest values of −a and of a
     batches = len(order) // trace.batch
     for i, a in trace.run(data, order):
-        new = Range(min(float(a.min()), 0.0), max(float(a.max()), 0.0))
-        found[i] = found[i].union(new) if i in found else new
+        if method == "percentile" and a.dtype.kind == "f":
+            count = 1 + int(TAIL * a.size * batches)
+            low, high = tails.get(i, (np.empty(0, a.dtype),) * 2)
+            low, high = _largest(low, a, count, -1), _largest(high, a, count, 1)
+            tails[i] = low, high
+            found[i] = Range(min(-float(low.min()), 0.0), max(float(high.min()), 0.0))
+        else:
+            new = Range(min(float(a.min()), 0.0), max(float(a.max()), 0.0))
+            found[i] = found[i].union(new) if i in found else new
         channels = a.reshape(-1, *a.shape[-1:]).mean(axis=0, dtype=np.float64)
         sums[i] = sums[i] + channels if i in sums else channels
     means = {i: a / batches for i, a in sums.items()}
-    if method == "minmax":
+    if method != "mse":
         return found, means
     counts = _histograms(trace, data, order, found)
-    narrow = _percentile if method == "percentile" else _least_error
-    return {i: narrow(counts[i], whole, levels) for i, whole in found.items()}, means
+    return {i: _least_error(counts[i], whole, levels) for i, whole in found.items()}, means
+
+
+def _largest(kept: Array, a: Array, count: int, sign: int) -> Array:
+    """Returns the largest values of `kept` and of an array times a sign, at most `count`."""
+    values = a.reshape(-1)
+    if kept.size >= count:
+        bound = sign * kept.min()
+        values = values[values > bound if sign > 0 else values < bound]
+    both = np.concatenate([kept, sign * values])
+    return both if both.size <= count else np.partition(both, -count)[-count:].copy()
 
 
 def _histograms(
@@ -82,15 +100,6 @@ def _histograms(
         bins = ((a.reshape(-1) - np.float32(whole[i].lo)) * np.float32(1 / width)).astype(int)
         counts[i] += np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
     return counts
-
-
-def _percentile(counts: Array, whole: Range, levels: int) -> Range:
-    """The range without the smallest and the largest values."""
-    below = np.cumsum(counts) / counts.sum()
-    first = int(np.searchsorted(below, TAIL, "right"))
-    last = int(np.searchsorted(below, 1 - TAIL))
-    edges = np.linspace(whole.lo, whole.hi, BINS + 1)
-    return Range(min(float(edges[first]), 0.0), max(float(edges[last + 1]), 0.0))
 
 
 def _least_error(counts: Array, whole: Range, levels: int) -> Range:

@@ -37,7 +37,7 @@ def quantize(
     scheme: Literal["int8", "int16x8", "int8-weights", "int4-weights", "float16"] = "int8",
     input_type: Type = "float32",
     output_type: Type = "float32",
-    ranges: Literal["minmax", "percentile", "mse"] = "minmax",
+    ranges: Literal["percentile", "minmax", "mse"] = "percentile",
     samples: int = 100,
     keep_float: Sequence[str] = (),
 ) -> QuantizedModel:
@@ -56,8 +56,8 @@ def quantize(
         input_type: type of the model's inputs: float32, int8 or uint8; with int16x8 float32 or
             int16.
         output_type: type of the model's outputs, as input_type.
-        ranges: range of an activation: smallest to largest value, without 0.01 % of the values on
-            each side, or with the least mean squared error.
+        ranges: range of an activation: without 0.001 % of the values on each side, smallest to
+            largest value, or with the least mean squared error.
         samples: number of samples, evenly spaced in the data, that are used at most.
         keep_float: patterns of operators, or of names of their outputs, that keep float32.
 
