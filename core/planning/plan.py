@@ -149,7 +149,12 @@ class Plan:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Parameters that are trained, in the order of their deliveries."""
-        return tuple(s.parameter for s in self.entries if isinstance(s, Delivery))
+        return tuple(self.gradients)
+
+    @property
+    def gradients(self) -> dict[str, str]:
+        """Parameter → complete gradient, in the order of the deliveries."""
+        return {s.parameter: s.gradient for s in self.entries if isinstance(s, Delivery)}
 
     @property
     def gradient_nbytes(self) -> dict[str, int]:

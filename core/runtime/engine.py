@@ -1,23 +1,21 @@
 """Runs batches: micro-batches on workers, gradients added up, parameters updated."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.activation_ranges import merge_seen
-from odt.core.runtime.arena import make_arena, make_arrays
-from odt.core.runtime.clipping import Clipping
+from odt.core.runtime.arena import make_arena
 from odt.core.runtime.dropout_masks import fill_masks
+from odt.core.runtime.gradients import Gradients, Place
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.program import Deliver, Program, Twin
-from odt.core.runtime.workers import Task, Team
-from odt.kernels.native.binding import Run, in_order
-from odt.kernels.native.library import is_available
-from odt.kernels.native.updates import bind_accumulate
+from odt.core.runtime.program import Program, Twin
+from odt.core.runtime.workers import Team
 from odt.kernels.opdef import Array
 
 # Fills a program's inputs and targets with samples [first, first + count) of the batch, and
@@ -30,8 +28,6 @@ Look = Callable[[Program, int, int], None]
 # Elements of NumPy's buffers for casting and gathering. Half the default saves memory for each
 # worker and is equally fast.
 UFUNC_BUFFER = 4096
-ALONE = 2**18  # values that one thread updates before others are awake
-ALWAYS = np.ones(1, np.int64)
 
 
 class NotFiniteError(Exception):
@@ -47,16 +43,9 @@ class NotFiniteError(Exception):
 
 
 def bind(
-    plans: Plans,
-    computation: Computation,
-    batch: int,
-    arena: Array,
-    tensors: Mapping[int, Array],
-    deliver: Deliver | None = None,
-    twin: Twin | None = None,
-    sums: Mapping[str, Array] | None = None,
+    plans: Plans, computation: Computation, batch: int, arena: Array, tensors: Mapping[int, Array]
 ) -> Program:
-    """Binds the program for a number of samples.
+    """Binds the program for a number of samples; it has no gradients.
 
     Args:
         plans: plans of the model.
@@ -64,15 +53,15 @@ def bind(
         batch: number of samples.
         arena: memory to use; if it is too small, a new arena is allocated.
         tensors: parameters by tensor index.
-        deliver: returns the calls that take the gradients.
-        twin: the same program on other memory.
-        sums: arrays in which gradients are computed, by parameter.
     """
     plan, memory = plans.verified(computation, batch)
-    if memory.nbytes > arena.nbytes:
-        arena = make_arena(memory.nbytes)
-    own = arena[: memory.nbytes]
-    return Program(plan, memory, own, tensors, deliver, twin=twin, sums=sums)
+    return Program(plan, memory, _large_enough(arena, memory), tensors)
+
+
+def _large_enough(arena: Array, memory: MemoryPlan) -> Array:
+    """Returns the part of an arena that a memory plan needs, or a new arena."""
+    enough = memory.nbytes <= arena.nbytes
+    return arena[: memory.nbytes] if enough else make_arena(memory.nbytes)
 
 
 class Engine:
@@ -81,9 +70,8 @@ class Engine:
     Attributes:
         plan: plan of a whole micro-batch.
         memory: memory plan of the plan.
-        at_once: whether each weight is updated as soon as its gradient is complete. Otherwise each
-            worker sums the gradients of its micro-batches, without waiting for the others, and the
-            sums are added in the order of the workers: equal runs give equal bits.
+        sums: sums of the gradients.
+        at_once: whether weights are updated as soon as their gradients are complete.
         in_place: whether gradients are computed in the sums, since each worker has one micro-batch.
     """
 
@@ -116,27 +104,46 @@ class Engine:
         self.plan, self.memory = plans.at(computation, schedule.micro_batch)
         self.plans = plans
         self._trains = computation.backward and bool(self.plan.parameters)
-        one_each = schedule.micro_batch * schedule.workers >= schedule.batch
         self._update_number = self._before = 0  # of masks: step, and its samples before this batch
-        self.at_once = one_each and schedule.workers == 1 and not keep_gradients
+        self.sums = Gradients(self.plan, self.memory, parameters, schedule, keep=keep_gradients)
+        self.at_once = self.sums.at_once
+        one_each = schedule.micro_batch * schedule.workers >= schedule.batch
         self.in_place = self._one_each = one_each and not keep_gradients
         self._accumulated = False
-        first = _Worker(self, arenas[0])
-        self._workers = [first, *(_Worker(self, arena, first) for arena in arenas[1:])]
+        self._arenas = arenas
+        self._places: dict[tuple[int, int], Place] = {}
+        first = _Worker(self, 0)
+        self._workers = [first, *(_Worker(self, k, first) for k in range(1, len(arenas)))]
         self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
-        self._summing = self._workers[:1]  # workers whose sums are not added yet, and the first
-        self._bound: dict[tuple[object, ...], list[Task]] = {}
+        self._apart: Engine | None = None  # which updates all weights at the end of a step
+        each = [(n,) * len(arenas) for n in schedule.sizes]
+        for sizes in self.together(schedule.batch) if self.sums.meets else each:
+            self._bind(sizes)
 
-    def tensor(self, name: str) -> int:
-        """Returns the tensor index of a parameter, by the name of its value."""
-        tensor = self.plan.values[name].tensor
-        assert tensor is not None
-        return tensor
+    def together(self, samples: int) -> list[tuple[int, ...]]:
+        """Returns the samples of the runs that workers make at the same time, for a batch."""
+        parts = self.schedule.parts(samples)
+        runs = range(len(parts[0]))
+        return [tuple(part[r][1] for part in parts if r < len(part)) for r in runs]
+
+    def _bind(self, sizes: Sequence[int]) -> None:
+        """Binds the programs of runs at the same time, by their numbers of samples."""
+        for worker, _ in zip(self._workers, sizes, strict=False):
+            worker.program(sizes)
+
+    def place(self, worker: int, samples: int) -> Place:
+        """Returns the plan for a number of samples with a worker's memory."""
+        key = worker, samples
+        if key not in self._places:
+            plan, memory = self.sums.plan(self.plans, self.computation, samples)
+            arena = _large_enough(self._arenas[worker], memory)
+            self._places[key] = Place(plan, memory, arena)
+        return self._places[key]
 
     @property
     def gradient_nbytes(self) -> int:
         """Bytes of the gradient sums of all workers."""
-        return sum(a.nbytes for worker in self._workers for a in worker.sums.values())
+        return self.sums.nbytes
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
         """Runs one batch, and updates the parameters if the computation has a backward.
@@ -154,6 +161,8 @@ class Engine:
             NotFiniteError: if a loss is not finite; parameters are unchanged.
             LostFileError: if a file became shorter; bytes read after that were used in no update.
         """
+        if self.at_once and self.sums.meets and self.parameters.pulls:
+            return self._at_the_end().run(samples, scales, fill, look)
         if self._trains:
             self.parameters.begin_update()
         self._seen.clear()
@@ -164,10 +173,17 @@ class Engine:
         except Exception:
             self.parameters.step -= self._trains
             raise
-        if self._trains and not self.at_once:
-            self._update()
+        if self._trains:
+            self.sums.update(self.team)
         self._move_ranges()
         return loss
+
+    def _at_the_end(self) -> "Engine":
+        """The engine that updates all weights at the end of a step, with a proximal term."""
+        if self._apart is None:
+            given = self.computation, self.parameters, self.schedule, self.team, self._arenas
+            self._apart = Engine(*given, self.plans, keep_gradients=True)
+        return self._apart
 
     def accumulate(
         self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None = None
@@ -184,7 +200,7 @@ class Engine:
         self._before *= kept
         self.in_place = False
         loss = self._compute(samples, scales, fill, look, keep=kept)
-        self._add_sums()
+        self.sums.add_up(self.team)
         self._accumulated = True
         self._before += samples
         return loss
@@ -193,14 +209,14 @@ class Engine:
         """Updates the parameters by the accumulated gradients, and resets these to zero."""
         if self._accumulated:
             self.parameters.begin_update()
-            self._update()
+            self.sums.update(self.team)
             self._move_ranges()
         self._accumulated = False
 
     @property
     def gradients(self) -> Mapping[int, Array]:
         """The accumulated gradients by tensor index; empty if there are none."""
-        return self._workers[0].sums if self._accumulated else {}
+        return self.sums.sums[0] if self._accumulated else {}
 
     def fill_masks(self, program: Program, first: int, count: int) -> None:
         """Fills the masks of dropout for samples [first, first + count) of the batch."""
@@ -220,12 +236,14 @@ class Engine:
         """Computes the loss of a batch, and sums its gradients or uses them immediately."""
         self.parameters.fake_quantize()
         parts = self.schedule.parts(samples)
-        self._summing = active = self._workers[: len(parts)]
-        for worker in active:
-            worker.adds[0] = keep and worker is active[0]  # which holds the sums of earlier batches
+        active, together = self._workers[: len(parts)], self.together(samples)
+        if self.sums.meets:  # the workers do not bind programs that use each other's memory
+            for sizes in together:
+                self._bind(sizes)
+        self.sums.begin(len(active), keep=keep)
         self.team.run(
             [
-                partial(worker.run, part, scales, fill, look)
+                partial(worker.run, part, together, scales, fill, look)
                 for worker, part in zip(active, parts, strict=True)
             ]
         )
@@ -240,123 +258,93 @@ class Engine:
         if self._seen:
             self.parameters.ranges.see(self._seen)
 
-    def _update(self) -> None:
-        """Updates each parameter on one of the workers."""
-        optimizer = self.parameters.optimizer
-        if optimizer and optimizer.clipping != Clipping():
-            self._add_sums()
-            optimizer.clipping.apply(self._workers[0].sums.values())
-        self.team.run(self._tasks(update=True))
-
-    def _add_sums(self) -> None:
-        """Adds the sums of all workers to those of the first."""
-        self.team.run(self._tasks(update=False))
-        self._summing = self._workers[:1]
-
-    def _tasks(self, *, update: bool) -> list[Task]:
-        """Adds the sums of gradients, and updates the parameters; divides these among workers."""
-        key = len(self._summing), update, self.parameters.pulls
-        if key not in self._bound:
-            # the largest first, so that all workers finish at about the same time
-            sums = self._workers[0].sums
-            trained = sorted(sums, key=lambda i: -sums[i].size)
-            few = sum(a.size for a in sums.values()) < ALONE
-            workers = self._workers[:1] if few else self._workers
-            self._bound[key] = [
-                in_order(
-                    call
-                    for i in trained[k :: len(workers)]
-                    for call in self._bind_sum(i, worker.scratch, update=update)
-                )
-                for k, worker in enumerate(workers)
-            ]
-        return self._bound[key]
-
-    def _bind_sum(self, i: int, scratch: Array, *, update: bool) -> Iterator[Run]:
-        """Yields the calls that sum a gradient in the first worker's memory, and use it."""
-        first, *others = (worker.sums[i] for worker in self._summing)
-        for other in others:
-            yield bind_add(first, other, ALWAYS)
-        yield from self.parameters.bind_clear(i, first)
-        if update:
-            yield from self.parameters.bind_update(i, first, True, scratch)
-
 
 class _Worker:
     """An arena, and the programs bound to it.
 
     Attributes:
-        sums: tensor index → sum of the gradients of the worker's micro-batches; empty if each
-            weight is updated as soon as its gradient is complete.
         seen: what the micro-batches saw of the ranges of activations.
-        adds: (1,), whether the next gradients are added to the sums, or begin new ones.
     """
 
-    def __init__(self, engine: Engine, arena: Array, first: "_Worker | None" = None) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine, number: int, first: "_Worker | None" = None) -> None:
+        self.engine, self.number = engine, number
         self._first = first  # worker whose programs this one copies, if any
-        self.arena = arena
-        self.scratch = engine.parameters.scratch()
-        self.adds = np.zeros(1, np.int64)
         self.losses: list[float] = []
         self.seen: dict[int, Array] = {}
-        specs = {} if engine.at_once else engine.plan.trained_specs
-        self.sums = make_arrays({engine.tensor(name): spec for name, spec in specs.items()})
-        self._programs: dict[tuple[int, bool, bool], Program] = {}
-        for samples in engine.schedule.sizes:
-            self.program(samples)
+        self._programs: dict[tuple[object, ...], Program] = {}
 
-    def program(self, samples: int) -> Program:
-        """The program for a micro-batch."""
-        engine = self.engine
-        key = samples, engine.in_place, engine.at_once and engine.parameters.pulls
+    def program(self, sizes: Sequence[int]) -> Program:
+        """The program for a micro-batch, by the samples of all workers' micro-batches."""
+        engine, samples = self.engine, sizes[self.number]
+        together = tuple(sizes) if engine.sums.meets else samples
+        key = together, engine.in_place, engine.at_once and engine.parameters.pulls
         if key not in self._programs:
-            deliver = self._update_at_once if engine.at_once else self._add_up
-            twin = self._first.twin(key, self) if self._first else None
-            names = engine.plan.trained_specs if engine.in_place and self.sums else ()
-            sums = {name: self.sums[engine.tensor(name)] for name in names}
-            read = engine.parameters.read
-            plans, computation = engine.plans, engine.computation
-            self._programs[key] = bind(
-                plans, computation, samples, self.arena, read, deliver, twin, sums
+            all_sizes = enumerate(sizes) if engine.sums.meets else [(self.number, samples)]
+            places = {k: engine.place(k, n) for k, n in all_sizes}
+            first = self._first if sizes[0] == samples else None
+            twin = first.twin(key, self) if first else None
+            deliver = engine.sums.deliver(self.number, places)
+            at, read = places[self.number], engine.parameters.read
+            sums = engine.sums.in_place(self.number, at.plan) if engine.in_place else {}
+            self._programs[key] = Program(
+                at.plan, at.memory, at.arena, read, deliver, twin=twin, sums=sums
             )
         return self._programs[key]
 
-    def twin(self, key: tuple[int, bool, bool], other: "_Worker") -> Twin | None:
+    def twin(self, key: tuple[object, ...], other: "_Worker") -> Twin | None:
         """The program of this worker, with what another one has instead of its arrays."""
-        program, arrays = self._programs.get(key), [(self.adds, other.adds)]
-        arrays += [(a, other.sums[i]) for i, a in self.sums.items()]
-        return None if program is None else Twin(program, arrays)
+        program, sums = self._programs.get(key), self.engine.sums
+        arrays = sums.moved(self.number, other.number)
+        return None if program is None else Twin(program, arrays, sums.met)
 
     def run(
         self,
         part: Sequence[tuple[int, int]],
+        together: Sequence[Sequence[int]],
         scales: Sequence[float],
         fill: Fill,
         look: Look | None,
     ) -> None:
-        """Runs micro-batches, (first sample, samples); for the rest see `Engine.run`."""
+        """Runs micro-batches, (first sample, samples), beside those of other workers.
+
+        For the rest see `Engine.run`.
+        """
         with np.errstate(all="ignore"):  # values that are not finite are detected in the loss
             np.setbufsize(UFUNC_BUFFER)  # until the end, like the error state
             self.losses.clear()
             self.seen.clear()
-            for at, count in part:
-                program = self.program(count)
-                self._begin(program, at, count, scales, fill)
-                program.forward()
-                self.engine.plans.check_files()
-                loss = sum(float(a[0]) for a in program.losses)
-                if not math.isfinite(loss):
-                    self._begin(program, at, count, scales, fill)
-                    raise NotFiniteError(program.first_bad() or "the sum of losses")
-                self.losses.append(loss)
-                if look is not None:
-                    look(program, at, count)
-                if program.seen:
-                    self.see(program, count)
-                if self.engine.computation.backward:
-                    program.backward()
-                    self.adds[0] = True
+            try:
+                for (at, count), sizes in zip(part, together, strict=False):
+                    self._run(at, count, sizes, scales, fill, look)
+            except BaseException:
+                self.engine.sums.fail()
+                raise
+
+    def _run(
+        self,
+        at: int,
+        count: int,
+        sizes: Sequence[int],
+        scales: Sequence[float],
+        fill: Fill,
+        look: Look | None,
+    ) -> None:
+        program, sums = self.program(sizes), self.engine.sums
+        self._begin(program, at, count, scales, fill)
+        program.forward()
+        self.engine.plans.check_files()
+        loss = sum(float(a[0]) for a in program.losses)
+        if not math.isfinite(loss):
+            self._begin(program, at, count, scales, fill)
+            raise NotFiniteError(program.first_bad() or "the sum of losses")
+        self.losses.append(loss)
+        if look is not None:
+            look(program, at, count)
+        if program.seen:
+            self.see(program, count)
+        if self.engine.computation.backward and not sums.failed:
+            program.backward()
+            sums.end_run(self.number)
 
     def _begin(
         self, program: Program, at: int, count: int, scales: Sequence[float], fill: Fill
@@ -372,27 +360,3 @@ class _Worker:
             least, most, below, above = a.tolist()
             seen = np.array([least, most, below * count, above * count, count])
             merge_seen(self.seen, {i: seen})
-
-    def _update_at_once(self, name: str, gradient: Array, owned: bool) -> Sequence[Run]:
-        i = self.engine.tensor(name)
-        return self.engine.parameters.bind_update(i, gradient, owned, self.scratch)
-
-    def _add_up(self, name: str, gradient: Array, owned: bool) -> Sequence[Run]:
-        total = self.sums[self.engine.tensor(name)]
-        if gradient.ctypes.data == total.ctypes.data:
-            return ()
-        return (bind_add(total, gradient, self.adds),)
-
-
-def bind_add(total: Array, gradient: Array, adds: Array) -> Run:
-    """Returns a call of total += gradient if adds[0], else total = gradient."""
-    if is_available() and total.dtype == gradient.dtype == np.float32:
-        return bind_accumulate(total, gradient, adds)
-
-    def add() -> None:
-        if adds[0]:
-            np.add(total, gradient, out=total)
-        else:
-            np.copyto(total, gradient)
-
-    return add

@@ -15,7 +15,7 @@ from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.integer_weights import WORK, IntegerWeights
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.native.binding import Run
+from odt.kernels.native.binding import Calls, Run
 from odt.kernels.native.library import is_available
 from odt.kernels.native.updates import bind_update
 from odt.kernels.opdef import TILE, Array, Attrs, CompiledUpdate, TensorSpec, UpdateRule
@@ -255,17 +255,34 @@ class Parameters:
             calls.append(partial(self._move_average, i, work[-1]))
         return calls
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether `bind_part` can update weights of float32 that train as a whole."""
+        compiled = self.optimizer and self.optimizer.rule.compiled
+        return bool(compiled) and not self.average and not self._rows
+
+    def bind_part(self, i: int, gradient: Array, part: slice) -> Calls:
+        """Returns the compiled update of a part of a parameter's values, after `begin_update`.
+
+        Args:
+            i: tensor index.
+            gradient: gradient of the part.
+            part: positions in the flat parameter.
+        """
+        factor = self._rates.get(i, 1.0)
+        name, numbers = self._compiled_update(factor)
+        with np.errstate(over="ignore"):
+            read = self._numbers.setdefault(factor, np.array(numbers, np.float32))
+        updated = (self.trained, *self.slots.values())
+        p, *slots = (a[i].reshape(-1, copy=False)[part] for a in updated)
+        return bind_update(name, p, gradient, *slots, numbers=read)
+
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None
         rule, p = self.optimizer.rule, self.trained[i]
         if rule.compiled is None or p.dtype != np.float32 or not is_available():
             return partial(self._apply_rule, i, gradient, owned, work)
-        factor = self._rates.get(i, 1.0)
-        name, numbers = self._compiled_update(factor)
-        with np.errstate(over="ignore"):
-            read = self._numbers.setdefault(factor, np.array(numbers, np.float32))
-        slots = [a[i] for a in self.slots.values()]
-        return bind_update(name, p, gradient, *slots, numbers=read)
+        return self.bind_part(i, gradient, slice(None))
 
     def _move_average(self, i: int, work: Array) -> None:
         """e ← e + (1 − ema) (w − e)."""

@@ -204,10 +204,12 @@ class Twin:
     Attributes:
         program: the program.
         arrays: pairs of arrays outside the arena: the program's, and the copy's.
+        met: parameters whose deliveries differ in more than their arrays.
     """
 
     program: Program
     arrays: Sequence[tuple[Array, Array]]
+    met: Collection[str] = ()
 
     def runs(self, arena: Array) -> dict[int, Sequence[Run]]:
         """Returns the calls of the entries that have compiled calls only, in another arena."""
@@ -219,8 +221,10 @@ class Twin:
             start, nbytes, to = blocks[max(bisect_right(starts, address) - 1, 0)]
             return address - start + to if start <= address < start + nbytes else address
 
+        entries = enumerate(zip(self.program.plan.entries, self.program.runs, strict=True))
         return {
             k: [run.moved(move, (arena, self.arrays)) for run in runs if isinstance(run, Calls)]
-            for k, runs in enumerate(self.program.runs)
+            for k, (entry, runs) in entries
             if all(isinstance(run, Calls) for run in runs)
+            and not (isinstance(entry, Delivery) and entry.parameter in self.met)
         }

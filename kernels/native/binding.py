@@ -112,6 +112,13 @@ class Call:
         return Call(self._kernel, self._types, slots, (self._owners, owners))
 
 
+def table_of(calls: Sequence[Call]) -> Any:
+    """Returns the table that a loop in C reads; it keeps the calls alive."""
+    table = (BoundCall * len(calls))(*(c.bound for c in calls))
+    table.owners = calls  # type: ignore[attr-defined]
+    return table
+
+
 class Calls:
     """Calls of compiled kernels in order: a loop in C, without the interpreter lock.
 
@@ -122,8 +129,7 @@ class Calls:
     def __init__(self, calls: Sequence[Call]) -> None:
         """Makes the table of the loop."""
         self.calls = calls
-        table = (BoundCall * len(calls))(*(c.bound for c in calls))
-        self._run = partial(_run_calls(), table, len(calls))
+        self._run = partial(_run_calls(), table_of(calls), len(calls))
 
     def __call__(self) -> None:
         self._run()
@@ -138,7 +144,7 @@ class Calls:
         return Calls([c.moved(move, owners) for c in self.calls])
 
 
-def bind(name: str, *arguments: Any) -> Callable[[], None]:
+def bind(name: str, *arguments: Any) -> Calls:
     """Returns a call of a compiled kernel with its arguments already converted.
 
     Args:
@@ -151,9 +157,7 @@ def bind(name: str, *arguments: Any) -> Callable[[], None]:
     return call_of(name, slots, arguments)
 
 
-def call_of(
-    name: str, slots: "ctypes.Array[ctypes.c_int64]", arguments: Sequence[Any]
-) -> Callable[[], None]:
+def call_of(name: str, slots: "ctypes.Array[ctypes.c_int64]", arguments: Sequence[Any]) -> Calls:
     """Returns the call of a kernel with these slots, which hold the arguments."""
     kernel = addresses(name, kernels_in_use())
     return Calls([Call(kernel, argument_types(name), slots, arguments)])

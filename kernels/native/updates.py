@@ -1,14 +1,16 @@
 """Compiled sums of gradients, optimizer updates, and weights that are integers in memory."""
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Sequence
 
 import numpy as np
 
-from odt.kernels.native.binding import bind
+from odt.kernels.native.binding import Calls, bind, table_of
+from odt.kernels.native.library import load
 from odt.kernels.opdef import Array, Attrs, Specs
 
 
-def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Callable[[], None]:
+def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Calls:
     """Returns a compiled call of total += gradient if adds[0], else total = gradient.
 
     Args:
@@ -18,7 +20,7 @@ def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Callable[[], 
     return bind("accumulate", total, gradient, total.size, adds)
 
 
-def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) -> Callable[[], None]:
+def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) -> Calls:
     """Returns a compiled update of p and its slots.
 
     Args:
@@ -31,7 +33,7 @@ def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) ->
     return bind(name, p, g, *slots, p.size, numbers)
 
 
-def dequantize_units(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+def dequantize_units(attrs: Attrs, *, x: Array, y: Array) -> Calls:
     """Returns a call that computes a weight from integers; attrs has its quantization."""
     first = attrs.quantization.first
     units, axis = first.scale.size, first.axis
@@ -44,3 +46,25 @@ def dequantize_units(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
 
 def dequantize_units_fits(attrs: Attrs, s: Specs) -> bool:
     return s["x"].dtype.itemsize == 1 and s["y"].dtype == np.float32
+
+
+def bind_meet(state: Array, workers: int, calls: Sequence[Calls]) -> Calls:
+    """Returns a compiled call that runs other calls when all workers have come to it.
+
+    It returns when those of all workers have ended.
+
+    Args:
+        state: (3,) int64 that the workers share: how many have come, meetings so far, and whether
+            a worker has left: then those that wait return, and their calls do not run.
+        workers: number of workers.
+        calls: calls of this worker.
+    """
+    each = [c for run in calls for c in run.calls]
+    return bind("meet", state, workers, table_of(each), len(each))
+
+
+def leave_meetings(state: Array) -> None:
+    """Lets no worker wait for the calling one; see `bind_meet`."""
+    library = load()
+    assert library is not None
+    library.leave_others(ctypes.c_void_p(state.ctypes.data))

@@ -123,4 +123,4 @@ def pytest_configure() -> None:
     """Replaces the functions of the Linux library."""
     runner = Runner(json.loads(os.environ["ODT_WINDOWS_CALLS"]))
     assert runner.sets == list(library.instruction_sets()), runner.sets
-    binding.call_of = runner.call_of
+    binding.call_of = runner.call_of  # type: ignore[assignment]  # not a Calls

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
@@ -35,7 +36,7 @@ class Forecast:
         parameters: copies of the weights that train; two if they are fake-quantized; and the masks
             of sparse constants.
         slots: optimizer state.
-        gradients: sums of the gradients of each worker's micro-batches; 0 for immediate updates.
+        gradients: sums of the gradients; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files.
@@ -114,11 +115,11 @@ def forecast(
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
     masks = sum(plan.values[n].spec.size for n in gradients if _is_sparse(plan, n))
-    wanted = sum(gradients.values())
     rule = OPTIMIZERS[info.optimizer]
     attrs = rule.attrs(**info.hyper_parameters)
     slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
-    at_once = size == schedule.batch and schedule.workers == 1 and not info.keeps_gradients
+    in_parts = rule.compiled is not None and not info.ema and not info.sparse
+    sums = gradient_sums(plan, schedule, keep=info.keeps_gradients, in_parts=in_parts)
     return Forecast(
         plans,
         schedule,
@@ -129,7 +130,7 @@ def forecast(
         + masks
         + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
         slots=sum(spec.nbytes for spec in slots) + (trained if info.ema else 0),
-        gradients=0 if at_once else schedule.workers * wanted,
+        gradients=sums.nbytes(plan, schedule.workers),
         arena=schedule.workers * plans.arena_nbytes(computations, schedule),
         constants=_constants(runs),
         data=DATA_PAGES + schedule.workers * _read_at_once(runs),

@@ -81,7 +81,11 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
         with suppress(UnsupportedError):  # a model whose shapes are only for one sample
             whole = plans.usual.at(computation, s.batch)[1].nbytes
             rows.insert(0, Saving("micro-batches", whole - s.workers * usual.nbytes, note))
-    elif not forecast.gradients:
-        trained = sum(forecast.plan.gradient_nbytes.values())
-        rows.append(Saving("immediate update", trained, "when a gradient is complete"))
+    trained = s.workers * sum(forecast.plan.gradient_nbytes.values())
+    if s.batch <= s.workers * s.micro_batch and forecast.gradients < trained:
+        saved = trained - forecast.gradients
+        rows.append(Saving("immediate update", saved, "when a gradient is complete"))
+    elif s.workers > 1:
+        saved = trained - forecast.gradients
+        rows.append(Saving("shared gradients", saved, "large ones have one sum"))
     return [row for row in rows if row.nbytes]

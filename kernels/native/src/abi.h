@@ -92,6 +92,9 @@ void set_threads(int count);
 /* Runs calls in order. */
 void run_calls(const bound_call *calls, int64_t count);
 
+/* Lets no thread wait in a meeting of this state, now and later. */
+void leave_others(int64_t *state);
+
 /* Functions that concern the calling thread. The first returns the mode that the other restores. */
 int flush_subnormals(void);
 void restore_float_mode(int mode);

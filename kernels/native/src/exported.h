@@ -170,6 +170,8 @@ KERNEL(topk_back, (const float *dvalues /* (R, k) */, const int32_t *columns /* 
    of updates change from step to step. */
 KERNEL(accumulate, (float *total /* (n) */, const float *gradient /* (n) */, int64_t n,
                     const int64_t *adds /* (1) */))
+KERNEL(meet, (int64_t *state /* (3), of meet_others */, int64_t all, const bound_call *calls,
+              int64_t count))
 KERNEL(sgd, (float *p /* (n) */, const float *g /* (n) */, int64_t n,
              const float *numbers /* learning rate, decay */))
 KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,

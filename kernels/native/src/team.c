@@ -14,8 +14,29 @@ int flush_subnormals(void) {
 void restore_float_mode(int mode) { set_float_mode((uint32_t)mode); }
 
 #define MIN_PART_WORK 60000 /* about two microseconds */
+#define SPINS 40000         /* polls before a thread sleeps: about half a millisecond */
+#define MEETING_SPINS 8000  /* the same in a meeting */
+
+static inline void cpu_pause(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
 
 #ifdef _WIN32
+
+__declspec(dllimport) int __stdcall SwitchToThread(void);
+
+static int has_met(const int64_t *state, int64_t meetings) {
+  while (__atomic_load_n(&state[1], __ATOMIC_SEQ_CST) == meetings) {
+    if (__atomic_load_n(&state[2], __ATOMIC_SEQ_CST)) return 0;
+    SwitchToThread();
+  }
+  return 1;
+}
+static void wake(void) {}
 
 void set_threads(int n) { (void)n; }
 int parallel_parts(int64_t work) { return (void)work, 1; }
@@ -29,12 +50,13 @@ void parallel_for(part_function f, void *job, int parts) {
 #include <sched.h>
 #include <stdatomic.h>
 
-#define SPINS 40000          /* polls before a thread sleeps: about half a millisecond */
 #define MIN_WAKE_WORK 240000 /* takes longer than waking a thread */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t met = PTHREAD_COND_INITIALIZER;
+static atomic_int waiting;         /* for a meeting, asleep */
 static atomic_int threads = 1;     /* for a call; may change during calls of other trainers */
 static int started = 1;            /* threads, including the caller's */
 static atomic_int asleep;          /* sleeping threads */
@@ -44,14 +66,6 @@ static _Atomic(part_function) function;
 static _Atomic(void *) argument;
 static atomic_int job_parts;
 static _Atomic uint32_t job_mode; /* the caller's; every thread computes alike */
-
-static inline void cpu_pause(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
 
 /* Takes a part and runs it; returns 0 if no part remains. Threads and the caller take parts when
    they are free, so that a thread without a core delays nothing. */
@@ -90,10 +104,11 @@ static void *wait_for_calls(void *unused) {
 /* A forked process has none of its parent's threads. */
 static void reset_after_fork(void) {
   started = 1;
-  atomic_store(&asleep, 0), atomic_store(&remaining, 0);
+  atomic_store(&asleep, 0), atomic_store(&remaining, 0), atomic_store(&waiting, 0);
   pthread_mutex_init(&busy, 0);
   pthread_mutex_init(&lock, 0);
   pthread_cond_init(&called, 0);
+  pthread_cond_init(&met, 0);
 }
 
 static void start(int parts) {
@@ -135,4 +150,52 @@ void parallel_for(part_function f, void *job, int parts) {
   pthread_mutex_unlock(&busy);
 }
 
+static int is_over(const int64_t *state, int64_t meetings) {
+  return __atomic_load_n(&state[1], __ATOMIC_SEQ_CST) != meetings ||
+         __atomic_load_n(&state[2], __ATOMIC_SEQ_CST);
+}
+
+/* Waits for the end of a meeting; returns 0 if a thread will not come. A thread that polled on
+   would keep the core from one that another process has displaced. */
+static int has_met(const int64_t *state, int64_t meetings) {
+  for (int k = 0; k < MEETING_SPINS && !is_over(state, meetings); k++) cpu_pause();
+  if (!is_over(state, meetings)) {
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&waiting, 1);
+    while (!is_over(state, meetings)) pthread_cond_wait(&met, &lock);
+    atomic_fetch_sub(&waiting, 1);
+    pthread_mutex_unlock(&lock);
+  }
+  return __atomic_load_n(&state[1], __ATOMIC_SEQ_CST) != meetings;
+}
+
+static void wake(void) {
+  if (!atomic_load(&waiting)) return;
+  pthread_mutex_lock(&lock);
+  pthread_cond_broadcast(&met);
+  pthread_mutex_unlock(&lock);
+}
+
 #endif
+
+/* Waits until all have come; returns 0 if one has left, so that those who have come stay apart. */
+static int wait_for_others(int64_t *state, int64_t all) {
+  if (__atomic_load_n(&state[2], __ATOMIC_SEQ_CST)) return 0;
+  int64_t meetings = __atomic_load_n(&state[1], __ATOMIC_SEQ_CST);
+  if (__atomic_add_fetch(&state[0], 1, __ATOMIC_SEQ_CST) < all) return has_met(state, meetings);
+  __atomic_store_n(&state[0], 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&state[1], meetings + 1, __ATOMIC_SEQ_CST);
+  wake();
+  return 1;
+}
+
+void meet_others(int64_t *state, int64_t all, const bound_call *calls, int64_t count) {
+  if (!wait_for_others(state, all)) return;
+  run_calls(calls, count);
+  wait_for_others(state, all);
+}
+
+void leave_others(int64_t *state) {
+  __atomic_store_n(&state[2], 1, __ATOMIC_SEQ_CST);
+  wake();
+}

@@ -16,6 +16,11 @@ int parallel_parts(int64_t work);
 /* Runs f(job, part, parts) for every part, and waits for all. */
 void parallel_for(part_function f, void *job, int parts);
 
+/* Runs calls when all of several threads have come here, and returns when all of theirs have ended.
+   After one of them has left, the others run no calls, because these may need its results.
+   state: threads that have come, meetings so far, whether one has left. */
+void meet_others(int64_t *state, int64_t all, const bound_call *calls, int64_t count);
+
 /* Where part number `part` of a range begins; it ends where the next one begins. */
 static inline int64_t chunk_begin(int64_t size, int part, int parts) { return size * part / parts; }
 

@@ -6,6 +6,10 @@ void F(accumulate)(float *total, const float *gradient, int64_t n, const int64_t
   else memcpy(total, gradient, (size_t)n * sizeof *total);
 }
 
+void F(meet)(int64_t *state, int64_t all, const bound_call *calls, int64_t count) {
+  meet_others(state, all, calls, count);
+}
+
 typedef struct {
   float *p, *m, *v;
   const float *g, *numbers;

@@ -117,7 +117,7 @@ def test_updates_on_one_thread_and_on_all_give_the_same_bits(
 ) -> None:
     found = []
     for most in (0, 2**40):
-        monkeypatch.setattr("odt.core.runtime.engine.ALONE", most)
+        monkeypatch.setattr("odt.core.runtime.gradients.ALONE", most)
         found.append(train(network(np.float32), 6, 3, micro_batch=2, workers=3))
     (losses, weights), (others, same) = found
     assert losses == others
@@ -175,11 +175,12 @@ def test_a_workers_copy_of_a_program_has_the_calls_that_binding_gives(batch: int
 
     with Trainer(network(np.float32), info(batch), micro_batch=5, workers=2) as trainer:
         first, second = trainer._training._workers
-        copies = {samples: second.program(samples) for samples in (5, batch % 5)}
+        both = [(samples, samples) for samples in (5, batch % 5)]
+        copies = {sizes: second.program(sizes) for sizes in both}
         second._first, second._programs = None, {}
-        for samples, copied in copies.items():
-            assert arguments(copied) == arguments(second.program(samples))
-            assert arguments(copied) != arguments(first.program(samples))
+        for sizes, copied in copies.items():
+            assert arguments(copied) == arguments(second.program(sizes))
+            assert arguments(copied) != arguments(first.program(sizes))
 
 
 def test_validation_gets_arenas_of_its_own_if_it_needs_larger_ones() -> None:
@@ -239,7 +240,8 @@ def test_memory_reported_is_memory_held() -> None:
         assert report.parameters == held
         assert report.slots == 2 * held
         assert report.gradients == 2 * held  # sums of two workers
-        arenas = [w.arena for k in range(2) for w in trainer.runtime.engine_of(k)._workers]
+        engines = [trainer.runtime.engine_of(k) for k in range(2)]
+        arenas = [engine.place(k, 4).arena for engine in engines for k in range(2)]
         assert report.arena == len({a.ctypes.data for a in arenas}) * max(a.nbytes for a in arenas)
 
 

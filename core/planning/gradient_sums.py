@@ -1,0 +1,89 @@
+"""Where workers add up the gradients of a step."""
+
+from odt.core.planning.plan import Delivery, Plan, Region
+from odt.core.planning.schedule import Schedule
+from odt.dataclass import dataclass
+from odt.kernels.native.library import is_available
+
+# Values of a gradient from which on workers meet, instead of each having a sum of its own: once
+# in a step if there is no sum at all, and in each run if there is one.
+LARGE = 2**14
+LARGE_IN_EACH_RUN = 2**18
+WORTHWHILE = 2**18  # values of all of these gradients from which on workers meet
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSums:
+    """Where the gradient of each parameter is added up, by name of the parameter.
+
+    Attributes:
+        separate: each worker has a sum; the update adds these.
+        shared: there is one sum. When all workers have computed the gradient of a micro-batch, each
+            adds a part of the values.
+        immediate: there is no sum: the parameter is updated when all workers have computed the
+            gradient, and each updates a part.
+    """
+
+    separate: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    immediate: tuple[str, ...] = ()
+
+    def nbytes(self, plan: Plan, workers: int) -> int:
+        """Returns the bytes of all sums."""
+        sizes = plan.gradient_nbytes
+        separate, shared = (sum(sizes[n] for n in names) for names in (self.separate, self.shared))
+        return workers * separate + shared
+
+
+def gradient_sums(
+    plan: Plan, schedule: Schedule, *, keep: bool, in_parts: bool = True
+) -> GradientSums:
+    """Chooses where gradients are added up.
+
+    Args:
+        plan: plan for a micro-batch of a training step.
+        schedule: micro-batches and workers.
+        keep: whether gradients are kept until the end of a step.
+        in_parts: whether parts of parameters can be updated: not if only some rows train.
+    """
+    one_run_each = schedule.batch <= schedule.micro_batch * schedule.workers
+    if schedule.workers == 1 and one_run_each and not keep:
+        return GradientSums(immediate=plan.parameters)
+    places = {e.parameter: k for k, e in enumerate(plan.entries) if isinstance(e, Delivery)}
+    at_once = one_run_each and not keep and in_parts
+    least = LARGE if at_once else LARGE_IN_EACH_RUN
+    meet = schedule.workers > 1 and is_available()
+    met = {name: k for name, k in places.items() if meet and _is_large(plan, k, least)}
+    specs = plan.trained_specs
+    if sum(specs[name].size for name in met) < WORTHWHILE:
+        met = {}
+    immediate = {name for name, k in met.items() if at_once and _is_whole(plan, k)}
+    return GradientSums(
+        separate=tuple(name for name in places if name not in met),
+        shared=tuple(name for name in met if name not in immediate),
+        immediate=tuple(name for name in met if name in immediate),
+    )
+
+
+def _is_large(plan: Plan, k: int, least: int) -> bool:
+    """Whether entry k delivers at least so many values, of float32 and in the arena."""
+    entry = plan.entries[k]
+    assert isinstance(entry, Delivery)
+    spec = plan.values[entry.gradient].spec
+    in_arena = plan.values[plan.root(entry.gradient)].region is Region.ARENA
+    return in_arena and spec.size >= least and spec.dtype == "float32"
+
+
+def _is_whole(plan: Plan, k: int) -> bool:
+    """Whether entry k delivers the gradient of all of a parameter, and may destroy it."""
+    entry = plan.entries[k]
+    assert isinstance(entry, Delivery)
+    parameter, gradient = (plan.values[n] for n in (entry.parameter, entry.gradient))
+    tensor = plan.values[plan.root(entry.parameter)].tensor
+    return (
+        plan.owns(k)
+        and parameter.spec.dtype == gradient.spec.dtype
+        and parameter.spec.size == gradient.spec.size
+        and tensor is not None
+        and plan.graph.tensors[tensor].places is None
+    )

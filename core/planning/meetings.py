@@ -1,0 +1,71 @@
+"""Meetings of workers: the points of a plan where they add up or use large gradients together."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from odt.core.planning.lifetimes import lifetimes, replacements
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Call, Delivery, Plan
+
+# Fractions of the arena to aim at, because it is slightly larger than the values alive at once.
+MARGINS = (0.97, 0.6)
+Groups = Sequence[Sequence[str]]
+
+
+def choose_meetings(
+    plan: Plan, memory: MemoryPlan, met: Collection[str]
+) -> tuple[Groups, Plan, MemoryPlan]:
+    """Returns the parameters of each meeting, the gathered plan, and its memory plan.
+
+    There are as few meetings as the arena has memory for: in each, all workers wait for the last
+    one, which another process may have displaced.
+
+    Args:
+        plan: plan for a micro-batch.
+        memory: its memory plan.
+        met: parameters for whose gradients workers meet.
+    """
+    for margin in MARGINS:
+        groups = _within(plan, int(memory.nbytes * margin), met)
+        made = gathered(plan, groups)
+        placed = plan_memory(made)
+        if placed.nbytes <= memory.nbytes:
+            return groups, made, placed
+    return [(name,) for name in plan.parameters if name in met], plan, memory
+
+
+def gathered(plan: Plan, groups: Groups) -> Plan:
+    """Returns the plan with the deliveries of each group at the place of its last one."""
+    lasts = {group[-1]: group for group in groups}
+    waiting = {name for group in groups for name in group[:-1]}
+    taken = {e.parameter: e for e in plan.entries if isinstance(e, Delivery)}
+    entries: list[Call | Delivery] = []
+    for entry in plan.entries:
+        if isinstance(entry, Call):
+            entries.append(entry)
+        elif entry.parameter not in waiting:
+            entries += [taken[name] for name in lasts.get(entry.parameter, (entry.parameter,))]
+    return replace(plan, entries=tuple(entries))
+
+
+def _within(plan: Plan, nbytes: int, met: Collection[str]) -> Groups:
+    """Returns groups whose gradients, beside the values of the plan, take so many bytes."""
+    alive = lifetimes(plan)
+    overlaid = replacements(plan, alive).values()
+    changes = [0] * (len(plan.entries) + 2)
+    for name, life in alive.items():
+        size = plan.values[name].spec.nbytes
+        changes[max(life.first, 0)] += size
+        changes[min(life.last - (name in overlaid), len(plan.entries)) + 1] -= size
+    groups: list[list[str]] = []
+    group: list[str] = []
+    held = 0
+    for entry, live in zip(plan.entries, accumulate(changes), strict=False):
+        if group and live + held > nbytes:
+            groups.append(group)
+            group, held = [], 0
+        if isinstance(entry, Delivery) and entry.parameter in met:
+            group.append(entry.parameter)
+            held += plan.values[entry.gradient].spec.nbytes
+    return [*groups, group] if group else groups

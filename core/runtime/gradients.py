@@ -1,0 +1,274 @@
+"""Sums of the gradients of a step, and what workers do with complete gradients."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.gradient_sums import gradient_sums
+from odt.core.planning.meetings import Groups, choose_meetings, gathered
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.planning.schedule import Schedule
+from odt.core.planning.verify import verify
+from odt.core.runtime.arena import make_arrays, view
+from odt.core.runtime.clipping import Clipping
+from odt.core.runtime.parameters import Parameters
+from odt.core.runtime.program import Deliver
+from odt.core.runtime.workers import Task, Team
+from odt.dataclass import dataclass
+from odt.kernels.native.binding import Calls, Run, in_order
+from odt.kernels.native.library import is_available
+from odt.kernels.native.updates import bind_accumulate, bind_meet, leave_meetings
+from odt.kernels.opdef import Array
+
+ALONE = 2**18  # values that one thread updates before others are awake
+ALWAYS = np.ones(1, np.int64)
+LINE = 16  # values of a cache line, of which each has one writer
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A worker's plan, and the memory of its values."""
+
+    plan: Plan
+    memory: MemoryPlan
+    arena: Array
+
+    def gradient(self, parameter: str) -> Array:
+        """The complete gradient of a parameter, flat."""
+        value = self.plan.values[self.plan.gradients[parameter]]
+        offset = self.memory.offsets[self.plan.root(value.name)]
+        return view(self.arena, offset, value.spec).reshape(-1, copy=False)
+
+
+class Gradients:
+    """The sums of an engine's gradients; `GradientSums` says which there are.
+
+    Attributes:
+        sums: of each worker, by tensor index; the first worker has those that all share.
+        adds: of each worker, (1,): whether the next gradients are added to its sums, or begin new
+            ones.
+        met: parameters for whose gradients workers meet, to add or use them together.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        memory: MemoryPlan,
+        parameters: Parameters,
+        schedule: Schedule,
+        *,
+        keep: bool,
+    ) -> None:
+        """Allocates the sums.
+
+        Args:
+            plan: plan for a micro-batch.
+            memory: its memory plan.
+            parameters: parameters to update.
+            schedule: micro-batches and workers.
+            keep: whether to keep gradients until `update` for any schedule.
+        """
+        chosen = gradient_sums(plan, schedule, keep=keep, in_parts=parameters.in_parts)
+        self._parameters, self._plan = parameters, plan
+        self._tensors = {name: _tensor(plan, name) for name in plan.parameters}
+        self._immediate = frozenset(chosen.immediate)
+        self._shared = frozenset(chosen.shared)
+        specs = {self._tensors[name]: spec for name, spec in plan.trained_specs.items()}
+        kept = [self._tensors[name] for name in (*chosen.separate, *chosen.shared)]
+        own = [self._tensors[name] for name in chosen.separate]
+        workers = range(schedule.workers)
+        self.sums = [make_arrays({i: specs[i] for i in (own if k else kept)}) for k in workers]
+        self.adds = [np.zeros(1, np.int64) for _ in workers]
+        self.scratch = [parameters.scratch() for _ in workers]
+        met = (*chosen.immediate, *chosen.shared) if schedule.workers > 1 else ()
+        self.met = frozenset(met)
+        self._groups: Groups = [(name,) for name in met]
+        self._gathered: dict[int, tuple[Plan, MemoryPlan]] = {}  # by number of samples
+        if self.meets and self.at_once:
+            self._groups, plan, memory = choose_meetings(plan, memory, met)
+            verify(plan, memory)
+            self._gathered[schedule.micro_batch] = plan, memory
+        self._state = np.zeros(3, np.int64)
+        self._adds_shared = np.zeros(1, np.int64)
+        self._summing = 1  # workers, from the first, whose sums are not added yet
+        self._bound: dict[tuple[object, ...], list[Task]] = {}
+
+    @property
+    def meets(self) -> bool:
+        """Whether workers meet."""
+        return bool(self.met)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether parameters are updated during a step."""
+        return bool(self._immediate)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sums."""
+        return sum(a.nbytes for sums in self.sums for a in sums.values())
+
+    def begin(self, workers: int, *, keep: bool) -> None:
+        """Begins new sums on a number of workers, or adds to those of earlier batches if `keep`."""
+        self._summing = workers
+        for k in range(workers):
+            self.adds[k][0] = keep and k == 0  # which holds the sums of earlier batches
+        self._adds_shared[0] = keep
+        self._state.fill(0)
+
+    def end_run(self, k: int) -> None:
+        """Makes a worker's next gradients add to its sums, and all workers' to the shared ones."""
+        self.adds[k][0] = True
+        self._adds_shared[0] = (
+            True  # after the last meeting of the run, so that none still reads it
+        )
+
+    def fail(self) -> None:
+        """Lets no worker wait for one that failed."""
+        if self.meets:
+            leave_meetings(self._state)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a worker failed in this step; then meetings no longer change anything.
+
+        No worker comes to a meeting before its loss is known, so that parameters are updated if all
+        losses are finite.
+        """
+        return bool(self._state[2])
+
+    def moved(self, first: int, other: int) -> list[tuple[Array, Array]]:
+        """Pairs of the arrays of a worker, and of another one."""
+        sums = self.sums[other]
+        pairs = [(a, sums[i]) for i, a in self.sums[first].items() if i in sums]
+        return [(self.adds[first], self.adds[other]), *pairs]
+
+    def plan(self, plans: Plans, computation: Computation, samples: int) -> tuple[Plan, MemoryPlan]:
+        """Returns the plan for a number of samples, in which workers meet as seldom as possible."""
+        if not (self.meets and self.at_once):
+            return plans.verified(computation, samples)
+        if samples not in self._gathered:
+            plan = gathered(plans.at(computation, samples)[0], self._groups)
+            memory = plan_memory(plan)
+            verify(plan, memory)
+            self._gathered[samples] = plan, memory
+        return self._gathered[samples]
+
+    def deliver(self, worker: int, places: Mapping[int, Place]) -> Deliver:
+        """Returns what takes the gradients of a worker's program.
+
+        Args:
+            worker: number of the worker.
+            places: of the worker, and of those that run at the same time if they meet.
+        """
+        lasts = {group[-1] for group in self._groups}
+        order = [n for n in places[worker].plan.parameters if n in self.met]
+        for place in places.values():
+            assert order == [n for n in place.plan.parameters if n in self.met], "workers meet"
+        calls: list[Calls] = []  # of the next meeting
+
+        def deliver(name: str, gradient: Array, owned: bool) -> Sequence[Run]:
+            i = self._tensors[name]
+            if name in self.met:
+                calls.extend(self._bind_part(name, worker, list(places.values())))
+                if name not in lasts:
+                    return ()
+                alone = len(places) == 1
+                runs = calls[:] if alone else [bind_meet(self._state, len(places), calls)]
+                calls.clear()
+                return runs
+            if name in self._immediate:
+                return self._parameters.bind_update(i, gradient, owned, self.scratch[worker])
+            total = self.sums[worker][i]
+            if gradient.ctypes.data == total.ctypes.data:  # computed in place
+                return ()
+            return (bind_add(total, gradient, self.adds[worker]),)
+
+        return deliver
+
+    def in_place(self, worker: int, plan: Plan) -> dict[str, Array]:
+        """The sums in which a worker with one micro-batch computes gradients, by parameter."""
+        each, met = plan.gradients, {plan.root(plan.gradients[name]) for name in self.met}
+        sums = self.sums[worker]
+        names = (n for n, gradient in each.items() if plan.root(gradient) not in met)
+        return {n: sums[self._tensors[n]] for n in names if self._tensors[n] in sums}
+
+    def _bind_part(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
+        """Returns the calls that add or use a worker's part of a gradient."""
+        each = [place.gradient(name) for place in places]
+        ends = [each[0].size * k // len(each) // LINE * LINE for k in range(len(each))]
+        part = slice(*[*ends, each[0].size][worker : worker + 2])
+        i, (first, *others) = self._tensors[name], [a[part] for a in each]
+        total, calls = first, list[Calls]()
+        if name in self._shared:
+            total = self.sums[0][i].reshape(-1, copy=False)[part]
+            calls.append(bind_accumulate(total, first, self._adds_shared))
+        calls += [bind_accumulate(total, other, ALWAYS) for other in others]
+        if name in self._immediate:
+            calls.append(self._parameters.bind_part(i, total, part))
+        return calls
+
+    def add_up(self, team: Team) -> None:
+        """Adds the sums of all workers to those of the first."""
+        team.run(self._tasks(update=False))
+        self._summing = 1
+
+    def update(self, team: Team) -> None:
+        """Updates each parameter that has a sum on one of the workers."""
+        optimizer = self._parameters.optimizer
+        if optimizer and optimizer.clipping != Clipping():
+            self.add_up(team)
+            optimizer.clipping.apply(self.sums[0].values())
+        if self.sums[0]:
+            team.run(self._tasks(update=True))
+
+    def _tasks(self, *, update: bool) -> list[Task]:
+        """Adds the sums of gradients, and updates the parameters; divides these among workers."""
+        key = self._summing, update, self._parameters.pulls
+        if key not in self._bound:
+            # the largest first, so that all workers finish at about the same time
+            sums = self.sums[0]
+            trained = sorted(sums, key=lambda i: -sums[i].size)
+            few = sum(a.size for a in sums.values()) < ALONE
+            workers = 1 if few else len(self.sums)
+            self._bound[key] = [
+                in_order(
+                    call
+                    for i in trained[k::workers]
+                    for call in self._bind_sum(i, self.scratch[k], update=update)
+                )
+                for k in range(workers)
+            ]
+        return self._bound[key]
+
+    def _bind_sum(self, i: int, scratch: Array, *, update: bool) -> Iterator[Run]:
+        """Yields the calls that sum a gradient in the first worker's memory, and use it."""
+        first, *others = (sums[i] for sums in self.sums[: self._summing] if i in sums)
+        for other in others:
+            yield bind_add(first, other, ALWAYS)
+        yield from self._parameters.bind_clear(i, first)
+        if update:
+            yield from self._parameters.bind_update(i, first, True, scratch)
+
+
+def _tensor(plan: Plan, name: str) -> int:
+    """Returns the tensor index of a parameter, by the name of its value."""
+    tensor = plan.values[name].tensor
+    assert tensor is not None
+    return tensor
+
+
+def bind_add(total: Array, gradient: Array, adds: Array) -> Run:
+    """Returns a call of total += gradient if adds[0], else total = gradient."""
+    if is_available() and total.dtype == gradient.dtype == np.float32:
+        return bind_accumulate(total, gradient, adds)
+
+    def add() -> None:
+        if adds[0]:
+            np.add(total, gradient, out=total)
+        else:
+            np.copyto(total, gradient)
+
+    return add
