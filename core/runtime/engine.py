@@ -115,7 +115,7 @@ class Engine:
         first = _Worker(self, 0)
         self._workers = [first, *(_Worker(self, k, first) for k in range(1, len(arenas)))]
         self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
-        self._apart: Engine | None = None  # which updates all weights at the end of a step
+        self._at_end: Engine | None = None  # which updates all weights at the end of a step
         each = [(n,) * len(arenas) for n in schedule.sizes]
         for sizes in self.together(schedule.batch) if self.sums.meets else each:
             self._bind(sizes)
@@ -180,10 +180,10 @@ class Engine:
 
     def _at_the_end(self) -> "Engine":
         """The engine that updates all weights at the end of a step, with a proximal term."""
-        if self._apart is None:
+        if self._at_end is None:
             given = self.computation, self.parameters, self.schedule, self.team, self._arenas
-            self._apart = Engine(*given, self.plans, keep_gradients=True)
-        return self._apart
+            self._at_end = Engine(*given, self.plans, keep_gradients=True)
+        return self._at_end
 
     def accumulate(
         self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None = None
