@@ -3,73 +3,20 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from odt.core.model.graph import Graph, Tensor
-from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime.activation_ranges import ActivationRanges
-from odt.core.runtime.arena import copy_arrays, make_arrays
-from odt.core.runtime.clipping import Clipping
+from odt.core.runtime.arena import copy_arrays
 from odt.core.runtime.integer_weights import WORK, IntegerWeights
+from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, Run
 from odt.kernels.native.library import is_available
 from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import TILE, Array, Attrs, CompiledUpdate, TensorSpec, UpdateRule
-from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.scheduledef import Schedule
-
-NO_CLIPPING = Clipping()
-
-
-class Optimizer:
-    """An update rule with its hyper-parameters.
-
-    Attributes:
-        rule: the rule's row: slots and formula.
-        attrs: hyper-parameters other than the learning rate.
-        learning_rate: learning rate, which may change between steps.
-        schedule: learning rate schedule; overrides learning_rate if there is one.
-        clipping: gradient clipping; needs the gradients of a whole step.
-    """
-
-    def __init__(
-        self,
-        rule: UpdateRule,
-        attrs: Attrs,
-        learning_rate: float,
-        schedule: Schedule | None = None,
-        clipping: Clipping = NO_CLIPPING,
-    ) -> None:
-        self.rule = rule
-        self.attrs = attrs
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.clipping = clipping
-
-    def state(self, trained: Mapping[int, Array]) -> dict[str, dict[int, Array]]:
-        """Allocates the state, by slot and tensor."""
-        specs = {
-            (name, i): spec
-            for i, a in trained.items()
-            for name, spec in self.rule.state(self.attrs, TensorSpec(a.shape, _real(a))).items()
-        }
-        slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
-        for (name, i), a in make_arrays(specs, zeros=True).items():
-            slots[name][i] = a
-        return slots
-
-    def rate(self, step: int) -> float:
-        """Returns the learning rate of update number `step`, counted from 1."""
-        return self.schedule(step - 1) if self.schedule else self.learning_rate
-
-
-def _real(a: Array) -> np.dtype[Any]:
-    """The type of the gradient of an array."""
-    return a.dtype if a.dtype.kind == "f" else np.dtype(np.float32)
+from odt.kernels.opdef import TILE, Array, CompiledUpdate
 
 
 def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
@@ -201,7 +148,7 @@ class Parameters:
         """Allocates a thread's scratch memory for updates: the rule's, and a tile of a gradient."""
         rows = self.optimizer.rule.work + 1 if self.optimizer else 0
         rows += WORK if self._integers else 0
-        dtypes = {_real(a) for a in self.tensors.values()} or {np.dtype(np.float32)}
+        dtypes = {real_dtype(a) for a in self.tensors.values()} or {np.dtype(np.float32)}
         return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
 
     @property
@@ -258,8 +205,8 @@ class Parameters:
     @property
     def in_parts(self) -> bool:
         """Whether `bind_part` can update weights of float32 that train as a whole."""
-        compiled = self.optimizer and self.optimizer.rule.compiled
-        return bool(compiled) and not self.average and not self._rows
+        rule = self.optimizer.rule if self.optimizer else None
+        return bool(rule and rule.compiled) and not self.average and not self._rows
 
     def bind_part(self, i: int, gradient: Array, part: slice) -> Calls:
         """Returns the compiled update of a part of a parameter's values, after `begin_update`.
@@ -384,14 +331,6 @@ class Parameters:
     def slot_nbytes(self) -> int:
         average = sum(a.nbytes for a in self.average.values())
         return average + sum(a.nbytes for state in self.slots.values() for a in state.values())
-
-
-def optimizer_of(info: TrainingInfo) -> Optimizer:
-    """The optimizer of resolved training info."""
-    rule, rate = OPTIMIZERS[info.optimizer], info.learning_rate
-    schedule = info.schedule and info.schedule.resolve(rate)
-    clipping = Clipping(info.clip_norm, info.clip_value)
-    return Optimizer(rule, rule.attrs(**info.hyper_parameters), rate, schedule, clipping)
 
 
 def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
-from odt.core.runtime.parameters import Optimizer
+from odt.core.runtime.optimizer import Optimizer
 from odt.errors import OptionError
 from odt.kernels.scheduledef import Schedule
 

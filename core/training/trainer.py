@@ -16,7 +16,8 @@ from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.runtime.engine import Engine, Look
-from odt.core.runtime.parameters import Parameters, optimizer_of
+from odt.core.runtime.optimizer import optimizer_of
+from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
@@ -128,10 +129,8 @@ class Trainer(Closing):
             self._plans, runs, self.info, self._budget, micro_batch, workers, self._reserves
         )
         planned = 1 if self.predicted is None else len(runs)
-        keep = self.info.keeps_gradients
-        self.runtime = Runtime(
-            plans, runs, self.parameters, schedule, keep_gradients=keep, planned=planned
-        )
+        keep, given = self.info.keeps_gradients, (plans, runs, self.parameters, schedule)
+        self.runtime = Runtime(*given, keep_gradients=keep, planned=planned)
         self._training = self.runtime.engine_of(TRAINING)
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None

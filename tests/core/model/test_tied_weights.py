@@ -15,7 +15,8 @@ from odt.core.export.exporter import export_model, remove_training_info
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
-from odt.core.runtime.parameters import Optimizer, Parameters
+from odt.core.runtime.optimizer import Optimizer
+from odt.core.runtime.parameters import Parameters
 from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.paths import TESTS
 
-from odt.core.runtime.parameters import Optimizer
+from odt.core.runtime.optimizer import Optimizer
 from odt.core.training.monitor import Monitor, Plateau
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
