@@ -15,13 +15,13 @@ HOSTILE = "\x1b[2J\n" + "n" * 3000
 
 
 def refusing(path: Path, nodes: int, name: str = "Magic") -> Path:
-    """A model of custom operators."""
+    """A model of custom operators between two layers."""
     model = ModelBuilder("tflite", seed=0)
     y = model.add_dense(model.add_input((1, 4)), 4)
     for _ in range(nodes):
         y = model.add_operator(f"CUSTOM:{name}", (y,), (1, 4))
         model.graph.tensors[y].name = name
-    model.write(path, y)
+    model.write(path, model.add_dense(y, 3))  # training leaves out final operators
     return path
 
 
@@ -69,7 +69,7 @@ def test_text_of_a_model_is_shown_escaped_and_shortened(tmp_path: Path) -> None:
     mse = ("--loss", "mean-squared-error")
     for command, name in (("inspect", "m"), ("check", "m"), ("check", "sound"), ("plan", "sound")):
         result = run(command, tmp_path / f"{name}.tflite", *mse * (command != "inspect"))
-        assert result.exit_code == (name == "m" and command == "check"), result.output
+        assert result.exit_code == 0, result.output
         assert max(map(len, result.output.splitlines())) < 2 * MOST
         assert result.output.replace("\n", "").isprintable()
 

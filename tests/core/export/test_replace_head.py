@@ -14,6 +14,7 @@ from support.paths import MODELS
 
 from odt.cli.main import main
 from odt.core.export.replace_head import Head, replace_head
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import parse_model, read_model
 from odt.errors import OdtError, OptionError
 
@@ -294,12 +295,25 @@ def test_subgraphs_that_nothing_calls_go(tmp_path: Path) -> None:
     assert (read_model(str(tmp_path / "m.tflite")).subgraphs, new.subgraphs) == (2, 1)
 
 
-def test_features_that_are_not_one_row_a_sample_are_refused(tmp_path: Path) -> None:
-    """Ten words, each perhaps a sample, and one row for all of them."""
+def test_a_vector_with_one_row_of_features_is_one_sample(tmp_path: Path) -> None:
+    """Ten words, and one row of features for all of them."""
     result = run(MODELS / "recommendation-rnn-lstm.tflite", tmp_path / "new.tflite")
+    assert result.exit_code == 0, result.output
+    graphs = lower_model(read_model(str(tmp_path / "new.tflite"))).graphs
+    assert graphs.file_batch == 1
+    assert [graphs.specs[i].shape[0] for i in graphs.graph.outputs] == [1]
+
+
+def test_features_that_are_not_one_row_a_sample_are_refused(tmp_path: Path) -> None:
+    """Two rows for each of two samples."""
+    model = ModelBuilder("tflite")
+    x = model.add_dense(model.add_input((2, 4)), 6)
+    x = model.add_operator("RESHAPE", (x, model.add_constant([4, 3])), (4, 3), new_shape=[4, 3])
+    model.write(tmp_path / "m.tflite", model.add_dense(x, 3))
+    result = run(tmp_path / "m.tflite", tmp_path / "new.tflite")
     assert result.exit_code == 1
-    assert "features must be float32 of shape (10, …, features)" in result.stderr
-    assert "(1, 16) float32" in result.stderr
+    assert "features must be float32 of shape (2, …, features)" in result.stderr
+    assert "(4, 3) float32" in result.stderr
 
 
 def test_contents_unknown_to_the_other_format_are_refused(tmp_path: Path) -> None:
