@@ -52,7 +52,7 @@ def _own_init(cls: Any) -> Any:
         heads += ["*"] if f.kw_only and "*" not in heads else []
         heads.append(f.name + default)
         lines.append(f"    _set(self, {f.name!r}, {value})")
-    lines += ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
+    lines += ["    self.__post_init__()" if hasattr(cls, "__post_init__") else "    pass"]
     exec("\n".join([f"def __init__(self, {', '.join(heads)}):", *lines]), known)
     return known["__init__"]
 

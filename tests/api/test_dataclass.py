@@ -51,6 +51,11 @@ class Empty:
     """Without fields."""
 
 
+@dataclass(frozen=True, slots=True)
+class EmptyOften:
+    pass
+
+
 USES: dict[str, Callable[[Any], object]] = {
     "defaults": lambda cls: asdict(cls(1)),
     "by position": lambda cls: asdict(cls(1, "x", [2])),
@@ -108,4 +113,6 @@ def test_instances_are_frozen() -> None:
 def test_a_class_may_have_no_fields() -> None:
     assert Empty() == Empty()
     assert hash(Empty()) == hash(Empty())
+    for _ in range(MANY + 1):  # with an `__init__` of its own, too
+        EmptyOften()
     assert repr(Empty()) == "Empty()"
