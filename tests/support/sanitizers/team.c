@@ -47,8 +47,34 @@ static void *change(void *unused) {
   return unused;
 }
 
+void run_calls(const bound_call *calls, int64_t count) { /* as in module.c */
+  for (const bound_call *c = calls; c < calls + count; c++) c->call(c->kernel, c->slots);
+}
+
+static int64_t meetings[3], given[2], sums[2];
+
+static void add_given(any_kernel unused, const slot *sum) {
+  (void)unused;
+  *(int64_t *)sum->p += given[0] + given[1];
+}
+
+static void *meet(void *number) {
+  int64_t k = (int64_t *)number - sums, total = 0;
+  slot sum = {.p = &sums[k]};
+  bound_call add = {.call = add_given, .slots = &sum};
+  for (int64_t c = 1; c <= CALLS; c++) {
+    given[k] = c;
+    meet_others(meetings, 2, &add, 1);
+    assert(sums[k] == (total += 2 * c));
+    if (k && c % 500 == 0) usleep(2000); /* the other one falls asleep */
+  }
+  return 0;
+}
+
 int main(void) {
   pthread_t callers[2], changer;
+  for (int k = 0; k < 2; k++) pthread_create(&callers[k], 0, meet, &sums[k]);
+  for (int k = 0; k < 2; k++) pthread_join(callers[k], 0);
   set_threads(4);
   pthread_create(&changer, 0, change, 0);
   for (int k = 0; k < 2; k++) pthread_create(&callers[k], 0, call, 0);
