@@ -31,7 +31,7 @@ from wheels.platforms import PLATFORMS, SOURCES, Platform
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
-MOST_BYTES = 2**20  # of a wheel
+MOST_BYTES = 10**6  # of a wheel
 # Beside those of pyproject.toml. Without a sanitizer, which zig adds of its own accord.
 OPTIONS = ("-fPIC", "-fno-sanitize=undefined", "-Wno-pass-failed")
 # No kernel throws an exception; tables for unwinding the stack would be 9 to 12 kB of a wheel.
