@@ -34,7 +34,9 @@ MOST_MEMORY = 400 << 20
 MOST_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
 OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
 CALL, DRAW = 10**5, 50  # overhead of a call, and cost of a random number, in operations
-RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, relative to the weights' size
+SEARCHED = 6  # steps of a line search
+FIRST = 0.1  # size of the first of them, relative to the weights
+SHORTER = (1e-3, 0.1)  # least and greatest size of a step, relative to the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,20 +328,34 @@ class _Test:
         return {**self.start, i: moved}
 
     def _descent(self, gradient: dict[int, Array], loss: float) -> Finding:
-        slope = _norm(list(gradient.values()))
-        size = _norm(list(self.start.values())) / max(slope, 1e-30)
-        for rate in RATES:
-            moved = {i: a - rate * size * gradient[i] for i, a in self.start.items()}
-            try:
-                after = self._loss(moved)
-            except TrainingError:
-                continue
+        """Searches along the gradient for a step that lowers the loss.
+
+        After a step that is too long, the next one ends at the minimum of the parabola through the
+        loss and slope before it and the loss after it: steepness differs by orders of magnitude
+        between models.
+        """
+        fall = sum(float(np.sum(a * a)) for a in gradient.values())  # by a step of 1
+        step = FIRST * _norm(list(self.start.values())) / max(np.sqrt(fall), 1e-30)
+        least, most = SHORTER
+        seen = 0
+        for _ in range(SEARCHED):
+            moved = {i: a - step * gradient[i] for i, a in self.start.items()}
+            after = self._loss_or_inf(moved)
             if after < loss:
                 return Finding("one step", True, f"the loss falls from {loss:.6g} to {after:.6g}")
-        seen = sum(rate * size * slope**2 > self.noise for rate in RATES)
-        if seen < len(RATES) // 2:
+            expected = step * fall
+            seen += expected > self.noise
+            lowest = expected / max(2 * (after - loss + expected), TINY)  # relative to the step
+            step *= min(max(lowest, least), most)
+        if seen < SEARCHED // 2:
             return Finding("one step", None, "unknown: rounding of the loss hides it")
         return Finding("one step", False, f"no step against the gradient lowers {loss:.6g}")
+
+    def _loss_or_inf(self, values: dict[int, Array]) -> float:
+        try:
+            return self._loss(values)
+        except TrainingError:
+            return np.inf
 
 
 def _open(findings: Sequence[Finding]) -> tuple[bool, bool]:

@@ -50,6 +50,18 @@ def test_a_kink_near_a_weight_is_not_a_failure_in_float32(monkeypatch: pytest.Mo
     assert "float32" in found.detail
 
 
+def test_a_loss_that_is_steep_beside_the_size_of_the_weights_falls() -> None:
+    """y = x w + 1e-9 v at v = 1e9: a step by 1e-6 of the weights' size moves w by 1,000."""
+    net = Net()
+    x, w, v = net.input(1, 1), net.constant([1.0]), net.constant([1e9])
+    small = net.add("MUL", (v, net.constant([1e-9])), (1,))
+    y = net.add("ADD", (net.add("MUL", (x, w), (1, 1)), small), (1, 1))
+    data = RandomData([TensorSpec((1,), FLOAT32)], [TensorSpec((1,), FLOAT32)], [draw_values])
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, trainable_tensors=(w, v))
+    findings = self_test(LoweredGraphs(net.graph(y)), info, data)
+    assert findings[-1].passed, findings
+
+
 def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     graph = net.graph(net.dense(net.dense(net.input(1, 5), 6), 3))
