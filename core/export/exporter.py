@@ -123,12 +123,15 @@ def _in_float(
         return model, weights, info
     tensors = dequantized.graph.tensors
     real = {i: _rounded(tensors[i], a) for i, a in weights.items() if i not in dequantized.ranges}
-    weights = {dequantized.stored.get(i, i): a for i, a in real.items()}
+    numbers = {dequantized.stored.get(i, i): a for i, a in real.items()}
     if info is not None and info.trainable_ops is not None:
         gone = removed(model, dequantized)
         kept = [k for k in info.trainable_ops if k not in gone]
         info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
-    return inline(with_float_weights(model, dequantized)), weights, info
+    new = inline(with_float_weights(model, dequantized))
+    places = {place: i for i, place in new.places.items()}  # removed operators shift tensors
+    weights = {places.get(model.place(i), i): a for i, a in numbers.items()}
+    return new, weights, info
 
 
 def _rounded(tensor: Tensor, weights: Array) -> Array:

@@ -26,11 +26,13 @@ from odt.core.export.flatbuffer_edit import (
     patched,
 )
 from odt.core.lowering.fake_quantize import real_graph
+from odt.core.lowering.left_out import PASSING
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.flatbuffer import FlatBuffer, Table
-from odt.core.model.graph import Node
+from odt.core.model.graph import Graph, Node
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model, parse_model
+from odt.core.model.subgraphs import same_values
 from odt.core.model.variables import READ as READ_VARIABLE
 from odt.core.model.variables import Key, handles
 from odt.core.recipe.interface import resized
@@ -75,10 +77,16 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     source = FlatBuffer(model.path, model.data)
     root = source.root()
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))
-    patches = [
-        *_retyped(graphs[model.subgraph], {*dequantized.stored.values(), *dequantized.activations}),
-        *_rewired(graphs[model.subgraph], model, dequantized),
-    ]
+    patches: list[Patch] = []
+    for number, real in _real_tensors(model, dequantized).items():
+        patches += _retyped(graphs[number], real)
+        if number != model.subgraph:
+            body = model.bodies[number].graph
+            gone = [n for n in body.nodes if n.op in PASSING and not real.isdisjoint(n.inputs)]
+            patches += _rewired(graphs[number], body, gone)
+    positions = {*removed(model, dequantized)}
+    gone = [n for n in model.graph.nodes if n.origin in positions]
+    patches += _rewired(graphs[model.subgraph], model.graph, gone)
     initial = [*_initial_values(model, dequantized)]
     for own in initial:
         for subgraph, i in own.tensors:
@@ -119,11 +127,12 @@ def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffe
 
 def _check_readers(model: Model, dequantized: Dequantized) -> None:
     stored = set(dequantized.stored.values())
-    elsewhere = sorted(stored.intersection(model.places))
-    if elsewhere:
+    count = len(parse_model(model.data, model.path, model.signature).graph.tensors)
+    inside = sorted(i for i in dequantized.activations if i >= count)
+    if inside:
         raise UnsupportedError(
-            f"{model.path}: {model.graph.label(elsewhere[0])}: weights to store as float32 must be "
-            "in the graph itself, but got one of a subgraph. Give `float_weights=False`."
+            f"{model.path}: {model.graph.label(inside[0])}: activations to store as float32 must "
+            "be in the graph itself, but got one of a subgraph. Give `float_weights=False`."
         )
     for node in dequantized.graph.nodes:
         for i in stored.intersection(node.inputs):
@@ -134,6 +143,17 @@ def _check_readers(model: Model, dequantized: Dequantized) -> None:
                     f"be read as float32 to be stored as float32, but got {dtype}. "
                     "Give `float_weights=False`."
                 )
+
+
+def _real_tensors(model: Model, dequantized: Dequantized) -> dict[int, set[int]]:
+    """Returns the tensors of each subgraph that become float32."""
+    file = parse_model(model.data, model.path, model.signature)
+    graphs = {file.subgraph: file.graph} | {k: body.graph for k, body in file.bodies.items()}
+    places = {model.place(i) for i in {*dequantized.stored.values(), *dequantized.activations}}
+    found: dict[int, set[int]] = {file.subgraph: set()}
+    for number, i in same_values(graphs, places):
+        found.setdefault(number, set()).add(i)
+    return found
 
 
 def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
@@ -152,29 +172,24 @@ def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
                 yield start - 4, struct.pack("<I", 0)
 
 
-def _rewired(graph: Table, model: Model, dequantized: Dequantized) -> Iterator[Patch]:
+def _rewired(table: Table, graph: Graph, gone: Sequence[Node]) -> Iterator[Patch]:
     """Returns patches for the list of operators and for operators that read removed outputs."""
-    gone = removed(model, dequantized)
     if not gone:
         return
     instead: dict[int, int] = {}
-    for n in model.graph.nodes:
-        if n.origin in gone:
-            (x,), (y,) = n.inputs, n.outputs
-            x = instead.get(x, x)
-            is_output = y in model.graph.outputs and x not in (
-                *model.graph.inputs,
-                *model.graph.outputs,
-            )
-            instead |= {x: y} if is_output else {y: x}  # outputs keep their numbers
-    tables = list(graph.tables(OPERATORS, "operator"))
-    kept = [t.pos for k, t in enumerate(tables) if k not in gone]
-    start, _ = graph.vector(OPERATORS, 4, "operators")
+    for n in gone:
+        (x,), (y,) = n.inputs, n.outputs
+        x = instead.get(x, x)
+        is_output = y in graph.outputs and x not in (*graph.inputs, *graph.outputs)
+        instead |= {x: y} if is_output else {y: x}  # outputs keep their numbers
+    tables, positions = list(table.tables(OPERATORS, "operator")), {n.origin for n in gone}
+    kept = [t.pos for k, t in enumerate(tables) if k not in positions]
+    start, _ = table.vector(OPERATORS, 4, "operators")
     offsets = [pos - (start + 4 * k) for k, pos in enumerate(kept)]
     yield start - 4, struct.pack(f"<{1 + len(kept)}I", len(kept), *offsets)
     places = [(t, slot) for t in tables for slot in (READ, WRITTEN)]
-    for table, slot in [(graph, OUTPUTS), *places]:
-        yield from _renumbered(table, slot, instead)
+    for entry, slot in [(table, OUTPUTS), *places]:
+        yield from _renumbered(entry, slot, instead)
 
 
 def _renumbered(table: Table, slot: int, instead: dict[int, int]) -> Sequence[Patch]:

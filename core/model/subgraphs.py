@@ -1,6 +1,6 @@
 """Operators that run other subgraphs of the file, and the options that number these."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from odt.core.model.graph import Graph
@@ -20,6 +20,41 @@ def subgraphs_of(op: str, options: Mapping[str, Any]) -> Iterator[int]:
     names = LOOPS.get(op) or BRANCHES.get(op) or ((CALLS[op],) if op in CALLS else ())
     for name in names:
         yield int(options[name])
+
+
+def same_values(
+    graphs: Mapping[int, Graph], places: Iterable[tuple[int, int]]
+) -> set[tuple[int, int]]:
+    """Returns some tensors, with those of other subgraphs that get their values or give them.
+
+    Args:
+        graphs: the subgraphs, by number.
+        places: tensors, each with the number of its subgraph.
+    """
+    found = set(places)
+    pairs = [pair for number in graphs for pair in _passed(graphs, number)]
+    known = -1
+    while len(found) > known:
+        known = len(found)
+        for pair in pairs:
+            if not found.isdisjoint(pair):
+                found.update(pair)
+    return found
+
+
+def _passed(
+    graphs: Mapping[int, Graph], number: int
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yields the tensors that operators of a subgraph pass to others, and their places there."""
+    for node in graphs[number].nodes:
+        given = node.inputs[1:] if node.op in BRANCHES else node.inputs
+        names = LOOPS.get(node.op)
+        for k in subgraphs_of(node.op, node.options):
+            inner = graphs[k]
+            pairs = list(zip(given, inner.inputs, strict=False))
+            if names is None or k != node.options[names[0]]:  # not the condition of a loop
+                pairs += zip(node.outputs, inner.outputs, strict=False)
+            yield from (((number, i), (k, j)) for i, j in pairs)
 
 
 def refuse_subgraphs(graph: Graph, positions: Collection[int], what: str, remedy: str) -> None:

@@ -29,6 +29,7 @@ from odt.kernels.opdef import Array
 from support.drawings import people
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
+from support.unrolled import write_unrolled
 
 GROUPS = 2  # batches of the file's size in a step
 STEPS = 20
@@ -179,14 +180,24 @@ def _compared(
     found = []
     for before, after in zip(*(_forms(entry, path, folder) for path in models), strict=True):
         ours = [odt(_read(entry, p), inputs, len(inputs[0])) for p in (before, after)]
-        theirs = [_litert(entry, p, inputs) for p in (before, after)]
+        judged = [_computed_by_litert(entry, p, folder) for p in (before, after)]
+        theirs = [_litert(entry, p, inputs) for p in judged]
         forward, export = map(differences, ours, theirs)
         judges = 0.0
         if forward > FORWARD and "signature" not in entry:
             shapes = list(entry.get("input_shapes", {}).values())
-            judges = differences(litert(before, inputs, shapes, xnnpack=False), theirs[0])
+            judges = differences(litert(judged[0], inputs, shapes, xnnpack=False), theirs[0])
         found.append((forward, export, differences(ours[1], ours[0]), judges))
     return min(found, key=lambda form: (form[2] < MOVED, form[1]))
+
+
+def _computed_by_litert(entry: dict[str, Any], path: Path, folder: Path) -> Path:
+    """Returns the model, or a copy without control flow if LiteRT lacks its lists of tensors."""
+    if "unrolled" not in entry:
+        return path
+    copy = folder / f"{path.stem}.unrolled.tflite"
+    write_unrolled(_read(entry, path), copy)
+    return copy
 
 
 def _parts_compared(

@@ -108,8 +108,8 @@ def measure(entry: dict[str, Any], path: str, seconds: float = SECONDS) -> dict[
         )
         drawn.read(range(samples), batch.inputs, batch.targets)
         forward: Callable[[], object] = dict
-        times = math.nan  # LiteRT lacks an operator of a model that is compared in parts
-        if "parts" not in entry:
+        times = math.nan  # LiteRT lacks an operator of the model
+        if entry.keys().isdisjoint(("parts", "unrolled")):
             # LiteRT is imported only now, since the growth above is of odt alone.
             from bench.measure_forward import forward_pass
 

@@ -9,11 +9,14 @@ from model_builder import ModelBuilder
 from support.half_weights import HYBRID, half_model
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
+from support.subgraphs import WIDTH, Subgraphs
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model, read_model
+from odt.core.model.schema_tables import code_of
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
@@ -134,3 +137,66 @@ def test_weights_that_cannot_be_stored_are_refused_before_training(tmp_path: Pat
     assert result.exit_code == 1
     assert "zero points must be 0 to store new weights, but got [3]" in result.stderr
     assert "Give --export-weights float." in result.stderr
+
+
+def test_weights_of_a_loop_become_float_constants(tmp_path: Path) -> None:
+    """One is in the body, one there behind DEQUANTIZE, and one is passed on by the loop."""
+    model = Subgraphs("tflite", seed=3)
+    shape = (WIDTH, WIDTH)
+
+    def condition() -> tuple[int, ...]:
+        k = model.add_input((), "int32")
+        model.add_input((1, WIDTH))
+        model.add_input(shape, "int8")
+        limit = model.add_constant(np.array(3, np.int32))
+        return (model.add_operator("LESS", (k, limit), (), dtype="bool"),)
+
+    def body() -> tuple[int, ...]:
+        k, h, passed = (
+            model.add_input((), "int32"),
+            model.add_input((1, WIDTH)),
+            model.add_input(shape, "int8"),
+        )
+        model.quantize(passed, [0.01], [0])
+        own = model.add_constant(model.rng.integers(-99, 99, shape, np.int8), "own")
+        model.quantize(own, [0.01], [0])
+        half = model.add_constant(model.rng.normal(size=shape).astype(np.float16), "half")
+        real = model.add_operator("DEQUANTIZE", (half,), shape)
+        for w in (own, real, passed):
+            h = model.add_operator("FULLY_CONNECTED", (h, w, -1), (1, WIDTH))
+        one = model.add_constant(np.array(1, np.int32))
+        y = model.add_operator("TANH", (h,), (1, WIDTH))
+        return model.add_operator("ADD", (k, one), (), dtype="int32"), y, passed
+
+    x = model.add_input((1, WIDTH))
+    numbers = model.subgraph(condition), model.subgraph(body)
+    start = model.add_constant(np.array(0, np.int32))
+    given = model.add_constant(model.rng.integers(-99, 99, shape, np.int8), "given")
+    model.quantize(given, [0.01], [0])
+    shapes, names = ((), (1, WIDTH), shape), ("INT32", "FLOAT32", "INT8")
+    y = model.add_operator(
+        "WHILE",
+        (start, x, given),
+        *shapes,
+        cond_subgraph_index=numbers[0],
+        body_subgraph_index=numbers[1],
+    )
+    for k, name in enumerate(names):
+        model.graph.tensors[y + k].type = code_of("TensorType", name)
+    model.quantize(y + 2, [0.01], [0])
+    path, out = tmp_path / "loop.tflite", tmp_path / "out.tflite"
+    model.write(path, y + 1)
+    file = read_model(str(path))
+    lowered = lower_model(file)
+    stored = lowered.dequantized.stored
+    assert len(stored) == 3
+    new = {i: 0.9 * np.asarray(lowered.graph.tensors[i].data, np.float32) for i in stored}
+    export_model(file, new, out, float_weights=True)
+    assert not lower_model(read_model(str(out))).dequantized.stored
+    named = {lowered.unrolled.graph.tensors[stored[i]].name: new[i].T for i in stored}
+    x_test = np.random.default_rng(1).standard_normal((3, WIDTH)).astype(np.float32)
+    expected = x_test
+    for _ in range(3):
+        expected = np.tanh(expected @ named["own"] @ named["half"] @ named["given"])
+    assert difference(odt(out, [x_test])[0], expected) < 1e-6
+    assert difference(litert(out, [x_test])[0], expected) < 1e-6

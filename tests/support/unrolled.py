@@ -1,0 +1,33 @@
+"""Writes a model without control flow, so that LiteRT computes what its lists of tensors collect.
+
+LiteRT's package lacks TensorFlow's lists (core/lowering/tensor_lists.py), which odt replaces with
+operators of TFLite when it inlines loops. LiteRT judges these operators; the loop itself is odt's.
+"""
+
+from pathlib import Path
+
+from model_builder import ModelBuilder
+
+from odt.core.lowering.inline import inline
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.reader import Model
+
+
+def write_unrolled(model: Model, path: Path) -> None:
+    """Writes a float model without control flow."""
+    graph = inline(model).graph
+    specs = LoweredGraphs(graph).specs
+    built = ModelBuilder("tflite")
+    number = {-1: -1}
+    for i in graph.inputs:
+        number[i] = built.add_input(specs[i].shape, specs[i].dtype.name)
+    for node in graph.nodes:
+        for i in node.inputs:
+            data = graph.tensors[i].data if i >= 0 else None
+            if i not in number and data is not None:
+                number[i] = built.add_constant(data)
+        inputs = [number[i] for i in node.inputs]
+        shapes, dtype = [specs[i].shape for i in node.outputs], specs[node.outputs[0]].dtype.name
+        first = built.add_operator(node.op, inputs, *shapes, dtype=dtype, **node.options)
+        number.update((i, first + k) for k, i in enumerate(node.outputs))
+    built.write(path, *(number[i] for i in graph.outputs))
