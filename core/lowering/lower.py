@@ -124,12 +124,21 @@ class LoweredGraphs:
         size = self.file_batch
         if batch == size:
             return self.at_file_batch
-        lowered = self._lower(batch, size)
+        groups, rest = divmod(batch, size)
+        try:
+            lowered = self._lower(batch, size)
+        except UnsupportedError as e:  # a constant has values for each sample of the file's batch
+            if rest:
+                raise
+            try:
+                return self._with_last_passes(batch_samples(self.as_in_file, groups))
+            except UnsupportedError:
+                raise e from None
         mixing = mixing_nodes(lowered)
         if not mixing:
             return self._with_last_passes(lowered)
-        if batch % size == 0:
-            return self._with_last_passes(batch_samples(self.as_in_file, batch // size))
+        if not rest:
+            return self._with_last_passes(batch_samples(self.as_in_file, groups))
         raise UnsupportedError(
             f"{self.graph.name}: node {mixing[0].origin} ({mixing[0].op}): the samples of a batch "
             f"depend on each other, so the batch must be a multiple of the file's, {size}, "

@@ -221,39 +221,6 @@ def test_a_graph_whose_shapes_hold_for_its_own_batch_only_runs_whole() -> None:
     assert losses[-1] < losses[0]
 
 
-def one_row_each(op: str) -> Graph:
-    """x (4, 6) and a constant that holds something for each of 4 samples."""
-    net = Net()
-    x = net.input(4, 6)
-    if op == "SELECT":
-        return net.graph(net.add(op, (net.constant([1, 0, 0, 1], bool), x, x), (4, 6)))
-    if op == "GATHER":
-        columns = net.constant([[3], [2], [1], [0]], np.int32)
-        return net.graph(net.add(op, (x, columns), (4, 1), axis=1, batch_dims=1))
-    y = net.add("MUL", (x, net.weight(4, 6)), (4, 6))
-    if op == "RESHAPE":  # to as many rows as x has
-        shape, rows, target = (net._tensor((n,), np.int32) for n in (2, 1, 2))
-        first = [net.constant([n], np.int32) for n in (0, 1, 1)]
-        made = (("SHAPE", (x,), shape), ("STRIDED_SLICE", (shape, *first), rows))
-        net.nodes += [Node(name, ins, (out,), {}, 1) for name, ins, out in made]
-        rest = net.constant([-1], np.int32)
-        net.nodes.append(Node("CONCATENATION", (rows, rest), (target,), {"axis": 0}, 1))
-        y = net.add(op, (y, target), (4, 6))
-    return net.graph(y)
-
-
-@pytest.mark.parametrize("batch", [1, 2, 8])
-@pytest.mark.parametrize("op", ["MUL", "SELECT", "GATHER", "RESHAPE"])
-def test_a_constant_with_a_row_for_each_sample_holds_for_the_file_s_batch(
-    op: str, batch: int
-) -> None:
-    """A single sample must not be stretched over the rows of all."""
-    graph = one_row_each(op)
-    assert lower(graph, 4).tensors[graph.outputs[0]].spec.shape[0] == 4
-    with pytest.raises(UnsupportedError, match="must"):
-        lower(graph, batch)
-
-
 def no_batch_axis() -> Graph:
     """Inputs x (10,) and w (4,); outputs that are (2, 5) and (4,) whatever the batch."""
     net = Net()
