@@ -57,7 +57,7 @@ def command(
         write_atomically(svg, [picture.encode()], OdtError)
     if as_json:
         model_json = importlib.import_module("odt.cli.output.model_json")
-        content = model_json.content_of(source, inspect_selected(lowered, selection))
+        content = model_json.content_of(lowered, inspect_selected(lowered, selection))
         click.echo(json.dumps(content, indent=1))
     elif not svg:
         click.echo(spell(describe(lowered, selection)))

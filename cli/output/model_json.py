@@ -3,22 +3,22 @@
 from typing import Any
 
 from odt.cli.output.spelling import spell
-from odt.core.model.reader import Model
+from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.training_info import stored_training_info
 from odt.core.recipe.inspection import Inspection
 from odt.core.recipe.resolve import counted_operators
 from odt.kernels.opdef import TensorSpec
 
 
-def content_of(model: Model, inspection: Inspection) -> dict[str, Any]:
+def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, Any]:
     """Returns file, signatures, tensors, operators and training info.
 
     Args:
-        model: the file.
+        lowered: the file.
         inspection: shapes, and the parameters that train.
     """
-    graph, from_each = model.graph, inspection.from_each()
-    counted = counted_operators(graph)
+    model, from_each = lowered.file, inspection.from_each()
+    graph, counted = model.graph, counted_operators(lowered.part.graph)
     trained = {i for each in inspection.trained.values() for i in each}
     info = stored_training_info(model)
     operators = [

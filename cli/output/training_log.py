@@ -69,7 +69,7 @@ class TrainingLog(odt.Callback):
         """Prints the training parameters, the number of trained weights and the memory."""
         trainer, options = self.trainer, self._options
         core, graph = trainer.build(), trainer.recipe.model.graph
-        used = values_used(graph, core.info)
+        used, part = values_used(graph, core.info), trainer.recipe.lowered.part.graph
         block: dict[str, Any] = {
             "learning_rate": core.info.learning_rate,
             "batch_size": core.info.batch_size,
@@ -78,7 +78,7 @@ class TrainingLog(odt.Callback):
             ),
             "reduction": core.info.reduction,
             "optimizer": core.info.optimizer,
-            "num_of_trainable_ops": number_of_last(graph, core.info.trainable_ops),
+            "num_of_trainable_ops": number_of_last(part, core.info.trainable_ops),
             "trainable_ops": core.info.trainable_ops or (),
         }
         if options["verbose_level"]:

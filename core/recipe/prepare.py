@@ -193,7 +193,8 @@ def prepare(
     where = origins(stored, given_fields) | dict.fromkeys(
         before.keys() - given_fields, "checkpoint"
     )
-    resolved = resolve(model.graph, stored | before, given, request.hyper_parameters, request.last)
+    part = lowered.part.graph
+    resolved = resolve(part, stored | before, given, request.hyper_parameters, request.last)
     for name, value in request.hyper_parameters.items():
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"

@@ -24,6 +24,10 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
 
     QUANTIZE, DEQUANTIZE and operators without gradient at the end of the file do not count.
 
+    Args:
+        graph: the graph of the file, without the operators that training leaves out.
+        count: number of operators.
+
     Raises:
         OptionError: if the file has fewer operators.
     """
@@ -38,11 +42,13 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
 
 
 def counted_operators(graph: Graph) -> int:
-    """Returns the number of a file's operators without those at its end that never train."""
-    total = len(graph.nodes)
-    while total and _never_trains(graph.nodes[total - 1].op):
-        total -= 1
-    return total
+    """Returns the number of a file's operators without those at its end that never train.
+
+    Args:
+        graph: as for `last_operators`.
+    """
+    last = (n.origin for n in reversed(graph.nodes) if not _never_trains(n.op))
+    return next(last, -1) + 1
 
 
 def _never_trains(op: str) -> bool:
@@ -94,7 +100,7 @@ def resolve(
     """Resolves training info. Only the loss may stay None: then the output determines it.
 
     Args:
-        graph: as in the file.
+        graph: as for `last_operators`.
         stored: fields of TrainingInfo that the model holds.
         options: fields that the user gave; None for others.
         hyper_parameters: hyper-parameters that the user gave; None for others.

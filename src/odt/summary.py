@@ -28,7 +28,7 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     sections = [
         describe_file(model),
         [*describe_interface(graph, inspection), *describe_ends(lowered)],
-        describe_operators(graph, inspection),
+        describe_operators(graph, inspection, counted_operators(lowered.part.graph)),
         describe_parameters(replace(graph, tensors=(*graph.tensors, *inlined)), inspection),
         describe_quantization(model),
         describe_training_info(model),
@@ -94,14 +94,19 @@ def describe_ends(lowered: LoweredModel) -> list[str]:
     return [describe_left_out(lowered)] if supported else []
 
 
-def describe_operators(graph: Graph, inspection: Inspection) -> list[str]:
+def describe_operators(graph: Graph, inspection: Inspection, counted: int) -> list[str]:
     """Describes the operators, one line each, with the parameters that each would train.
 
     For a model that cannot be trained, the reason follows. A DEQUANTIZE of constants is listed
     without parameters, because it is computed once when the file is read.
+
+    Args:
+        graph: the graph of the file.
+        inspection: shapes, and the parameters that train.
+        counted: number of operators that count for `last`.
     """
     rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
-    from_each, counted = inspection.from_each(), counted_operators(graph)
+    from_each = inspection.from_each()
     for node in graph.nodes:
         outputs = ", ".join(_spec(inspection.specs[i]) for i in node.outputs)
         row = str(node.origin), node.op, outputs

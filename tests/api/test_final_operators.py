@@ -211,6 +211,21 @@ def test_the_last_operators_count_without_those_left_out(tmp_path: Path) -> None
         assert trainer.recipe.info.trainable_ops == (2,)
 
 
+def test_nor_do_operators_behind_one_that_odt_cannot_compute(tmp_path: Path) -> None:
+    """MINIMUM has a gradient, but training leaves it out with the draw of samples before it."""
+    path = tmp_path / "m.tflite"
+    model = ModelBuilder("tflite", seed=2)
+    y = model.add_dense(model.add_dense(model.add_input((1, 6)), 5), CLASSES)
+    y = model.add_operator("CUSTOM:FlexMultinomial", (y,), (1, 1))
+    most = model.add_constant(np.array([2], np.float32))
+    model.write(path, model.add_operator("MINIMUM", (y, most), (1, 1)))
+    with odt.Trainer(path, loss=MSE, trainable=odt.last(1)) as trainer:
+        assert trainer.recipe.info.trainable_ops == (1,)
+    listed = [line.split() for line in run("inspect", path).output.splitlines()]
+    layers = [words for words in listed if words[1:2] == ["FULLY_CONNECTED"]]
+    assert [words[-2] for words in layers] == ["2", "1"]
+
+
 def test_adapters_predict_the_outputs_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     model = ModelBuilder("tflite", seed=2)
