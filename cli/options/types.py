@@ -107,10 +107,10 @@ class MetricWord(Word):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Parses the text of a value."""
-        from odt.core.training.metrics import find_metric, full_name
+        from odt.core.training.metrics import ACCURACY, find_metric, full_name
 
-        if value in self._also:
-            return str(value)
+        if value in ACCURACY:
+            return ACCURACY[0]
         found = find_metric(str(value))
         return full_name(*found) if found else super().convert(value, param, ctx)
 

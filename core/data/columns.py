@@ -321,7 +321,7 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
         for n in spec.shape:
             axes.append(next(k + 1 for k, m in enumerate(shape) if m == n and k + 1 not in axes))
         return f"Reorder its axes: np.transpose(a, {tuple(axes)})."
-    if what == "expected output" and rows.shape:
+    if what in ("expected output", "y") and rows.shape:
         elements = math.prod(shape)
         if rows.dtype.kind in "iu" and classes > 1 and elements * classes == spec.size:
             return f"Integer labels are for the loss `{_loss_for(LABELS)}`."

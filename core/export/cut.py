@@ -214,7 +214,7 @@ def _tensor(graph: Graph, field: str, name: Name) -> int:
         found = [i for i in (int(name),) if i < len(graph.tensors)]
     if not found:
         rule = "must be names or numbers of tensors"
-        raise OptionError(field, rule, name, "`Model.summary()` lists them")
+        raise OptionError(field, rule, name, "`Model.summary()` lists them.")
     if len(found) > 1:
         numbers = " and ".join(map(str, found))
         raise OptionError(field, f"must be one tensor, or the number of one of {numbers}", name)

@@ -13,7 +13,7 @@ from odt.kernels.registry import LOSSES, METRICS
 
 Metrics = Mapping[str, Callable[[], Metric]]
 
-ACCURACY = "accuracy"  # the one that fits, as in Keras
+ACCURACY = "accuracy", "acc"  # the one that fits, as in Keras
 ACCURACIES = {
     CLASS_ROWS: "categorical_accuracy",
     LABELS: "sparse_categorical_accuracy",
@@ -64,7 +64,7 @@ def fitting_metrics(
     """Selects metrics by name, and checks that they support the targets of a loss.
 
     Args:
-        names: names of metrics, or accuracy.
+        names: names of metrics, or one of ACCURACY.
         loss: name of the loss.
         output: spec of one sample of the output that has the loss.
         logits: whether the output holds logits.
@@ -76,9 +76,9 @@ def fitting_metrics(
     forms = forms_of(targets, output.shape)
     made: dict[str, Callable[[], Metric]] = {}
     for name in names:
-        chosen = find_metric(next(ACCURACIES[f] for f in forms) if name == ACCURACY else name)
+        chosen = find_metric(next(ACCURACIES[f] for f in forms) if name in ACCURACY else name)
         if chosen is None:
-            known = ", ".join(f"`{word}`" for word in (ACCURACY, *METRICS))
+            known = ", ".join(f"`{word}`" for word in (ACCURACY[0], *METRICS))
             raise OptionError("metrics", f"must be one of {known}", name)
         row, k = chosen
         form = next((f for f in forms if f in row.fits), None)

@@ -31,7 +31,7 @@ from odt.kernels.scheduledef import Schedule
 from odt.loss import loss_text
 from odt.model import Model, Path, file_of, forget_lowered, lowered_of
 from odt.optimizer import Optimizer
-from odt.option_forms import Pairs, listed_of, nbytes, pairs_of, resume_from, words_of
+from odt.option_forms import Pairs, listed_of, name_of, nbytes, pairs_of, resume_from, words_of
 from odt.trainable import Trainable, selection_of, trainable_of
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -158,7 +158,7 @@ class BaseTrainer(Closing):
             output_losses=tuple((k, loss_text(v)) for k, v in pairs_of(output_losses)) or None,
             loss_weights=pairs_of(loss_weights) or None,
             reduction=reduction,
-            optimizer=optimizer,
+            optimizer=name_of(optimizer),
             learning_rate=learning_rate,
             schedule=schedule,
             warmup=warmup,

@@ -8,7 +8,9 @@ from odt.model import Model, Path, file_of
 
 
 def cut(
-    model: Model | Path, after: Sequence[str | int] = (), before: Sequence[str | int] = ()
+    model: Model | Path,
+    after: str | int | Sequence[str | int] = (),
+    before: str | int | Sequence[str | int] = (),
 ) -> Model:
     """Cuts a part out of a model, to train it alone.
 
@@ -17,9 +19,10 @@ def cut(
 
     Args:
         model: a model or the path of its file.
-        after: names or numbers of tensors that become inputs. What only the operators before them
-            need is left out.
-        before: names or numbers of tensors that become the outputs. Default: the model's outputs.
+        after: name or number of a tensor that becomes an input, or several. What only the operators
+            before them need is left out.
+        before: name or number of a tensor that becomes an output, or several. Default: the model's
+            outputs.
 
     Returns:
         The part.
@@ -29,6 +32,7 @@ def cut(
             depend on a new input, or no operator is left.
         UnsupportedError: if the part contains control flow.
     """
+    after, before = ([n] if isinstance(n, str | int) else n for n in (after, before))
     return Model(cut_out(file_of(model), after, before).model)
 
 

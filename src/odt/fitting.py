@@ -38,7 +38,7 @@ class Fit:
     def __init__(
         self,
         trainer: "Trainer",
-        callbacks: Sequence[Callback],
+        callbacks: Callback | Sequence[Callback],
         epochs: int,
         max_steps: int | None = None,
         max_time: float | None = None,
@@ -47,7 +47,8 @@ class Fit:
         self.max_time = math.inf if max_time is None else max_time
         self.history = History()
         self._compute: Callable[[], None] | None = None  # the outputs of a teacher
-        callbacks = [self.history, *callbacks]
+        given = [callbacks] if isinstance(callbacks, Callback) else callbacks
+        callbacks = [self.history, *given]
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
         for callback in callbacks:
             callback.trainer = trainer

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from odt.core.checkpoints.resume import Resume, read_resume
 from odt.core.recipe.option_values import check_whole
@@ -20,6 +20,11 @@ def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
     """Returns the (key, value) pairs of a mapping or of a sequence of pairs."""
     pairs = given.items() if isinstance(given, Mapping) else given or ()
     return tuple((key, value) for key, value in pairs)
+
+
+def name_of(given: object) -> Any:
+    """Returns a name in any case, with - or _, as its row has it; other values as they are."""
+    return given.strip().lower().replace("-", "_") if isinstance(given, str) else given
 
 
 def words_of(given: str | Sequence[str]) -> tuple[str, ...]:

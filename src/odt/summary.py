@@ -105,11 +105,11 @@ def describe_operators(graph: Graph, inspection: Inspection, counted: int) -> li
         inspection: shapes, and the parameters that train.
         counted: number of operators that count for `last`.
     """
-    rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
+    rows = [("#", "OPERATOR", "TENSOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
     from_each = inspection.from_each()
     for node in graph.nodes:
         outputs = ", ".join(_spec(inspection.specs[i]) for i in node.outputs)
-        row = str(node.origin), node.op, outputs
+        row = str(node.origin), node.op, ", ".join(map(str, node.outputs)), outputs
         if node.origin in inspection.trained:
             own = inspection.values(inspection.trained[node.origin])
             last = str(max(counted - node.origin, 0) or "")
@@ -117,9 +117,9 @@ def describe_operators(graph: Graph, inspection: Inspection, counted: int) -> li
         else:
             rows.append((*row, "", "", ""))
     if not inspection.refusal:
-        return table(rows, right=(0, 3, 4, 5))
+        return table(rows, right=(0, 4, 5, 6))
     return [
-        *table([row[:3] for row in rows], right=(0,)),
+        *table([row[:4] for row in rows], right=(0,)),
         "",
         f"cannot be trained: {inspection.refusal}",
     ]

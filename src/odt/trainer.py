@@ -82,7 +82,7 @@ class Trainer(SavingTrainer):
         validation_data: Any = None,
         shuffle: bool | None = None,
         seed: int | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Callback | Sequence[Callback] = (),
         drop_last: bool | None = None,
         stratify: bool | None = None,
         data_length: int | None = None,
@@ -114,7 +114,7 @@ class Trainer(SavingTrainer):
                 checkpoint, or True.
             seed: random seed of `shuffle` and of the validation split. Default: the value in the
                 checkpoint, or 0.
-            callbacks: objects whose methods are called during training.
+            callbacks: one or several objects whose methods are called during training.
             drop_last: whether to leave out a last batch that is not full; otherwise it trains too,
                 and its loss is the mean of its samples. Default: the value in the checkpoint, or
                 False.

@@ -40,10 +40,12 @@ def test_operators_are_shown_with_shapes_and_what_would_train() -> None:
         ("1", "FULLY_CONNECTED"),
         ("2", "SOFTMAX"),
     ]
-    assert table[0][2:5] == ["(1,", "128)", "float32"]
-    assert table[0][5:] == [f"{LAYER_1:,}", "3", f"{LAYER_1 + LAYER_2:,}"]
-    assert table[1][5:] == [f"{LAYER_2:,}", "2", f"{LAYER_2:,}"]
-    assert table[2][5:] == ["0", "1", "0"]
+    outputs = [node.outputs for node in read_model(MLP).graph.nodes]
+    assert [(int(words[2]),) for words in table] == outputs
+    assert table[0][3:6] == ["(1,", "128)", "float32"]
+    assert table[0][6:] == [f"{LAYER_1:,}", "3", f"{LAYER_1 + LAYER_2:,}"]
+    assert table[1][6:] == [f"{LAYER_2:,}", "2", f"{LAYER_2:,}"]
+    assert table[2][6:] == ["0", "1", "0"]
 
 
 def test_parameters_are_counted_and_listed() -> None:
@@ -110,9 +112,9 @@ def test_a_dequantize_of_constants_trains_nothing_itself(tmp_path: Path) -> None
         tmp_path / "half.tflite", model.add_operator("FULLY_CONNECTED", [y, second, -1], (1, 4))
     )
     table = words_of(inspect(tmp_path / "half.tflite"))
-    assert table[0] == ["0", "DEQUANTIZE", "(4,", "6)", "float32"]
-    assert table[1] == ["1", "DEQUANTIZE", "(4,", "4)", "float32"]
-    assert [words[5:] for words in table[2:]] == [["24", "2", "40"], ["16", "1", "16"]]
+    assert table[0] == ["0", "DEQUANTIZE", str(first), "(4,", "6)", "float32"]
+    assert table[1] == ["1", "DEQUANTIZE", str(second), "(4,", "4)", "float32"]
+    assert [words[6:] for words in table[2:]] == [["24", "2", "40"], ["16", "1", "16"]]
     arguments = ["--num-of-trainable-ops", "1", "--loss", "mean-squared-error"]
     result = CliRunner().invoke(main, ["check", str(tmp_path / "half.tflite"), *arguments])
     assert result.exit_code == 0, result.output
@@ -127,7 +129,7 @@ def test_shapes_that_the_file_leaves_out_are_computed(tmp_path: Path) -> None:
         model.graph.tensors[operator.outputs[0]].shape = []
     model.write(tmp_path / "open.tflite", y)
     result = inspect(tmp_path / "open.tflite")
-    assert [words[2:4] for words in words_of(result)] == [["(1,", "3)"], ["(1,", "2)"]]
+    assert [words[3:5] for words in words_of(result)] == [["(1,", "3)"], ["(1,", "2)"]]
     assert f'output  (1, 2) float32  tensor {y} ("tensor_{y}")' in result.output
 
 
