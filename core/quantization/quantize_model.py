@@ -58,8 +58,10 @@ class Settings:
         check_word("scheme", self.scheme, (*SCHEMES, *STORED))
         check_word("ranges", self.ranges, METHODS)
         check_whole("samples", self.samples, 1)
-        check_word("input_type", self.inputs, self._types)
-        check_word("output_type", self.outputs, self._types)
+        for field, given in (("input_type", self.inputs), ("output_type", self.outputs)):
+            if given not in self._types:
+                rule = f"must be {' or '.join(self._types)} with `scheme={self.scheme}`"
+                raise OptionError(field, rule, given)
 
     @property
     def _types(self) -> tuple[str, ...]:
@@ -231,7 +233,8 @@ def _float_model(model: Model) -> Model:
     """The model with all weights stored as float32."""
     if has_quantized_activations(model):
         raise UnsupportedError(
-            f"{model.path}: activations must be float32, but got integers: the model is quantized."
+            f"{model.path}: activations must be float32, but got integers: the model is quantized. "
+            "Give the float model, or train this one as it is."
         )
     dequantized = dequantize_weights(model)
     return with_float_weights(model, dequantized) if dequantized.stored else model

@@ -213,17 +213,24 @@ def prepare(
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)
     chosen = choose_dropout(graphs, chosen, request.dropout)
+    if request.quant_ranges not in (None, FILE):
+        _check_quantized(model, "quant_ranges")
     if chosen.qas:
         _check_qas(model, chosen)
         lowered = with_weights_as_integers(lowered, chosen)
     return Recipe(lowered, chosen, where)
 
 
+def _check_quantized(model: Model, field: str) -> None:
+    """Raises OptionError if an option is given for a model with float activations."""
+    if not has_quantized_activations(model):
+        rule, got = "must come with a model whose activations are integers", "float32"
+        raise OptionError(field, rule, got, "Quantize it first: `odt quantize`.")
+
+
 def _check_qas(model: Model, info: TrainingInfo) -> None:
     """Raises OptionError if integers cannot train."""
-    if not has_quantized_activations(model):
-        rule, got = "must come with a quantized model", "float32"
-        raise OptionError("qas", rule, got, "Quantize it first: `odt quantize`.")
+    _check_quantized(model, "qas")
     if info.ema:
         raise OptionError("qas", "must come without `ema=`, whose averages are floats", "both")
     if OPTIMIZERS[info.optimizer].whole:

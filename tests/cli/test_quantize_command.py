@@ -211,9 +211,12 @@ def test_circle_models_are_quantized_too(tmp_path: Path) -> None:
         (("--calibrate", "x.npy", "--keep-float", "*"), "--keep-float: must leave operators"),
         (
             ("--scheme", "float16", "--input-type", "int8"),
-            "--input-type: must be one of float32, but got int8",
+            "--input-type: must be float32 with --scheme float16, but got int8",
         ),
-        (("--calibrate", "x.npy", "--output-type", "int16"), "--output-type: must be one of"),
+        (
+            ("--calibrate", "x.npy", "--output-type", "int16"),
+            "--output-type: must be float32 or int8 or uint8 with --scheme int8, but got int16",
+        ),
         (
             ("--calibrate", "x.npy", "--keep-float", "scores", "--output-type", "int8"),
             "--output-type: must be float32 where operators on real numbers",

@@ -189,5 +189,5 @@ def test_what_needs_floats_is_refused(
 
 
 def test_a_float_model_is_refused() -> None:
-    with pytest.raises(OptionError, match="must come with a quantized model"):
+    with pytest.raises(OptionError, match="must come with a model whose activations are integers"):
         trainer(MODELS / "mlperf-tiny-resnet8-cifar10.tflite")

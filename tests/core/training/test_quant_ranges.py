@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_builder import ModelBuilder
 from support.integer_files import QuantizedBuilder, full_range
 from support.judges import litert
 from support.quantized_networks import NAMES, small_net
@@ -231,3 +232,11 @@ def test_unknown_words_are_refused(tmp_path: Path) -> None:
     small_net(tmp_path / "m.tflite")
     with pytest.raises(OptionError, match=r"quant_ranges.*`follow-all`.*move"):
         trainer(tmp_path / "m.tflite", "move")
+
+
+def test_a_float_model_has_no_ranges_to_follow(tmp_path: Path) -> None:
+    """The option was ignored."""
+    model = ModelBuilder("tflite", seed=1)
+    model.write(tmp_path / "m.tflite", model.add_dense(model.add_input((1, 4)), 3))
+    with pytest.raises(OptionError, match="`quant_ranges=`: must come with a model whose activ"):
+        trainer(tmp_path / "m.tflite", "follow", loss="mean_squared_error")
