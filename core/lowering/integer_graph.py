@@ -45,7 +45,7 @@ from odt.kernels.registry import INTEGER, find_operator, integer_constants, inte
 FLOAT32 = np.dtype(np.float32)
 UNSCALED = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0)
 WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-MEANS = ("AVERAGE_POOL_2D",)  # integer rows for one quantization
+MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")  # integer rows for one quantization
 
 
 def integer_graph(model: Model) -> Graph:
@@ -155,6 +155,8 @@ class _Builder:
             inputs = tuple(i for k, i in enumerate(inputs) if k in (layer.x, layer.w))
             if any(self.graph.tensors[i].data is None for i in constants):
                 return False
+        if node.op == "RESIZE_BILINEAR":
+            inputs = inputs[:1]  # the others are numbers
         if ABSENT in inputs or groups_of(self.graph, node) > 1:
             return False
         whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.integer_files import QuantizedBuilder, full_range
-from support.litert_integers import beyond_one_step
+from support.integer_files import QuantizedBuilder, full_range, odt_integers
+from support.litert_integers import beyond_one_step, litert_integers
 
 from odt.core.model.reader import read_model
 
@@ -70,6 +70,14 @@ def concatenation(
         return b.operator("CONCATENATION", inputs, result, scales[-1], 5, dtype, axis=axis)
 
     return build
+
+
+def resized(
+    dtype: str, size: tuple[int, int], out: tuple[int, int], channels: int = 5, **options: Any
+) -> Build:
+    made = (0.05, 0 if dtype == "int16" else 3)
+    images, results = (1, *size, channels), (1, *out, channels)
+    return unary("RESIZE_BILINEAR", *made, made, images, results, [out], dtype, **options)
 
 
 def through_batches(b: QuantizedBuilder) -> int:
@@ -223,10 +231,23 @@ CASES: dict[str, Build] = {
         "DEPTH_TO_SPACE", 0.05, 3, (0.05, 3), (1, 3, 4, 8), (1, 6, 8, 2), block_size=2
     ),
     "space to batch and back": through_batches,
-    "resize bilinear": moving("RESIZE_BILINEAR", (1, 12, 16, 5), [12, 16], half_pixel_centers=True),
+    "resize bilinear": resized("int8", (6, 8), (12, 16), half_pixel_centers=True),
     "resize nearest": moving("RESIZE_NEAREST_NEIGHBOR", (1, 12, 16, 5), [12, 16]),
     "concatenation": concatenation((0.05, 0.05, 0.05), 3, (1, 6, 8, 10)),
     "concatenation, other scales": concatenation((0.05, 0.09, 0.08), 1, (1, 12, 8, 5), "uint8"),
+}
+
+# RESIZE_BILINEAR with distances that are no power of two; the last has more than one tile.
+RESIZED = {
+    f"{dtype}, {name}": resized(dtype, *sizes, **options)
+    for dtype in ("int8", "uint8", "int16")
+    for name, sizes, options in (
+        ("half pixels", ((6, 8), (17, 13)), {"half_pixel_centers": True}),
+        ("first pixels", ((33, 33), (65, 129)), {}),
+        ("smaller", ((26, 9), (11, 4)), {"half_pixel_centers": True}),
+        ("one pixel", ((1, 1), (7, 1)), {"align_corners": True}),
+        ("corners", ((33, 33), (257, 257)), {"align_corners": True}),
+    )
 }
 
 REFERENCE = {"concatenation, other scales"}  # XNNPACK fails to compute them
@@ -240,3 +261,15 @@ def test_the_integers_of_an_operator_are_those_of_litert(name: str, tmp_path: Pa
     found = beyond_one_step(path, inputs, reference=name in REFERENCE)
     assert found
     assert max(found.values()) <= MOST
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_resized_images_have_the_bits_of_litert(name: str, tmp_path: Path) -> None:
+    builder, path = QuantizedBuilder(), tmp_path / "one.tflite"
+    builder.write(path, RESIZED[name](builder))
+    inputs = full_range(read_model(path), 8)
+    theirs = litert_integers(path, inputs)
+    ours = odt_integers(path, inputs)
+    assert ours
+    for i, integers in ours.items():
+        assert np.array_equal(integers.reshape(theirs[i].shape), theirs[i])
