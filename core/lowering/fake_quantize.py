@@ -24,7 +24,7 @@ import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
-from odt.core.lowering.stored_values import integer_biases, of_bias
+from odt.core.lowering.stored_values import bias_quantization, integer_biases
 from odt.core.lowering.vector_biases import vector_biases
 from odt.core.model.dequantize import (
     FLOAT32,
@@ -174,9 +174,9 @@ class _Builder:
         biases = {b: (x, w) for x, w, b in integer_biases(self._model)}
         for i, tensor in enumerate(self._graph.tensors):
             quantization = self._model.quantization.get(i)
-            if i in biases and quantization is None:
+            if i in biases:
                 x, w = (self._model.quantization[k].scale for k in biases[i])
-                quantization = of_bias(x * w)
+                quantization = bias_quantization(quantization, x * w)
             if quantization is None or tensor.data is None or tensor.spec.dtype.kind not in "iu":
                 continue
             is_bias = tensor.spec.dtype.itemsize > 2

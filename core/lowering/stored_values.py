@@ -14,6 +14,7 @@ from odt.core.model.variables import SVDF
 from odt.kernels.geometry.quantize import Quantization, limits, quantize
 from odt.kernels.opdef import Array
 
+ROUNDING = 0.01  # of a scale
 MOST_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
 
 
@@ -62,13 +63,15 @@ def stored_values(
             assert trained is not None
             values[w], found[w] = stored.quantization.quantize(trained, least)
         scale = s_x * found.get(w, first).scale
-        before = model.quantization.get(b, of_bias(s_x * first.scale))
+        before = bias_quantization(model.quantization.get(b), scale)
         same = (found.get(w, first).scale == first.scale) & (s_x == model.quantization[x].scale)
-        found[b] = replace(before, scale=np.where(same, before.scale, scale))
+        steps = replace(before, scale=np.where(same, before.scale, scale))
         integers = model.graph.tensors[b].data
         assert integers is not None
         kept = same & (bias == old)  # float32 does not hold all integers of 32 bits
-        values[b] = np.where(kept, integers, quantize(bias, found[b], integers.dtype))
+        values[b] = np.where(kept, integers, quantize(bias, steps, integers.dtype))
+        places = model.quantization.get(b, steps).scale.size  # one for many units changes nothing
+        found[b] = replace(steps, scale=steps.scale[:places])
     rest = {i: a for i, a in weights.items() if dequantized.stored.get(i, i) not in values}
     others, quantizations = as_stored(model, dequantized, rest)
     packed = {i: pack_int4(a) for i, a in values.items() if is_int4(model.graph.tensors[i])}
@@ -81,9 +84,17 @@ def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
     return Quantization(numbers[1:2].astype("<f4"), np.array([zero_point], "<i8"), 0)
 
 
-def of_bias(scale: Array) -> Quantization:
-    """Returns the quantization of a bias with some scales."""
-    return Quantization(scale, np.zeros(scale.size, np.int64), 0)
+def bias_quantization(found: Quantization | None, scale: Array) -> Quantization:
+    """Returns the quantization of a bias by which its integers count.
+
+    Args:
+        found: that of the file, whose scales LiteRT does not read; None if there is none.
+        scale: s_x s_w; the file's scale stays where it differs from it by rounding alone.
+    """
+    if found is None:
+        return Quantization(scale, np.zeros(scale.size, np.int64), 0)
+    near = abs(found.scale - scale) <= ROUNDING * scale
+    return replace(found, scale=np.where(near, found.scale, scale))
 
 
 def integer_biases(model: Model) -> Iterator[tuple[int, int, int]]:

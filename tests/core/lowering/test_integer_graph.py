@@ -10,6 +10,7 @@ from support.integer_files import QuantizedBuilder, full_range, odt_integers
 from support.limits import SECONDS
 from support.mutations import mutations, structures
 
+from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.integer_graph import integer_graph
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.reader import parse_model, read_model
@@ -116,6 +117,23 @@ def test_a_bias_of_clipped_scale_that_changes_nothing_is_accepted(tmp_path: Path
     set_scale(B, 1.0, 1.0, 1.0)(builder)
     builder.write(path, output)
     integer_graph(read_model(path))
+
+
+def test_a_bias_counts_in_steps_of_the_input_times_the_weights(tmp_path: Path) -> None:
+    """Whatever scale a converter wrote, as in LiteRT."""
+    right, wrong = tmp_path / "right.tflite", tmp_path / "wrong.tflite"
+    for path, factor in ((right, 1.0), (wrong, 0.7)):
+        builder = QuantizedBuilder()
+        output = layers(builder)
+        set_scale(B, *(factor * s for s in (0.05, 0.1, 0.15)))(builder)
+        builder.write(path, output)
+    inputs = full_range(read_model(right), 4)
+    first, second = (odt_integers(path, inputs) for path in (right, wrong))
+    assert all(np.array_equal(first[i], second[i]) for i in first)
+    real = [real_graph(read_model(path)).graph.tensors[B].data for path in (right, wrong)]
+    assert real[0] is not None
+    assert real[1] is not None
+    assert np.allclose(*real, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
