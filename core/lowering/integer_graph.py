@@ -160,6 +160,9 @@ class _Builder:
         if ABSENT in inputs or groups_of(self.graph, node) > 1:
             return False
         whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))
+        types = {self.graph.tensors[i].spec.dtype for i in (*inputs, *node.outputs)}
+        if node.op == "HARD_SWISH" and (len(types) > 1 or types.pop().itemsize > 1):
+            return False
         return whole and (node.op not in MEANS or self._have_one_quantization(node))
 
     def _add_input(self, i: int) -> None:

@@ -72,11 +72,9 @@ def concatenation(
     return build
 
 
-def resized(
-    dtype: str, size: tuple[int, int], out: tuple[int, int], channels: int = 5, **options: Any
-) -> Build:
+def resized(dtype: str, size: tuple[int, int], out: tuple[int, int], **options: Any) -> Build:
     made = (0.05, 0 if dtype == "int16" else 3)
-    images, results = (1, *size, channels), (1, *out, channels)
+    images, results = (1, *size, 5), (1, *out, 5)
     return unary("RESIZE_BILINEAR", *made, made, images, results, [out], dtype, **options)
 
 
@@ -238,17 +236,23 @@ CASES: dict[str, Build] = {
 }
 
 # RESIZE_BILINEAR with distances that are no power of two; the last has more than one tile.
-RESIZED = {
-    f"{dtype}, {name}": resized(dtype, *sizes, **options)
-    for dtype in ("int8", "uint8", "int16")
-    for name, sizes, options in (
-        ("half pixels", ((6, 8), (17, 13)), {"half_pixel_centers": True}),
-        ("first pixels", ((33, 33), (65, 129)), {}),
-        ("smaller", ((26, 9), (11, 4)), {"half_pixel_centers": True}),
-        ("one pixel", ((1, 1), (7, 1)), {"align_corners": True}),
-        ("corners", ((33, 33), (257, 257)), {"align_corners": True}),
-    )
+RESIZED: dict[str, Build] = {}
+for made_of in ("int8", "uint8", "int16"):
+    RESIZED |= {
+        f"{made_of}, half": resized(made_of, (6, 8), (17, 13), half_pixel_centers=True),
+        f"{made_of}, smaller": resized(made_of, (26, 9), (11, 4), half_pixel_centers=True),
+        f"{made_of}, first": resized(made_of, (33, 33), (65, 129)),
+        f"{made_of}, one": resized(made_of, (1, 1), (7, 1), align_corners=True),
+        f"{made_of}, corners": resized(made_of, (33, 33), (257, 257), align_corners=True),
+    }
+
+# HARD_SWISH whose factors are above and below 1, on all bytes.
+SWISHED = {
+    f"{dtype}, {scale}": unary("HARD_SWISH", scale, zero, made, (1, 512), dtype=dtype)
+    for dtype, zero in (("int8", -20), ("uint8", 110))
+    for scale, made in ((0.004, (0.003, zero)), (0.05, (0.04, zero - 30)), (0.4, (0.5, zero)))
 }
+EXACT = {**RESIZED, **SWISHED}
 
 REFERENCE = {"concatenation, other scales"}  # XNNPACK fails to compute them
 
@@ -263,10 +267,10 @@ def test_the_integers_of_an_operator_are_those_of_litert(name: str, tmp_path: Pa
     assert max(found.values()) <= MOST
 
 
-@pytest.mark.parametrize("name", RESIZED)
-def test_resized_images_have_the_bits_of_litert(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", EXACT)
+def test_an_operator_has_the_bits_of_litert(name: str, tmp_path: Path) -> None:
     builder, path = QuantizedBuilder(), tmp_path / "one.tflite"
-    builder.write(path, RESIZED[name](builder))
+    builder.write(path, EXACT[name](builder))
     inputs = full_range(read_model(path), 8)
     theirs = litert_integers(path, inputs)
     ours = odt_integers(path, inputs)

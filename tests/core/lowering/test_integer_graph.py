@@ -130,10 +130,10 @@ def test_a_bias_counts_in_steps_of_the_input_times_the_weights(tmp_path: Path) -
     inputs = full_range(read_model(right), 4)
     first, second = (odt_integers(path, inputs) for path in (right, wrong))
     assert all(np.array_equal(first[i], second[i]) for i in first)
-    real = [real_graph(read_model(path)).graph.tensors[B].data for path in (right, wrong)]
-    assert real[0] is not None
-    assert real[1] is not None
-    assert np.allclose(*real, rtol=1e-6)
+    one, other = (real_graph(read_model(path)).graph.tensors[B].real for path in (right, wrong))
+    assert one is not None
+    assert other is not None
+    assert np.allclose(one, other, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
