@@ -17,6 +17,7 @@ from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
 from odt.errors import DataError, OdtError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import LOSSES
 
 TESTED = 8  # samples at most: they are computed in float64, and again for each changed weight
 WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype("c8"): np.dtype("c16")}
@@ -269,7 +270,11 @@ class _Test:
 
     def _noise(self, loss: float, rng: np.random.Generator) -> float:
         """Returns the change of the loss if all weights change by their last bit."""
-        changes = [float(np.finfo(next(iter(self.start.values())).dtype).eps) * abs(loss)]
+        last_bit = float(np.finfo(next(iter(self.start.values())).dtype).eps)
+        losses = [LOSSES[name] for name, _ in self.trainer.runtime.losses]
+        # The logarithm of a probability close to 1 is rounded as the probability is.
+        least = 1.0 if any(loss_row.probabilities for loss_row in losses) else 0.0
+        changes = [last_bit * max(abs(loss), least)]
         for _ in range(MOVES):
             moved = {
                 i: np.nextafter(a, rng.choice((-np.inf, np.inf), a.shape).astype(a.dtype))

@@ -31,6 +31,24 @@ def test_a_gradient_hidden_by_rounding_is_not_a_failure() -> None:
     assert [f.passed for f in findings if f.what == "finite differences"] == [None]
 
 
+def test_a_loss_of_saturated_probabilities_is_not_a_failure() -> None:
+    """Logits that differ by about 18: the rounding of probabilities near 1 hides differences."""
+    net = Net()
+    x = net.add("SIGN", [net.input(1, 1)], (1, 1))
+    far = net.add("MUL", (net.add("MUL", (x, x), (1, 1)), net.constant([[18.0, 0.0]])), (1, 2))
+    bias = net.constant([0.0, 0.0])
+    graph = net.graph(net.add("SOFTMAX", [net.add("ADD", (far, bias), (1, 2))], (1, 2), beta=1.0))
+
+    def first_class(rng: np.random.Generator, spec: TensorSpec) -> Array:
+        return np.array([1.0, 0.0])
+
+    one = [TensorSpec((1,), FLOAT32)]
+    data = RandomData(one, [TensorSpec((2,), FLOAT32)], [first_class])
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=4, trainable_tensors=(bias,))
+    findings = self_test(LoweredGraphs(graph), info, data)
+    assert not [f for f in findings if f.passed is False], findings
+
+
 def test_a_kink_near_a_weight_is_not_a_failure_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """y = x w + 1000 RELU(w − 1.0005) at w = 1: only a small step stays on the side of w."""
     monkeypatch.setattr("odt.core.training.self_test.MOST_WORK", 0)

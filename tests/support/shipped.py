@@ -123,7 +123,9 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
     compared = _in_float(model, folder)
     before = odt(_read(entry, compared), inputs, samples)
     miss = entry.get("miss")
-    tasks = {k: _task(a, miss) for k, a in enumerate(before) if a.dtype.kind == "f"}
+    specs = [model.graphs.specs[i] for i in model.graph.outputs]
+    real = [k for k, spec in enumerate(specs) if spec.dtype.kind == "f" and spec.shape]
+    tasks = {k: _task(before[k], miss) for k in real}
     recipe = _recipe(model, samples, {str(k): loss for k, (loss, _) in tasks.items()})
     gradients = _gradients(recipe)
     data = ArrayData(inputs, [targets for _, targets in tasks.values()])
@@ -314,11 +316,9 @@ def _gradients(recipe: Recipe) -> str:
 
 def _in_float(model: LoweredModel, folder: Path) -> Path:
     """Returns the model with float weights: of int8 ones, LiteRT rounds the activations too."""
-    file: Model = model.file
-    if not any(
-        file.graph.tensors[i].data is not None and file.graph.tensors[i].spec.dtype.kind in "iu"
-        for i in file.quantization
-    ):
+    file, tensors = model.file, model.part.graph.tensors
+    stored = model.dequantized.stored.values()
+    if not any(tensors[i].spec.dtype.kind in "iu" for i in stored if i < len(tensors)):
         return Path(file.path)
     path = folder / f"{Path(file.path).stem}.float.tflite"
     export_model(file, {}, path, float_weights=True)
