@@ -3,7 +3,7 @@
 An output may depend on the weights only through operators without a gradient, such as ARG_MAX, or
 through operators that odt cannot compute, such as the post-processing of a detector. Training then
 ends before them, at the real numbers that they read, as if `odt cut` had cut the model there. The
-exported file keeps them.
+exported file keeps them, and operators that odt cannot compute and no output needs.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -53,7 +53,7 @@ def leave_out(model: Model, *, computed: bool = True) -> tuple[Model, LeftOut | 
     outputs = ends.outputs(computed)
     new = tuple(dict.fromkeys(i for made in outputs.values() for i in made))
     if all(made == (y,) for y, made in outputs.items()) or not ends.trained.intersection(new):
-        return model, None
+        return _without_unneeded(model, ends)
     needed, used = _needed(graph, new), _needed(graph, graph.outputs)
     gone = tuple(graph.nodes[k] for k in sorted(used - needed))
     if any(_is_layer(graph, node) for node in gone):
@@ -68,6 +68,22 @@ def leave_out(model: Model, *, computed: bool = True) -> tuple[Model, LeftOut | 
     uncomputed = tuple(node for node in gone if not ends.is_computed(node))
     left_out = LeftOut(gone, uncomputed, moved, dict(_arg_max(graph, gone, new)))
     return replace(model, graph=part), left_out
+
+
+def _without_unneeded(model: Model, ends: "_Ends") -> tuple[Model, LeftOut | None]:
+    """Leaves out operators that odt cannot compute and no output needs, and those behind them."""
+    graph = model.graph
+    needed = _needed(graph, graph.outputs)
+    gone = tuple(
+        node
+        for k, node in enumerate(graph.nodes)
+        if k not in needed and not ends.unknown.isdisjoint(node.outputs)
+    )
+    if not gone:
+        return model, None
+    kept = replace(graph, nodes=tuple(node for node in graph.nodes if node not in gone))
+    uncomputed = tuple(node for node in gone if not ends.is_computed(node))
+    return replace(model, graph=kept), LeftOut(gone, uncomputed, {}, {})
 
 
 class _Ends:

@@ -27,6 +27,8 @@ def describe_left_out(lowered: LoweredModel, what: str = "training") -> str:
     names = list(dict.fromkeys(f"node {node.origin} ({node.op})" for node in first))
     verb = "have" if len(names) > 1 else "has"
     why = "which odt does not compute" if left_out.uncomputed else f"which {verb} no gradient"
+    if not left_out.outputs:
+        why = "which no output needs"
     others = len(left_out.nodes) - len(first)
     more = f", and {others} that go with it" if others else ""
     outputs = ", ".join(f"{graph.label(i)} {specs[i].shape}" for i in graph.outputs)

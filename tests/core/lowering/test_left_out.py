@@ -150,3 +150,19 @@ def test_moved_outputs_have_the_shape_of_resized_inputs(tmp_path: Path) -> None:
     recipe = prepare(lower_model(file))
     assert recipe.samples.output_specs[0].shape == (9, 9, 3)
     assert recipe.samples.target_specs[0].shape == (9, 9)
+
+
+def test_an_unknown_operator_that_no_output_needs_is_left_out(tmp_path: Path) -> None:
+    def make(model: ModelBuilder) -> tuple[int, ...]:
+        y = head(model, "y")
+        model.add_operator("TANH", (unknown(model, y),), (1, 4))
+        return (y,)
+
+    model = lowered(make, tmp_path)
+    assert not model.graphs.unsupported
+    assert outputs_of(model) == ["y"]
+    assert describe_left_out(model) == (
+        f"{model.graph.name}: training leaves out node 1 (CUSTOM:unknown), which no output needs, "
+        f"and 1 that go with it. Its outputs are {model.graph.label(model.graph.outputs[0])} "
+        "(1, 4)."
+    )
