@@ -13,6 +13,8 @@ CALL = 20e-6  # seconds: overhead of the NumPy calls in a kernel
 BOUND_CALL = 2.5e-6  # seconds: overhead of a compiled kernel, with two workers
 FLOPS = 150e9  # operations per second
 BYTES = 20e9  # bytes per second, read or written
+SHORT_RUN = 5e-3  # seconds of a run to which waking a thread adds some per cent
+FILLING = 0.02  # fraction of a run's time for filling its inputs, up to which one thread does it
 TOGETHER = 1.1  # factor of a run's time while another worker runs too
 
 
@@ -35,6 +37,13 @@ def run_seconds(plan: Plan) -> float:
 def adding_seconds(plan: Plan) -> float:
     """Estimates the seconds of adding the gradients of a run to those of earlier runs."""
     return 3 * sum(plan.gradient_nbytes.values()) / BYTES
+
+
+def is_short(plan: Plan) -> bool:
+    """Whether waking threads for a run is a part of its time, and filling its inputs is not."""
+    seconds = run_seconds(plan)
+    filled = sum(plan.values[n].spec.nbytes for n in (*plan.inputs, *plan.targets))
+    return seconds < SHORT_RUN and filled / BYTES < FILLING * seconds
 
 
 @dataclass(frozen=True, slots=True)

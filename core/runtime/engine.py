@@ -1,45 +1,26 @@
 """Runs batches: micro-batches on workers, gradients added up, parameters updated."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.cost import is_short
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.arena import make_arena
+from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, numpy_settings
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients, Place
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program, Twin
 from odt.core.runtime.workers import Team
+from odt.kernels.native.binding import run_side_by_side
+from odt.kernels.native.library import has_threads
 from odt.kernels.opdef import Array
-
-# Fills a program's inputs and targets with samples [first, first + count) of the batch, and
-# multiplies its scales by the weights of these samples.
-Fill = Callable[[Program, int, int], None]
-# Gets a program's outputs and targets after its forward phase; arguments as for Fill.
-Look = Callable[[Program, int, int], None]
-
-
-# Elements of NumPy's buffers for casting and gathering. Half the default saves memory for each
-# worker and is equally fast.
-UFUNC_BUFFER = 4096
-
-
-class NotFiniteError(Exception):
-    """Raised for a loss that is NaN or infinite.
-
-    Attributes:
-        value: name in the plan of the first value that is not finite.
-    """
-
-    def __init__(self, value: str) -> None:
-        super().__init__(value)
-        self.value = value
 
 
 def bind(
@@ -109,6 +90,8 @@ class Engine:
         self.at_once = self.sums.at_once
         one_each = schedule.micro_batch * schedule.workers >= schedule.batch
         self.in_place = self._one_each = one_each and not keep_gradients
+        together = schedule.workers > 1 and has_threads() and not self.sums.meets
+        self._short = together and is_short(self.plan)
         self._accumulated = False
         self._arenas = arenas
         self._places: dict[tuple[int, int], Place] = {}
@@ -241,17 +224,49 @@ class Engine:
             for sizes in together:
                 self._bind(sizes)
         self.sums.begin(len(active), keep=keep)
-        self.team.run(
-            [
-                partial(worker.run, part, together, scales, fill, look)
-                for worker, part in zip(active, parts, strict=True)
-            ]
-        )
+        given = Batch(scales, fill, look)
+        if self._short and all(worker.is_compiled(together) for worker in active):
+            self.team.run([partial(self._run_side_by_side, parts, together, given)])
+        else:
+            tasks = zip(active, parts, strict=True)
+            self.team.run([partial(worker.run, part, together, given) for worker, part in tasks])
         if self._trains and not self.at_once:
             self.plans.check_files()  # backward reads constants, too
         for worker in active:
             merge_seen(self._seen, worker.seen)
         return math.fsum(loss for worker in active for loss in worker.losses)
+
+    def _run_side_by_side(
+        self,
+        parts: Sequence[Sequence[tuple[int, int]]],
+        together: Sequence[Sequence[int]],
+        batch: Batch,
+    ) -> None:
+        """Runs the micro-batches of all workers, as `_Worker.run`, from one thread of Python.
+
+        Threads of the library compute them, so that none waits for the interpreter lock, or to be
+        woken up.
+        """
+        with numpy_settings():
+            for worker in self._workers:
+                worker.begin()
+            for number, sizes in enumerate(together):
+                given = [
+                    (worker, worker.program(sizes), *part[number])
+                    for worker, part in zip(self._workers, parts, strict=False)
+                    if number < len(part)
+                ]
+                loops = [program.loops for _, program, _, _ in given if program.loops]
+                for worker, program, at, count in given:
+                    worker.fill(program, at, count, batch)
+                separate = batch.look is not None or bool(given[0][1].seen)
+                run_side_by_side([forward if separate else step for forward, _, step in loops])
+                for worker, program, at, count in given:
+                    worker.end_forward(program, at, count, batch)
+                if separate:
+                    run_side_by_side([backward for _, backward, _ in loops])
+                for worker, *_ in given:
+                    self.sums.end_run(worker.number)
 
     def _move_ranges(self) -> None:
         """Moves the ranges of quantized activations towards those of a step."""
@@ -301,58 +316,53 @@ class _Worker:
         self,
         part: Sequence[tuple[int, int]],
         together: Sequence[Sequence[int]],
-        scales: Sequence[float],
-        fill: Fill,
-        look: Look | None,
+        batch: Batch,
     ) -> None:
-        """Runs micro-batches, (first sample, samples), beside those of other workers.
-
-        For the rest see `Engine.run`.
-        """
-        with np.errstate(all="ignore"):  # values that are not finite are detected in the loss
-            np.setbufsize(UFUNC_BUFFER)  # until the end, like the error state
-            self.losses.clear()
-            self.seen.clear()
+        """Runs micro-batches, (first sample, samples), beside those of other workers."""
+        sums = self.engine.sums
+        with numpy_settings():
+            self.begin()
             try:
                 for (at, count), sizes in zip(part, together, strict=False):
-                    self._run(at, count, sizes, scales, fill, look)
+                    program = self.program(sizes)
+                    self.fill(program, at, count, batch)
+                    program.forward()
+                    self.end_forward(program, at, count, batch)
+                    if self.engine.computation.backward and not sums.failed:
+                        program.backward()
+                        sums.end_run(self.number)
             except BaseException:
-                self.engine.sums.fail()
+                sums.fail()
                 raise
 
-    def _run(
-        self,
-        at: int,
-        count: int,
-        sizes: Sequence[int],
-        scales: Sequence[float],
-        fill: Fill,
-        look: Look | None,
-    ) -> None:
-        program, sums = self.program(sizes), self.engine.sums
-        self._begin(program, at, count, scales, fill)
-        program.forward()
+    def is_compiled(self, together: Sequence[Sequence[int]]) -> bool:
+        """Whether all calls of the worker's programs are compiled."""
+        return all(self.program(sizes).loops for sizes in together if self.number < len(sizes))
+
+    def begin(self) -> None:
+        """Begins a batch."""
+        self.losses.clear()
+        self.seen.clear()
+
+    def fill(self, program: Program, at: int, count: int, batch: Batch) -> None:
+        """Fills a program with samples [at, at + count) of the batch."""
+        for array, scale in zip(program.scales, batch.scales, strict=True):
+            array.fill(scale)
+        self.engine.fill_masks(program, at, count)
+        batch.fill(program, at, count)
+
+    def end_forward(self, program: Program, at: int, count: int, batch: Batch) -> None:
+        """Takes the losses and outputs of a program."""
         self.engine.plans.check_files()
         loss = sum(float(a[0]) for a in program.losses)
         if not math.isfinite(loss):
-            self._begin(program, at, count, scales, fill)
+            self.fill(program, at, count, batch)
             raise NotFiniteError(program.first_bad() or "the sum of losses")
         self.losses.append(loss)
-        if look is not None:
-            look(program, at, count)
+        if batch.look is not None:
+            batch.look(program, at, count)
         if program.seen:
             self.see(program, count)
-        if self.engine.computation.backward and not sums.failed:
-            program.backward()
-            sums.end_run(self.number)
-
-    def _begin(
-        self, program: Program, at: int, count: int, scales: Sequence[float], fill: Fill
-    ) -> None:
-        for array, scale in zip(program.scales, scales, strict=True):
-            array.fill(scale)
-        self.engine.fill_masks(program, at, count)
-        fill(program, at, count)
 
     def see(self, program: Program, count: int) -> None:
         """Adds what a micro-batch saw of the ranges of activations."""

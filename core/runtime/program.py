@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 
 import numpy as np
@@ -109,6 +109,18 @@ class Program:
         """Computes and delivers the gradients, after `forward` on the same inputs."""
         for run in self._backward:
             run()
+
+    @cached_property
+    def loops(self) -> tuple[Calls, Calls, Calls] | None:
+        """`forward`, `backward` and both, each as one loop in C; None if a call is not compiled."""
+        both = *self._forward, *self._backward
+        if not all(isinstance(run, Calls) for run in both):
+            return None
+        forward, backward, step = (
+            Calls([c for run in runs if isinstance(run, Calls) for c in run.calls])
+            for runs in (self._forward, self._backward, both)
+        )
+        return forward, backward, step
 
     def forward_by_call(self) -> Iterator[tuple[str, ...]]:
         """Runs forward call by call; yields the names of the values that each has written."""

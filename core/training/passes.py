@@ -9,7 +9,8 @@ from types import MappingProxyType
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.runtime.engine import Engine, Fill, Look, NotFiniteError
+from odt.core.runtime.batch import Fill, Look, NotFiniteError
+from odt.core.runtime.engine import Engine
 from odt.core.runtime.program import Program
 from odt.core.training.metrics import Metrics
 from odt.dataclass import dataclass

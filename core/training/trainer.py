@@ -15,7 +15,8 @@ from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
-from odt.core.runtime.engine import Engine, Look
+from odt.core.runtime.batch import Look
+from odt.core.runtime.engine import Engine
 from odt.core.runtime.optimizer import optimizer_of
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.native.library import LibraryError, exports, kernels_in_use, load
-from odt.kernels.native.structs import STRUCTS, BoundCall
+from odt.kernels.native.structs import STRUCTS, BoundCall, CallList
 
 Run = Callable[[], object]
 Move = Callable[[int], int]
@@ -129,7 +129,9 @@ class Calls:
     def __init__(self, calls: Sequence[Call]) -> None:
         """Makes the table of the loop."""
         self.calls = calls
-        self._run = partial(_run_calls(), table_of(calls), len(calls))
+        table = table_of(calls)
+        self._list = CallList(ctypes.addressof(table), len(calls))
+        self._run = partial(_run_calls(), table, len(calls))
 
     def __call__(self) -> None:
         self._run()
@@ -142,6 +144,17 @@ class Calls:
             owners: what keeps the new memory alive.
         """
         return Calls([c.moved(move, owners) for c in self.calls])
+
+
+def run_side_by_side(loops: Sequence[Calls]) -> None:
+    """Runs loops at the same time, on threads of the library, which poll for the next ones.
+
+    A loop for which there is no thread runs after another one.
+    """
+    library = load()
+    assert library is not None
+    lists = (CallList * len(loops))(*(loop._list for loop in loops))
+    library.run_side_by_side(lists, ctypes.c_int64(len(loops)))
 
 
 def bind(name: str, *arguments: Any) -> Calls:

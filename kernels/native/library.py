@@ -163,6 +163,11 @@ def is_available() -> bool:
     return kernels_in_use() != "numpy"
 
 
+def has_threads() -> bool:
+    """Whether the library can run several loops of compiled calls at the same time."""
+    return is_available() and limit("MAX_THREADS") > 1
+
+
 def set_threads(count: int) -> None:
     """Sets the number of cores for each call, for the whole process."""
     library = load()

@@ -73,6 +73,10 @@ class BoundCall(ctypes.Structure):
     _fields_ = [(name, c_void_p) for name in ("call", "kernel", "slots")]
 
 
+class CallList(ctypes.Structure):
+    _fields_ = [("calls", c_void_p), ("count", c_int64)]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "window_walk": WindowWalk,
     "elementwise_shape": ElementwiseShape,
@@ -80,4 +84,5 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "transpose_shape": TransposeShape,
     "lstm_shape": LstmShape,
     "bound_call": BoundCall,
+    "call_list": CallList,
 }

@@ -80,6 +80,12 @@ typedef struct {
   const slot *slots;
 } bound_call;
 
+/* Calls to run in order. */
+typedef struct {
+  const bound_call *calls;
+  int64_t count;
+} call_list;
+
 /* Arguments of every elementwise kernel; a, b and c may be null. */
 #define MAP_ARGUMENTS                                                                             \
   (const elementwise_shape *m, float *y, const float *a, const float *b, const float *c, float p, \
@@ -91,6 +97,10 @@ void set_threads(int count);
 
 /* Runs calls in order. */
 void run_calls(const bound_call *calls, int64_t count);
+
+/* Runs the calls of several lists at the same time, each list on a thread of its own if there are
+   so many, and waits for all. */
+void run_side_by_side(const call_list *lists, int64_t count);
 
 /* Lets no thread wait in a meeting of this state, now and later. */
 void leave_others(int64_t *state);

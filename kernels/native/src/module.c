@@ -4,6 +4,7 @@
 
 #include "abi.h"
 #include "integer.h"
+#include "team.h"
 
 void *PyInit__kernels(void) { return 0; } /* for the linker; never called */
 
@@ -54,12 +55,14 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
                                      LIMIT(MAX_OUTER_AXES),
                                      LIMIT(LSTM_ROWS),
                                      LIMIT(LSTM_PARTS),
+                                     LIMIT(MAX_THREADS),
                                      STRUCT(window_walk),
                                      STRUCT(elementwise_shape),
                                      STRUCT(matmul_shape),
                                      STRUCT(transpose_shape),
                                      STRUCT(lstm_shape),
                                      STRUCT(bound_call),
+                                     STRUCT(call_list),
 #include "callers.h"
 #include "elementwise_maps.h"
 #include "exported.h"

@@ -15,7 +15,7 @@ void restore_float_mode(int mode) { set_float_mode((uint32_t)mode); }
 
 #define MIN_PART_WORK 60000 /* about two microseconds */
 #define SPINS 40000         /* polls before a thread sleeps: about half a millisecond */
-#define MEETING_SPINS 8000  /* the same in a meeting */
+#define WAITING_SPINS 8000  /* the same for the end of a call, or in a meeting */
 
 static inline void cpu_pause(void) {
 #if defined(__x86_64__)
@@ -47,7 +47,6 @@ void parallel_for(part_function f, void *job, int parts) {
 #else
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #define MIN_WAKE_WORK 240000 /* takes longer than waking a thread */
@@ -56,6 +55,8 @@ static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time r
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t met = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static atomic_int caller_sleeps;   /* until no part is unfinished */
 static atomic_int waiting;         /* for a meeting, asleep */
 static atomic_int threads = 1;     /* for a call; may change during calls of other trainers */
 static int started = 1;            /* threads, including the caller's */
@@ -80,7 +81,11 @@ static int take_part(void) {
     /* f, job and mode belong to this call: its number did not change */
     set_float_mode(mode);
     f(job, (int)(uint32_t)current - 1, parts);
-    atomic_fetch_sub(&unfinished, 1);
+    if (atomic_fetch_sub(&unfinished, 1) == 1 && atomic_load(&caller_sleeps)) {
+      pthread_mutex_lock(&lock);
+      pthread_cond_signal(&ended);
+      pthread_mutex_unlock(&lock);
+    }
     return 1;
   }
   return 0;
@@ -109,6 +114,8 @@ static void reset_after_fork(void) {
   pthread_mutex_init(&lock, 0);
   pthread_cond_init(&called, 0);
   pthread_cond_init(&met, 0);
+  pthread_cond_init(&ended, 0);
+  atomic_store(&caller_sleeps, 0);
 }
 
 static void start(int parts) {
@@ -130,6 +137,18 @@ int parallel_parts(int64_t work) {
   return max_parts < 2 || all < 2 ? 1 : (int)(max_parts < all ? max_parts : all);
 }
 
+/* Waits for the parts that other threads have taken. A caller that polled on would take the core
+   from them, or from another process that has displaced them. */
+static void wait_for_end(void) {
+  for (int k = 0; k < WAITING_SPINS && atomic_load(&unfinished); k++) cpu_pause();
+  if (!atomic_load(&unfinished)) return;
+  pthread_mutex_lock(&lock);
+  atomic_store(&caller_sleeps, 1);
+  while (atomic_load(&unfinished)) pthread_cond_wait(&ended, &lock);
+  atomic_store(&caller_sleeps, 0);
+  pthread_mutex_unlock(&lock);
+}
+
 void parallel_for(part_function f, void *job, int parts) {
   if (parts < 2 || pthread_mutex_trylock(&busy)) {
     for (int k = 0; k < parts; k++) f(job, k, parts);
@@ -146,7 +165,7 @@ void parallel_for(part_function f, void *job, int parts) {
     pthread_mutex_unlock(&lock);
   }
   while (take_part()) continue;
-  for (int k = 0; atomic_load(&unfinished); k++) k < SPINS ? cpu_pause() : (void)sched_yield();
+  wait_for_end();
   pthread_mutex_unlock(&busy);
 }
 
@@ -158,7 +177,7 @@ static int is_over(const int64_t *state, int64_t meetings) {
 /* Waits for the end of a meeting; returns 0 if a thread will not come. A thread that polled on
    would keep the core from one that another process has displaced. */
 static int has_met(const int64_t *state, int64_t meetings) {
-  for (int k = 0; k < MEETING_SPINS && !is_over(state, meetings); k++) cpu_pause();
+  for (int k = 0; k < WAITING_SPINS && !is_over(state, meetings); k++) cpu_pause();
   if (!is_over(state, meetings)) {
     pthread_mutex_lock(&lock);
     atomic_fetch_add(&waiting, 1);
@@ -177,6 +196,16 @@ static void wake(void) {
 }
 
 #endif
+
+static void run_list(void *lists, int part, int parts) {
+  const call_list *list = (const call_list *)lists + part;
+  (void)parts;
+  run_calls(list->calls, list->count);
+}
+
+void run_side_by_side(const call_list *lists, int64_t count) {
+  parallel_for(run_list, (void *)lists, (int)count);
+}
 
 /* Waits until all have come; returns 0 if one has left, so that those who have come stay apart. */
 static int wait_for_others(int64_t *state, int64_t all) {

@@ -5,7 +5,11 @@
 
 #include "abi.h"
 
+#ifdef _WIN32
+#define MAX_THREADS 1
+#else
 #define MAX_THREADS 16
+#endif
 
 typedef void (*part_function)(void *job, int part, int parts);
 

@@ -245,10 +245,12 @@ def test_memory_reported_is_memory_held() -> None:
         assert report.arena == len({a.ctypes.data for a in arenas}) * max(a.nbytes for a in arenas)
 
 
-def test_a_loss_that_is_not_finite_stops_and_names_the_first_bad_tensor() -> None:
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_loss_that_is_not_finite_stops_and_names_the_first_bad_tensor(dtype: type) -> None:
     samples = data(32)
     samples.inputs[0][20, 3] = np.inf
-    with Trainer(network(), info(8, learning_rate=0.01)) as trainer:
+    given = {"micro_batch": 2, "workers": 2}
+    with Trainer(network(dtype), info(8, learning_rate=0.01), **given) as trainer:  # type: ignore[arg-type]
         with pytest.raises(TrainingError, match=r"step 3: .*tensor 0 \(\"x0\"\)"):
             list(trainer.fit(samples, InOrder(32), epochs=1))
         assert trainer.parameters.step == 2

@@ -25,14 +25,29 @@ static void add_one(void *job, int part, int parts) {
   for (int64_t k = chunk_begin(SIZE, part, parts); k < end; k++) n->out[k] = n->in[k] + 1;
 }
 
+void run_calls(const bound_call *calls, int64_t count) { /* as in module.c */
+  for (const bound_call *c = calls; c < calls + count; c++) c->call(c->kernel, c->slots);
+}
+
+static void count(any_kernel unused, const slot *counter) {
+  (void)unused;
+  ++*(int64_t *)counter->p;
+}
+
 static void *call(void *unused) {
   numbers *n = calloc(1, sizeof *n);
+  int64_t counts[2] = {0};
+  slot slots[2] = {{.p = &counts[0]}, {.p = &counts[1]}};
+  bound_call calls[2] = {{.call = count, .slots = &slots[0]}, {.call = count, .slots = &slots[1]}};
+  call_list lists[2] = {{&calls[0], 1}, {&calls[1], 1}};
   for (int64_t c = 1; c <= CALLS; c++) {
     parallel_for(add_one, n, parallel_parts(1000000));
     for (int k = 0; k < SIZE; k++) {
       assert(n->out[k] == c);
       n->in[k] = n->out[k];
     }
+    run_side_by_side(lists, 2);
+    assert(counts[0] == c && counts[1] == c);
     if (c % 500 == 0) usleep(2000); /* the others fall asleep */
   }
   free(n);
@@ -45,10 +60,6 @@ static void *change(void *unused) {
     usleep(100);
   }
   return unused;
-}
-
-void run_calls(const bound_call *calls, int64_t count) { /* as in module.c */
-  for (const bound_call *c = calls; c < calls + count; c++) c->call(c->kernel, c->slots);
 }
 
 static int64_t meetings[3], given[2], sums[2];
