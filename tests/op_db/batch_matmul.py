@@ -28,6 +28,14 @@ WIDE: tuple[tuple[str, Options, tuple[int, ...], tuple[int, ...]], ...] = (
     (", both turned", {"adj_x": True, "adj_y": True}, (18, 10), (17, 18)),
 )
 
+# Fewer columns than the widest vector has floats, more than others.
+NARROW: tuple[tuple[str, Options, tuple[int, ...], tuple[int, ...]], ...] = (
+    ("", {}, (10, 18), (18, 9)),
+    (", A turned", {"adj_x": True}, (18, 10), (18, 9)),
+    (", B turned", {"adj_y": True}, (10, 9), (18, 9)),
+    (", both turned", {"adj_x": True, "adj_y": True}, (9, 10), (18, 9)),
+)
+
 LEADS = (
     ("one for each", (3,), (3,)),
     ("two axes", (2, 3), (2, 3)),
@@ -56,6 +64,7 @@ INFO = OpInfo(
             Sample("more than vectors" + turn, {"a": (2, *a), "b": (2, *b)}, o)
             for turn, o, a, b in WIDE
         ),
+        *(Sample("9 columns" + turn, {"a": (2, *a), "b": (2, *b)}, o) for turn, o, a, b in NARROW),
         Sample("more than vectors, long", {"a": (2, 5, 18), "b": (18, 17)}, constants=("b",)),
         Sample("B of one", {"a": (2, 3, 2), "b": (1, 2, 2)}, constants=("b",)),
         Sample("rows are samples", {"a": (2, 3), "b": (3, 4)}, constants=("b",)),

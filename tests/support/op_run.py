@@ -14,6 +14,8 @@ from odt.kernels.registry import LOSSES, find_operator
 
 Arrays = dict[str, Array]
 
+GUARD, MARK = 1 << 16, 0x5C  # bytes beside an array, and their value
+
 
 def row_of(name: str) -> OpDef:
     row = LOSSES[name].op if name in LOSSES else find_operator(name)
@@ -33,6 +35,23 @@ def rubbish(spec: TensorSpec, kind: int = 0) -> Array:
         return np.full(spec.shape, kind == 0)
     pattern = np.full(spec.nbytes, (0x55, 0xAA)[kind], np.uint8)
     return pattern.view(spec.dtype).reshape(spec.shape)
+
+
+def between_guards(a: Array) -> Array:
+    """Returns a copy with GUARD bytes on both sides."""
+    room = np.full(a.nbytes + 2 * GUARD, MARK, np.uint8)
+    found = room[GUARD : GUARD + a.nbytes].view(a.dtype).reshape(a.shape)
+    found[...] = a
+    return found
+
+
+def check_guards(arrays: Arrays) -> None:
+    """Checks that no kernel wrote beside arrays of `between_guards`; others are passed over."""
+    for name, a in arrays.items():
+        room = a.base
+        if isinstance(room, np.ndarray) and room.nbytes == a.nbytes + 2 * GUARD:
+            beside = np.concatenate([room[:GUARD], room[GUARD + a.nbytes :]])
+            assert (beside == MARK).all(), f"the kernel writes outside of {name}"
 
 
 def converted(a: Array, dtype: Any) -> Array:
@@ -135,13 +154,13 @@ class Case:
         for name in expand(kernel.reads, specs):
             arrays[name] = self.arrays[name].copy()
             arrays[name].flags.writeable = alias is not None and name == alias[1]
-        written = {n: rubbish(specs[n], kind) for n in expand(kernel.writes, specs)}
+        written = {n: between_guards(rubbish(specs[n], kind)) for n in expand(kernel.writes, specs)}
         if alias is not None and self.fits(alias, written, arrays):
             written[alias[0]] = arrays[alias[1]].reshape(specs[alias[0]].shape, copy=False)
         arrays |= written
         for name, spec in kernel.workspace(self.attrs, specs).items():
             assert name not in specs, f"{name} is workspace, and an array of the operator"
-            arrays[name] = rubbish(spec, kind)
+            arrays[name] = between_guards(rubbish(spec, kind))
         return written, arrays, kernel.prepare(self.attrs, specs)
 
     @staticmethod
@@ -155,6 +174,7 @@ class Case:
     ) -> Arrays:
         written, arrays, prepared = self.bind(kernel, kind, of, alias)
         kernel.run(self.attrs, **arrays, **prepared)
+        check_guards(arrays)
         return written
 
 
