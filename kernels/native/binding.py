@@ -2,10 +2,11 @@
 
 import ctypes
 import re
+import struct
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import index
 from typing import Any
 
@@ -81,41 +82,47 @@ class Call:
     """A compiled kernel and its arguments.
 
     Attributes:
-        bound: the kernel and the address of its arguments.
+        kernel: addresses of the function that calls the kernel, and of the kernel.
+        slots: the arguments' bits, each an int64.
     """
 
-    __slots__ = ("_kernel", "_owners", "_slots", "_types", "bound")
+    __slots__ = ("_owners", "_types", "kernel", "slots")
 
     def __init__(
-        self,
-        kernel: tuple[int, int],
-        types: Sequence[Any],
-        slots: "ctypes.Array[ctypes.c_int64]",
-        owners: object,
+        self, kernel: tuple[int, int], types: Sequence[Any], bits: Sequence[int], owners: object
     ) -> None:
         """Makes the call.
 
         Args:
-            kernel: addresses of the function that calls the kernel, and of the kernel.
+            kernel: as the attribute.
             types: types of the arguments.
-            slots: the arguments' bits.
+            bits: the arguments' bits.
             owners: what keeps the arguments alive.
         """
-        self._kernel, self._types, self._slots, self._owners = kernel, types, slots, owners
-        self.bound = BoundCall(*kernel, ctypes.addressof(slots))
+        self.kernel, self.slots = kernel, struct.pack(f"{len(bits)}q", *bits)
+        self._types, self._owners = types, owners
+
+    @property
+    def arguments(self) -> Iterator[tuple[int, Any]]:
+        """Yields the bits and the type of each argument."""
+        bits: Iterator[int] = (a for (a,) in struct.iter_unpack("q", self.slots))
+        return zip(bits, self._types, strict=True)
 
     def moved(self, move: Move, owners: object) -> "Call":
         """Returns the call on other memory; see `Calls.moved`."""
-        pairs = zip(self._slots[:], self._types, strict=True)
-        bits = [move(a) if kind is ctypes.c_void_p else a for a, kind in pairs]
-        slots = (ctypes.c_int64 * len(bits))(*bits)
-        return Call(self._kernel, self._types, slots, (self._owners, owners))
+        bits = [move(a) if kind is ctypes.c_void_p else a for a, kind in self.arguments]
+        return Call(self.kernel, self._types, bits, (self._owners, owners))
 
 
 def table_of(calls: Sequence[Call]) -> Any:
     """Returns the table that a loop in C reads; it keeps the calls alive."""
-    table = (BoundCall * len(calls))(*(c.bound for c in calls))
-    table.owners = calls  # type: ignore[attr-defined]
+    slots = np.frombuffer(b"".join(c.slots for c in calls), np.uint8)
+    starts = accumulate((len(c.slots) for c in calls), initial=slots.ctypes.data)
+    fields = [a for c, start in zip(calls, starts, strict=False) for a in (*c.kernel, start)]
+    table: Any = (BoundCall * len(calls)).from_buffer(
+        bytearray(struct.pack(f"{len(fields)}P", *fields))
+    )
+    table.owners = slots, calls
     return table
 
 
@@ -126,14 +133,26 @@ class Calls:
         calls: the calls.
     """
 
+    __slots__ = ("_listed", "_run", "_table", "calls")
+
     def __init__(self, calls: Sequence[Call]) -> None:
-        """Makes the table of the loop."""
+        """Keeps the calls; the table of the loop is made when it is first wanted."""
         self.calls = calls
-        table = table_of(calls)
-        self._list = CallList(ctypes.addressof(table), len(calls))
-        self._run = partial(_run_calls(), table, len(calls))
+        self._run: Callable[[], None] | None = None
+        self._listed: CallList | None = None
+        self._table: Any = None
+
+    @property
+    def listed(self) -> CallList:
+        """The table of the loop, and its length."""
+        if self._listed is None:
+            self._table = table_of(self.calls)
+            self._listed = CallList(ctypes.addressof(self._table), len(self.calls))
+        return self._listed
 
     def __call__(self) -> None:
+        if self._run is None:
+            self._run = partial(_run_calls(), self.listed.calls, self.listed.count)
         self._run()
 
     def moved(self, move: Move, owners: object) -> "Calls":
@@ -153,7 +172,7 @@ def run_side_by_side(loops: Sequence[Calls]) -> None:
     """
     library = load()
     assert library is not None
-    lists = (CallList * len(loops))(*(loop._list for loop in loops))
+    lists = (CallList * len(loops))(*(loop.listed for loop in loops))
     library.run_side_by_side(lists, ctypes.c_int64(len(loops)))
 
 
@@ -166,14 +185,13 @@ def bind(name: str, *arguments: Any) -> Calls:
     """
     types = argument_types(name)
     bits = [slot(a, kind) for a, kind in zip(arguments, types, strict=True)]
-    slots = (ctypes.c_int64 * len(bits))(*bits)
-    return call_of(name, slots, arguments)
+    return call_of(name, bits, arguments)
 
 
-def call_of(name: str, slots: "ctypes.Array[ctypes.c_int64]", arguments: Sequence[Any]) -> Calls:
-    """Returns the call of a kernel with these slots, which hold the arguments."""
+def call_of(name: str, bits: Sequence[int], arguments: Sequence[Any]) -> Calls:
+    """Returns the call of a kernel with these arguments and their bits."""
     kernel = addresses(name, kernels_in_use())
-    return Calls([Call(kernel, argument_types(name), slots, arguments)])
+    return Calls([Call(kernel, argument_types(name), bits, arguments)])
 
 
 @cache

@@ -4,6 +4,7 @@ A result with fewer or shorter axes than that shape is summed over these axes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -15,12 +16,13 @@ from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.structs import MAX_INPUTS, MAX_RANK, ElementwiseShape
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
-Axes = list[tuple[int, list[int]]]
+Axes = tuple[tuple[int, tuple[int, ...]], ...]
 Number = float | Callable[[Attrs], float]
 
 
+@lru_cache(maxsize=1024)
 def elementwise_shape(axes: Axes) -> ElementwiseShape:
-    """Returns the axes as the struct that kernels take."""
+    """Returns the axes as the struct that kernels take; programs and layers share it."""
     shape = ElementwiseShape(rank=len(axes))
     for k, (size, (y, *inputs)) in enumerate(axes):
         shape.sizes[k], shape.y[k] = size, y
@@ -36,16 +38,16 @@ def broadcast_strides(shapes: Sequence[tuple[int, ...]]) -> Axes:
     """
     whole = np.broadcast_shapes(*shapes)
     padded = [(1,) * (len(whole) - len(s)) + s for s in shapes]
-    axes: Axes = []
+    axes: list[tuple[int, tuple[int, ...]]] = []
     for k, size in enumerate(whole):
         if size == 1:
             continue
-        strides = [0 if s[k] == 1 else prod(s[k + 1 :]) for s in padded]
-        if axes and axes[-1][1] == [n * size for n in strides]:
+        strides = tuple(0 if s[k] == 1 else prod(s[k + 1 :]) for s in padded)
+        if axes and axes[-1][1] == tuple(n * size for n in strides):
             axes[-1] = axes[-1][0] * size, strides
         else:
             axes.append((size, strides))
-    return axes or [(1, [1] * len(shapes))]
+    return tuple(axes) or ((1, (1,) * len(shapes)),)
 
 
 def call(

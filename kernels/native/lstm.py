@@ -177,7 +177,7 @@ def input_gradient(
 def bias_gradient(dz: Array, gate: int, db: Array) -> Callable[[], None]:
     """Computes the sums of a gate's columns of dz."""
     wide = dz.shape[-1]
-    shape = elementwise_shape([(dz.size // wide, [0, wide]), (db.size, [1, 1])])
+    shape = elementwise_shape(((dz.size // wide, (0, wide)), (db.size, (1, 1))))
     return bind("map_scale", shape, db, part_of(dz, gate, db.size), None, None, 1.0, 1.0)
 
 

@@ -99,14 +99,14 @@ class Runner:
                 ctypes.memmove(memory.owners[k].ctypes.data, after, len(after))
 
     def call_of(
-        self, name: str, slots: "ctypes.Array[ctypes.c_int64]", arguments: Sequence[Any]
+        self, name: str, bits: Sequence[int], arguments: Sequence[Any]
     ) -> Callable[[], None]:
         """Takes the place of binding.call_of."""
         whole = f"{name}_{library.kernels_in_use()}"
 
         def run() -> None:
             memory = Memory()
-            memory.regions[0][: ctypes.sizeof(slots)] = bytes(slots)
+            memory.regions[0][: 8 * len(bits)] = struct.pack(f"<{len(bits)}q", *bits)
             for k, a in enumerate(arguments):
                 if isinstance(a, np.ndarray):
                     memory.add_array((0, 8 * k), a)

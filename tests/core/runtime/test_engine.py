@@ -157,7 +157,7 @@ def test_updates_are_in_the_loop_of_compiled_calls() -> None:
         (worker,) = trainer._training._workers
         (program,) = worker._programs.values()
         calls = [c for loop in program._backward if isinstance(loop, Calls) for c in loop.calls]
-        made = [c.bound.kernel for c in calls].count(addresses("adam", kernels_in_use())[1])
+        made = [c.kernel for c in calls].count(addresses("adam", kernels_in_use()))
         assert made == len(trainer.parameters.tensors)
 
 
@@ -168,10 +168,7 @@ def test_a_workers_copy_of_a_program_has_the_calls_that_binding_gives(batch: int
         loops = [r for r in (*program._forward, *program._backward) if isinstance(r, Calls)]
         calls = [c for loop in loops for c in loop.calls]
         numbers = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_float)  # others are structs
-        return [
-            (c.bound.kernel, [a for a, t in zip(c._slots, c._types, strict=True) if t in numbers])
-            for c in calls
-        ]
+        return [(c.kernel[1], [a for a, t in c.arguments if t in numbers]) for c in calls]
 
     with Trainer(network(np.float32), info(batch), micro_batch=5, workers=2) as trainer:
         first, second = trainer._training._workers
