@@ -1,6 +1,6 @@
 """Computations of a batch, and their plans by number of samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
@@ -55,7 +55,7 @@ class Computation:
             lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
         if not self.losses:
             return inference_plan(lowered)
-        return training_plan(
+        plan = training_plan(
             lowered,
             self.losses,
             self.trainable,
@@ -65,6 +65,7 @@ class Computation:
             backward=self.backward,
             outputs=self.outputs,
         )
+        return plan
 
 
 class Plans:
@@ -122,6 +123,11 @@ class Plans:
             verify(*self.at(computation, batch))
             self._verified.add(key)
         return self.at(computation, batch)
+
+    def keep(self, sizes: Collection[int]) -> None:
+        """Frees the plans for other numbers of samples, which were made to choose among them."""
+        self._made = {key: made for key, made in self._made.items() if key[1] in sizes}
+        self._verified &= self._made.keys()
 
     def check_files(self) -> None:
         """Raises LostFileError if the model's file became shorter before it was read."""

@@ -112,9 +112,9 @@ class Trainer(Closing):
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
         sizes = {"a cache": reserve, "a copy of the best weights": copies}
         self._reserves = sizes | dict(reserves or {})
-        followed = plan.followed(info.quant_ranges)
-        options = info.sparse, info.rates, info.ema, followed, plans.stored
+        options = info.sparse, info.rates, info.ema, plan.followed(info.quant_ranges), plans.stored
         self.parameters = Parameters(plan.graph, trained, optimizer_of(info), *options)
+        del plan  # so that programs can take its memory
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self.augment = ""
         self._allocate(micro_batch, workers)

@@ -42,7 +42,9 @@ def choose_plans(
     """
     options = micro_batch, workers
     if budget is None:
-        return plans, usual_schedule(plans, computations[0], info.batch_size, *options), None
+        schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
+        plans.keep(schedule.sizes)
+        return plans, schedule, None
     chosen = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
     return chosen.plans, chosen.schedule, chosen.peak
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from support.networks import Net
-from support.rewriting import plan_of, stored
+from support.rewriting import GRAPHS, plan_of, stored
 
 from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.cost import RunCost, adding_seconds
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
@@ -19,6 +20,7 @@ from odt.core.planning.schedule import (
     choose_schedule,
     run_sizes,
 )
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 from odt.kernels.native import library
 
@@ -157,3 +159,9 @@ def test_a_batch_that_cannot_be_cut_is_not_cut_in_silence(given: dict[str, int])
     assert schedule_of(graph, 4, micro_batch=4, workers=1) == chosen
     with pytest.raises(OptionError, match="`micro_batch=`, `workers=`: must be 4 and 1, because"):
         schedule_of(graph, 4, **given)
+
+
+def test_plans_made_to_choose_a_schedule_are_freed() -> None:
+    info = TrainingInfo(loss="mean_squared_error", batch_size=12)
+    with Trainer(GRAPHS["branches"](), info, micro_batch=5, workers=2) as trainer:
+        assert {batch for _, batch in trainer._plans._made} == {5, 2}
