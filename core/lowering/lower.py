@@ -14,6 +14,7 @@ from odt.core.lowering.final_activation import final_logits, move_activations_la
 from odt.core.lowering.infer import Inference, infer_nodes, start_inference
 from odt.core.lowering.merge_pads import merge_pads
 from odt.core.lowering.merge_slices import split_slices
+from odt.core.lowering.merge_swish import merge_swish
 from odt.core.lowering.push_transposes import push_transposes
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.split_groups import split_groups
@@ -152,7 +153,7 @@ class LoweredGraphs:
 
     def _with_last_passes(self, lowered: LoweredGraph) -> LoweredGraph:
         pushed = push_transposes(split_slices(lowered), final_logits(self.graph))
-        return merge_pads(pushed)
+        return merge_swish(merge_pads(pushed))
 
     def _lower(self, batch: int, size: int) -> LoweredGraph:
         """Lowers without batching the graph of one sample; `size` is the batch size in the file."""

@@ -126,6 +126,12 @@ INLINE float F(clamp_scalar)(float x, float lo, float hi) {
   return v > hi ? hi : v;
 }
 
+/* The derivative of x σ(x), where σ is the logistic function. */
+INLINE float F(swish_slope)(float x) {
+  float s = F(logistic)(x);
+  return s * (1 + x * (1 - s));
+}
+
 /* The density of the normal distribution. */
 #define NORMAL(x) (0.3989422804f * F(exp_nonpositive)(-0.5f * (x) * (x)))
 
