@@ -9,6 +9,8 @@ from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import Loss, inference_plan, training_plan
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
+from odt.core.planning.rewrites.cheap_values import cheap_values
+from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.stored_integers import with_stored_integers
 from odt.core.planning.verify import verify
@@ -65,7 +67,8 @@ class Computation:
             backward=self.backward,
             outputs=self.outputs,
         )
-        return plan
+        dropped = cheap_values(plan) if self.backward else ()
+        return recompute(plan, dropped) if dropped else plan
 
 
 class Plans:

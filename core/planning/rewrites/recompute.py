@@ -218,10 +218,15 @@ class _Rewriter:
         return replace(self.old, entries=tuple(entries), values=self.values)
 
     def _add_copy(self, name: str) -> str:
-        copy = f"{name}'"
+        copy = self._copy_of(name)
         self.copies[name] = copy
         self.values[copy] = replace(self.values[name], name=copy)
         return copy
+
+    def _copy_of(self, name: str) -> str:
+        """Returns a name for a copy; an earlier rewrite may have taken the first ones."""
+        copy = f"{name}'"
+        return self._copy_of(copy) if copy in self.values else copy
 
     def _current(self, name: str) -> str:
         """Returns the current name of a value: the name of its recomputed copy, if there is one."""
@@ -231,6 +236,7 @@ class _Rewriter:
         base = self._current(value.base)
         if base == value.base:
             return name
-        self.copies[name] = f"{name}'"
-        self.values[f"{name}'"] = Value(f"{name}'", value.spec, value.region, base, value.tensor)
-        return f"{name}'"
+        copy = self._copy_of(name)
+        self.copies[name] = copy
+        self.values[copy] = Value(copy, value.spec, value.region, base, value.tensor)
+        return copy

@@ -1,0 +1,76 @@
+"""Values that cost little to compute again, and much memory to save.
+
+They are the results of elementwise calls whose operands are saved anyway: x · σ(x) beside x, or the
+scaled and shifted form of a normalized value. Each costs one pass over values that backward reads
+at this point in any case.
+"""
+
+from odt.core.planning.cost import call_seconds, run_seconds
+from odt.core.planning.plan import Call, Plan, Region
+
+LEAST = 2**15  # bytes of a value
+SHARE = 0.15  # of the bytes alive at the end of the forward phase: less is not worth a rewrite
+SLOWER = 0.08  # fraction of a run's estimated time that all of them may take
+
+
+def cheap_values(plan: Plan) -> frozenset[str]:
+    """Returns the values of a training plan to recompute; none if they are a small part of it."""
+    uses = _Uses(plan)
+    forward = plan.entries[: plan.forward_entries]
+    rates: dict[str, float] = {}
+    for k, call in enumerate(forward):
+        assert isinstance(call, Call)
+        if len(call.writes) == 1 and uses.is_cheap(k, call):
+            name = call.arrays[call.writes[0]]
+            rates[name] = call_seconds(plan, call) / plan.values[name].spec.nbytes
+    chosen, seconds, most = list[str](), 0.0, SLOWER * run_seconds(plan)
+    for name in sorted(rates, key=rates.__getitem__):
+        seconds += rates[name] * plan.values[name].spec.nbytes
+        if seconds > most:
+            break
+        chosen.append(name)
+    freed = sum(plan.values[name].spec.nbytes for name in chosen)
+    return frozenset(chosen if freed > SHARE * uses.saved_nbytes else ())
+
+
+class _Uses:
+    """Where the backward phase reads values and delivers parameters."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.first: dict[str, int] = {}
+        self.last: dict[str, int] = {}
+        for k in range(plan.forward_entries, len(plan.entries)):
+            entry = plan.entries[k]
+            names = entry.values(entry.reads) if isinstance(entry, Call) else (entry.parameter,)
+            for root in map(plan.root, names):
+                self.first.setdefault(root, k)
+                self.last[root] = k
+        self._kept = {plan.root(name) for name in (*plan.kept, *plan.losses)}
+
+    @property
+    def saved_nbytes(self) -> int:
+        """Bytes of the values that the forward phase leaves to the backward phase."""
+        made = {
+            self.plan.root(name)
+            for entry in self.plan.entries[: self.plan.forward_entries]
+            if isinstance(entry, Call)
+            for name in entry.values(entry.writes)
+        }
+        return sum(self.plan.values[name].spec.nbytes for name in made & self.first.keys())
+
+    def is_cheap(self, k: int, call: Call) -> bool:
+        """Whether a call is elementwise, and what it reads is there when backward reads its result.
+
+        The result of another cheap call is: it is recomputed before.
+        """
+        y = call.arrays[call.writes[0]]
+        at = self.first.get(y, -1)
+        if at < 0 or y in self._kept or self.plan.values[y].spec.nbytes < LEAST:
+            return False
+        aliased = {read for written, read in call.kernel.may_alias if written in call.writes}
+        roots = [self.plan.root(name) for name in call.values(call.reads)]
+        return bool(aliased & {*call.reads}) and all(
+            self.plan.values[root].region is Region.CONSTANT or self.last.get(root, -1) > at
+            for root in roots
+        )

@@ -1,0 +1,64 @@
+"""Elementwise results that are recomputed beside their saved operands."""
+
+import numpy as np
+import pytest
+from support.networks import Net
+from support.rewriting import GRAPHS, plan_of, trained
+
+from odt.core.model.graph import Graph
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.plan import Call, Phase, Plan
+from odt.core.planning.rewrites import cheap_values as module
+from odt.core.planning.verify import faults
+
+SHAPE = (1, 16, 16, 8)
+
+
+def gates() -> Graph:
+    """Three convolutions, each followed by x σ(x) and a gate for each channel."""
+    net = Net()
+    x = net.input(*SHAPE)
+    options = {"stride_h": 1, "stride_w": 1, "padding": 0}
+    options |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
+    for _ in range(3):
+        x = net.add("CONV_2D", (x, net.weight(8, 3, 3, 8), net.weight(8)), SHAPE, **options)
+        x = net.add("MUL", (x, net.add("LOGISTIC", (x,), SHAPE)), SHAPE)
+        mean = net.add("MEAN", (x, net.constant((1, 2), np.int32)), (1, 1, 1, 8), keep_dims=True)
+        x = net.add("MUL", (x, net.add("LOGISTIC", (mean,), (1, 1, 1, 8))), SHAPE)
+    return net.graph(net.add("MEAN", (x, net.constant((1, 2), np.int32)), (1, 8), keep_dims=False))
+
+
+def recomputed(plan: Plan) -> list[str]:
+    calls = (e for e in plan.entries if isinstance(e, Call) and e.phase is Phase.BACKWARD)
+    return [e.label.split()[1] for e in calls if e.label.endswith(" recomputed")]
+
+
+def test_products_are_recomputed_and_the_arena_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(gates(), 8)
+    assert {*recomputed(plan)} == {"MUL", "SWISH"}
+    memory = plan_memory(plan)
+    assert not faults(plan, memory)
+    monkeypatch.setattr(module, "SLOWER", 0)
+    usual = plan_of(gates(), 8)
+    assert not recomputed(usual)
+    assert memory.nbytes < 0.9 * plan_memory(usual).nbytes
+
+
+def test_a_few_values_beside_many_others_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARE", 0.9)
+    assert not recomputed(plan_of(gates(), 8))
+
+
+@pytest.mark.parametrize("name", ["resnet8", "mobilenet"])
+def test_values_whose_operands_are_not_saved_are_saved(name: str) -> None:
+    assert not recomputed(plan_of(GRAPHS[name](), 8))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_ten_steps_give_the_same_bits(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        less = trained(gates(), patch, lambda plan: plan, whole)
+    monkeypatch.setattr(module, "SLOWER", 0)
+    usual = trained(gates(), monkeypatch, lambda plan: plan, whole)
+    assert np.isfinite(usual).all()
+    assert usual.tobytes() == less.tobytes()
