@@ -7,14 +7,17 @@ divisor. Metrics are not weighted.
 import math
 import zlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odt.core.data.columns import Column
 from odt.core.data.protocol import SampleOrder
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.data.columns import Column
 
 BALANCED = "balanced"
 WEIGHT = TensorSpec((), np.dtype(np.float32))  # of one sample
@@ -34,7 +37,7 @@ class Weighting:
     samples: str = ""
 
 
-def read_weights(column: Column) -> Array:
+def read_weights(column: "Column") -> Array:
     """Reads the weights of all samples.
 
     Raises:

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.inline import inline
 from odt.core.lowering.left_out import LeftOut, leave_out
-from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
+from odt.core.model.variables import keeps_state
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.opdef import Array
+
+if TYPE_CHECKING:
+    from odt.core.lowering.low_rank import AdaptedGraph, Adapters
 
 Outputs: TypeAlias = Literal["training", "computed", "file"]
 
@@ -39,7 +41,7 @@ class LoweredModel:
     unrolled: Model
     dequantized: Dequantized
     graphs: LoweredGraphs
-    adapted: AdaptedGraph | None = None
+    adapted: "AdaptedGraph | None" = None
     left_out: LeftOut | None = None
 
     @property
@@ -67,7 +69,7 @@ def lower_if_supported(make: Callable[[], Model]) -> LoweredModel | None:
 
 
 def lower_model(
-    file: Model, adapters: Adapters | None = None, *, outputs: Outputs = "training"
+    file: Model, adapters: "Adapters | None" = None, *, outputs: Outputs = "training"
 ) -> LoweredModel:
     """Dequantizes the weights of a model file; graphs are lowered when they are requested.
 
@@ -84,10 +86,16 @@ def lower_model(
     part, left_out = inline(file), None
     if outputs != "file":
         part, left_out = leave_out(part, computed=outputs == "training")
-    unrolled = unroll(part)
+    unrolled, adapted = part, None
+    if keeps_state(part.graph):
+        from odt.core.lowering.streaming.unroll import unroll
+
+        unrolled = unroll(part)
     dequantized = real_graph(unrolled)
-    adapted = None if adapters is None else adapt(dequantized.graph, adapters)
-    if adapted is not None:
+    if adapters is not None:
+        from odt.core.lowering.low_rank import adapt
+
+        adapted = adapt(dequantized.graph, adapters)
         dequantized = replace(dequantized, graph=adapted.graph)
     graphs = LoweredGraphs(dequantized.graph)
     return LoweredModel(file, part, unrolled, dequantized, graphs, adapted, left_out)

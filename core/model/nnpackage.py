@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odt.core.storage.atomic_files import AtomicFile, write_atomically
 from odt.core.storage.reading import open_input, read_input, reading
 from odt.errors import ModelError
 
@@ -84,6 +83,8 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
             f"{folder}: must be a folder that can be written, but got: {e.strerror} at "
             f"{e.filename}. Give another `out_dir=`."
         ) from e
+    from odt.core.storage.atomic_files import AtomicFile, write_atomically
+
     for target, data in held.items():
         write_atomically(target, [data])
     with AtomicFile(folder / MANIFEST) as file:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.graph import Graph, Tensor, has_ranges
 from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import FILE, TrainingInfo
@@ -15,6 +15,9 @@ from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
+
+if TYPE_CHECKING:
+    from odt.core.lowering.lowered_model import LoweredModel
 
 # Bytes of float weights that do not train from which integers save memory: the calls that compute
 # real numbers, one in the forward and one in the backward phase, take about 20 KB.
@@ -80,7 +83,7 @@ def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo
     return Plans(plans.graphs, {i: q for i, q in each if q is not None and can_store(plan, i)})
 
 
-def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
+def with_weights_as_integers(lowered: "LoweredModel", info: TrainingInfo) -> "LoweredModel":
     """Returns a quantized model whose graph has integers for weights that train, or are large.
 
     Args:
@@ -100,7 +103,7 @@ def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> Lower
     return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
 
 
-def _weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
+def _weights(lowered: "LoweredModel") -> Iterator[tuple[int, Tensor]]:
     """Yields the weights of layers that nothing else reads, and their tensors of the file."""
     graph, stored = lowered.graph, lowered.dequantized.stored
     others, weights = set(graph.outputs), dict[int, Tensor]()

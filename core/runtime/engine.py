@@ -9,6 +9,7 @@ import numpy as np
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.cost import is_short
 from odt.core.planning.memory import MemoryPlan
+from odt.core.planning.plan import Call
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.arena import make_arena
@@ -83,6 +84,8 @@ class Engine:
         self.schedule = schedule
         self.team = team
         self.plan, self.memory = plans.at(computation, schedule.micro_batch)
+        if any(isinstance(e, Call) and e.compiled is None for e in self.plan.entries):
+            team.limit_blas()
         self.plans = plans
         self._trains = computation.backward and bool(self.plan.parameters)
         self._update_number = self._before = 0  # of masks: step, and its samples before this batch

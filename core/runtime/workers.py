@@ -5,8 +5,6 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 
-from threadpoolctl import threadpool_limits
-
 from odt.core.planning.schedule import available_cores
 from odt.core.storage.closing import Closing
 from odt.errors import TrainingError
@@ -18,17 +16,28 @@ Task = Callable[[], object]
 class Team(Closing):
     """Runs one task on each worker; the first worker is the calling thread.
 
-    Subnormal numbers are zero in tasks. Until `close`, BLAS uses `blas_threads` threads: one if
-    there are several workers. The compiled calls of a single worker are split over the cores.
+    Subnormal numbers are zero in tasks. The compiled calls of a single worker are split over the
+    cores.
     """
 
     def __init__(self, workers: int, blas_threads: int) -> None:
-        self._limits = threadpool_limits(limits=blas_threads, user_api="blas")
+        self._blas_threads, self._restore = blas_threads, list[Callable[[], object]]()
         set_threads(available_cores() if workers == 1 else 1)
         self._process, self._closed = os.getpid(), False
         self._running = threading.Lock()
         self._helpers = [_Helper() for _ in range(workers - 1)]
         weakref.finalize(self, _end, self._helpers, self._process).atexit = False
+
+    def limit_blas(self) -> None:
+        """Makes BLAS use `blas_threads` threads until `close`: one if there are several workers.
+
+        For tasks with NumPy calls; those of compiled calls alone never reach BLAS.
+        """
+        if not self._restore and not self._closed:
+            from threadpoolctl import threadpool_limits
+
+            limits = threadpool_limits(limits=self._blas_threads, user_api="blas")
+            self._restore.append(limits.restore_original_limits)
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Runs the tasks in parallel and waits for all; raises the first task's exception.
@@ -75,7 +84,9 @@ class Team(Closing):
         for thread in threads:
             thread.join()
         set_threads(1)
-        self._limits.restore_original_limits()
+        for restore in self._restore:
+            restore()
+        self._restore.clear()
 
 
 def _end(helpers: list["_Helper"], process: int) -> None:

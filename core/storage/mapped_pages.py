@@ -10,6 +10,7 @@ from typing import Any
 from odt.kernels.opdef import Array
 
 AROUND = 2**16  # bytes that the system maps around a byte that is read
+DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget
 MAX_MAPPED = 2**25  # bytes, for small samples, whose page faults would cost time
 MAX_MAPPED_OF_LARGE = 2**22  # bytes, for large samples
 

@@ -16,7 +16,6 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.lowering.split_frozen import frozen_end
 from odt.core.model.graph import LoweredGraph
-from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
@@ -26,7 +25,7 @@ from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import bind
 from odt.core.runtime.program import Program
 from odt.core.storage.closing import Closing
-from odt.core.storage.mapped_pages import Pages
+from odt.core.storage.mapped_pages import DATA_PAGES, Pages
 from odt.dataclass import dataclass
 from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from odt.core.data.columns import Column
 from odt.errors import OptionError
 from odt.kernels.lossdef import FRACTIONS, LABELS, VALUES
 from odt.kernels.metricdef import CLASS_ROWS, FLAGS, Metric, MetricDef, OutputForm, forms_of
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES, METRICS
+
+if TYPE_CHECKING:
+    from odt.core.data.columns import Column
 
 Metrics = Mapping[str, Callable[[], Metric]]
 
@@ -114,7 +117,7 @@ def preferred_form(loss: str, output: TensorSpec, *, logits: bool = False) -> Ou
 
 
 def class_form(
-    targets: Column, loss: str, output: TensorSpec, *, logits: bool = False
+    targets: "Column", loss: str, output: TensorSpec, *, logits: bool = False
 ) -> OutputForm | None:
     """Form of outputs and targets as classes; None if the targets are other values.
 

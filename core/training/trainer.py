@@ -10,8 +10,7 @@ from odt.core.data.sample_weights import Weighting
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.fit_budget import choose_plans
-from odt.core.planning.budget.forecast import DATA_PAGES
+from odt.core.planning.budget.choose_plans import choose_plans
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
@@ -21,6 +20,7 @@ from odt.core.runtime.optimizer import optimizer_of
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
+from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics

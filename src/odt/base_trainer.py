@@ -14,12 +14,12 @@ from odt.core.data import dataset
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.record import Record
-from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.sequences import need_sequences
 from odt.core.storage.closing import Closing
+from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
 from odt.core.training.metrics import fitting_metrics, kept_nbytes, monitored_name

@@ -60,9 +60,10 @@ KERNELS = [
 KERNELS += ["metricdef", "geometry", "native", "families", "ops", "custom", "integer"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
-# inside functions; and parts of odt that help, or training without an export, does not need.
-MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "pathlib", "shutil", "tempfile"}
-MAYBE_LATE |= {"tomllib", "zipfile"}
+# inside functions; and parts of odt that help, or training without an export, a budget or adapters,
+# does not need.
+MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "shutil", "tempfile"}
+MAYBE_LATE |= {"threadpoolctl", "tomllib", "zipfile"}
 # layer: also these
 INTEGERS = (
     *("recipe.frozen_integers.", "quantization.frozen_int8.", "lowering.integer_graph."),
@@ -71,6 +72,10 @@ INTEGERS = (
 LATE_IN = {
     "odt.cli": ("odt.",),
     "odt": ("odt.core.export.", *(f"odt.core.{name}" for name in INTEGERS)),
+    "odt.core": (
+        *("odt.core.lowering.", "odt.core.planning.budget.fit_budget."),
+        "odt.core.storage.atomic_files.",
+    ),
 }
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}

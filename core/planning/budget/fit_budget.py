@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import Forecast, forecast
+from odt.core.planning.budget.usual_schedule import usual_schedule
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.cost import step_seconds
 from odt.core.planning.rewrites.compress import choose_digests
 from odt.core.planning.rewrites.recompute import choose_dropped
 from odt.core.planning.rewrites.reorder import choose_order
 from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
-from odt.core.planning.schedule import Schedule, available_cores, choose_schedule
+from odt.core.planning.schedule import Schedule, available_cores
 from odt.errors import OptionError
 
 # Fractions of the available bytes to aim at, because an arena is slightly larger than the values
@@ -25,46 +26,6 @@ LEAVE_OUT = {
     "a teacher's outputs": "`teacher_outputs=`",
     "outputs kept for metrics": "no `metrics=auc`",
 }
-
-
-def choose_plans(
-    plans: Plans,
-    computations: tuple[Computation, ...],
-    info: TrainingInfo,
-    budget: int | None,
-    micro_batch: int | None,
-    workers: int | None,
-    reserves: Mapping[str, int],
-) -> tuple[Plans, Schedule, int | None]:
-    """Returns what `fit_budget` does: plans, schedule, and within a budget the forecast's peak.
-
-    Without a budget there is no forecast, which takes a plan of each computation.
-    """
-    options = micro_batch, workers
-    if budget is None:
-        schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
-        plans.keep(schedule.sizes)
-        return plans, schedule, None
-    chosen = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
-    return chosen.plans, chosen.schedule, chosen.peak
-
-
-def usual_schedule(
-    plans: Plans,
-    training: Computation,
-    batch: int,
-    micro_batch: int | None,
-    workers: int | None,
-) -> Schedule:
-    """Chooses the schedule without a budget; arguments as for `fit_budget`.
-
-    Raises:
-        OptionError: if `micro_batch` or `workers` is not possible.
-    """
-    usual = choose_schedule(batch, lambda n: plans.at(training, n), micro_batch, workers)
-    if training.begin and usual.workers == 1:  # the frozen part is rarely small
-        return replace(usual, blas_threads=available_cores())
-    return usual
 
 
 def fit_budget(

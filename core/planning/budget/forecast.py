@@ -10,10 +10,10 @@ from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
+from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.dataclass import dataclass
 from odt.kernels.registry import OPTIMIZERS
 
-DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget
 # Other bytes by which a process grows, as measured: code that runs for the first time, plans and
 # programs, and the BLAS buffers of each thread that multiplies.
 START = 1_000_000

@@ -1,0 +1,35 @@
+"""Plans and schedule of a training run, with or without a memory budget.
+
+Only a run with a budget loads the modules that forecast memory and search for plans.
+"""
+
+from collections.abc import Mapping
+
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.budget.usual_schedule import usual_schedule
+from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.schedule import Schedule
+
+
+def choose_plans(
+    plans: Plans,
+    computations: tuple[Computation, ...],
+    info: TrainingInfo,
+    budget: int | None,
+    micro_batch: int | None,
+    workers: int | None,
+    reserves: Mapping[str, int],
+) -> tuple[Plans, Schedule, int | None]:
+    """Returns what `fit_budget` does: plans, schedule, and within a budget the forecast's peak.
+
+    Without a budget there is no forecast, which takes a plan of each computation.
+    """
+    options = micro_batch, workers
+    if budget is None:
+        schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
+        plans.keep(schedule.sizes)
+        return plans, schedule, None
+    from odt.core.planning.budget.fit_budget import fit_budget
+
+    chosen = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
+    return chosen.plans, chosen.schedule, chosen.peak
