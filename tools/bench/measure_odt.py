@@ -16,7 +16,6 @@ measurement = Measurement()
 
 from odt.core.model.reader import read_model  # noqa: E402
 from odt.core.model.training_info import TrainingInfo  # noqa: E402
-from odt.core.training.frozen_cache import CachePolicy  # noqa: E402
 from odt.core.training.trainer import Trainer  # noqa: E402
 
 LOSSES = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
@@ -46,7 +45,11 @@ info = TrainingInfo(
 )
 # A budget does not count odt's own modules, which the goal of 100 MB does.
 budget = 90_000_000 if how == "budget" else None
-keep = CachePolicy(batch) if how == "cache" else None
+keep = None
+if how == "cache":
+    from odt.core.training.frozen_cache import CachePolicy
+
+    keep = CachePolicy(batch)
 trainer = Trainer(graph, info, budget=budget, keep=keep)
 model.release_pages()  # as odt.Trainer does: the weights that train are copied
 trained = sum(a.size for a in trainer.parameters.tensors.values())

@@ -1,12 +1,12 @@
 """Benchmarks odt and its peers, and writes docs/benchmarks.md and its chart.
 
-Each measurement runs in its own process. Systems take turns, so that other load on the machine
-affects all of them, and odt takes the first turn and the last. A run is repeated if other processes
-used more than a tenth of a core. Results are lines of JSON in bench-out/results.jsonl; an
-interrupted benchmark resumes, and restarts if the code of odt or the processor has changed.
+Each measurement runs in its own process. odt is installed from a wheel, as its peers are.
+Systems take turns, so that other load on the machine affects all of them, and odt takes the first
+turn and the last. A run is repeated if other processes used more than a tenth of a core. Results
+are lines of JSON in bench-out/results.jsonl; an interrupted benchmark resumes, and restarts if the
+code of odt or the processor has changed.
 """
 
-import compileall
 import hashlib
 import json
 import os
@@ -91,7 +91,8 @@ def reason(said: str) -> str:
 def measure(system: str, work: Work, out: Path) -> Result:
     """Runs one measurement in a process; an error is stored under "failed"."""
     s = SYSTEMS[system]
-    command = [str(s.python(out)), str(HERE / s.script), work.network, str(work.batch), work.mode]
+    python = s.python(out) if s.environment else startup.ODT.python(out)
+    command = [str(python), str(HERE / s.script), work.network, str(work.batch), work.mode]
     command += [str(out / "models"), *s.arguments]
     variables = startup.environment() | dict(s.variables) | {"OMP_NUM_THREADS": "2"}
     variables["PYTHONPATH"] = str(HERE.parent)
@@ -108,12 +109,6 @@ def measure(system: str, work: Work, out: Path) -> Result:
         return known | {"failed": reason(done.stderr)}
     figures: Result = json.loads(done.stdout.strip().splitlines()[-1])
     return known | figures
-
-
-def compile_modules() -> None:
-    """Compiles odt's modules to bytecode, as pip does when it installs odt or a peer."""
-    for folder in FOLDERS:
-        compileall.compile_dir(ROOT / folder, quiet=2)
 
 
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
@@ -168,7 +163,7 @@ def main(
         missing = write_all(out / "models", works, places)
         absent = {s: why for s in systems if (why := set_up(SYSTEMS[s], out))}
         present = [s for s in systems if s not in absent]
-        compile_modules()
+        startup.install(out)
         runs(present, [w for w in works if w.name not in missing], 1 if quick else repeat, out)
         sizes = {s: installed_megabytes(SYSTEMS[s], out) for s in present}
         more = {"processor": processor(), "sizes": sizes, "absent": absent, "missing": missing}

@@ -130,8 +130,19 @@ def import_all(names: Sequence[str]) -> str:
     )
 
 
+def install(out: Path) -> Path:
+    """Installs odt from a wheel of the working tree; returns the Python of its environment."""
+    set_up(ODT, out)
+    python = ODT.python(out)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]
+    subprocess.run([*command, str(ROOT)], check=True)
+    return python
+
+
 def measure(repeat: int, systems: Sequence[str], out: Path) -> dict[str, dict[str, float]]:
     """Measures odt and systems: title of a process → ms and MB above its base.
+
+    odt is as `install` left it.
 
     Args:
         repeat: number of turns.
@@ -145,8 +156,6 @@ def measure(repeat: int, systems: Sequence[str], out: Path) -> dict[str, dict[st
         and not set_up(start.system, out)
     }
     python = ODT.python(out)
-    command = [str(python), "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"]
-    subprocess.run([*command, str(ROOT)], check=True)
     codes = {title: start.code for title, start in starts.items()}
     codes[TRAIN] = import_all(modules_of_training(python))
     pythons = {title: start.system.python(out) for title, start in starts.items()}
@@ -199,6 +208,7 @@ def main(repeat: int, peers: str, out: Path) -> None:
     """Measures start-up and writes its section of docs/benchmarks.md."""
     out.mkdir(parents=True, exist_ok=True)
     systems = [name for name, s in SYSTEMS.items() if s.environment in peers.split()]
+    install(out)
     figures: dict[str, Any] = measure(repeat, systems, out)
     path = out / "more.json"
     more = json.loads(path.read_text()) if path.exists() else {}
