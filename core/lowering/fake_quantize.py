@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.binding import row_of
+from odt.core.lowering.equalize import equalize, pairs
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
 from odt.core.lowering.stored_values import bias_quantization, integer_biases
 from odt.core.lowering.vector_biases import vector_biases
@@ -98,6 +99,7 @@ class _Builder:
         self._exact = self._probabilities()
         self._groups = self._shared_ranges()
         self._numbers: dict[int, int] = {}  # first of a group → numbers of its FAKE_QUANTs
+        self._wider: dict[int, float] = {}  # activation → by how much equalization widens its range
         self._rounded = Counter[int]()  # first of a group → number of operators that set it
 
     @property
@@ -140,6 +142,7 @@ class _Builder:
 
     def build(self) -> Graph:
         self._add_constants()
+        self._equalize()
         self._rounded = Counter(
             self._groups[i][0]
             for node in self._graph.nodes
@@ -194,6 +197,21 @@ class _Builder:
                 else weight_quantization(self._model.graph.tensors[i], quantization),
             )
             self.stored[i] = i
+
+    def _equalize(self) -> None:
+        """Equalizes the weights that the model says, where ranges between them move alone."""
+        alone = {i for i, group in self._groups.items() if group == (i,)}
+        chosen = [*pairs(self._model, self._graph, self._model.equalized | alone)]
+        tensors = {i for p in chosen for i in (p.w, p.b, p.reader) if i != ABSENT}
+        values = {i: np.array(self._tensors[i].data, np.float64) for i in tensors}
+        self._wider = equalize(chosen, values)
+        for i, a in values.items():
+            real, stored = a.astype(FLOAT32), self._tensors[i].quantization
+            real.flags.writeable = False
+            if stored is not None and a.any():
+                scale = np.array([abs(a).max() / stored.limits[1]], "<f4")
+                stored = replace(stored, first=replace(stored.first, scale=scale))
+            self._tensors[i] = replace(self._tensors[i], data=real, quantization=stored)
 
     def _add_input(self, i: int) -> None:
         """Adds the DEQUANTIZE of an input of integers."""
@@ -261,7 +279,9 @@ class _Builder:
     ) -> None:
         quantization = self._model.quantization[y]
         lo, hi = self._limits(y)
-        options = {"scale": float(quantization.scale[0]), "lo": lo, "hi": hi, "clamp": clamp}
+        scale = float(quantization.scale[0]) * self._wider.get(y, 1.0)
+        options = {"scale": scale, "lo": lo, "hi": hi, "clamp": clamp}
+        options["estimated"] = y in self._wider
         group = self._groups.get(y, ())
         options["output"] = bool(set(self._graph.outputs).intersection(group))
         inputs = (x, self._numbers_of(y)) if group else (x,)
@@ -272,7 +292,7 @@ class _Builder:
         first = self._groups[y][0]
         if first not in self._numbers:
             (lo, hi), scale = self._limits(y), float(self._model.quantization[y].scale[0])
-            data = fake_quant_numbers(scale, lo, hi)
+            data = fake_quant_numbers(scale * self._wider.get(y, 1.0), lo, hi)
             data.flags.writeable = False
             spec = TensorSpec(data.shape, data.dtype)
             name = f"{self._graph.tensors[first].name}/range"

@@ -11,7 +11,7 @@ from odt.core.model.int4 import is_int4, pack_int4
 from odt.core.model.quantization_rules import SVDF_LAYER, layers_of
 from odt.core.model.reader import Model
 from odt.core.model.variables import SVDF
-from odt.kernels.geometry.quantize import Quantization, limits, quantize
+from odt.kernels.geometry.quantize import Quantization, dequantize, limits, quantize
 from odt.kernels.opdef import Array
 
 ROUNDING = 0.01  # of a scale
@@ -57,6 +57,7 @@ def stored_values(
         assert stored.quantization is not None
         bias, first = weights.get(b, old), stored.quantization.first
         s_x = found.get(x, model.quantization[x]).scale
+        in_file = model.quantization[x].scale, model.quantization[w].scale
         least = abs(bias) / (s_x * np.float32(MOST_BIAS))  # so that 32 bits hold the bias
         if (least > found.get(w, first).scale).any():
             trained = weights.get(w, stored.real)
@@ -64,11 +65,13 @@ def stored_values(
             values[w], found[w] = stored.quantization.quantize(trained, least)
         scale = s_x * found.get(w, first).scale
         before = bias_quantization(model.quantization.get(b), scale)
-        same = (found.get(w, first).scale == first.scale) & (s_x == model.quantization[x].scale)
+        same = (found.get(w, first).scale == in_file[1]) & (s_x == in_file[0])
         steps = replace(before, scale=np.where(same, before.scale, scale))
         integers = model.graph.tensors[b].data
         assert integers is not None
-        kept = same & (bias == old)  # float32 does not hold all integers of 32 bits
+        in_steps = bias_quantization(model.quantization.get(b), np.multiply(*in_file))
+        begun = dequantize(integers, in_steps)
+        kept = same & (bias == begun)  # float32 does not hold all integers of 32 bits
         values[b] = np.where(kept, integers, quantize(bias, steps, integers.dtype))
         places = model.quantization.get(b, steps).scale.size  # one for many units changes nothing
         found[b] = replace(steps, scale=steps.scale[:places])

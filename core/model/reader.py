@@ -77,6 +77,7 @@ class Model:
         input_shapes: input → shape that it has instead of the file's (core/recipe/interface.py).
         places: tensor index → subgraph and index there, for tensors of other subgraphs that were
             inlined (core/lowering/inline.py).
+        equalized: weights and biases that train from equalized values (core/lowering/equalize.py).
     """
 
     path: str
@@ -99,6 +100,7 @@ class Model:
     signature: str | None = None
     input_shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     places: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    equalized: frozenset[int] = frozenset()
 
     def place(self, tensor: int) -> tuple[int, int]:
         """Returns the subgraph of a tensor in the file, and its index there."""

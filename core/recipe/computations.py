@@ -103,6 +103,29 @@ def with_weights_as_integers(lowered: "LoweredModel", info: TrainingInfo) -> "Lo
     return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
 
 
+def with_equalized_weights(lowered: "LoweredModel", info: TrainingInfo) -> "LoweredModel":
+    """Returns a quantized model whose weights that train are equalized, where ranges may move.
+
+    Args:
+        lowered: the model.
+        info: what trains.
+    """
+    from odt.core.lowering.equalize import pairs
+    from odt.core.lowering.lowered_model import lower_model
+
+    model = lowered.unrolled
+    if lowered.adapted is not None or model.variables or info.sparse:
+        return lowered
+    operators = trainable_operators(lowered.graph, info)
+    trained = frozenset(
+        trainable_tensors(lowered.graphs.at_file_batch, operators, info.trainable_tensors)
+    )
+    activations = {i for i in model.quantization if model.graph.tensors[i].data is None}
+    if not any(pairs(model, model.graph, trained | activations)):
+        return lowered
+    return lower_model(replace(lowered.file, equalized=trained))
+
+
 def _weights(lowered: "LoweredModel") -> Iterator[tuple[int, Tensor]]:
     """Yields the weights of layers that nothing else reads, and their tensors of the file."""
     graph, stored = lowered.graph, lowered.dequantized.stored

@@ -12,7 +12,7 @@ from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.core.model.training_info import FILE, TrainingInfo, stored_training_info
 from odt.core.planning.autodiff import Loss
-from odt.core.recipe.computations import with_weights_as_integers
+from odt.core.recipe.computations import with_equalized_weights, with_weights_as_integers
 from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head
 from odt.core.recipe.interface import check_signature
@@ -218,6 +218,8 @@ def prepare(
     if chosen.qas:
         _check_qas(model, chosen)
         lowered = with_weights_as_integers(lowered, chosen)
+    elif chosen.quant_ranges != FILE:
+        lowered = with_equalized_weights(lowered, chosen)
     return Recipe(lowered, chosen, where)
 
 

@@ -4,6 +4,9 @@ Each step moves a range towards the smallest and the largest value of its batch:
 
     least ← least + RATE (smallest of the batch − least), most likewise
 
+Ranges that are only estimated, since their weights were equalized, move by max(RATE, 1 / step): the
+first step sets them to those of its batch, and the next ones to the means of all batches.
+
 The new range is used from the next step on, so that a step computes the same for every number of
 workers and micro-batches. A range contains 0. If it replaces a fused activation such as RELU6, it
 stays within the limits of that activation.
@@ -46,6 +49,7 @@ class ActivationRanges:
         self.clipped: dict[int, float] = {}
         self._limits: dict[int, tuple[int, int]] = {}
         self._clamps: dict[int, tuple[float, float]] = {}
+        self._estimated = {i for i, node in ranges(graph) if node.options["estimated"]}
         for i, node in ranges(graph):
             (a, b), (c, d) = node.options["clamp"], self._clamps.get(i, (-np.inf, np.inf))
             self._clamps[i] = max(a, c), min(b, d)
@@ -55,10 +59,11 @@ class ActivationRanges:
                 self.numbers[i] = node.attrs.numbers
                 self._limits[i] = lo, hi
 
-    def see(self, seen: Mapping[int, Array]) -> None:
+    def see(self, seen: Mapping[int, Array], step: int) -> None:
         """Moves the ranges towards those of a step.
 
         Args:
+            step: number of the step, from 1.
             seen: by tensor of the numbers, (5,) float64: smallest and largest value, the numbers
                 of samples times the fractions of values below and above the limits, and these
                 numbers of samples.
@@ -67,7 +72,8 @@ class ActivationRanges:
             self.clipped[i] = float(np.isinf(self._clamps[i]) @ (below, above)) / samples
             if i in self.ends:
                 new = np.clip((least, most), *self._clamps[i])
-                self.ends[i] += RATE * (new - self.ends[i])
+                rate = max(RATE, 1 / step) if i in self._estimated else RATE
+                self.ends[i] += rate * (new - self.ends[i])
 
     def most_clipped(self) -> tuple[int, float] | None:
         """Returns the range of the file that cuts off the most values, and the fraction."""

@@ -274,7 +274,7 @@ class Engine:
     def _move_ranges(self) -> None:
         """Moves the ranges of quantized activations towards those of a step."""
         if self._seen:
-            self.parameters.ranges.see(self._seen)
+            self.parameters.ranges.see(self._seen, max(self.parameters.step, 1))
 
 
 class _Worker:

@@ -99,8 +99,8 @@ class BaseTrainer(Closing):
             ema: decay of an exponential moving average of the weights, which validation,
                 `evaluate`, `predict` and `export` use; 0 for none.
             quant_ranges: ranges of the activations of a quantized model: "file", as in the file,
-                the default; "follow", they follow the values that training sees; "follow-all",
-                those of the model's outputs too.
+                the default; "follow", they follow the values that training sees, and weights that
+                share a scale are equalized; "follow-all", those of the model's outputs too.
             qas: whether to keep the weights of a quantized model as integers in memory, and update
                 them with quantization-aware scaling; docs/quantization.md.
             dropout: dropout rate of the last trained FULLY_CONNECTED layer: the probability with
