@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from odt.core.lowering.flex import renamed
 from odt.core.lowering.infer import infer_node, start_inference
 from odt.core.lowering.tensor_lists import LISTS, Items, expand_list, without_lists
 from odt.core.model.dequantize import FLOAT32
@@ -147,6 +148,7 @@ class _Inliner:
 
     def _add(self, node: Node) -> None:
         """Adds a node; infers its outputs if those of its inputs are known."""
+        node = renamed(node)
         if node.op in LISTS and self._expand_list(node):
             return
         self.nodes.append(node)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from odt.core.lowering.fake_quantize import real_graph
+from odt.core.lowering.flex import with_builtins
 from odt.core.lowering.inline import inline
 from odt.core.lowering.left_out import LeftOut, leave_out
 from odt.core.lowering.lower import LoweredGraphs
@@ -83,7 +84,7 @@ def lower_model(
         ModelError: if the adapters were made for another model.
         UnsupportedError: if the state that the model keeps cannot be unrolled.
     """
-    part, left_out = inline(file), None
+    part, left_out = with_builtins(inline(file)), None
     if outputs != "file":
         part, left_out = leave_out(part, computed=outputs == "training")
     unrolled, adapted = part, None

@@ -76,7 +76,13 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
                 f"but got {name or f'{union} {code}'}"
             )
         options.update(_decode(name, table))
-    return options or (_defaults(wanted) if wanted else {})
+    return options or default_options(op)
+
+
+def default_options(op: str) -> Mapping[str, Any]:
+    """Returns an operator's options with the schema's defaults."""
+    wanted = _options_of(op)
+    return _defaults(wanted) if wanted else {}
 
 
 @cache

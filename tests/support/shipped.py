@@ -120,6 +120,8 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
     if found.untrained:
         names = dict.fromkeys(b.node.op for b in found.blocked)
         return Result(entry["name"], operators, weights, f"no gradient: {', '.join(names)}")
+    if model.left_out and "parts" not in entry:
+        entry = {**entry, "parts": [{"before": model.graph.outputs}]}
     compared = _in_float(model, folder)
     before = odt(_read(entry, compared), inputs, samples)
     miss = entry.get("miss")

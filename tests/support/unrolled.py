@@ -1,13 +1,15 @@
-"""Writes a model without control flow, so that LiteRT computes what its lists of tensors collect.
+"""Writes a model without control flow and operators of TensorFlow, which LiteRT's package lacks.
 
-LiteRT's package lacks TensorFlow's lists (core/lowering/tensor_lists.py), which odt replaces with
-operators of TFLite when it inlines loops. LiteRT judges these operators; the loop itself is odt's.
+odt replaces them with operators of TFLite (core/lowering: tensor_lists.py, flex.py), which LiteRT
+judges; the replacement itself is odt's.
 """
 
 from pathlib import Path
 
+import numpy as np
 from model_builder import ModelBuilder
 
+from odt.core.lowering.flex import with_builtins
 from odt.core.lowering.inline import inline
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.reader import Model
@@ -15,7 +17,7 @@ from odt.core.model.reader import Model
 
 def write_unrolled(model: Model, path: Path) -> None:
     """Writes a float model without control flow."""
-    graph = inline(model).graph
+    graph = with_builtins(inline(model)).graph
     specs = LoweredGraphs(graph).specs
     built = ModelBuilder("tflite")
     number = {-1: -1}
@@ -27,6 +29,8 @@ def write_unrolled(model: Model, path: Path) -> None:
             if i not in number and data is not None:
                 number[i] = built.add_constant(data)
         inputs = [number[i] for i in node.inputs]
+        if node.op == "CONV_2D" and inputs[2:] == [-1]:  # LiteRT requires a bias
+            inputs[2] = built.add_constant(np.zeros(specs[node.outputs[0]].shape[-1], np.float32))
         shapes, dtype = [specs[i].shape for i in node.outputs], specs[node.outputs[0]].dtype.name
         first = built.add_operator(node.op, inputs, *shapes, dtype=dtype, **node.options)
         number.update((i, first + k) for k, i in enumerate(node.outputs))
