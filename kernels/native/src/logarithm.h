@@ -1,7 +1,7 @@
 /* ln x to one unit in the last place: k ln 2 + ln m for x = 2ᵏ m, m from √½ to √2. With f = m − 1
    and s = f / (2 + f), ln m = 2 atanh s = f − s (f − R), where R is the series of atanh from its
    second term on. −∞ of 0; NaN of negative numbers. */
-static inline float F(log)(float x) {
+INLINE float F(log)(float x) {
   union {
     float value;
     uint32_t bits;

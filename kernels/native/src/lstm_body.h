@@ -39,6 +39,16 @@ static __attribute__((noinline)) void F(gate_product)(const float *const *x, con
   }
 }
 
+static void F(logistic_row)(const float *x, float *y, int64_t n) {
+  IVDEP
+  for (int64_t i = 0; i < n; i++) y[i] = F(logistic)(x[i]);
+}
+
+static void F(tanh_row)(const float *x, float *y, int64_t n) {
+  IVDEP
+  for (int64_t i = 0; i < n; i++) y[i] = F(tanh)(x[i]);
+}
+
 typedef struct {
   const float *x, *w, *r, *bias, *dy;
   float *y, *gates, *cells, *dz, *work; /* of each part: LSTM_ROWS rows of whole vectors */
@@ -76,22 +86,19 @@ static void F(lstm_part)(void *job, int part, int parts) {
         float *a = c->gates + ROW(s, t) * GATES * units, *cell = c->cells + ROW(s, t) * units;
         float *h = c->y + ROW(s, t) * units;
         const float *c_prev = t ? cell - q->step_stride * units : 0;
-        const float *zf = z + s * width, *zg = zf + units, *zo = zg + units, *zi = zo + units;
-        IVDEP
-        for (int64_t u = 0; u < units; u++) a[u] = F(logistic)(zf[u]);
-        IVDEP
-        for (int64_t u = 0; u < units; u++) a[units + u] = F(tanh)(zg[u]);
-        IVDEP
-        for (int64_t u = 0; u < units; u++) a[2 * units + u] = F(logistic)(zo[u]);
-        IVDEP
-        for (int64_t u = 0; u < units; u++) a[3 * units + u] = F(logistic)(zi[u]);
+        const float *zs = z + s * width;
+        F(logistic_row)(zs, a, units);
+        F(tanh_row)(zs + units, a + units, units);
+        F(logistic_row)(zs + 2 * units, a + 2 * units, 2 * units);
         IVDEP
         for (int64_t u = 0; u < units; u++) {
           float cell_value = a[3 * units + u] * a[units + u] + (c_prev ? a[u] * c_prev[u] : 0);
           cell_value = cell_value < -q->clip ? -q->clip : cell_value;
           cell[u] = cell_value > q->clip ? q->clip : cell_value;
-          h[u] = a[2 * units + u] * F(tanh)(cell[u]);
         }
+        F(tanh_row)(cell, h, units);
+        IVDEP
+        for (int64_t u = 0; u < units; u++) h[u] *= a[2 * units + u];
       }
     }
   }

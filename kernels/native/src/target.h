@@ -5,6 +5,9 @@
 #ifndef TARGET_H
 #define TARGET_H
 
+/* Also where a compiler was told not to inline: loops with calls have no vectors. */
+#define INLINE static inline __attribute__((always_inline))
+
 #define PRAGMA(...) _Pragma(#__VA_ARGS__)
 #ifdef __clang__
 #define BEGIN_TARGET(features) \

@@ -3,8 +3,6 @@
 typedef float F(vec) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t F(bits) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
-#define INLINE static inline __attribute__((always_inline))
-
 INLINE F(vec) F(load)(const float *a) { return *(const F(vec) *)a; }
 INLINE void F(store)(float *a, F(vec) v) { *(F(vec) *)a = v; }
 INLINE F(vec) F(broadcast)(float a) { return a - (F(vec)){0}; }
