@@ -5,6 +5,7 @@ With its base packages, but NumPy, an installation must take at most 4 MB, and a
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,14 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-# odt.Trainer and its kin stay as they are; docstrings of federations and of the interfaces of other
-# systems are in docs/ alone.
-INTERNAL = ("core", "kernels", "cli", "federated", "compat", "experimental")
+# Packages and modules of odt that hold no part of the Python API: odt.Trainer and its kin stay as
+# they are; docstrings of federations and of the interfaces of other systems are in docs/ alone.
+INTERNAL = (
+    *("core", "kernels", "cli", "federated", "compat", "experimental"),
+    *("artifact_files", "batch_totals", "class_labels", "comparison", "dataclass", "default_rate"),
+    *("fit_warnings", "fitting", "integer_form", "option_forms", "replay", "run_samples"),
+    *("state_sources", "summary", "text"),
+)
 HELP = ("odt.cli", "odt.cli.commands")  # whose docstrings are the help
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = Function | ast.ClassDef | ast.Module
@@ -24,7 +30,7 @@ Place = tuple[int, int]  # line from 0, and column in bytes
 def for_interpreters(source: str, *, docstrings: bool = False) -> str:
     """Removes what only readers need; every statement keeps its line number."""
     source = without_comments(source if docstrings else without_docstrings(source))
-    return indented_by_one(without_annotations(source))
+    return indented_by_one(without_unused_imports(without_annotations(source)))
 
 
 def without_docstrings(source: str) -> str:
@@ -80,11 +86,32 @@ def annotations(tree: ast.AST, inside: bool = False) -> Iterator[tuple[Place, Pl
         yield from annotations(node, is_local)
 
 
-def end(node: ast.expr) -> Place:
-    """Returns where an expression ends."""
+def end(node: ast.expr | ast.stmt) -> Place:
+    """Returns where an expression or a statement ends."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     return node.end_lineno - 1, node.end_col_offset
+
+
+def without_unused_imports(source: str) -> str:
+    """Removes names from `from … import` that only annotations had used."""
+    nodes = list(ast.walk(ast.parse(source)))
+    used = {n.id for n in nodes if isinstance(n, ast.Name)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            used |= set(re.findall(r"\w+", node.value))  # of __all__, and of types in strings
+    lines = source.splitlines()
+    for node in nodes:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        names = [a for a in node.names if a.asname == a.name or (a.asname or a.name) in used]
+        if names != node.names:
+            first, last = node.lineno - 1, end(node)[0]
+            lines[first : last + 1] = [""] * (last - first + 1)
+            short = ast.unparse(ast.ImportFrom(node.module, names, node.level)) if names else ""
+            if short or node.col_offset:  # a block must not be empty
+                lines[first] = " " * node.col_offset + (short or "pass")
+    return "\n".join(lines) + "\n"
 
 
 def indented_by_one(source: str) -> str:
@@ -104,9 +131,9 @@ class BuildPy(build_py):
     """Copies modules into the build; an editable installation uses the sources themselves."""
 
     def build_module(self, module: str, module_file: str, package: str) -> tuple[str, bool]:
-        """Copies a module, shortened if its package is internal."""
+        """Copies a module, shortened if it is internal."""
         path, copied = super().build_module(module, module_file, package)
-        if any(part in INTERNAL for part in package.split(".")[1:2]):
+        if f"{package}.{module}".split(".")[1] in INTERNAL:
             source = Path(module_file).read_text(encoding="utf-8")
             short = for_interpreters(source, docstrings=package in HELP)
             Path(path).write_text(short, encoding="utf-8", newline="\n")
