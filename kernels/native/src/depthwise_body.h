@@ -275,10 +275,10 @@ static void F(depthwise_part)(void *job, int part, int parts) {
   }
 }
 
-/* Whether narrower vectors are fuller: channels fill more than half of one, or results do not lie
-   side by side. */
+/* Whether narrower vectors are fuller: channels fill half of one, results do not lie side by side,
+   or rows are short, so that much of them is borders, computed one value at a time. */
 INLINE int F(is_narrow)(const window_walk *g, int64_t walks) {
-  int narrow = 2 * g->depth > LANES || g->cols * g->depth < LANES;
+  int narrow = 2 * g->depth >= LANES || g->cols * g->depth < 4 * LANES;
   for (int64_t k = 0; k < walks; k++)
     narrow |= g[k].stride_w * g[k].col_stride != g->depth || g[k].out_col != g->depth;
   return g->depth < LANES && narrow;
