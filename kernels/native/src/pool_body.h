@@ -12,6 +12,20 @@ typedef struct {
   float lo, hi;
 } F(pool_job);
 
+/* Channels that do not fill a vector are left to narrower ones; the narrowest take several windows
+   at once. */
+#ifdef NARROWER
+#define IS_FEW(depth) 0
+#define IF_FEW(kernel, ...)        \
+  if (g->depth < LANES) {          \
+    NARROWER(kernel)(__VA_ARGS__); \
+    return;                        \
+  }
+#else
+#define IS_FEW(depth) ((depth) < LANES)
+#define IF_FEW(kernel, ...)
+#endif
+
 /* Some channels of a window, or, if these do not fill a vector, all channels of several windows,
    side by side. */
 typedef struct {
@@ -19,7 +33,6 @@ typedef struct {
   const int64_t *in, *out; /* offsets of the first tap inside the image, and of the result */
   int64_t channel, tap, width;
   int64_t windows, channels;
-  int few;         /* channels do not fill a vector */
   int64_t repeats; /* the last vector overlaps the one before */
   F(bits) fresh;   /* -1 for channels that it does not repeat */
 } F(pool_window);
@@ -31,14 +44,14 @@ typedef struct {
 
 /* The values at a[at[i]] for each window. */
 INLINE F(vec) F(load_lanes)(const F(pool_window) * w, const float *a, const int64_t *at) {
-  if (!w->few) return F(load)(a + at[0] + w->channel);
+  if (!IS_FEW(w->channels)) return F(load)(a + at[0] + w->channel);
   float v[LANES] = {0};
   EACH_LANE(w) v[l] = a[at[i] + k];
   return F(load)(v);
 }
 
 INLINE void F(store_lanes)(const F(pool_window) * w, float *a, const int64_t *at, F(vec) v) {
-  if (!w->few) F(store)(a + at[0] + w->channel, v);
+  if (!IS_FEW(w->channels)) F(store)(a + at[0] + w->channel, v);
   else EACH_LANE(w) a[at[i] + k] = v[l];
 }
 
@@ -48,12 +61,12 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
                          void (*act)(const F(pool_job) *, const F(pool_window) *)) {
   const window_walk *g = c->g;
   const float *x[PIXELS];
-  int64_t in[PIXELS], out[PIXELS], few = g->depth < LANES, group = few ? LANES / g->depth : 1;
+  int64_t in[PIXELS], out[PIXELS], few = IS_FEW(g->depth), group = few ? LANES / g->depth : 1;
   F(bits) lane;
   for (int l = 0; l < LANES; l++) lane[l] = l;
   walk_cursor cursor = walk_begin(g, BAND, part, parts);
   for (int pixels; (pixels = next_tile(g, &cursor, base, 0, x, out));) {
-    F(pool_window) w = {.taps = taps_inside(g, &cursor, 0), .width = g->taps_w, .few = (int)few};
+    F(pool_window) w = {.taps = taps_inside(g, &cursor, 0), .width = g->taps_w};
     w.tap = cursor.row.tap * g->taps_w + cursor.col.tap;
     w.channels = few ? g->depth : LANES;
     for (int p = 0; p < pixels; p++) in[p] = x[p] - base;
@@ -63,7 +76,7 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
       if (apart && w.taps.rows == 2 && w.taps.cols == 2 && !few && !w.repeats) {
         F(pool_window) full = w;
         full.taps.rows = full.taps.cols = 2, full.windows = 1, full.channels = LANES;
-        full.few = 0, full.repeats = 0, full.fresh = (F(bits)){0} - 1;
+        full.repeats = 0, full.fresh = (F(bits)){0} - 1;
         for (int p = 0; p < pixels; p++) {
           full.in = in + p, full.out = out + p;
           act(c, &full);
@@ -178,6 +191,7 @@ static void F(pool_back)(F(pool_job) * c, int64_t size, part_function part) {
 }
 
 void F(max_pool)(const float *x, float *y, const window_walk *g) {
+  IF_FEW(max_pool, x, y, g)
   F(pool_job) c = {.x = x, .to = y, .g = g};
   parallel_for(F(max_part), &c, F(pool_parts)(g));
 }
@@ -185,6 +199,7 @@ void F(max_pool)(const float *x, float *y, const window_walk *g) {
 /* dx += dy where x is the first maximum of the window and, with relu_mask, lo < x < hi. */
 void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx, int64_t size,
                       const window_walk *g, int64_t relu_mask, float lo, float hi) {
+  IF_FEW(max_pool_back, dy, x, y, dx, size, g, relu_mask, lo, hi)
   F(pool_job) c = {.x = x, .y = y, .dy = dy, .to = dx, .g = g};
   c.relu_mask = relu_mask, c.lo = lo, c.hi = hi;
   F(pool_back)(&c, size, F(max_back_part));
@@ -193,6 +208,7 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
 /* argmax: the tap of each window's first maximum, or `none`. */
 void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const window_walk *g,
                         int64_t none) {
+  IF_FEW(max_pool_argmax, x, y, argmax, g, none)
   F(pool_job) c = {.x = x, .y = y, .argmax = argmax, .g = g, .none = none};
   parallel_for(F(argmax_part), &c, F(pool_parts)(g));
 }
@@ -200,16 +216,22 @@ void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const w
 /* dx += dy at the argmax. */
 void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, int64_t size,
                              const window_walk *g) {
+  IF_FEW(max_pool_argmax_back, dy, argmax, dx, size, g)
   F(pool_job) c = {.dy = dy, .to = dx, .argmax = (uint8_t *)argmax, .g = g};
   F(pool_back)(&c, size, F(argmax_back_part));
 }
 
 void F(average_pool)(const float *x, float *y, const window_walk *g) {
+  IF_FEW(average_pool, x, y, g)
   F(pool_job) c = {.x = x, .to = y, .g = g};
   parallel_for(F(average_part), &c, F(pool_parts)(g));
 }
 
 void F(average_pool_back)(const float *dy, float *dx, int64_t size, const window_walk *g) {
+  IF_FEW(average_pool_back, dy, dx, size, g)
   F(pool_job) c = {.dy = dy, .to = dx, .g = g};
   F(pool_back)(&c, size, F(average_back_part));
 }
+
+#undef IS_FEW
+#undef IF_FEW
