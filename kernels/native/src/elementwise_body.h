@@ -25,6 +25,19 @@ static void F(gather_rows)(float *to, const float *from, int64_t rows, int64_t n
       for (int64_t i = 0; i < n; i++) to[i] = *from;
 }
 
+/* Computes n values. Those that do not fill a vector are computed in a vector of their own, so that
+   loops have no scalar rest. */
+static void F(run_loop)(const F(map_job) * j, float *y, const float *const *from, int64_t n) {
+  int64_t rest = n % LANES, full = n - rest;
+  if (full) j->loop(y, from[0], from[1], from[2], full, j->p, j->q);
+  if (!rest) return;
+  float inputs[MAX_INPUTS][LANES] = {{0}}, results[LANES];
+  for (int k = 0; k < MAX_INPUTS; k++)
+    if (from[k]) memcpy(inputs[k], from[k] + full, sizeof(float) * (size_t)rest);
+  j->loop(results, inputs[0], inputs[1], inputs[2], LANES, j->p, j->q);
+  memcpy(y + full, results, sizeof(float) * (size_t)rest);
+}
+
 /* Computes the last two axes, short rows several at a time. An input that is broadcast is copied to
    a buffer, so that the loop has one kind of input. Results that are summed are computed in a
    buffer; is_first says whether they are the first ones. */
@@ -53,7 +66,7 @@ static void F(map_rows)(const F(map_job) * j, float *y, const float *const *inpu
     }
     for (int64_t at = 0, count; at < some * n; at += count) {
       count = some * n - at < most ? some * n - at : most;
-      j->loop(buffered ? part : y + at, from[0], from[1], from[2], count, j->p, j->q);
+      F(run_loop)(j, buffered ? part : y + at, from, count);
       for (int k = 0; k < MAX_INPUTS; k++)
         if (inputs[k] && !copied[k]) from[k] += count;
       if (!buffered) continue;
@@ -110,13 +123,13 @@ static void F(map_all)(F(loop) loop, const elementwise_shape *m, float *y, const
 }
 
 /* Defines the kernel of a line of elementwise_maps.h. y and an input either do not overlap, or are
-   the same array. */
+   the same array; n is a multiple of LANES. */
 #define MAP(name, value)                                                                          \
   static void F(name##_loop)(float *y, const float *a, const float *b, const float *c, int64_t n, \
                              float p, float q) {                                                  \
     (void)a, (void)b, (void)c, (void)p, (void)q;                                                  \
     IVDEP                                                                                         \
-    for (int64_t i = 0; i < n; i++) y[i] = (value);                                               \
+    for (int64_t i = 0; i < (n & -LANES); i++) y[i] = (value);                                    \
   }                                                                                               \
   void F(map_##name) MAP_ARGUMENTS { F(map_all)(F(name##_loop), m, y, a, b, c, p, q); }
 
