@@ -1,6 +1,7 @@
 """Inlines the subgraphs that operators run, so that the graph has no control flow.
 
-- CALL and STABLEHLO_COMPOSITE are replaced by the operators of their subgraph.
+- CALL and STABLEHLO_COMPOSITE are replaced by the operators of their subgraph. Constants of a
+  composite that runtimes compute with kernels of their own do not train.
 - WHILE is unrolled if its condition follows from constants and shapes in each step.
 - READ_VARIABLE of a variable that no operator assigns is the constant that CALL_ONCE assigns, and
   trains like any other.
@@ -31,6 +32,9 @@ from odt.kernels.registry import find_operator
 
 MOST_NODES = 20_000  # of the graph, for subgraphs to be inlined
 MOST_DEPTH = 16  # of subgraphs that run subgraphs
+# Composites such as odml.scaled_dot_product_attention and odml.rms_norm. LiteRT has kernels for
+# them, which read their operands and attributes, but no constant of the decomposition.
+RUNTIMES = "odml."
 Within = tuple[int, ...]  # the subgraphs that are running
 
 
@@ -62,6 +66,7 @@ class _Inliner:
         read: output of READ_VARIABLE → name and initial value of its variable, if constant.
         renamed: output of an operator that was inlined → the tensor with its value.
         lists: tensor → items of the list that it holds.
+        formulas: subgraphs of composites for which runtimes have kernels.
     """
 
     def __init__(self, model: Model) -> None:
@@ -72,6 +77,7 @@ class _Inliner:
         self.sparsity = dict(model.sparsity)
         self.places = dict(model.places)
         self.constants: dict[tuple[int, int], int] = {}
+        self.formulas: set[int] = set()
         self.renamed: dict[int, int] = {}
         self.lists: dict[int, Items] = {}
         for k, tensor in enumerate(model.graph.tensors):
@@ -189,7 +195,10 @@ class _Inliner:
         if len(within) > MOST_DEPTH or ABSENT in node.inputs:
             raise _KeptError
         if node.op in CALLS:
-            made = self._run(node, int(node.options[CALLS[node.op]]), node.inputs, within)
+            number = int(node.options[CALLS[node.op]])
+            if str(node.options.get("name", "")).startswith(RUNTIMES):
+                self.formulas.add(number)
+            made = self._run(node, number, node.inputs, within)
         elif node.op in LOOPS:
             made = self._unroll(node, within)
         else:
@@ -285,7 +294,7 @@ class _Inliner:
 
     def _tensor(self, number: int, i: int) -> int:
         body = self.model.bodies[number]
-        k = self._append(body.graph.tensors[i])
+        k = self._append(replace(body.graph.tensors[i], formula=number in self.formulas))
         if i in body.quantization:
             self.quantization[k] = body.quantization[i]
         if i in body.sparsity:

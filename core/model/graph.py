@@ -37,6 +37,8 @@ class Tensor:
         quantized: whether the tensor has a scale, so that its integers represent real numbers.
         variable: whether the tensor keeps its value from one run to the next; with data, whether it
             is the initial value of such a state, which does not train.
+        formula: whether it is a constant of an operator for which runtimes have kernels, and so
+            does not train: they do not read it.
         quantization: how the file stores a float32 weight, which nodes read rounded to its
             integers, or an input of integers; None for other tensors.
         places: positions in the flat constant of the values that the file stores, if it is sparse:
@@ -50,6 +52,7 @@ class Tensor:
     buffer: int = 0
     quantized: bool = False
     variable: bool = False
+    formula: bool = False
     quantization: WeightQuantization | None = None
     places: np.ndarray[Any, Any] | None = None
 

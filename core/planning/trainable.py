@@ -48,7 +48,7 @@ def trainable_by_operator(
             tensor = graph.tensors[i]
             if (
                 tensor.data is not None
-                and not tensor.variable
+                and not (tensor.variable or tensor.formula)
                 and tensor.spec.dtype.kind == "f"
                 and gradient_of(row, name)
                 and (not is_formula_constant(tensor) if only is None else i in only)

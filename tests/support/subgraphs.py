@@ -24,15 +24,15 @@ class Subgraphs(ModelBuilder):
         self.graph = main
         return number
 
-    def composite(self, x: int, subgraph: int) -> int:
+    def composite(self, x: int, subgraph: int, name: str = "odt.layer") -> int:
         """Adds a STABLEHLO_COMPOSITE, whose options stand in the second union."""
         y = self.add_operator("STABLEHLO_COMPOSITE", (x,), (1, WIDTH))
         operator = self.graph.operators[-1]
-        name = "StableHLOCompositeOptions"
-        operator.builtin_options2_type = code_of("BuiltinOptions2", name)
+        options = "StableHLOCompositeOptions"
+        operator.builtin_options2_type = code_of("BuiltinOptions2", options)
         operator.builtin_options2 = table(
-            name,
-            name="odt.layer",
+            options,
+            name=name,
             decomposition_subgraph_index=subgraph,
             composite_attributes=np.frombuffer(flexbuffers.Dumps({}), np.uint8),
         )

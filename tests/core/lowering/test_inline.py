@@ -17,6 +17,7 @@ from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.trainable import trainable_tensors
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError
 
@@ -194,6 +195,20 @@ def test_a_loop_of_too_many_nodes_stays(
     graph = inline(read_model(tmp_path / "m.tflite")).graph
     assert ("WHILE" in [n.op for n in graph.nodes]) == stays
     assert [n.op for n in graph.nodes[-15:]] == ["TANH"] * 15
+
+
+@pytest.mark.parametrize(("name", "trained"), [("odml.rms_norm", 2), ("odt.layer", 4)])
+def test_constants_of_a_composite_with_a_kernel_of_the_runtime_do_not_train(
+    name: str, trained: int, tmp_path: Path
+) -> None:
+    """The kernel does not read them: a loss that they lower would not fall in the runtime."""
+    model = Subgraphs("tflite")
+    x = model.add_dense(model.add_input((1, WIDTH)), WIDTH)
+    y = model.composite(x, model.subgraph(model.step), name)
+    model.write(tmp_path / "m.tflite", y)
+    graph = inline(read_model(tmp_path / "m.tflite")).graph
+    operators = {node.origin for node in graph.nodes}
+    assert len(trainable_tensors(graph, operators)) == trained
 
 
 def test_a_subgraph_that_runs_itself_stays(tmp_path: Path) -> None:
