@@ -11,6 +11,7 @@ from odt.core.runtime.engine import Engine
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.workers import Team
 from odt.core.storage.closing import Closing
+from odt.core.storage.free_memory import give_back
 
 
 class Runtime(Closing):
@@ -44,6 +45,7 @@ class Runtime(Closing):
                 None for all. The others are planned when they are wanted, and get larger arenas if
                 they need more, which is rare: training needs more than validation.
         """
+        give_back()
         self.schedule = schedule
         size = schedule.micro_batch
         self._nbytes = plans.arena_nbytes(computations[:planned], schedule)

@@ -58,7 +58,7 @@ def without_data(options: list[str]) -> list[str]:
     return options[: options.index("--load-input")]
 
 
-@pytest.mark.parametrize("micro_batch", [4, 8, 32])
+@pytest.mark.parametrize("micro_batch", [2, 4, 8, 32])
 def test_the_plan_shows_less_than_half(networks: list[list[str]], micro_batch: int) -> None:
     peaks = []
     for options in networks:
