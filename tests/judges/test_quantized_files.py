@@ -143,6 +143,13 @@ def pool(window: int, stride: int, padding: int, activation: int = 0) -> Build:
     return build
 
 
+def unsigned_softmax(b: QuantizedBuilder) -> int:
+    """Probabilities of int16 from its smallest integer on, and of int32, as keyword spotters end."""
+    x = b.activation((1, 12), 0.1, 5)
+    y = b.operator("SOFTMAX", (x,), (1, 12), 2**-16, -(2**15), "int16", beta=1.0)
+    return b.operator("QUANTIZE", (y,), (1, 12), 2**-15, 0, "int32")
+
+
 def softmax(scale: float, classes: int = 12, beta: float = 1.0) -> Build:
     def build(b: QuantizedBuilder) -> int:
         x = b.activation((1, classes), scale, 20)
@@ -192,6 +199,7 @@ CASES: dict[str, Build] = {
     "softmax": softmax(0.1),
     "softmax, flat": softmax(0.004, 5),
     "softmax, sharp": softmax(1.7, 40, beta=0.5),
+    "softmax, unsigned": unsigned_softmax,
     "requantize": requantized(0.03, -5),
     "requantize to uint8": requantized(0.05, 131, "uint8"),
     "float ends": from_float,
