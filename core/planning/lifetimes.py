@@ -1,6 +1,7 @@
 """Lifetimes of the values in a plan's arena, and values that may overlay others."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 
 from odt.core.planning.plan import Call, Plan, Region
 from odt.dataclass import dataclass
@@ -50,6 +51,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
     every name of the input in that call, and no later entry touches the input.
     """
     taken: dict[str, str] = {}
+    used = set[str]()
     for k, entry in enumerate(plan.entries):
         if not isinstance(entry, Call):
             continue
@@ -63,7 +65,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
                     and old in alive
                     and alive[old].last == k
                     and alive[new].first == k
-                    and old not in taken.values()
+                    and old not in used
                     and plan.values[new].spec.nbytes <= plan.values[old].spec.nbytes
                     and all(
                         (written, n) in entry.kernel.may_alias
@@ -72,17 +74,16 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
                     )
                 ):
                     taken[new] = old
+                    used.add(old)
                     break
     return taken
 
 
 def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> int:
     """Returns the most bytes alive at one entry: a lower bound of an arena without overlays."""
-    sizes = {name: plan.values[name].spec.nbytes for name in alive}
-    return max(
-        (
-            sum(sizes[n] for n, life in alive.items() if life.first <= k <= life.last)
-            for k in range(len(plan.entries))
-        ),
-        default=0,
-    )
+    changes = [0] * (len(plan.entries) + 1)
+    for name, life in alive.items():
+        size, end = plan.values[name].spec.nbytes, len(plan.entries)
+        changes[min(max(life.first, 0), end)] += size
+        changes[min(life.last + 1, end)] -= size
+    return max(accumulate(changes[:-1]), default=0)
