@@ -195,9 +195,15 @@ def _is_hybrid_weight(model: Model, i: int) -> bool:
 
 
 def _is_hybrid(graph: Graph, node: Node) -> bool:
-    """Whether all activations of a node are floats, so that integer inputs are weights."""
-    active = [i for i in node.inputs if i != ABSENT and graph.tensors[i].data is None]
-    return all(graph.tensors[i].spec.dtype == FLOAT32 for i in (*active, *node.outputs))
+    """Whether a node computes floats from activations that are real, so that integers are weights.
+
+    Activations may be shapes and positions too.
+    """
+    active = [
+        graph.tensors[i] for i in node.inputs if i != ABSENT and graph.tensors[i].data is None
+    ]
+    floats = all(graph.tensors[i].spec.dtype == FLOAT32 for i in node.outputs)
+    return floats and not any(tensor.quantized for tensor in active)
 
 
 def _scales(model: Model, i: int) -> Quantization | None:

@@ -1,6 +1,7 @@
 """Weights stored as int8 or float16 beside float activations train as float32."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,30 @@ def test_uint8_weights_of_tensorflow_1_train_and_are_uint8_again(
     for i, a in stored.items():
         if not hybrid:
             np.testing.assert_array_equal(a, model.graph.tensors[i].data)
+
+
+def test_a_shape_beside_int8_weights_is_no_activation(tmp_path: Path) -> None:
+    """The output's shape of a transposed convolution follows from SHAPE."""
+    b = ModelBuilder("tflite", 2)
+    x = b.add_input((1, 4, 4, 3))
+    w = b.add_constant(b.rng.integers(-127, 128, (5, 2, 2, 3)).astype(np.int8))
+    b.quantize(w, [0.01], [0])
+    lengths = b.add_operator("SHAPE", (x,), (4,), dtype="int32", out_type=2)
+    twice = b.add_constant(np.array([1, 2, 2, 1], np.int32))
+    more = b.add_constant(np.array([0, 0, 0, 2], np.int32))
+    lengths = b.add_operator("MUL", (lengths, twice), (4,), dtype="int32")
+    lengths = b.add_operator("ADD", (lengths, more), (4,), dtype="int32")
+    options: dict[str, Any] = {"padding": 1, "stride_h": 2, "stride_w": 2}
+    b.write(
+        tmp_path / "m.tflite",
+        b.add_operator("TRANSPOSE_CONV", (lengths, w, x), (1, 8, 8, 5), **options),
+    )
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    inputs = np.random.default_rng(1).standard_normal((8, 4, 4, 3), np.float32)
+    assert difference(odt(path, [inputs])[0], litert(path, [inputs])[0]) < 0.02
+    losses = train(read_model(path), inputs, np.ones((8, 8, 8, 5), np.float32), out)
+    assert losses[-1] < losses[0]
+    assert difference(odt(out, [inputs])[0], litert(out, [inputs])[0]) < 0.02
 
 
 def test_float_models_are_left_alone() -> None:
