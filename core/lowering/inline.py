@@ -25,7 +25,15 @@ from odt.core.model.graph import ABSENT, Node, Tensor, label
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model
 from odt.core.model.subgraphs import BRANCHES, CALLS, CONTROL_FLOW, LOOPS
-from odt.core.model.variables import HANDLE, INITIALIZE, READ, Variable, handles, keeps_state
+from odt.core.model.variables import (
+    HANDLE,
+    INITIALIZE,
+    READ,
+    Variable,
+    handles,
+    keeps_state,
+    without_unneeded,
+)
 from odt.errors import ShapeError
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
@@ -41,8 +49,11 @@ Within = tuple[int, ...]  # the subgraphs that are running
 def inline(model: Model) -> Model:
     """Returns a model whose graph runs no subgraphs; the model itself if it has none.
 
-    An operator whose subgraphs cannot be inlined stays as it is.
+    An operator whose subgraphs cannot be inlined stays as it is. Variables on which no output
+    depends are left out.
     """
+    kept = without_unneeded(model.graph)
+    model = model if kept is model.graph else replace(model, graph=kept)
     inlined = CONTROL_FLOW if keeps_state(model.graph) else CONTROL_FLOW | {READ}
     if not any(node.op in inlined for node in model.graph.nodes):
         return model

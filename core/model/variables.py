@@ -6,6 +6,7 @@ in the first run.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.dataclass import dataclass
@@ -58,5 +59,53 @@ def assigned_values(graph: Graph, subgraph: int) -> Mapping[Key, Variable]:
 
 
 def keeps_state(graph: Graph) -> bool:
-    """Whether a run of a graph changes what the next run computes."""
-    return any(node.op in (ASSIGN, SVDF) for node in graph.nodes)
+    """Whether a run of a graph changes what the next run computes.
+
+    It does not if no output depends on a variable that it assigns, such as the seed of a dropout
+    that is only active while Keras trains.
+    """
+    if any(node.op == SVDF for node in graph.nodes):
+        return True
+    needed = _needed(graph)
+    return any(node.op == ASSIGN and k in needed for k, node in enumerate(graph.nodes))
+
+
+def without_unneeded(graph: Graph) -> Graph:
+    """Returns a graph without the variables on which no output depends."""
+    if not any(node.op in STATE for node in graph.nodes):
+        return graph
+    needed, gone, nodes = _needed(graph), set[int](), list[Node]()
+    for k, node in enumerate(graph.nodes):
+        of_state = node.op in STATE and node.op != INITIALIZE
+        if k in needed or not (of_state or gone.intersection(node.inputs)):
+            nodes.append(node)
+        else:
+            gone.update(node.outputs)
+    if len(nodes) == len(graph.nodes):
+        return graph
+    if not any(node.op == HANDLE for node in nodes):
+        nodes = [node for node in nodes if node.op != INITIALIZE]
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _needed(graph: Graph) -> set[int]:
+    """Returns the numbers of the nodes on which outputs depend, in this run or a later one.
+
+    All count if it is unknown to which variable one of them refers.
+    """
+    keys, tensors, needed = handles(graph.nodes), set(graph.outputs), set[int]()
+    if any(
+        node.op in (READ, ASSIGN) and keys.keys().isdisjoint(node.inputs) for node in graph.nodes
+    ):
+        return {*range(len(graph.nodes))}
+    while True:
+        before = len(needed)
+        used = {keys[i] for i in tensors if i in keys}
+        for k in range(len(graph.nodes) - 1, -1, -1):
+            node = graph.nodes[k]
+            assigns = node.op == ASSIGN and keys.get(node.inputs[0]) in used
+            if k not in needed and (assigns or not tensors.isdisjoint(node.outputs)):
+                needed.add(k)
+                tensors.update(node.inputs)
+        if len(needed) == before:
+            return needed

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.judges import difference, litert
+from support.judges import odt as odt_outputs
 from support.paths import MODELS
 from support.streaming_models import (
     StreamingBuilder,
@@ -19,6 +21,7 @@ import odt
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.reader import Model, read_model
+from odt.core.model.variables import keeps_state
 from odt.core.planning.trainable import trainable_by_operator
 from odt.core.recipe.sequences import need_sequences, with_sequences
 from odt.errors import ModelError, OptionError, UnsupportedError
@@ -227,3 +230,31 @@ def test_layers_with_memory_equal_litert(floats: bool, rank: int, tmp_path: Path
         if a.data is not None and b.data is not None
     ]
     assert sum(changed) == 8, "the filters and biases of three layers"
+
+
+def test_a_variable_that_no_output_needs_is_no_state(tmp_path: Path) -> None:
+    """Keras' dropout counts its seeds in each run; the other variable is a weight."""
+    b = StreamingBuilder()
+    x = b.add_input((1, 3))
+    seed = b.variable("seed", np.array([[7.0]], "f4"))
+    weight = b.variable("weight", np.array([[1, -2, 3], [0, 1, 0.5]], "f4"))
+    w = b.add_operator("READ_VARIABLE", (weight,), (2, 3))
+    y = b.add_operator("FULLY_CONNECTED", (x, w, -1), (1, 2))
+    old = b.add_operator("READ_VARIABLE", (seed,), (1, 1))
+    new = b.add_operator("ADD", (old, b.add_constant(np.array([[1.0]], "f4"))), (1, 1))
+    b.effect("ASSIGN_VARIABLE", (seed, new))
+    b.write(tmp_path / "m.tflite", y)
+    model = read_model(tmp_path / "m.tflite")
+    assert not keeps_state(model.graph)
+    lowered = lower_model(model)
+    assert [node.op for node in lowered.graph.nodes] == ["FULLY_CONNECTED"]
+    inputs = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    assert difference(odt_outputs(model.path, [inputs])[0], litert(model.path, [inputs])[0]) < 1e-6
+    trainer = odt.Trainer(model.path, loss="mean-squared-error", batch_size=4, learning_rate=0.1)
+    first = trainer.train_on_batch(inputs, np.ones((4, 2), np.float32))["loss"]
+    for _ in range(9):
+        last = trainer.train_on_batch(inputs, np.ones((4, 2), np.float32))["loss"]
+    assert last < first
+    trainer.export(tmp_path / "out.tflite")
+    ours = odt_outputs(tmp_path / "out.tflite", [inputs])[0]
+    assert difference(ours, litert(tmp_path / "out.tflite", [inputs])[0]) < 1e-6
