@@ -184,7 +184,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
   int64_t vectors = (g->units + LANES - 1) / LANES, begin_at = 0, end_at = vectors;
   int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0,
       dots = !packed && F(uses_dots)(g);
-  int many = MANY_RESULTS(g, parts);
+  int many = MANY_RESULTS(g, parts) || (vectors < 2 * parts && result_count(g) >= 4 * MR * parts);
   if (!many)
     begin_at = chunk_begin(vectors, part, parts), end_at = chunk_begin(vectors, part + 1, parts);
   walk_cursor cursor =
@@ -226,11 +226,10 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
                   float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
   if (F(uses_dots)(g)) panel = 0;
   F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}};
-  if (panel)
-    parallel_for(F(pack_part), &c, parallel_parts(g->units * g->taps_h * g->taps_w * g->depth));
+  int64_t weights = g->units * g->taps_h * g->taps_w * g->depth;
+  if (panel) parallel_for(F(pack_part), &c, parallel_parts(weights * 2 * WEIGHT));
   parallel_for(F(correlate_part), &c,
-               parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units /
-                              LANES * PRODUCT));
+               parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * weights));
 }
 
 /* sums[o][vector] += Σ over pixels of dy[out[p] + o] x[p][vector], for m values of o, n vectors. */
@@ -310,25 +309,39 @@ static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, wa
   }
 }
 
-/* One part: a range of units. If the depth fills several vectors, the taps of a row need not be
-   merged, and each tap has a walk of its own, over all results whose window has it inside. */
+/* Whether each tap has a walk of its own, over all results whose window has it inside, because the
+   depth fills several vectors and the taps of a row need not be merged. */
+static int F(walks_by_tap)(const window_walk *g) { return g->depth >= 2 * LANES && g->units >= MR; }
+
+/* The values of a filter gradient that one thread sums: groups of MR units of each walk. */
+static int64_t F(filter_groups)(const window_walk *g) {
+  return (F(walks_by_tap)(g) ? g->taps_h * g->taps_w : 1) * ((g->units + MR - 1) / MR);
+}
+
+/* One part: a range of groups. */
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
-  int64_t begin_at = chunk_begin(g->units, part, parts),
-          end_at = chunk_begin(g->units, part + 1, parts), step = g->taps_h * g->taps_w * g->depth;
-  int apart = g->depth >= 2 * LANES && g->units >= MR, first = step == g->depth;
+  int64_t groups = (g->units + MR - 1) / MR, taps = g->taps_h * g->taps_w, step = taps * g->depth;
+  int64_t begin = chunk_begin(F(filter_groups)(g), part, parts),
+          end = chunk_begin(F(filter_groups)(g), part + 1, parts);
+  int apart = F(walks_by_tap)(g), first = step == g->depth;
+  int64_t length = apart ? g->depth : step;
   window_walk one = *g;
   if (apart) one.taps_h = one.taps_w = 1;
-  if (!first) memset(c->dw + begin_at * step, 0, sizeof(float) * (end_at - begin_at) * step);
+  for (int64_t o = 0; !first && o < g->units; o++) {
+    int64_t rest = groups - 1 - o / MR, walk = (begin + rest) / groups;
+    memset(c->dw + o * step + walk * length, 0,
+           sizeof(float) * ((end + rest) / groups - walk) * length);
+  }
   for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
     F(add_bias_band)(c, &at, part, parts);
-    for (int64_t a = 0; a < g->taps_h; a += one.taps_h)
-      for (int64_t b = 0; b < g->taps_w; b += one.taps_w) {
-        one.row_taps = g->row_taps + a, one.col_taps = g->col_taps + b;
-        F(add_filter_band)(c, &one, band_blocks(&at), begin_at, end_at,
-                           c->dw + (a * g->taps_w + b) * g->depth, first);
-      }
+    for (int64_t walk = begin / groups; walk * groups < end; walk++) {
+      int64_t from = begin - walk * groups, to = end - walk * groups;
+      one.row_taps = g->row_taps + walk / g->taps_w, one.col_taps = g->col_taps + walk % g->taps_w;
+      F(add_filter_band)(c, &one, band_blocks(&at), from > 0 ? from * MR : 0,
+                         to < groups ? to * MR : g->units, c->dw + walk * length, first);
+    }
     first = 0;
   }
 }
@@ -413,8 +426,8 @@ void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float
                     const window_walk *g) {
   F(filter_job) c = {dy, x, dw, db, scratch, g};
   int64_t size = g->taps_h * g->taps_w * g->depth, by_taps = g->depth < LANES;
-  int64_t most = by_taps ? size / TAP_ROWS : g->units / MR;
-  int parts = parallel_parts(result_count(g) * size * g->units / LANES * PRODUCT);
+  int64_t most = by_taps ? size / TAP_ROWS : F(filter_groups)(g);
+  int parts = parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * size * g->units);
   if (most < parts) parts = most > 1 ? (int)most : 1;
   if (db) memset(db, 0, sizeof(float) * g->units);
   parallel_for(by_taps ? F(tap_sums_part) : F(filter_sums_part), &c, parts);

@@ -73,5 +73,6 @@ static void F(dense_part)(void *job, int part, int parts) {
 void F(dense)(const float *x, const float *w, const float *bias, float *y, int64_t rows,
               int64_t depth, int64_t units, int64_t clamp, float lo, float hi) {
   F(dense_job) c = {x, w, bias, y, rows, depth, units, clamp, lo, hi};
-  parallel_for(F(dense_part), &c, parallel_parts(rows * depth * units / LANES * PRODUCT));
+  parallel_for(F(dense_part), &c,
+               parallel_parts((rows * PRODUCT / LANES + WEIGHT) * depth * units));
 }

@@ -49,7 +49,7 @@ void parallel_for(part_function f, void *job, int parts) {
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define MIN_WAKE_WORK 240000 /* takes longer than waking a thread */
+#define MIN_WAKE_WORK 600000 /* about twenty microseconds: waking a thread takes fifteen */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,6 +61,7 @@ static atomic_int waiting;         /* for a meeting, asleep */
 static atomic_int threads = 1;     /* for a call; may change during calls of other trainers */
 static int started = 1;            /* threads, including the caller's */
 static atomic_int asleep;          /* sleeping threads */
+static _Atomic int64_t missed;     /* work of calls that might have been divided meanwhile */
 static atomic_int unfinished;      /* parts that have not ended */
 static _Atomic uint64_t remaining; /* parts that no thread has taken; upper half: number of call */
 static _Atomic(part_function) function;
@@ -133,8 +134,9 @@ void set_threads(int n) { atomic_store(&threads, n < 1 ? 1 : n > MAX_THREADS ? M
 
 int parallel_parts(int64_t work) {
   int64_t max_parts = work / MIN_PART_WORK, all = atomic_load(&threads);
-  if (work < MIN_WAKE_WORK && atomic_load(&asleep)) return 1;
-  return max_parts < 2 || all < 2 ? 1 : (int)(max_parts < all ? max_parts : all);
+  if (max_parts < 2 || all < 2) return 1;
+  if (atomic_load(&asleep) && atomic_fetch_add(&missed, work) + work < MIN_WAKE_WORK) return 1;
+  return (int)(max_parts < all ? max_parts : all);
 }
 
 /* Waits for the parts that other threads have taken. A caller that polled on would take the core
@@ -160,6 +162,7 @@ void parallel_for(part_function f, void *job, int parts) {
   atomic_store(&job_mode, get_float_mode()), atomic_store(&unfinished, parts);
   atomic_store(&remaining, ++calls << 32 | (uint64_t)parts);
   if (atomic_load(&asleep)) {
+    atomic_store(&missed, 0);
     pthread_mutex_lock(&lock);
     pthread_cond_broadcast(&called);
     pthread_mutex_unlock(&lock);

@@ -33,7 +33,7 @@ static void F(adam_part)(void *job, int part, int parts) {
    p is first multiplied by `p_scale`. */
 void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, const float *numbers) {
   F(adam_job) a = {p, m, v, g, numbers, n};
-  parallel_for(F(adam_part), &a, parallel_parts(n * 2));
+  parallel_for(F(adam_part), &a, parallel_parts(n * 4));
 }
 
 void F(sgd)(float *p, const float *g, int64_t n, const float *numbers) {
