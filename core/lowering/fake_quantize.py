@@ -34,9 +34,8 @@ from odt.core.model.dequantize import (
     weight_quantization,
 )
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
-from odt.core.model.integer_operators import CONVERSIONS, MOVING, PRESCRIBED
+from odt.core.model.integer_operators import CONVERSIONS, LSTM, MOVING, PRESCRIBED
 from odt.core.model.quantization_rules import (
-    LSTM,
     check_quantization,
     has_quantized_activations,
     with_cell_clip,

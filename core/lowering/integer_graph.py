@@ -24,12 +24,13 @@ from odt.core.lowering.stored_values import stored_values
 from odt.core.lowering.vector_biases import vector_biases
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
-from odt.core.model.integer_operators import CONVERSIONS, MOVING
+from odt.core.model.integer_operators import CONVERSIONS, LSTM, MOVING
 from odt.core.model.quantization_rules import (
     ACTIVATIONS,
     GATES,
     LAYERS,
-    LSTM,
+    PEEPHOLES,
+    PROJECTION,
     check_quantization,
     has_quantized_activations,
 )
@@ -43,7 +44,15 @@ from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
 
 FLOAT32 = np.dtype(np.float32)
-UNSCALED = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0)
+INT8 = np.dtype(np.int8)
+
+
+def one_scale(scale: float, zero_point: int) -> Quantization:
+    """Returns a quantization with one scale for the whole tensor."""
+    return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
+
+
+UNSCALED = one_scale(1.0, 0)
 WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")  # integer rows for one quantization
 
@@ -146,6 +155,7 @@ class _Builder:
         """Whether the integer row of a node's operator takes its tensors."""
         if node.op == LSTM:
             weights = [node.inputs[k] for layer in GATES for k in (layer.w, layer.w + 4, layer.b)]
+            weights += node.inputs[PEEPHOLES] + node.inputs[PROJECTION : PROJECTION + 1]
             return all(i == ABSENT or self.graph.tensors[i].data is not None for i in weights)
         if node.options.get("fused_activation_function", 0) not in BOUNDS or ABSENT in node.outputs:
             return False
@@ -197,6 +207,8 @@ class _Builder:
             outputs = bind(file_row.outputs, node.outputs)
             names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
             tensors = {n: self._quantized(i) for n, i in names.items()}
+            if "hidden" in node.options:  # what the projection of an LSTM reads
+                tensors["hidden"] = Quantized(one_scale(*node.options["hidden"]), INT8)
             constants = integer_constants(node.op)(tensors)
         except ShapeError as e:
             where = f"{self.model.path}: node {node.origin} ({node.op})"

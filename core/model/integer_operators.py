@@ -9,6 +9,7 @@ import numpy as np
 
 from odt.kernels.geometry.quantize import Quantization, limits
 
+LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 # Operators that move values: their rows of kernels/ops compute integers too.
 MOVING = frozenset(

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.integer_operators import LSTM
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError
@@ -39,13 +40,12 @@ LAYERS = {
     "TRANSPOSE_CONV": Layer(2, 1, 3, 0),
 }
 SVDF_LAYER = Layer(4, 2, 3, 0)  # its bias follows a product of the state
-LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 GATES = tuple(Layer(0, k, k + 11, 0) for k in range(1, 5))  # of an LSTM, with the bias of each
+PEEPHOLES, PROJECTION = slice(9, 12), 16  # positions of their weights
 LSTM_STATE, LSTM_CELL = 18, 19  # positions of its state
 # Inputs of an LSTM that must be absent if it is quantized.
 WITHOUT = {
-    **dict.fromkeys((9, 10, 11), "peepholes"),
-    **dict.fromkeys((16, 17), "a projection"),
+    17: "a bias of the projection",
     **dict.fromkeys((20, 21, 22, 23), "layer normalization"),
 }
 SMALLEST_CELL, LARGEST_CELL = -15, -9  # exponents of the scale of a cell
@@ -159,10 +159,17 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
     found = {WITHOUT[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in WITHOUT}
     if found:
         yield (
-            "a quantized LSTM must be without peepholes, projection and layer normalization, "
+            "a quantized LSTM must be without bias of its projection and layer normalization, "
             f"but got {', '.join(sorted(found))}."
         )
     inputs = (*node.inputs, *[ABSENT] * 20)
+    for i in (*inputs[PEEPHOLES], inputs[PROJECTION]):
+        dtype = np.dtype(np.int8 if i == inputs[PROJECTION] else np.int16)
+        if i != ABSENT and (i not in quantization or graph.tensors[i].spec.dtype != dtype):
+            got = f"{graph.tensors[i].spec.dtype}"
+            yield f"{graph.label(i)} must be {dtype} with a scale, but got {got}."
+            return
+    yield from _projection_faults(graph, node)
     state, cell, y = inputs[LSTM_STATE], inputs[LSTM_CELL], node.outputs[0]
     named = {"x": inputs[0], "the state": state, "the cell": cell, "y": y}
     for name, i in named.items():
@@ -182,6 +189,27 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
         yield (
             f"the scale of the cell of an LSTM must be a power of two from 2^{SMALLEST_CELL} to "
             f"2^{LARGEST_CELL}, but got {scale:.6g}."
+        )
+
+
+def _projection_faults(graph: Graph, node: Node) -> Iterator[str]:
+    """Yields rules that the projection of an LSTM on integers breaks."""
+    i = (*node.inputs, *[ABSENT] * 20)[PROJECTION]
+    if i == ABSENT:
+        return
+    scale, zero_point = node.options.get("hidden", (0.0, 0))
+    shape, (lo, hi) = graph.tensors[i].spec.shape, limits(np.dtype(np.int8))
+    if not SMALLEST <= scale < np.inf or not lo <= zero_point <= hi:
+        yield (
+            "what the projection of a quantized LSTM reads, its intermediate tensor 4, must have a "
+            f"positive scale and a zero point of int8, but got {scale:g} and {zero_point}."
+        )
+    if node.options.get("proj_clip", 0.0) > 0:
+        yield "a quantized LSTM must be without proj_clip, but got one."
+    if node.inputs[PEEPHOLES] != (ABSENT,) * 3 and len({*shape}) > 1:
+        yield (
+            "the projection of a quantized LSTM with peepholes, which LiteRT computes for as many "
+            f"cells as outputs, must be square, but got {shape}."
         )
 
 

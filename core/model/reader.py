@@ -9,13 +9,14 @@ import mmap
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
+from odt.core.model.integer_operators import LSTM
 from odt.core.model.nnpackage import packaged_model
 from odt.core.model.operator_options import operator_name, read_options
 from odt.core.model.read_tensors import Spans, below, read_tensors
@@ -29,6 +30,7 @@ from odt.errors import ModelError, OptionError, one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
+HIDDEN = 4  # position among what an LSTM keeps: the integers that its projection reads
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
 
 
@@ -251,7 +253,22 @@ def _subgraph_of(signatures: Sequence[Signature], key: str | None) -> int:
 
 def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:
     tensors, quantization, sparsity = read_tensors(table, spans)
-    return Body(_graph(table, codes, tensors, name), quantization, sparsity)
+    graph = _graph(table, codes, tensors, name)
+    if any(node.op == LSTM for node in graph.nodes):
+        operators = [*table.tables(3, "operator")]
+        nodes = (_with_hidden(n, operators[n.origin], quantization) for n in graph.nodes)
+        graph = replace(graph, nodes=tuple(nodes))
+    return Body(graph, quantization, sparsity)
+
+
+def _with_hidden(node: Node, table: Table, quantization: Mapping[int, Quantization]) -> Node:
+    """Adds scale and zero point of what a quantized LSTM's projection reads, as an option."""
+    kept = table.numbers(8, "intermediates") if node.op == LSTM else ()
+    found = quantization.get(kept[HIDDEN]) if len(kept) > HIDDEN else None
+    if found is None:
+        return node
+    hidden = float(found.scale[0]), int(found.zero_point[0])
+    return replace(node, options={**node.options, "hidden": hidden})
 
 
 def _bodies(

@@ -1,19 +1,26 @@
 """INTEGER_UNIDIRECTIONAL_SEQUENCE_LSTM: long short-term memory over time, of quantized tensors.
 
-x (N, T, I), or (T, N, I) if time_major    y (N, T, O)
+x (N, T, I), or (T, N, I) if time_major    y (N, T, P)
 G gates f g o i, or f g o if the input gate is coupled (kernels/families/lstm.py):
-w (G O, I)    r (G O, O)    b, br (G O,)    m, mr (4, G O): factors in fixed_factor's form
+w (G O, I)    r (G O, P)    b, br (G O,)    m, mr (4, G O): factors in fixed_factor's form
+p (5, G O): peepholes and their factors; (5, 0) without them
+wp (P, O), bp (5, P): the projection, its products of zero points, and its factor; without it
+(0, O) and (5, 0), and P = O
 
 zₜ = (w xₜ + b) m + (r hₜ₋₁ + br) mr in steps of 2⁻¹²; σ and tanh in steps of 1 / q, q = 2¹⁵:
 cₜ = fₜ cₜ₋₁ / q + iₜ gₜ / (q² s_c), limited to ± cell_clip, with i = q − 1 − f if it is coupled
-hₜ = oₜ tanh(cₜ) / (q² s_h) + z_h; y = h
+eₜ = oₜ tanh(cₜ) / (q² s_e) − z_e; hₜ = (wp eₜ + bp) s_wp s_e / s_h + z_h; y = h
+hₜ = oₜ tanh(cₜ) / (q² s_h) + z_h without a projection
+Peepholes add p c to z, the last cell to f and i, the new one to o.
 
 Each term is rounded to an integer, and each sum limited to its type. b and br contain the products
-of zero points with weights; m stands for s_x s_w 2¹², mr for s_h s_r 2¹², with 31 bits.
+of zero points with weights; m stands for s_x s_w 2¹², mr for s_h s_r 2¹², with 31 bits. The zero
+point of e counts with the other sign, as in LiteRT, which matters only where e is limited.
 Source: TFLite's 8-bit quantization specification and its full-integer LSTM; fixed_point.py.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +42,7 @@ from odt.kernels.geometry.fixed_point import HI, LO, logistic, tanh
 from odt.kernels.geometry.lstm_geometry import CELL, FORGET, INPUT, OUTPUT, TANH
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
-CONSTANTS = ("w", "r", "b", "br", "m", "mr")
+CONSTANTS = ("w", "r", "b", "br", "m", "mr", "p", "wp", "bp")
 INPUTS = ("x", *CONSTANTS)
 GATE_BITS = 3  # integer bits of a gate before σ or tanh
 STEP = np.float32(2.0 ** (GATE_BITS - 15))
@@ -45,12 +52,13 @@ INT64 = np.dtype(np.int64)
 
 @dataclass(frozen=True, slots=True)
 class IntegerLstmAttrs:
-    """Axis of time, exponent of the cell's scale, bound of the cell, factor and rounding of h."""
+    """Axis of time, exponent of the cell's scale, its bound, factor and rounding of e, and of h."""
 
     time_axis: int
     exponent: int
     clip: int
     m: tuple[int, int, int, int]
+    hidden: Rounding
     to: Rounding
 
 
@@ -63,8 +71,12 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerLstmAttrs:
     clip = min(given.cell_clip / c.scale, HI) if given.cell_clip else HI
     to = rounding({**options, "fused_activation_function": 0})
     exponent = int(np.log2(c.scale))
-    factor = np.float32(2.0**-ONE_BITS / h.scale * 2.0**-ONE_BITS)
-    return IntegerLstmAttrs(axis, exponent, int(clip), fixed_factor(factor), to)
+    scale, hidden = h.scale, to
+    if "wp" in quantized(options):
+        e = quantized(options)["hidden"]
+        scale, hidden = e.scale, replace(to, zero=-e.zero)
+    factor = np.float32(2.0**-ONE_BITS / scale * 2.0**-ONE_BITS)
+    return IntegerLstmAttrs(axis, exponent, int(clip), fixed_factor(factor), hidden, to)
 
 
 def fixed_factor(factor: np.float32) -> tuple[int, int, int, int]:
@@ -91,10 +103,13 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
     biases = [_weights(tensors[f"b{gate}"]) for gate in gates]
     shapes = {a.shape for a in w}, {a.shape for a in r}, {a.shape for a in biases}
     units = len(biases[0])
-    if any(len(s) > 1 for s in shapes) or r[0].shape != (units, units) or len(w[0]) != units:
+    projected = _weights(tensors["wp"]) if "wp" in tensors else np.empty((0, units), np.int8)
+    out = len(projected) or units
+    matrices = r[0].shape == (units, out) and projected.shape[1:] == (units,)
+    if any(len(s) > 1 for s in shapes) or not matrices or len(w[0]) != units:
         raise ShapeError(
-            f"weights of gates must be (O, I), (O, O) and (O,), but got {w[0].shape}, "
-            f"{r[0].shape} and {biases[0].shape}"
+            f"weights of gates must be (O, I), (O, P) and (O,), but got {w[0].shape}, "
+            f"{r[0].shape} and {biases[0].shape}, projection {projected.shape}"
         )
     made = {}
     for end, x, rows in (("", tensors["x"], w), ("r", tensors["h"], r)):
@@ -107,7 +122,38 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
             units, axis=1
         )
     made["b"] += np.concatenate(biases)
-    return made
+    return made | {"p": _peepholes(tensors, gates, units)} | _projection(tensors, projected)
+
+
+def _peepholes(tensors: Tensors, gates: str, units: int) -> Array:
+    """Returns the peepholes of all gates, one beside the other, above their factors."""
+    wanted = [gate for gate in gates if gate != "g"]
+    given = [gate for gate in wanted if f"p{gate}" in tensors]
+    if not given:
+        return np.empty((5, 0), INT64)
+    if given != wanted or any(_weights(tensors[f"p{gate}"]).shape != (units,) for gate in given):
+        raise ShapeError(f"peepholes of {', '.join(wanted)} must be ({units},), but got others")
+    p = np.zeros((5, len(gates), units), INT64)
+    for k, gate in enumerate(gates):
+        if gate in given:
+            weights = tensors[f"p{gate}"]
+            factor = np.float32(tensors["c"].scale) * np.float32(weights.scale) / STEP
+            p[0, k], p[1:, k] = _weights(weights), np.array([fixed_factor(factor)]).T
+    return p.reshape(5, -1)
+
+
+def _projection(tensors: Tensors, matrix: Array) -> dict[str, Array]:
+    """Returns the projection, and the products of the zero point with it above its factor."""
+    sums = matrix.sum(axis=1, dtype=np.int64)
+    most = largest(matrix.dtype) * int(abs(matrix.astype(np.int64)).sum(axis=1).max(initial=0))
+    bias = np.zeros((5, len(matrix)), INT64)
+    if len(matrix):
+        scale, zero = tensors["hidden"].scale, -tensors["hidden"].zero
+        factor = (
+            np.float32(tensors["wp"].scale) * np.float32(scale) / np.float32(tensors["h"].scale)
+        )
+        bias[0], bias[1:] = -zero * sums, np.array([fixed_factor(factor)]).T
+    return {"wp": matrix.astype(exact_float(most)), "bp": bias}
 
 
 def _weights(tensor: Quantized) -> Array:
@@ -135,15 +181,19 @@ def tables(attrs: IntegerLstmAttrs, s: Specs) -> Mapping[str, Any]:
 def workspace(attrs: IntegerLstmAttrs, s: Specs) -> Specs:
     """Workspace of one step."""
     x, w, r = (s[n] for n in "xwr")
-    samples, (wide, width), units = x.shape[1 - attrs.time_axis], w.shape, r.shape[1]
+    samples, (wide, width), before = x.shape[1 - attrs.time_axis], w.shape, r.shape[1]
+    out, units = s["wp"].shape
     return {
         "rows": TensorSpec((samples, width), w.dtype),
         "products": TensorSpec((samples, wide), w.dtype),
-        "state": TensorSpec((samples, units), r.dtype),
+        "state": TensorSpec((samples, before), r.dtype),
         "returned": TensorSpec((samples, wide), r.dtype),
         "sums": TensorSpec((3, samples, wide), INT64),
         "gates": TensorSpec((samples, wide), INT64),
         "work": TensorSpec((5, samples, units), INT64),
+        "hidden": TensorSpec((samples, units if out else 0), s["wp"].dtype),
+        "projected": TensorSpec((samples, out), s["wp"].dtype),
+        "result": TensorSpec((2, samples, out), INT64),
     }
 
 
@@ -172,6 +222,7 @@ def forward(
         np.copyto(rows, x_now)
         np.matmul(rows, w.T, out=products)
         scaled(products, b, m, z, signs)
+        np.clip(z, LO, HI, out=z)
         if before is not None:
             np.copyto(state, before)
             np.matmul(state, r.T, out=returned)
@@ -183,11 +234,10 @@ def forward(
 
 
 def scaled(products: Array, b: Array, m: Array, out: Array, signs: Array) -> None:
-    """Computes (products + b) m, limited to int16."""
+    """Computes (products + b) m."""
     np.copyto(out, products, casting="unsafe")
     np.add(out, b, out=out)
     multiply(out, m, signs)
-    np.clip(out, LO, HI, out=out)
 
 
 def multiply(a: Array, m: Array | tuple[int, int, int, int], signs: Array) -> None:
@@ -215,8 +265,14 @@ def advance(
     sigmoid: Array,
     tanh: Array,
     cell_tanh: Array,
+    p: Array,
+    wp: Array,
+    bp: Array,
     gates: Array,
     work: Array,
+    hidden: Array,
+    projected: Array,
+    result: Array,
 ) -> None:
     """Computes the cell and y of a step.
 
@@ -226,12 +282,16 @@ def advance(
     """
     cell, other, modulation, place, signs = work
     units = cell.shape[-1]
+    forgets = gates.shape[-1] == 3 * units  # the input gate is coupled
+    for gate in (FORGET,) if forgets else (FORGET, INPUT):
+        if p.size:
+            add_peephole(part(p, gate, units), cell, part(z, gate, units), other, signs)
     np.subtract(z, LO, out=z)
     np.take(sigmoid, z, out=gates, mode="clip")
     np.copyto(place, part(z, CELL, units))
     np.take(tanh, place, out=modulation, mode="clip")
     forget = part(gates, FORGET, units)
-    if gates.shape[-1] == 3 * units:
+    if forgets:
         np.subtract(HI, forget, out=other)
     else:
         np.copyto(other, part(gates, INPUT, units))
@@ -241,13 +301,39 @@ def advance(
     divide(cell, *divisor(ONE_BITS), signs)
     np.add(cell, other, out=cell)
     np.clip(cell, max(LO, -attrs.clip - (attrs.clip == HI)), attrs.clip, out=cell)
+    np.copyto(modulation, part(gates, OUTPUT, units))
+    if p.size:
+        np.add(part(z, OUTPUT, units), LO, out=place)
+        add_peephole(part(p, OUTPUT, units), cell, place, other, signs)
+        np.subtract(place, LO, out=place)
+        np.take(sigmoid, place, out=modulation, mode="clip")
     np.subtract(cell, LO, out=place)
     np.take(cell_tanh, place, out=other, mode="clip")
-    np.multiply(other, part(gates, OUTPUT, units), out=other)
+    np.multiply(other, modulation, out=other)
     multiply(other, attrs.m, signs)
-    np.add(other, attrs.to.zero, out=other)
-    np.clip(other, attrs.to.lo, attrs.to.hi, out=other)
-    np.copyto(y, other, casting="unsafe")
+    limit(other, attrs.hidden)
+    if not len(wp):
+        np.copyto(y, other, casting="unsafe")
+        return
+    np.copyto(hidden, other, casting="unsafe")
+    np.matmul(hidden, wp.T, out=projected)
+    scaled(projected, bp[0], bp[1:], *result)
+    limit(result[0], attrs.to)
+    np.copyto(y, result[0], casting="unsafe")
+
+
+def add_peephole(p: Array, cell: Array, z: Array, product: Array, signs: Array) -> None:
+    """Adds the products of a cell with the peephole of a gate to the gate."""
+    np.multiply(cell, p[0], out=product)
+    multiply(product, p[1:], signs)
+    np.add(z, product, out=z)
+    np.clip(z, LO, HI, out=z)
+
+
+def limit(a: Array, to: Rounding) -> None:
+    """Adds the zero point in place, and limits the integers."""
+    np.add(a, to.zero, out=a)
+    np.clip(a, to.lo, to.hi, out=a)
 
 
 def mixes_samples(attrs: IntegerLstmAttrs, s: Specs, batched: Names) -> bool:

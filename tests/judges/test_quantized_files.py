@@ -144,7 +144,7 @@ def pool(window: int, stride: int, padding: int, activation: int = 0) -> Build:
 
 
 def unsigned_softmax(b: QuantizedBuilder) -> int:
-    """Probabilities of int16 from its smallest integer on, and of int32, as keyword spotters end."""
+    """Probabilities of int16 from its smallest integer on, and of int32: a keyword spotter's."""
     x = b.activation((1, 12), 0.1, 5)
     y = b.operator("SOFTMAX", (x,), (1, 12), 2**-16, -(2**15), "int16", beta=1.0)
     return b.operator("QUANTIZE", (y,), (1, 12), 2**-15, 0, "int32")

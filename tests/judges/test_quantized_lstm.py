@@ -16,6 +16,7 @@ from odt.errors import OdtError
 DIGITS = MODELS / "tflm-mnist-lstm-int8.tflite"
 STEPS, WIDTH, UNITS = 9, 7, 12
 STATE = (1 / 140, 5)  # scale and zero point of the output
+HIDDEN = (1 / 130, -7)  # and of what the projection reads
 
 
 def lstm(
@@ -25,9 +26,13 @@ def lstm(
     cell_clip: float = 0.0,
     cell_scale: float = 2**-11,
     state: tuple[float, int] = STATE,
-    projection: bool = False,
+    projection: int = 0,
+    hidden: tuple[float, int] = HIDDEN,
+    peepholes: bool = False,
+    proj_bias: bool = False,
 ) -> int:
-    """Adds a quantized LSTM and a layer of two units; returns the output."""
+    """Adds a quantized LSTM with a projection to some outputs, or without; returns its output."""
+    out = projection or UNITS
     gates = "fgo" if coupled else "ifgo"
     x = b.activation((STEPS, 1, WIDTH) if time_major else (1, STEPS, WIDTH), 0.03, -9)
     scales = {"i": 0.009, "f": 0.012, "g": 0.008, "o": 0.011}
@@ -35,16 +40,21 @@ def lstm(
     w, r, bias = dict(none), dict(none), dict(none)
     for g in gates:
         w[g] = b.weights((UNITS, WIDTH), [scales[g]])
-        r[g] = b.weights((UNITS, UNITS), [scales[g] / 2])
+        r[g] = b.weights((UNITS, out), [scales[g] / 2])
         bias[g] = b.bias(UNITS, [0.03 * scales[g]], most=3000)
-    h, c = b.add_tensor((1, UNITS), "int8"), b.add_tensor((1, UNITS), "int16")
+    p = dict.fromkeys("ifo", -1)
+    if peepholes:
+        p |= {g: b.weights((UNITS,), [1e-4], dtype="int16") for g in gates if g != "g"}
+    h, c = b.add_tensor((1, out), "int8"), b.add_tensor((1, UNITS), "int16")
     b.quantize(h, [state[0]], [state[1]])
     b.quantize(c, [cell_scale], [0])
     for i in (h, c):
         b.graph.tensors[i].is_variable = True
-    wp = b.weights((UNITS, UNITS), [0.01]) if projection else -1
-    inputs = [x, *w.values(), *r.values(), -1, -1, -1, *bias.values(), wp, -1, h, c, *[-1] * 4]
-    shape = (STEPS, 1, UNITS) if time_major else (1, STEPS, UNITS)
+    wp = b.weights((out, UNITS), [0.004]) if projection else -1
+    bp = b.bias(out, [0.004 * hidden[0]]) if proj_bias else -1
+    ends = [wp, bp, h, c, *[-1] * 4]
+    inputs = [x, *w.values(), *r.values(), *p.values(), *bias.values(), *ends]
+    shape = (STEPS, 1, out) if time_major else (1, STEPS, out)
     y = b.operator(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         inputs,
@@ -55,9 +65,10 @@ def lstm(
         proj_clip=0.0,
         time_major=time_major,
     )
-    hidden = b.add_tensor((0,), "int8")
-    b.quantize(hidden, [STATE[0]], [STATE[1]])
-    b.graph.operators[-1].intermediates = [*(b.add_tensor((0,)) for _ in range(4)), hidden]
+    e = b.add_tensor((0,), "int8")
+    scale, zero = hidden if projection else STATE
+    b.quantize(e, [scale], [zero])
+    b.graph.operators[-1].intermediates = [*(b.add_tensor((0,)) for _ in range(4)), e]
     return y
 
 
@@ -84,6 +95,10 @@ def assert_same_integers(path: Path, samples: int) -> None:
         {"coupled": True},
         {"cell_clip": 1.5},
         {"cell_scale": 2**-12, "coupled": True, "cell_clip": 10.0},
+        {"peepholes": True},
+        {"peepholes": True, "coupled": True},
+        {"projection": 5},
+        {"projection": UNITS, "peepholes": True, "cell_clip": 1.5},
     ],
     ids=str,
 )
@@ -143,9 +158,36 @@ def test_a_trained_lstm_computes_in_litert_what_odt_validates(
 
 
 @pytest.mark.parametrize(
+    "options", [{"peepholes": True, "coupled": True}, {"projection": 5}], ids=str
+)
+def test_trained_peepholes_and_projections_are_those_of_litert(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    path, out = build(tmp_path / "m.tflite", **options), tmp_path / "out.tflite"
+    (x,) = full_range(read_model(path), 32)
+    (before,) = odt_integers(path, [x]).values()
+    y = ((before.astype(np.float32) - STATE[1]) * STATE[0])[..., ::-1]
+    trainer = odt.Trainer(path, loss="mean_squared_error", learning_rate=1e-2, batch_size=8)
+    first = trainer.evaluate(x, y)["loss"]
+    trainer.fit(x, y, epochs=10, seed=1)
+    assert trainer.evaluate(x, y)["loss"] < 0.8 * first
+    trainer.export(out)
+    assert len(out.read_bytes()) == len(path.read_bytes())
+    (theirs,) = litert_integers(out, [x]).values()
+    steps = np.rint(trainer.predict(x) / np.float32(STATE[0])) + STATE[1]
+    assert np.array_equal(steps.reshape(-1), theirs.reshape(-1))
+    graphs = (read_model(p).graph for p in (path, out))
+    pairs = zip(*(graph.tensors for graph in graphs), strict=True)
+    weights = [(a.data, b.data) for a, b in pairs if a.data is not None and a.data.size]
+    assert not any(np.array_equal(*pair) for pair in weights)
+
+
+@pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"projection": True}, "must be without peepholes, projection and layer normalization"),
+        ({"projection": 5, "proj_bias": True}, "must be without bias of its projection"),
+        ({"projection": 5, "peepholes": True}, "must be square, but got (5, 12)"),
+        ({"projection": 5, "hidden": (0.0, 0)}, "must have a positive scale"),
         ({"cell_scale": 0.0003}, "must be a power of two from 2^-15 to 2^-9, but got 0.0003"),
         ({"state": (0.01, 5)}, "must have the scale and zero point of its output"),
     ],
