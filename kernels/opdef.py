@@ -216,6 +216,8 @@ class OpDef:
         mixes_samples: whether a sample's output depends on other samples of the batch (axis 0),
             given the names of the batched inputs: selecting rows from a table does not mix
             samples, selecting rows from a batch does.
+        usual: values of inputs of integers that are not positions or flags, by name, for random
+            data: that of a sample rate.
     """
 
     name: str
@@ -239,6 +241,7 @@ class OpDef:
     batch_first: Callable[[Attrs], Attrs | None] = no_change
     permute: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
     takes_complex: bool = False
+    usual: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

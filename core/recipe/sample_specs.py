@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.final_activation import before_rounding
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import sample_spec
@@ -25,6 +26,7 @@ class SampleSpecs:
         target_specs: spec of one sample of the targets of each loss.
         logits: whether the output of each loss holds logits instead of probabilities.
         quantizations: quantization of each input of integers; None for other inputs.
+        usual: value of each input that random data should have; None for any.
     """
 
     input_specs: tuple[TensorSpec, ...]
@@ -33,6 +35,7 @@ class SampleSpecs:
     target_specs: tuple[TensorSpec, ...]
     logits: tuple[bool, ...]
     quantizations: tuple[Quantization | None, ...]
+    usual: tuple[int | None, ...]
 
 
 def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
@@ -59,7 +62,19 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
         tuple(sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)),
         tuple(map(holds_logits, losses)),
         tuple(None if q is None else q.first for q in stored),
+        _usual(lowered),
     )
+
+
+def _usual(lowered: LoweredGraph) -> tuple[int | None, ...]:
+    """Returns the usual value of each input that an operator reads as one."""
+    found: dict[int, int] = {}
+    for node in lowered.nodes:
+        row = row_of(node.op)
+        if row.usual:
+            bound = bind_inputs(row, node)
+            found.update((bound[name], value) for name, value in row.usual)
+    return tuple(map(found.get, lowered.inputs))
 
 
 def training_sample_specs(graphs: LoweredGraphs, info: TrainingInfo) -> SampleSpecs:

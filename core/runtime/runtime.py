@@ -19,8 +19,8 @@ class Runtime(Closing):
 
     Attributes:
         schedule: micro-batches and workers.
-        input_specs, output_specs, losses, target_specs, quantizations: as in SampleSpecs, of the
-            first computation.
+        input_specs, output_specs, losses, target_specs, quantizations, usual: as in SampleSpecs, of
+            the first computation.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Runtime(Closing):
         of = sample_specs(plans.at(computations[0], size)[0].graph, computations[0].losses, size)
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
         self.losses, self.target_specs = of.losses, of.target_specs
-        self.quantizations = of.quantizations
+        self.quantizations, self.usual = of.quantizations, of.usual
         self._team = Team(schedule.workers, schedule.blas_threads)
         self._computations, self._keep_gradients = computations, keep_gradients
         self._engines: dict[int, Engine] = {}

@@ -24,7 +24,8 @@ FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = 
 def random_data(runtime: Runtime, seed: int) -> "RandomData":
     """Makes random samples for a runtime that computes losses."""
     draws = [LOSSES[name].draw for name, _ in runtime.losses]
-    return RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
+    usual = runtime.usual
+    return RandomData(runtime.input_specs, runtime.target_specs, draws, seed, usual=usual)
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class RandomData:
         draws: for each target the function of its loss that draws random values.
         seed: seed of the values.
         floats: distribution of float inputs, one of FLOATS.
+        usual: value of each input that has always the same; None for others.
     """
 
     inputs: Sequence[TensorSpec]
@@ -47,6 +49,7 @@ class RandomData:
     seed: int = 0
     floats: str = "normal"
     weights: Array | None = None
+    usual: Sequence[int | None] = ()
 
     def others(self) -> "list[RandomData]":
         """Returns random data of the same shapes with other seeds and distributions."""
@@ -55,8 +58,11 @@ class RandomData:
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for row, number in enumerate(samples):
             rng = np.random.default_rng((self.seed, int(number)))
-            for spec, out in zip(self.inputs, inputs, strict=True):
+            for k, (spec, out) in enumerate(zip(self.inputs, inputs, strict=True)):
                 out[row] = self._input(rng, spec).reshape(out[row].shape)
+                usual = self.usual[k] if self.usual else None
+                if usual is not None:
+                    out[row] = usual
             for spec, draw, out in zip(self.targets, self.draws, targets, strict=False):
                 out[row] = draw(rng, spec).reshape(out[row].shape)
 

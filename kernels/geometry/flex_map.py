@@ -52,7 +52,7 @@ def _numbers(data: bytes, name: str) -> Numbers:
     from flatbuffers import flexbuffers
 
     value: Any = flexbuffers.GetRoot(data).AsMap[name]
-    if value.IsNumeric:
+    if value.IsNumeric or value.IsBool:
         return (float(value.Value),)
     vector = value.AsTypedVector if value.IsTypedVector else value.AsFixedTypedVector
     return tuple(map(float, vector.Value))

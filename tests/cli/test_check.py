@@ -298,6 +298,14 @@ def test_random_samples_depend_on_their_number_alone() -> None:
     np.testing.assert_array_equal(t.sum(axis=1), 1)
 
 
+def test_inputs_with_a_usual_value_have_it() -> None:
+    specs = [TensorSpec((3,), np.dtype(np.int32)), TensorSpec((1,), np.dtype(np.int32))]
+    arrays = [np.empty((2, *s.shape), s.dtype) for s in specs]
+    RandomData(specs, [], [], usual=(None, 16_000)).read([0, 1], arrays, [])
+    assert arrays[0].max() <= 1
+    assert (arrays[1] == 16_000).all()
+
+
 def test_random_words_are_numbers_and_random_pixels_any() -> None:
     specs = [TensorSpec((400,), np.dtype(d)) for d in (np.float32, np.int32, np.uint8, np.int8)]
     arrays = [np.empty((1, 400), s.dtype) for s in specs]

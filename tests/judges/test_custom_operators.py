@@ -17,6 +17,7 @@ from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.self_test import DIFFERENCES, self_test
 from odt.core.training.trainer import Trainer
+from odt.errors import DataError
 
 SAME, VALID = 1, 2  # TfLitePadding
 
@@ -142,3 +143,25 @@ def test_a_crop_around_landmarks_trains(tmp_path: Path) -> None:
     data = ArrayData(inputs, [a + np.float32(0.5) for a in odt(path, inputs)])
     found = {f.what: f.passed for f in self_test(graphs, info, data, weights=40)}
     assert found[DIFFERENCES]
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_a_front_end_of_sound_equals_litert(squared: bool, tmp_path: Path) -> None:
+    """The sample rate is data, as converters leave it; 16,000 and 44,100 have other filters."""
+    b = ModelBuilder("tflite")
+    sound, rate = b.add_input((700, 2)), b.add_input((1,), "int32")
+    fields = {"window_size": 300, "stride": 100, "magnitude_squared": squared}
+    power = flexible(b, "AudioSpectrogram", (sound,), (2, 5, 257), **fields)
+    fields = {"filterbank_channel_count": 20, "dct_coefficient_count": 7}
+    limits = {"lower_frequency_limit": 20.5, "upper_frequency_limit": 4000.0}
+    y = flexible(b, "Mfcc", (power, rate), (2, 5, 7), **fields, **limits)
+    y = b.add_dense(b.add_operator("RESHAPE", (y,), (1, 70), new_shape=[1, 70]), 3)
+    b.write(tmp_path / "m.tflite", y)
+    rng = np.random.default_rng(0)
+    rates = np.array([[16_000], [44_100], [16_000], [8_000]], np.int32)
+    inputs = [rng.normal(size=(4, 700, 2)).astype(np.float32), rates]
+    ours = odt(tmp_path / "m.tflite", inputs, 4)
+    assert difference(ours[0], litert(tmp_path / "m.tflite", inputs)[0]) < 1e-5
+    inputs[1] = rates - 8000
+    with pytest.raises(DataError, match=r"twice the upper frequency limit, 4000, .* but got 0"):
+        odt(tmp_path / "m.tflite", inputs, 4)
