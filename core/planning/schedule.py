@@ -10,7 +10,7 @@ from odt.core.planning.plan import Plan
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
 
-CACHE = 4 * 2**20  # bytes that an arena may have in any case: about the private cache of a core
+CACHE = 2 * 2**20  # bytes that an arena may have in any case: about the private cache of a core
 # Fraction of its samples' time that a run may take beside them. Runs of half as many samples as
 # that asks for cost up to 14 % of a step's time, larger ones saved at most 5 % (15 networks).
 FIXED = 0.13
