@@ -295,52 +295,58 @@ static void F(add_bias_band)(const F(filter_job) * c, const walk_cursor *at, int
                        c->db);
 }
 
-/* Adds the band's gradients of the taps of `g`: all, or one. */
-static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, walk_cursor at,
-                               int64_t begin_at, int64_t end_at, float *dw, int first) {
-  const float *in[PIXELS];
-  int64_t out[PIXELS], step = c->g->taps_h * c->g->taps_w * c->g->depth;
-  for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out)); first = 0) {
-    tap_loops t = taps_inside(g, &at, 1);
-    for (int64_t a = 0; a < t.rows; a++)
-      for (int64_t b = 0; b < t.cols; b++)
-        F(add_filter_tiles)(pixels, in, c->dy, out, a * t.x_row + b * t.x_col, begin_at, end_at,
-                            t.depth, dw + t.w_first + a * t.w_row + b * t.w_col, step, first);
-  }
-}
-
 /* Whether each tap has a walk of its own, over all results whose window has it inside, because the
    depth fills several vectors and the taps of a row need not be merged. */
 static int F(walks_by_tap)(const window_walk *g) { return g->depth >= 2 * LANES && g->units >= MR; }
 
-/* The values of a filter gradient that one thread sums: groups of MR units of each walk. */
+/* The values of a filter gradient are divided into groups: MR units of a row of taps, or of a tap
+   with a walk of its own. */
+static int64_t F(groups_of_units)(const window_walk *g) { return (g->units + MR - 1) / MR; }
 static int64_t F(filter_groups)(const window_walk *g) {
-  return (F(walks_by_tap)(g) ? g->taps_h * g->taps_w : 1) * ((g->units + MR - 1) / MR);
+  return g->taps_h * (F(walks_by_tap)(g) ? g->taps_w : 1) * F(groups_of_units)(g);
+}
+
+/* Adds the band's gradients of the taps of `g`, all or one, for a range of groups. */
+static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, walk_cursor at,
+                               int64_t begin, int64_t end, float *dw, int first) {
+  const float *in[PIXELS];
+  int64_t out[PIXELS], step = c->g->taps_h * c->g->taps_w * c->g->depth,
+                       groups = F(groups_of_units)(g);
+  if (end <= 0 || begin >= g->taps_h * groups) return;
+  for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out)); first = 0) {
+    tap_loops t = taps_inside(g, &at, 1);
+    for (int64_t a = 0; a < t.rows; a++) {
+      int64_t before = (at.row.tap + a) * groups, from = begin > before ? (begin - before) * MR : 0,
+              to = end < before + groups ? (end - before) * MR : g->units;
+      for (int64_t b = 0; from < to && b < t.cols; b++)
+        F(add_filter_tiles)(pixels, in, c->dy, out, a * t.x_row + b * t.x_col, from, to, t.depth,
+                            dw + t.w_first + a * t.w_row + b * t.w_col, step, first);
+    }
+  }
 }
 
 /* One part: a range of groups. */
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
-  int64_t groups = (g->units + MR - 1) / MR, taps = g->taps_h * g->taps_w, step = taps * g->depth;
-  int64_t begin = chunk_begin(F(filter_groups)(g), part, parts),
+  int64_t groups = F(groups_of_units)(g), taps = g->taps_h * g->taps_w, step = taps * g->depth,
+          begin = chunk_begin(F(filter_groups)(g), part, parts),
           end = chunk_begin(F(filter_groups)(g), part + 1, parts);
   int apart = F(walks_by_tap)(g), first = step == g->depth;
-  int64_t length = apart ? g->depth : step;
+  int64_t length = apart ? g->depth : g->taps_w * g->depth;
   window_walk one = *g;
   if (apart) one.taps_h = one.taps_w = 1;
   for (int64_t o = 0; !first && o < g->units; o++) {
-    int64_t rest = groups - 1 - o / MR, walk = (begin + rest) / groups;
-    memset(c->dw + o * step + walk * length, 0,
-           sizeof(float) * ((end + rest) / groups - walk) * length);
+    int64_t rest = groups - 1 - o / MR, row = (begin + rest) / groups;
+    memset(c->dw + o * step + row * length, 0,
+           sizeof(float) * ((end + rest) / groups - row) * length);
   }
   for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
     F(add_bias_band)(c, &at, part, parts);
-    for (int64_t walk = begin / groups; walk * groups < end; walk++) {
-      int64_t from = begin - walk * groups, to = end - walk * groups;
-      one.row_taps = g->row_taps + walk / g->taps_w, one.col_taps = g->col_taps + walk % g->taps_w;
-      F(add_filter_band)(c, &one, band_blocks(&at), from > 0 ? from * MR : 0,
-                         to < groups ? to * MR : g->units, c->dw + walk * length, first);
+    for (int64_t tap = 0; tap < (apart ? taps : 1); tap++) {
+      one.row_taps = g->row_taps + tap / g->taps_w, one.col_taps = g->col_taps + tap % g->taps_w;
+      F(add_filter_band)(c, &one, band_blocks(&at), begin - tap * groups, end - tap * groups,
+                         c->dw + tap * length, first);
     }
     first = 0;
   }
