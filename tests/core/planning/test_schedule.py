@@ -112,7 +112,8 @@ def test_a_prime_number_of_samples_is_not_cut_into_single_ones() -> None:
     graph = stored("models/mlperf-tiny-resnet8-cifar10.tflite")()
     chosen = schedule_of(graph, 2 * 61, workers=2)
     assert chosen.micro_batch > 2
-    assert len({len(part) for part in chosen.parts(2 * 61)}) == 1
+    runs = [len(part) for part in chosen.parts(2 * 61)]
+    assert max(runs) - min(runs) <= 1
 
 
 def unrolled(width: int) -> Graph:
