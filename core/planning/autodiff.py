@@ -25,6 +25,7 @@ from odt.core.model.graph import LoweredGraph, Node, ranges
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import trainable_tensors
 from odt.dataclass import dataclass
+from odt.kernels.families.copies import Moves, copying, zeros
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.native.library import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
@@ -52,11 +53,11 @@ class Loss:
     weighted: bool = False
 
 
-def _zero(attrs: Attrs, *, y: Array) -> None:
-    y.fill(0)
+def _zero(attrs: Attrs, *, y: Array) -> Moves:
+    yield zeros(y)
 
 
-ZERO = Kernel(_zero, reads=(), writes=("y",))
+ZERO = copying(_zero, (), ("y",))
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:

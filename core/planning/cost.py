@@ -53,7 +53,7 @@ class RunCost:
     Attributes:
         sample: of each sample.
         fixed: of a run beside its samples: calls, reading weights, adding gradients.
-        calls: overhead of the calls alone.
+        calls: overhead of NumPy calls alone, of which the interpreter runs one at a time.
         adding: of adding gradients alone.
     """
 
@@ -66,7 +66,7 @@ class RunCost:
     def of(cls, one: Plan, two: Plan) -> "RunCost":
         """Compares the plans for one sample and for two, or for one if a batch has no more."""
         sample = max(run_seconds(two) - run_seconds(one) * (two is not one), 0.0)
-        calls = sum(overhead_seconds(s) for s in one.entries if isinstance(s, Call))
+        calls = sum(CALL for s in one.entries if isinstance(s, Call) and s.compiled is None)
         adding = adding_seconds(one)
         return cls(sample, max(run_seconds(one) - sample, 0.0) + adding, calls, adding)
 

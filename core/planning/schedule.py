@@ -21,8 +21,8 @@ GROWTH = 1.25
 # than cores that share each call: 0.08 to 0.2 on eight networks, less if all is matrix products.
 SHARING = 0.12
 WAKING = 100e-6  # seconds: start and end of a step on several workers
-# Fraction of a run's time in the overhead of calls above which workers wait for the interpreter
-# lock longer than they compute; the calls of a single worker are split over the cores.
+# Fraction of a run's time in the overhead of NumPy calls above which workers wait for the
+# interpreter lock longer than they compute; the calls of a single worker are split over the cores.
 SHORT = 0.25
 
 

@@ -60,7 +60,7 @@ def test_a_run_has_enough_samples_for_its_gradients() -> None:
     assert more.samples(0.05) > less.samples(0.05) > less.samples(0.5) >= 1
     one = plan_of(images_into(4096), 1)
     assert less.adding == adding_seconds(one) < less.fixed
-    assert 0 < less.calls < less.fixed
+    assert less.calls < less.fixed
 
 
 def test_a_batch_is_cut_no_smaller_than_its_gradients_are_worth() -> None:
@@ -133,11 +133,15 @@ def test_sizes_of_runs_are_found_without_a_look_at_each_number_of_runs() -> None
     assert run_sizes(2**63 - 1, 100) == list(range(1, 101))
 
 
-def test_a_plan_of_short_calls_runs_on_one_worker() -> None:
-    """Two would wait for the interpreter's lock; a call of one is shared among the cores."""
-    graph = unrolled(256)
-    found = [schedule_of(graph, 4096, micro_batch=m) for m in (8, 2048)]
-    assert [s.workers for s in found] == [1, min(2, available_cores())]
+def test_a_plan_of_short_numpy_calls_runs_on_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two would wait for the interpreter's lock, which compiled calls do not hold."""
+    two = min(2, available_cores())
+    monkeypatch.setenv("ODT_KERNELS", "numpy")
+    found = [schedule_of(unrolled(256), 4096, micro_batch=m) for m in (8, 2048)]
+    assert [s.workers for s in found] == [1, two]
+    monkeypatch.delenv("ODT_KERNELS")
+    if library.instruction_sets():
+        assert schedule_of(unrolled(256), 4096, micro_batch=8).workers == two
 
 
 def test_a_batch_of_many_weights_and_few_samples_runs_on_one_worker() -> None:
