@@ -12,12 +12,13 @@ from model_builder import ModelBuilder
 from odt.core.lowering.flex import with_builtins
 from odt.core.lowering.inline import inline
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model
 
 
 def write_unrolled(model: Model, path: Path) -> None:
-    """Writes a float model without control flow."""
-    graph = with_builtins(inline(model)).graph
+    """Writes a model without control flow; its weights are float32."""
+    graph = dequantize_weights(with_builtins(inline(model))).graph
     specs = LoweredGraphs(graph).specs
     built = ModelBuilder("tflite")
     number = {-1: -1}

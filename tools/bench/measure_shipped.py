@@ -41,16 +41,19 @@ Arrays = Sequence[np.ndarray]
 
 @dataclass
 class Batch:
-    """A batch as data, (samples, values of a sample); without arrays, all values are 1."""
+    """A batch as data, (samples, values of a sample); without arrays, usual values or 1."""
 
     inputs: Arrays = ()
     targets: Arrays = ()
     weights: None = None
+    usual: Sequence[int | None] = ()
 
     def read(self, indices: range, inputs: Arrays, targets: Arrays) -> None:
         if not self.inputs:
             for a in (*inputs, *targets):
                 a.fill(1)
+            for a, value in zip(inputs, self.usual, strict=True):
+                a.fill(1 if value is None else value)
             return
         for arrays, values in ((inputs, self.inputs), (targets, self.targets)):
             for a, v in zip(arrays, values, strict=True):
@@ -92,7 +95,7 @@ def measure(entry: dict[str, Any], path: str, seconds: float = SECONDS) -> dict[
     recipe = prepare(model, request)
     with Trainer(recipe.graphs, recipe.info) as trainer:
         model.file.release_pages()  # as odt.Trainer does: the weights that train are copied
-        batch = Batch()
+        batch = Batch(usual=trainer.runtime.usual)
         for _ in range(2):
             trainer.step(batch, samples)
         grown = status("VmHWM") - base
