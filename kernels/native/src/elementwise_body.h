@@ -21,8 +21,10 @@ static void F(gather_rows)(float *to, const float *from, int64_t rows, int64_t n
                            int64_t row_stride, int64_t stride) {
   for (; rows; rows--, from += row_stride, to += n)
     if (stride) memcpy(to, from, sizeof(float) * (size_t)n);
-    else
+    else {
+      IVDEP
       for (int64_t i = 0; i < n; i++) to[i] = *from;
+    }
 }
 
 /* Computes n values. Those that do not fill a vector are computed in a vector of their own, so that
@@ -162,6 +164,7 @@ INLINE float F(swish_slope)(float x) {
 
 /* y = 1 where c is true, else 0. */
 void F(truths)(const uint8_t *c, float *y, int64_t size) {
+  IVDEP
   for (int64_t i = 0; i < size; i++) y[i] = c[i] != 0;
 }
 
@@ -208,7 +211,7 @@ static void F(extreme_part)(void *job, int part, int parts) {
       *y = F(row_extreme)(rows, count, c.sign);
       continue;
     }
-    for (int64_t i = 0; i < inner; i++) y[i] = rows[i];
+    memcpy(y, rows, sizeof(float) * (size_t)inner);
     for (int64_t k = 1; k < count; k++) {
       const float *row = rows + k * inner;
       IVDEP

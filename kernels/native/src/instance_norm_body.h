@@ -8,16 +8,20 @@ typedef struct {
 } F(instance_job);
 
 /* to[c] = Σ over rows of `value`, an expression of i, the index of channel c in the row. */
-#define SUM_ROWS(to, value)                                           \
-  for (int c = 0; c < n; c++) to[c] = 0;                              \
-  for (int64_t from = 0; from < j.rows; from += SUMMED_ROWS) {        \
-    float part[CHANNELS] = {0};                                       \
-    for (int64_t s = from; s < j.rows && s < from + SUMMED_ROWS; s++) \
-      for (int c = 0; c < n; c++) {                                   \
-        int64_t i = at + s * j.channels + c;                          \
-        part[c] += (value);                                           \
-      }                                                               \
-    for (int c = 0; c < n; c++) to[c] += part[c];                     \
+#define SUM_ROWS(to, value)                                             \
+  for (int c = 0; c < n; c++) to[c] = 0;                                \
+  for (int64_t from = 0; from < j.rows; from += SUMMED_ROWS) {          \
+    float part[CHANNELS] = {0};                                         \
+    for (int64_t s = from; s < j.rows && s < from + SUMMED_ROWS; s++) { \
+      const int64_t row = at + s * j.channels;                          \
+      IVDEP                                                             \
+      for (int c = 0; c < n; c++) {                                     \
+        int64_t i = row + c;                                            \
+        part[c] += (value);                                             \
+      }                                                                 \
+    }                                                                   \
+    IVDEP                                                               \
+    for (int c = 0; c < n; c++) to[c] += part[c];                       \
   }
 
 /* Declares a block of n channels of one image from channel `first`. It begins at `at` in x, and at

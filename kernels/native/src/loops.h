@@ -5,7 +5,8 @@
 
 #define CHUNK 256 /* elements of a buffer for intermediate results */
 
-/* Before a loop whose iterations are independent. */
+/* Before a loop whose iterations are independent. Wheels for x86-64 have vectors in these alone,
+   and where the source writes them. */
 #ifdef __clang__
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #else

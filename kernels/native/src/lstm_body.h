@@ -75,6 +75,7 @@ static void F(lstm_part)(void *job, int part, int parts) {
       if (t % steps == 0) {
         int64_t all = (q->steps - t < steps ? q->steps - t : steps) * block;
         for (int64_t i = 0; i < all; i++) {
+          IVDEP
           for (int64_t j = 0; j < width; j++) z[i * width + j] = c->bias[j];
           from[i] = c->x + ROW(i % block, t + i / block) * q->depth;
         }
@@ -157,6 +158,7 @@ static void F(lstm_back_part)(void *job, int part, int parts) {
     for (int64_t t = q->steps - 1; t >= 0; t--) {
       for (int64_t s = 0; s < block; s++) {
         const float *dy = c->dy + ROW(s, t) * units;
+        IVDEP
         for (int64_t u = 0; u < width; u++) dh[s * width + u] = u < units ? dy[u] : 0;
         from[s] = c->dz + ROW(s, t + 1) * GATES * units;
       }

@@ -6,11 +6,14 @@
 /* p = softmax(β x) of a row; returns max(β x), and sets `sum` to the sum of exponentials. */
 static inline float F(softmax_row)(const float *x, float *p, int64_t classes, float beta,
                                    float *sum) {
+  IVDEP
   for (int64_t k = 0; k < classes; k++) p[k] = x[k] * beta;
   float max = F(row_max)(p, classes);
+  IVDEP
   for (int64_t k = 0; k < classes; k++) p[k] = F(exp_nonpositive)(p[k] - max);
   *sum = F(row_sum)(p, classes);
   float inverse = 1 / *sum;
+  IVDEP
   for (int64_t k = 0; k < classes; k++) p[k] *= inverse;
   return max;
 }
@@ -37,6 +40,7 @@ void F(cross_entropy_back)(const float *p, const float *t, const float *scale, f
   for (int64_t r = 0; r < rows; r++, p += classes, t += classes, dx += classes) {
     float target = 0;
     for (int64_t k = 0; k < classes; k++) target += t[k];
+    IVDEP
     for (int64_t k = 0; k < classes; k++) dx[k] = (p[k] * target - t[k]) * factor;
   }
 }
@@ -89,6 +93,7 @@ static void F(log_softmax_part)(void *job, int part, int parts) {
     float *y = j.y + r * j.classes, max = F(row_max)(x, j.classes), sum = 0, exps[CHUNK];
     for (int64_t at = 0; at < j.classes; at += CHUNK) {
       int64_t count = j.classes - at < CHUNK ? j.classes - at : CHUNK;
+      IVDEP
       for (int64_t k = 0; k < count; k++) exps[k] = F(exp_nonpositive)(x[at + k] - max);
       sum += F(row_sum)(exps, count);
     }

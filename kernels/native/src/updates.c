@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "loops.h"
 #include "team.h"
 
 #define BODY "updates_body.h"

@@ -1,9 +1,12 @@
 /* One instruction set's version of updates.c; the compiler makes the vectors. */
 
 void F(accumulate)(float *total, const float *gradient, int64_t n, const int64_t *adds) {
-  if (*adds)
-    for (int64_t i = 0; i < n; i++) total[i] += gradient[i];
-  else memcpy(total, gradient, (size_t)n * sizeof *total);
+  if (!*adds) {
+    memcpy(total, gradient, (size_t)n * sizeof *total);
+    return;
+  }
+  IVDEP
+  for (int64_t i = 0; i < n; i++) total[i] += gradient[i];
 }
 
 void F(meet)(int64_t *state, int64_t all, const bound_call *calls, int64_t count) {
@@ -21,6 +24,7 @@ static void F(adam_part)(void *job, int part, int parts) {
   float alpha = a.numbers[0], rate_m = a.numbers[1], rate_v = a.numbers[2];
   float epsilon = a.numbers[3], scale = a.numbers[4];
   float decay = a.numbers[5], p_scale = a.numbers[6];
+  IVDEP
   for (int64_t i = chunk_begin(a.n, part, parts); i < chunk_begin(a.n, part + 1, parts); i++) {
     float g = a.g[i] + decay * a.p[i];
     float m = a.m[i] + rate_m * (g - a.m[i]), v = a.v[i] + rate_v * (g * g - a.v[i]);
@@ -38,12 +42,14 @@ void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, const floa
 
 void F(sgd)(float *p, const float *g, int64_t n, const float *numbers) {
   float learning_rate = numbers[0], decay = numbers[1];
+  IVDEP
   for (int64_t i = 0; i < n; i++) p[i] -= learning_rate * (g[i] + decay * p[i]);
 }
 
 void F(momentum)(float *p, const float *g, float *m, int64_t n, const float *numbers) {
   float learning_rate = numbers[0], decay = numbers[1], momentum = numbers[2];
   int nesterov = numbers[3] > 0;
+  IVDEP
   for (int64_t i = 0; i < n; i++) {
     float gi = g[i] + decay * p[i];
     float mi = m[i] * momentum + gi;
