@@ -28,9 +28,9 @@ Place = tuple[int, int]  # line from 0, and column in bytes
 
 
 def for_interpreters(source: str, *, docstrings: bool = False) -> str:
-    """Removes what only readers need; every statement keeps its line number."""
+    """Removes what only readers need, which includes blank lines: tracebacks quote statements."""
     source = without_comments(source if docstrings else without_docstrings(source))
-    return indented_by_one(without_unused_imports(without_annotations(source)))
+    return narrow(without_unused_imports(without_annotations(source)))
 
 
 def without_docstrings(source: str) -> str:
@@ -114,16 +114,19 @@ def without_unused_imports(source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def indented_by_one(source: str) -> str:
-    """Indents by one space instead of four, except in strings of several lines."""
+def narrow(source: str) -> str:
+    """Drops blank lines, and indents by one space instead of four, but for longer strings."""
     strings = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        strings |= set(range(token.start[0], token.end[0]))
-    lines = source.splitlines()
-    for row, line in enumerate(lines):
+        if token.start[0] < token.end[0]:
+            strings |= set(range(token.start[0], token.end[0]))
+    lines = []
+    for row, line in enumerate(source.splitlines()):
         indent = len(line) - len(line.lstrip(" "))
-        if row not in strings:
-            lines[row] = " " * -(-indent // 4) + line[indent:]
+        if row in strings:
+            lines.append(line)
+        elif line.strip():
+            lines.append(" " * -(-indent // 4) + line[indent:])
     return "\n".join(lines) + "\n"
 
 

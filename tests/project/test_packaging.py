@@ -147,10 +147,12 @@ def test_the_source_code_in_wheels_lacks_what_only_readers_need() -> None:
         "class Point:",
         "    x: int = 0",
     ]
-    after = ["", "from collections.abc import Iterator"]
-    after += ["from typing import Protocol as Protocol, cast", "", "", "", ""]
-    after += ["class Wrong(Exception):", " ...", "", "def twice(x = 1, *all):", ""]
-    after += [
+    after = [
+        "from collections.abc import Iterator",
+        "from typing import Protocol as Protocol, cast",
+        "class Wrong(Exception):",
+        " ...",
+        "def twice(x = 1, *all):",
         ' text = cast("Iterator", "# kept")',
         " return x, text, '''",
         "    kept'''",
@@ -188,8 +190,8 @@ class WithoutAnnotations(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([node.target], node.value), node)
 
 
-def code_and_lines(source: str) -> tuple[str, list[int]]:
-    """The code without docstrings and annotations, and the lines of its statements."""
+def code_of(source: str) -> str:
+    """The code without docstrings and annotations."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         match node:
@@ -199,18 +201,15 @@ def code_and_lines(source: str) -> tuple[str, list[int]]:
                         del node.body[0]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
-    tree = WithoutAnnotations().visit(tree)
-    return ast.dump(tree), [n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt)]
+    return ast.dump(WithoutAnnotations().visit(tree))
 
 
 @pytest.mark.parametrize("folder", ["core", "kernels", "cli", "src/odt"])
-def test_shortened_modules_have_the_same_code_at_the_same_lines(
-    folder: str, tmp_path: Path
-) -> None:
+def test_shortened_modules_have_the_same_code(folder: str, tmp_path: Path) -> None:
     for number, path in enumerate((ROOT / folder).rglob("*.py")):
         source = path.read_text(encoding="utf-8")
         short = for_interpreters(source)
-        assert code_and_lines(short) == code_and_lines(source), path
+        assert code_of(short) == code_of(source), path
         (tmp_path / f"{path.stem}_{number}.py").write_text(short, encoding="utf-8")
     undefined = ("check", "--isolated", "--quiet", "--select", "F821", "--output-format", "concise")
     subprocess.run([sys.executable, "-m", "ruff", *undefined, tmp_path], check=True)
