@@ -13,9 +13,9 @@ int flush_subnormals(void) {
 
 void restore_float_mode(int mode) { set_float_mode((uint32_t)mode); }
 
-#define MIN_PART_WORK 60000 /* about two microseconds */
-#define SPINS 40000         /* polls before a thread sleeps: about half a millisecond */
-#define WAITING_SPINS 8000  /* the same for the end of a call, or in a meeting */
+#define MIN_PART_WORK 100000 /* about three microseconds */
+#define SPINS 40000          /* polls before a thread sleeps: about half a millisecond */
+#define WAITING_SPINS 8000   /* the same for the end of a call, or in a meeting */
 
 static inline void cpu_pause(void) {
 #if defined(__x86_64__)
