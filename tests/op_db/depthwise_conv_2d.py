@@ -31,6 +31,13 @@ INFO = OpInfo(
         filtered("stride above kernel", (1, 7, 7, 2), (1, 2, 2, 2), strides(3, 4), 0),
         filtered("dilation", (1, 6, 7, 2), (1, 3, 2, 2), dilations(2, 3), 2),
         filtered(
+            "windows before and after the end of a row as far apart as taps",
+            (2, 2, 13, 16),
+            (1, 1, 3, 16),
+            {**VALID, **dilations(1, 3)},
+            16,
+        ),
+        filtered(
             "stride and dilation",
             (1, 7, 6, 1),
             (1, 3, 3, 2),

@@ -57,9 +57,12 @@ INLINE void F(depthwise_run)(const F(depthwise_job) * c, const tap_grid *t, int 
 
 /* Whether results p to p + RUN - 1 are side by side, and so are their windows. */
 INLINE int F(is_run)(const tap_grid *t, int p, int end, int cols) {
-  return MR == 8 && cols == 3 && p + RUN <= end &&
-         t->in[p + RUN - 1] - t->in[p] == (RUN - 1) * t->x_col &&
-         t->out[p + RUN - 1] - t->out[p] == (RUN - 1) * t->out_step;
+  if (MR != 8 || cols != 3 || p + RUN > end) return 0;
+  int64_t apart = 0; /* the first and the last can be right where a row ends between them */
+  UNROLL(i, RUN,
+         apart |=
+         (t->in[p + i] - t->in[p] - i * t->x_col) | (t->out[p + i] - t->out[p] - i * t->out_step));
+  return !apart;
 }
 
 /* Computes a grid for the vectors from `begin` to `end`. The weights are loaded once for all
