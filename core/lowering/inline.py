@@ -38,7 +38,7 @@ from odt.errors import ShapeError
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
 
-MOST_NODES = 20_000  # of the graph, for subgraphs to be inlined
+MOST_NODES = 50_000  # of the graph, for subgraphs to be inlined
 MOST_DEPTH = 16  # of subgraphs that run subgraphs
 # Composites such as odml.scaled_dot_product_attention and odml.rms_norm. LiteRT has kernels for
 # them, which read their operands and attributes, but no constant of the decomposition.
