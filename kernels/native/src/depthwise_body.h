@@ -55,14 +55,14 @@ INLINE void F(depthwise_run)(const F(depthwise_job) * c, const tap_grid *t, int 
   UNROLL(i, RUN, F(store)(c->y + out + i * t->out_step, v[i]));
 }
 
-/* Whether results p to p + RUN - 1 are side by side, and so are their windows. */
+/* Whether results p and p + 1 are side by side, and so are their windows. */
+INLINE int F(are_adjacent)(const tap_grid *t, int p) {
+  return t->in[p + 1] - t->in[p] == t->x_col && t->out[p + 1] - t->out[p] == t->out_step;
+}
+
 INLINE int F(is_run)(const tap_grid *t, int p, int end, int cols) {
-  if (MR != 8 || cols != 3 || p + RUN > end) return 0;
-  int64_t apart = 0; /* the first and the last can be right where a row ends between them */
-  UNROLL(i, RUN,
-         apart |=
-         (t->in[p + i] - t->in[p] - i * t->x_col) | (t->out[p + i] - t->out[p] - i * t->out_step));
-  return !apart;
+  return MR == 8 && cols == 3 && p + RUN <= end && F(are_adjacent)(t, p) &&
+         F(are_adjacent)(t, p + 1) && F(are_adjacent)(t, p + 2);
 }
 
 /* Computes a grid for the vectors from `begin` to `end`. The weights are loaded once for all
