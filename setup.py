@@ -115,7 +115,7 @@ def without_unused_imports(source: str) -> str:
 
 
 def narrow(source: str) -> str:
-    """Drops blank lines, and indents by one space instead of four, but for longer strings."""
+    """Drops blank lines and indents by one space instead of four, except in strings."""
     strings = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.start[0] < token.end[0]:

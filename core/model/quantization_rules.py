@@ -3,7 +3,7 @@
 Source: TFLite's 8-bit quantization specification.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -169,7 +169,8 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
             got = f"{graph.tensors[i].spec.dtype}"
             yield f"{graph.label(i)} must be {dtype} with a scale, but got {got}."
             return
-    yield from _projection_faults(graph, node)
+    if inputs[PROJECTION] != ABSENT:
+        yield from _projection_faults(node, graph.tensors[inputs[PROJECTION]].spec.shape)
     state, cell, y = inputs[LSTM_STATE], inputs[LSTM_CELL], node.outputs[0]
     named = {"x": inputs[0], "the state": state, "the cell": cell, "y": y}
     for name, i in named.items():
@@ -192,13 +193,10 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
         )
 
 
-def _projection_faults(graph: Graph, node: Node) -> Iterator[str]:
-    """Yields rules that the projection of an LSTM on integers breaks."""
-    i = (*node.inputs, *[ABSENT] * 20)[PROJECTION]
-    if i == ABSENT:
-        return
+def _projection_faults(node: Node, shape: Sequence[int]) -> Iterator[str]:
+    """Yields rules that the projection of an LSTM on integers, of a given shape, breaks."""
     scale, zero_point = node.options.get("hidden", (0.0, 0))
-    shape, (lo, hi) = graph.tensors[i].spec.shape, limits(np.dtype(np.int8))
+    lo, hi = limits(np.dtype(np.int8))
     if not SMALLEST <= scale < np.inf or not lo <= zero_point <= hi:
         yield (
             "what the projection of a quantized LSTM reads, its intermediate tensor 4, must have a "
