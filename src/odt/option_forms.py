@@ -2,18 +2,22 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from odt.core.checkpoints.resume import Resume, read_resume
 from odt.core.recipe.option_values import check_whole
 from odt.errors import OptionError
 from odt.text import parse_size
 
-if TYPE_CHECKING:
-    from odt.checkpoint_state import CheckpointState
-
 T = TypeVar("T")
 Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
+
+
+class Resumable(Protocol):
+    """What training continues from besides a file: a `CheckpointState`."""
+
+    def resume(self) -> Resume:
+        """Returns the values from which training resumes."""
 
 
 def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
@@ -50,7 +54,7 @@ def nbytes(size: int | str | None) -> int | None:
     return parsed
 
 
-def resume_from(checkpoint: "str | os.PathLike[str] | CheckpointState | None") -> Resume:
+def resume_from(checkpoint: str | os.PathLike[str] | Resumable | None) -> Resume:
     """Returns the checkpoint of a path or a CheckpointState; None for a new run.
 
     Raises:
