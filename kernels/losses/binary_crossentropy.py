@@ -22,9 +22,10 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.constant_loss import fraction_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
 
 LEAST, MOST = 1e-7, 1 - 1e-7  # limits of a probability
@@ -158,30 +159,16 @@ def unit_interval(output: TensorSpec) -> Check:
 
 
 LOSS = LossDef(
-    op=OpDef(
+    op=loss_operator(
         "binary_crossentropy",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(
-            forward,
-            reads=("x", "t", "scale"),
-            writes=("loss",),
-            workspace=scratch,
-            prepare=prepare,
-        ),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "t", "scale"),
-                writes=("dx",),
-                workspace=scratch_back,
-                may_alias=frozenset({("dx", "x")}),
-                prepare=prepare,
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
+        infer,
+        forward,
+        grad_x,
+        workspace=scratch,
+        workspace_back=scratch_back,
+        overwrites=("x",),
         attrs=attrs_of,
+        prepare=prepare,
     ),
     formula="mean of −t log p − (1 − t) log(1 − p)",
     expects="like the output, each value from 0 to 1",

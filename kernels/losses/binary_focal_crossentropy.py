@@ -20,6 +20,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import FRACTIONS, LossDef, draw_classes
 from odt.kernels.losses.binary_crossentropy import (
@@ -31,7 +32,7 @@ from odt.kernels.losses.binary_crossentropy import (
     unit_interval,
 )
 from odt.kernels.losses.categorical_focal_crossentropy import GAMMA, TINY
-from odt.kernels.opdef import Array, HyperParameter, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, HyperParameter, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
 
 
@@ -159,29 +160,15 @@ def grad_x(
 
 
 LOSS = LossDef(
-    op=OpDef(
+    op=loss_operator(
         "binary_focal_crossentropy",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(
-            forward,
-            reads=("x", "t", "scale"),
-            writes=("loss",),
-            workspace=scratch,
-            prepare=prepare,
-        ),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "t", "scale"),
-                writes=("dx",),
-                workspace=scratch_back,
-                prepare=prepare,
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
+        infer,
+        forward,
+        grad_x,
+        workspace=scratch,
+        workspace_back=scratch_back,
         attrs=attrs_of,
+        prepare=prepare,
     ),
     formula="mean of (1 − q)^γ (−log q), q = p where t is 1, else 1 − p",
     expects="like the output, each value from 0 to 1",

@@ -17,12 +17,13 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.constant_loss import distribution_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
 from odt.kernels.lossdef import DISTRIBUTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.native import softmax as compiled
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.opdef import Array, Specs, TensorSpec
 
 SUM_TOLERANCE = 1e-3  # error of a distribution's sum; float16 files have errors of about 5e-4
 ROWS = 1024  # rows checked at a time, so that scratch does not grow with the batch
@@ -126,33 +127,19 @@ def check_distributions(output: TensorSpec) -> Check:
 
 
 LOSS = LossDef(
-    op=OpDef(
+    op=loss_operator(
         "categorical_crossentropy",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(
-            forward,
-            reads=("x", "t", "scale"),
-            writes=("loss", "p?"),
-            workspace=scratch,
-            prepare=prepare,
-            compiled=compiled.FORWARD,
-        ),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "p?", "t", "scale"),
-                writes=("dx",),
-                workspace=scratch_back,
-                may_alias=frozenset({("dx", "p")}),
-                prepare=prepare,
-                compiled=compiled.GRAD_X,
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
-        aux=saved_probabilities,
+        infer,
+        forward,
+        grad_x,
+        workspace=scratch,
+        workspace_back=scratch_back,
+        overwrites=("p",),
+        saved=saved_probabilities,
         attrs=cross_entropy_attrs,
+        prepare=prepare,
+        compiled=compiled.FORWARD,
+        compiled_back=compiled.GRAD_X,
     ),
     formula="−Σ t log p",
     expects="like the output: one-hot, or any distribution over the last axis",

@@ -19,13 +19,14 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import prepare
 from odt.kernels.lossdef import DISTRIBUTIONS, LossDef, draw_classes
 from odt.kernels.losses.binary_crossentropy import LEAST, MOST
 from odt.kernels.losses.categorical_crossentropy import check_distributions, infer
-from odt.kernels.opdef import Array, HyperParameter, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, HyperParameter, Options, Specs, TensorSpec
 
 TINY = 1e-30  # instead of 0 before a logarithm or as a divisor
 
@@ -142,30 +143,16 @@ def _h(attrs: CategoricalFocalAttrs, p: Array, t: Array, rest: Array, h: Array) 
 
 
 LOSS = LossDef(
-    op=OpDef(
+    op=loss_operator(
         "categorical_focal_crossentropy",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(
-            forward,
-            reads=("x", "t", "scale"),
-            writes=("loss", "p?"),
-            workspace=scratch,
-            prepare=prepare,
-        ),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "p?", "t", "scale"),
-                writes=("dx",),
-                workspace=scratch_back,
-                prepare=prepare,
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
-        aux=saved_probabilities,
+        infer,
+        forward,
+        grad_x,
+        workspace=scratch,
+        workspace_back=scratch_back,
+        saved=saved_probabilities,
         attrs=attrs_of,
+        prepare=prepare,
     ),
     formula="−α Σ t (1 − p)^γ log p",
     expects="like the output: one-hot, or any distribution over the last axis",

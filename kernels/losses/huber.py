@@ -15,7 +15,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.families.difference_loss import difference, difference_loss, elements
+from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
 from odt.kernels.opdef import Array, HyperParameter, Options, Specs
@@ -68,7 +69,15 @@ def grad_x(attrs: HuberAttrs, *, x: Array, t: Array, scale: Array, dx: Array) ->
 
 
 LOSS = LossDef(
-    op=difference_loss("huber", forward, grad_x, scratch, attrs_of),
+    op=loss_operator(
+        "huber",
+        infer,
+        forward,
+        grad_x,
+        workspace=scratch,
+        overwrites=("x", "t"),
+        attrs=attrs_of,
+    ),
     formula="mean of e² / 2 where |e| ≤ δ, else of δ (|e| − δ / 2), e = x − t",
     hyper_parameters=(HyperParameter("delta", "Error from which the loss is linear"),),
     place=5,

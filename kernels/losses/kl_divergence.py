@@ -12,6 +12,7 @@ differs: it clips tₖ to at least 1e-7.
 
 import numpy as np
 
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scaled_sum
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
@@ -22,7 +23,7 @@ from odt.kernels.losses.categorical_crossentropy import (
     infer,
     log_probabilities,
 )
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs
+from odt.kernels.opdef import Array, Specs
 
 
 def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
@@ -51,31 +52,17 @@ def forward(
 
 
 LOSS = LossDef(
-    op=OpDef(
+    op=loss_operator(
         "kl_divergence",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(
-            forward,
-            reads=("x", "t", "scale"),
-            writes=("loss", "p?"),
-            workspace=scratch,
-            prepare=prepare,
-        ),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "p?", "t", "scale"),
-                writes=("dx",),
-                workspace=rows,
-                may_alias=frozenset({("dx", "p")}),
-                prepare=prepare,
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
-        aux=saved_probabilities,
+        infer,
+        forward,
+        grad_x,
+        workspace=scratch,
+        workspace_back=rows,
+        overwrites=("p",),
+        saved=saved_probabilities,
         attrs=cross_entropy_attrs,
+        prepare=prepare,
     ),
     formula="Σ t log(t / p)",
     expects="like the output: any distribution over the last axis",

@@ -10,7 +10,8 @@ Source: Keras' mean_absolute_error; the gradient is 0 where x = t, as in torch.n
 import numpy as np
 
 from odt.kernels.families.constant_loss import absolute_deviation
-from odt.kernels.families.difference_loss import difference_loss, elements
+from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
 from odt.kernels.opdef import Array
@@ -31,7 +32,14 @@ def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
 
 
 LOSS = LossDef(
-    op=difference_loss("mean_absolute_error", forward, grad_x),
+    op=loss_operator(
+        "mean_absolute_error",
+        infer,
+        forward,
+        grad_x,
+        workspace=difference,
+        overwrites=("x", "t"),
+    ),
     formula="mean of |x − t|",
     constant_loss=absolute_deviation,
     words=("mae",),

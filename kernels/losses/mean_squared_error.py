@@ -11,7 +11,8 @@ Source: onert's MSE, which equals Keras' for sum_over_batch_size (scale = 1/N). 
 import numpy as np
 
 from odt.kernels.families.constant_loss import variance
-from odt.kernels.families.difference_loss import difference_loss, elements
+from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
 from odt.kernels.native import elementwise
@@ -36,10 +37,13 @@ def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
 
 
 LOSS = LossDef(
-    op=difference_loss(
+    op=loss_operator(
         "mean_squared_error",
+        infer,
         forward,
         grad_x,
+        workspace=difference,
+        overwrites=("x", "t"),
         compiled=elementwise.SQUARED_ERROR,
         compiled_back=elementwise.SQUARED_ERROR_BACK,
     ),

@@ -17,11 +17,12 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.constant_loss import label_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING
+from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
 from odt.kernels.lossdef import LABELS, Check, LossDef, Rng
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.opdef import Array, Specs, TensorSpec
 
 INT32 = np.dtype(np.int32)
 INDEX = np.dtype(np.intp)
@@ -170,31 +171,17 @@ def draw_labels(rng: Rng, target: TensorSpec) -> Array:
 
 
 LOSS = LossDef(
-    op=OpDef(
+    op=loss_operator(
         "sparse_categorical_crossentropy",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(
-            forward,
-            reads=("x", "t", "scale"),
-            writes=("loss", "p?"),
-            workspace=scratch_forward,
-            prepare=prepare,
-        ),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "p?", "t", "scale"),
-                writes=("dx",),
-                workspace=scratch,
-                may_alias=frozenset({("dx", "p")}),
-                prepare=prepare,
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
-        aux=saved_probabilities,
+        infer,
+        forward,
+        grad_x,
+        workspace=scratch_forward,
+        workspace_back=scratch,
+        overwrites=("p",),
+        saved=saved_probabilities,
         attrs=cross_entropy_attrs,
+        prepare=prepare,
     ),
     formula="−log p of that class",
     expects="class numbers, one for each distribution",
