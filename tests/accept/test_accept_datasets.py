@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from support.accept_data import complete
@@ -56,7 +57,9 @@ def test_cifar_10_by_fine_tuning_the_mlperf_resnet(tmp_path: Path) -> None:
     pictures = complete("data", "image", "cifar10-jpg-subset.zip")
     like = ("--like", model, "--scale", "none")  # the model takes 0 … 255
     odt("gen-datafile", "--source", pictures, *like, "--out-dir", tmp_path)
-    assert accuracy(model, tmp_path, "--epochs", 2, "--learning-rate", 1e-4) >= 0.74
+    recipe = ("--epochs", 2, "--learning-rate", 1e-4, "--seed")
+    # Single seeds scatter by 2.8 points about 75.2 %.
+    assert fmean(accuracy(model, tmp_path, *recipe, seed) for seed in (0, 1, 2)) >= 0.74
 
 
 def test_trashnet_by_training_the_last_layers(tmp_path: Path) -> None:
