@@ -7,7 +7,6 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
 from pathlib import Path
 
 from setuptools import setup
@@ -22,96 +21,87 @@ INTERNAL = (
     *("state_sources", "summary", "text"),
 )
 HELP = ("odt.cli", "odt.cli.commands")  # whose docstrings are the help
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Documented = Function | ast.ClassDef | ast.Module
-Place = tuple[int, int]  # line from 0, and column in bytes
+PARSED = {"bool", "float", "int", "str"}  # by the types of their fields options are parsed
+KINDS = {"ClassVar", "InitVar", "KW_ONLY"}  # of fields, in annotations
+Documented = ast.FunctionDef | ast.ClassDef | ast.Module
 
 
 def for_interpreters(source: str, *, docstrings: bool = False) -> str:
-    """Removes what only readers need, which includes blank lines: tracebacks quote statements."""
-    source = without_comments(source if docstrings else without_docstrings(source))
-    return narrow(without_unused_imports(without_annotations(source)))
-
-
-def without_docstrings(source: str) -> str:
-    """Empties the lines of docstrings."""
-    lines = source.splitlines()
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, Documented) or ast.get_docstring(node, clean=False) is None:
-            continue
-        text = node.body[0]
-        assert text.end_lineno is not None
-        lines[text.lineno - 1 : text.end_lineno] = [""] * (text.end_lineno - text.lineno + 1)
-        if len(node.body) == 1 and not isinstance(node, ast.Module):
-            lines[text.lineno - 1] = " " * text.col_offset + "..."
-    return "\n".join(lines) + "\n"
-
-
-def without_comments(source: str) -> str:
-    """Removes comments."""
-    lines = source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip()
-    return "\n".join(lines) + "\n"
-
-
-def without_annotations(source: str) -> str:
-    """Removes annotations of functions, on one line each, and of their arguments and variables."""
+    """Removes what only readers need. A traceback quotes a line, which is a whole statement."""
     tree = ast.parse(source)
-    spans = [s for s in annotations(tree) if s[0][0] == s[1][0]]
-    lines = [line.encode() for line in source.splitlines()]
+    if not docstrings:
+        remove_docstrings(tree)
+    tree = WithoutTypes().visit(tree)
+    return narrow(ast.unparse(WithoutUnusedImports(tree).visit(tree)))
+
+
+def remove_docstrings(tree: ast.Module) -> None:
+    """Removes the docstrings of a module."""
     for node in ast.walk(tree):
-        if isinstance(node, Function) and node.returns:
-            row = node.returns.lineno - 1
-            arrow = lines[row].rfind(b" ->", 0, node.returns.col_offset)
-            if arrow >= 0 and end(node.returns)[0] == row:
-                spans.append(((row, arrow), end(node.returns)))
-    for (row, begin), (_, after) in sorted(spans, reverse=True):
-        lines[row] = lines[row][:begin] + lines[row][after:]
-    return b"\n".join(lines).decode() + "\n"
+        if isinstance(node, Documented) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+            if not node.body and not isinstance(node, ast.Module):
+                node.body = [ast.Expr(ast.Constant(...))]
 
 
-def annotations(tree: ast.AST, inside: bool = False) -> Iterator[tuple[Place, Place]]:
-    """Yields where annotations of arguments and of local variables begin and end."""
-    for node in ast.iter_child_nodes(tree):
-        a = getattr(node, "annotation", None)
-        if isinstance(node, ast.arg) and a is not None:
-            yield (node.lineno - 1, node.col_offset + len(node.arg.encode())), end(a)
-        elif isinstance(node, ast.AnnAssign) and inside and node.value and node.simple:
-            yield end(node.target), end(node.annotation)
-        is_function = isinstance(node, Function)
-        is_local = is_function or (inside and not isinstance(node, ast.ClassDef))
-        yield from annotations(node, is_local)
+class WithoutTypes(ast.NodeTransformer):
+    """Removes what only type checkers read. Fields of classes keep an annotation."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        match node.test:
+            case ast.Name("TYPE_CHECKING"):
+                return node.orelse
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
+        for field in fields:
+            types = names(field.annotation)
+            if not types or not (types <= PARSED or types & KINDS):
+                field.annotation = ast.Constant(None)
+        node.body = [n if n in fields else self.visit(n) for n in node.body]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if not node.value:
+            return ast.Pass()
+        return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Name("cast"), [_, value]):
+                return value
+        return node
 
 
-def end(node: ast.expr | ast.stmt) -> Place:
-    """Returns where an expression or a statement ends."""
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return node.end_lineno - 1, node.end_col_offset
-
-
-def without_unused_imports(source: str) -> str:
+class WithoutUnusedImports(ast.NodeTransformer):
     """Removes names from `from … import` that only annotations had used."""
-    nodes = list(ast.walk(ast.parse(source)))
-    used = {n.id for n in nodes if isinstance(n, ast.Name)}
-    for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            used |= set(re.findall(r"\w+", node.value))  # of __all__, and of types in strings
-    lines = source.splitlines()
-    for node in nodes:
-        if not isinstance(node, ast.ImportFrom):
-            continue
-        names = [a for a in node.names if a.asname == a.name or (a.asname or a.name) in used]
-        if names != node.names:
-            first, last = node.lineno - 1, end(node)[0]
-            lines[first : last + 1] = [""] * (last - first + 1)
-            short = ast.unparse(ast.ImportFrom(node.module, names, node.level)) if names else ""
-            if short or node.col_offset:  # a block must not be empty
-                lines[first] = " " * node.col_offset + (short or "pass")
-    return "\n".join(lines) + "\n"
+
+    def __init__(self, tree: ast.AST) -> None:
+        strings = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+        words = (re.findall(r"\w+", text) for text in strings if isinstance(text, str))
+        self.used = names(tree).union(*words)  # with those of __all__
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        node.names = [a for a in node.names if a.asname == a.name or self.used & {a.asname, a.name}]
+        if node.names:
+            return node
+        return ast.Pass() if node.col_offset else None  # a block must not be empty
+
+
+def names(tree: ast.AST) -> set[str]:
+    """Returns the names of variables in code."""
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
 
 
 def narrow(source: str) -> str:
@@ -125,8 +115,8 @@ def narrow(source: str) -> str:
         indent = len(line) - len(line.lstrip(" "))
         if row in strings:
             lines.append(line)
-        elif line.strip():
-            lines.append(" " * -(-indent // 4) + line[indent:])
+        elif line:
+            lines.append(" " * (indent // 4) + line[indent:])
     return "\n".join(lines) + "\n"
 
 

@@ -132,32 +132,41 @@ def test_the_source_code_in_wheels_lacks_what_only_readers_need() -> None:
         '"""A module."""',
         "from collections.abc import Iterator, Sized",
         "from typing import (",
-        "    Any,",
+        "    TYPE_CHECKING, Any, ClassVar,",
         "    Protocol as Protocol,",
         "    cast,",
         ")",
+        "if TYPE_CHECKING:",
+        "    from array import array",
         "class Wrong(Exception):  # a class",
         '    """Says',
         '    why."""',
         "def twice(x: Any = 1, *all: Sized) -> Iterator[Any]:",
         '    """Doubles."""',
         '    text: str = cast("Iterator", "# kept")  # not kept',
-        "    return x, text, '''",
-        "    kept'''",
+        "    self.names: list[str] = []",
+        "    return (",
+        "        x,",
+        "        text, '''",
+        "    kept''',",
+        "    )",
         "class Point:",
         "    x: int = 0",
+        "    kind: ClassVar[Any]",
+        "    more: Sized | None",
     ]
     after = [
-        "from collections.abc import Iterator",
-        "from typing import Protocol as Protocol, cast",
+        "from typing import Any, ClassVar, Protocol as Protocol",
         "class Wrong(Exception):",
         " ...",
-        "def twice(x = 1, *all):",
-        ' text = cast("Iterator", "# kept")',
-        " return x, text, '''",
-        "    kept'''",
+        "def twice(x=1, *all):",
+        " text = '# kept'",
+        " self.names = []",
+        r" return (x, text, '\n    kept')",
         "class Point:",
         " x: int = 0",
+        " kind: ClassVar[Any]",
+        " more: None",
     ]
     assert for_interpreters("\n".join(before)) == "\n".join(after) + "\n"
 
@@ -171,8 +180,8 @@ def test_modules_of_the_python_api_are_not_shortened_in_wheels() -> None:
         importlib.import_module(name)
 
 
-class WithoutAnnotations(ast.NodeTransformer):
-    """And without what they may have needed."""
+class WithoutTypes(ast.NodeTransformer):
+    """And without what they may have needed. Fields stay fields, of a class or of each instance."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         return None
@@ -180,18 +189,37 @@ class WithoutAnnotations(ast.NodeTransformer):
     def visit_Pass(self, node: ast.Pass) -> None:
         return None
 
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        return node.args[1] if ast.unparse(node.func) == "cast" else node
+
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        for k, field in enumerate(node.body):
+            match field:
+                case ast.AnnAssign(annotation=ast.Name("bool" | "float" | "int" | "str")):
+                    pass
+                case ast.AnnAssign(annotation=annotation):
+                    field.annotation = ast.Constant("ClassVar" in ast.unparse(annotation))
+                case _:
+                    node.body[k] = self.visit(field)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt | None:
         if node.value is None:
-            return node
-        return ast.copy_location(ast.Assign([node.target], node.value), node)
+            return None
+        return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
 
 
 def code_of(source: str) -> str:
-    """The code without docstrings and annotations."""
+    """The code without docstrings and types."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         match node:
@@ -201,7 +229,7 @@ def code_of(source: str) -> str:
                         del node.body[0]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
-    return ast.dump(WithoutAnnotations().visit(tree))
+    return ast.dump(WithoutTypes().visit(tree))
 
 
 @pytest.mark.parametrize("folder", ["core", "kernels", "cli", "src/odt"])

@@ -3,7 +3,7 @@
 The kernels are loaded by ctypes and use no Python header, so one wheel for a platform serves every
 Python. zig's C compiler, from PyPI, compiles them for each platform. The other files come from the
 wheel that setuptools makes without kernels; zopfli compresses them. The same sources and versions
-of zig, zopfli and setuptools give the same bytes, in whatever folder.
+of Python, zig, zopfli and setuptools give the same bytes, in whatever folder.
 """
 
 import re
