@@ -177,7 +177,8 @@ POOL_PART(average_back, to, 0)
 #undef POOL_PART
 
 static int F(pool_parts)(const window_walk *g) {
-  return parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
+  int64_t taps = result_count(g) * g->taps_h * g->taps_w * g->depth;
+  return parallel_parts(IS_FEW(g->depth) ? taps * 100 : taps / LANES * (3 * PRODUCT));
 }
 
 /* Computes dx, of `size` values. Windows that overlap write to the same values, one at a time. */

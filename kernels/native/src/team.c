@@ -13,9 +13,8 @@ int flush_subnormals(void) {
 
 void restore_float_mode(int mode) { set_float_mode((uint32_t)mode); }
 
-#define MIN_PART_WORK 100000 /* about three microseconds */
-#define SPINS 40000          /* polls before a thread sleeps: about half a millisecond */
-#define WAITING_SPINS 8000   /* the same for the end of a call, or in a meeting */
+#define SPINS 40000        /* polls before a thread sleeps: about half a millisecond */
+#define WAITING_SPINS 8000 /* the same for the end of a call, or in a meeting */
 
 static inline void cpu_pause(void) {
 #if defined(__x86_64__)
@@ -48,41 +47,56 @@ void parallel_for(part_function f, void *job, int parts) {
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
-#define MIN_WAKE_WORK 600000 /* about twenty microseconds: waking a thread takes fifteen */
+#define NEAR_PART_WORK 50000  /* of a part, at least: about two microseconds */
+#define FAR_PART_WORK 1000000 /* the same if cores are far from each other */
+#define FAR 250               /* nanoseconds of an exchange: neighbours take 100, others 500 */
+#define MEASURED 1024         /* calls after which it is measured again, as threads move */
+#define LINE 128              /* bytes of two cache lines, which are fetched together */
+#define MIN_WAKE_WORK 600000  /* about twenty microseconds: waking a thread takes fifteen */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t met = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
-static atomic_int caller_sleeps;   /* until no part is unfinished */
-static atomic_int waiting;         /* for a meeting, asleep */
-static atomic_int threads = 1;     /* for a call; may change during calls of other trainers */
-static int started = 1;            /* threads, including the caller's */
-static atomic_int asleep;          /* sleeping threads */
-static _Atomic int64_t missed;     /* work of calls that might have been divided meanwhile */
-static atomic_int unfinished;      /* parts that have not ended */
-static _Atomic uint64_t remaining; /* parts that no thread has taken; upper half: number of call */
-static _Atomic(part_function) function;
-static _Atomic(void *) argument;
-static atomic_int job_parts;
-static _Atomic uint32_t job_mode; /* the caller's; every thread computes alike */
+static atomic_int caller_sleeps; /* until no part is unfinished */
+static atomic_int waiting;       /* for a meeting, asleep */
+static atomic_int threads = 1;   /* for a call; may change during calls of other trainers */
+static int started = 1;          /* threads, including the caller's */
+static atomic_int asleep;        /* sleeping threads */
+static _Atomic int64_t missed;   /* work of calls that might have been divided meanwhile */
+static _Atomic int64_t min_part_work = NEAR_PART_WORK; /* as measured */
+static atomic_uint dividable; /* calls that were long enough for neighbouring cores */
+static uint64_t given;        /* parts that were left to any thread, of all calls */
+
+/* Cores exchange a cache line in 50 to 700 ns, so that a call needs few exchanges: the caller
+   writes one line, which the others poll, and they write the other, which the caller polls. */
+static struct {
+  _Alignas(LINE) _Atomic uint64_t remaining; /* parts not taken; upper half: number of the call */
+  _Atomic(part_function) function;
+  _Atomic(void *) argument;
+  atomic_int parts;
+  _Atomic uint32_t mode;                 /* the caller's; every thread computes alike */
+  _Alignas(LINE) _Atomic uint64_t ended; /* parts that have ended, of all calls */
+} job;
 
 /* Takes a part and runs it; returns 0 if no part remains. Threads and the caller take parts when
    they are free, so that a thread without a core delays nothing. */
 static int take_part(void) {
-  uint64_t current = atomic_load(&remaining);
+  uint64_t current = atomic_load_explicit(&job.remaining, memory_order_acquire);
   while ((uint32_t)current) {
-    part_function f = atomic_load(&function);
-    void *job = atomic_load(&argument);
-    int parts = atomic_load(&job_parts);
-    uint32_t mode = atomic_load(&job_mode);
-    if (!atomic_compare_exchange_weak(&remaining, &current, current - 1)) continue;
-    /* f, job and mode belong to this call: its number did not change */
+    part_function f = atomic_load_explicit(&job.function, memory_order_relaxed);
+    void *argument = atomic_load_explicit(&job.argument, memory_order_relaxed);
+    int parts = atomic_load_explicit(&job.parts, memory_order_relaxed);
+    uint32_t mode = atomic_load_explicit(&job.mode, memory_order_relaxed);
+    if (!atomic_compare_exchange_weak(&job.remaining, &current, current - 1)) continue;
+    /* all of these belong to this call: its number did not change */
     set_float_mode(mode);
-    f(job, (int)(uint32_t)current - 1, parts);
-    if (atomic_fetch_sub(&unfinished, 1) == 1 && atomic_load(&caller_sleeps)) {
+    f(argument, (int)(uint32_t)current - 1, parts);
+    atomic_fetch_add(&job.ended, 1);
+    if (atomic_load(&caller_sleeps)) {
       pthread_mutex_lock(&lock);
       pthread_cond_signal(&ended);
       pthread_mutex_unlock(&lock);
@@ -100,7 +114,7 @@ static void *wait_for_calls(void *unused) {
     }
     pthread_mutex_lock(&lock);
     atomic_fetch_add(&asleep, 1);
-    while (!(uint32_t)atomic_load(&remaining)) pthread_cond_wait(&called, &lock);
+    while (!(uint32_t)atomic_load(&job.remaining)) pthread_cond_wait(&called, &lock);
     atomic_fetch_sub(&asleep, 1);
     pthread_mutex_unlock(&lock);
   }
@@ -110,7 +124,8 @@ static void *wait_for_calls(void *unused) {
 /* A forked process has none of its parent's threads. */
 static void reset_after_fork(void) {
   started = 1;
-  atomic_store(&asleep, 0), atomic_store(&remaining, 0), atomic_store(&waiting, 0);
+  atomic_store(&asleep, 0), atomic_store(&waiting, 0);
+  atomic_store(&job.remaining, 0), atomic_store(&job.ended, given);
   pthread_mutex_init(&busy, 0);
   pthread_mutex_init(&lock, 0);
   pthread_cond_init(&called, 0);
@@ -132,41 +147,77 @@ static void start(int parts) {
 
 void set_threads(int n) { atomic_store(&threads, n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n); }
 
-int parallel_parts(int64_t work) {
-  int64_t max_parts = work / MIN_PART_WORK, all = atomic_load(&threads);
-  if (max_parts < 2 || all < 2) return 1;
-  if (atomic_load(&asleep) && atomic_fetch_add(&missed, work) + work < MIN_WAKE_WORK) return 1;
-  return (int)(max_parts < all ? max_parts : all);
-}
-
 /* Waits for the parts that other threads have taken. A caller that polled on would take the core
    from them, or from another process that has displaced them. */
 static void wait_for_end(void) {
-  for (int k = 0; k < WAITING_SPINS && atomic_load(&unfinished); k++) cpu_pause();
-  if (!atomic_load(&unfinished)) return;
+  for (int k = 0; k < WAITING_SPINS && atomic_load(&job.ended) != given; k++) cpu_pause();
+  if (atomic_load(&job.ended) == given) return;
   pthread_mutex_lock(&lock);
   atomic_store(&caller_sleeps, 1);
-  while (atomic_load(&unfinished)) pthread_cond_wait(&ended, &lock);
+  while (atomic_load(&job.ended) != given) pthread_cond_wait(&ended, &lock);
   atomic_store(&caller_sleeps, 0);
   pthread_mutex_unlock(&lock);
 }
 
-void parallel_for(part_function f, void *job, int parts) {
-  if (parts < 2 || pthread_mutex_trylock(&busy)) {
-    for (int k = 0; k < parts; k++) f(job, k, parts);
-    return;
-  }
+#define SET(field, value) atomic_store_explicit(&job.field, value, memory_order_relaxed)
+
+/* Leaves all parts but the last one to any thread. */
+static void give(part_function f, void *argument, int parts) {
   if (started < parts) start(parts);
   static uint64_t calls;
-  atomic_store(&function, f), atomic_store(&argument, job), atomic_store(&job_parts, parts);
-  atomic_store(&job_mode, get_float_mode()), atomic_store(&unfinished, parts);
-  atomic_store(&remaining, ++calls << 32 | (uint64_t)parts);
-  if (atomic_load(&asleep)) {
-    atomic_store(&missed, 0);
-    pthread_mutex_lock(&lock);
-    pthread_cond_broadcast(&called);
-    pthread_mutex_unlock(&lock);
+  given += (uint64_t)parts - 1;
+  SET(function, f), SET(argument, argument), SET(parts, parts), SET(mode, get_float_mode());
+  atomic_store(&job.remaining, ++calls << 32 | (uint64_t)(parts - 1));
+  if (!atomic_load(&asleep)) return;
+  atomic_store(&missed, 0);
+  pthread_mutex_lock(&lock);
+  pthread_cond_broadcast(&called);
+  pthread_mutex_unlock(&lock);
+}
+
+static int64_t nanoseconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void do_nothing(void *argument, int part, int parts) {
+  (void)argument, (void)part, (void)parts;
+}
+
+/* Cores of two sockets or chiplets take longer to exchange a cache line than neighbours, and read
+   each other's results at a fraction of the rate. */
+static void measure_exchange(void) {
+  if (pthread_mutex_trylock(&busy)) return;
+  start(2);
+  int64_t least = INT64_MAX;
+  for (int k = 0; k < 8 && started > 1; k++) {
+    int64_t begin = nanoseconds();
+    give(do_nothing, 0, 2);
+    wait_for_end();
+    int64_t taken = nanoseconds() - begin;
+    if (taken < least) least = taken;
   }
+  atomic_store(&min_part_work, least > FAR ? FAR_PART_WORK : NEAR_PART_WORK);
+  pthread_mutex_unlock(&busy);
+}
+
+int parallel_parts(int64_t work) {
+  int64_t all = atomic_load(&threads);
+  if (work < 2 * NEAR_PART_WORK || all < 2) return 1;
+  if (atomic_load(&asleep) && atomic_fetch_add(&missed, work) + work < MIN_WAKE_WORK) return 1;
+  if (!(atomic_fetch_add(&dividable, 1) % MEASURED)) measure_exchange();
+  int64_t max_parts = work / atomic_load(&min_part_work);
+  return max_parts < 2 ? 1 : (int)(max_parts < all ? max_parts : all);
+}
+
+void parallel_for(part_function f, void *argument, int parts) {
+  if (parts < 2 || pthread_mutex_trylock(&busy)) {
+    for (int k = 0; k < parts; k++) f(argument, k, parts);
+    return;
+  }
+  give(f, argument, parts);
+  f(argument, parts - 1, parts);
   while (take_part()) continue;
   wait_for_end();
   pthread_mutex_unlock(&busy);

@@ -41,7 +41,7 @@ static void *call(void *unused) {
   bound_call calls[2] = {{.call = count, .slots = &slots[0]}, {.call = count, .slots = &slots[1]}};
   call_list lists[2] = {{&calls[0], 1}, {&calls[1], 1}};
   for (int64_t c = 1; c <= CALLS; c++) {
-    parallel_for(add_one, n, parallel_parts(1000000));
+    parallel_for(add_one, n, parallel_parts(10000000)); /* also if cores are far apart */
     for (int k = 0; k < SIZE; k++) {
       assert(n->out[k] == c);
       n->in[k] = n->out[k];
