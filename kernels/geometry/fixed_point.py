@@ -11,6 +11,7 @@ import numpy as np
 from odt.kernels.opdef import Array
 
 LO, HI = -(2**15), 2**15 - 1
+ONE_BITS = 15  # of a number without integer bits: 1 is 2¹⁵
 NEWTON_BITS = 2  # integer bits of 1 / (1 + x)
 NEWTON_STEPS = 3
 LEAST_EXPONENT, MOST_EXPONENT = -2, 4  # of the factors exp(−2ᵉ) of an exponential

@@ -22,7 +22,8 @@ from odt.kernels.families.requantize import Rounding, Tensors, rounding
 from odt.kernels.families.resize import ResizeAttrs, as_cols, as_rows, image_tiles, step
 from odt.kernels.families.resize import attrs as resize_attrs
 from odt.kernels.geometry.im2col import TILE_BYTES
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import integer
+from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 FLOAT64 = np.dtype(np.float64)  # holds all sums exactly
 BITS = {1: 11, 2: 10}  # of n, by bytes of the integers
@@ -96,6 +97,12 @@ def prepare(attrs: IntegerResizeAttrs, s: Specs) -> Mapping[str, Any]:
     return {"rows": rows, "cols": cols}
 
 
+def pairs(attrs: IntegerResizeAttrs, s: Specs) -> Mapping[str, Any]:
+    """Prepares the first inputs and the weights of the second ones of both axes, for bytes."""
+    axes = zip(("rows", "cols"), s["x"].shape[1:3], attrs.resize.size, strict=True)
+    return {n: np.stack(weigh_bytes(attrs.resize, *sizes)).astype(np.int32) for n, *sizes in axes}
+
+
 def workspace(attrs: IntegerResizeAttrs, s: Specs) -> Specs:
     """Workspace for a tile of images, resized in width, and for some rows of their outputs."""
     n, height, width, channels = s["x"].shape
@@ -144,7 +151,14 @@ OP = OpDef(
     "INTEGER_RESIZE_BILINEAR",
     inputs=("x", "size"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=workspace, prepare=prepare),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=workspace,
+        prepare=prepare,
+        compiled=Compiled(integer.resize, integer.resize_fits, prepare=pairs),
+    ),
     grads={},
     stops=("x",),
     static=("size",),

@@ -38,15 +38,15 @@ from odt.kernels.families.requantize import (
     quantized,
     rounding,
 )
-from odt.kernels.geometry.fixed_point import HI, LO, logistic, tanh
+from odt.kernels.geometry.fixed_point import HI, LO, ONE_BITS, logistic, tanh
 from odt.kernels.geometry.lstm_geometry import CELL, FORGET, INPUT, OUTPUT, TANH
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import integer
+from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 CONSTANTS = ("w", "r", "b", "br", "m", "mr", "p", "wp", "bp")
 INPUTS = ("x", *CONSTANTS)
 GATE_BITS = 3  # integer bits of a gate before σ or tanh
 STEP = np.float32(2.0 ** (GATE_BITS - 15))
-ONE_BITS = 15  # of a gate: 1 is 2¹⁵
 INT64 = np.dtype(np.int64)
 
 
@@ -176,6 +176,11 @@ def tables(attrs: IntegerLstmAttrs, s: Specs) -> Mapping[str, Any]:
         "tanh": tanh(q, GATE_BITS),
         "cell_tanh": tanh(q, ONE_BITS + attrs.exponent),
     }
+
+
+def compact_tables(attrs: IntegerLstmAttrs, s: Specs) -> Mapping[str, Any]:
+    """Prepares the tables as (3, 2¹⁶) int16."""
+    return {"tables": np.stack([*tables(attrs, s).values()]).astype(np.int16)}
 
 
 def workspace(attrs: IntegerLstmAttrs, s: Specs) -> Specs:
@@ -349,7 +354,14 @@ OP = OpDef(
     "INTEGER_UNIDIRECTIONAL_SEQUENCE_LSTM",
     inputs=INPUTS,
     infer=infer,
-    forward=Kernel(forward, reads=INPUTS, writes=("y",), workspace=workspace, prepare=tables),
+    forward=Kernel(
+        forward,
+        reads=INPUTS,
+        writes=("y",),
+        workspace=workspace,
+        prepare=tables,
+        compiled=Compiled(integer.lstm, integer.lstm_fits, integer.lstm_workspace, compact_tables),
+    ),
     grads={},
     stops=INPUTS,
     attrs=attrs,

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.geometry.conv_geometry import Axes
+from odt.kernels.geometry.fixed_point import HI, LO, ONE_BITS
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native.binding import bind
+from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
-from odt.kernels.native.structs import WindowWalk
+from odt.kernels.native.structs import IntegerLstmShape, WindowWalk
 from odt.kernels.native.window_walk import reading, results, taps, window_walk
-from odt.kernels.opdef import Array, Attrs, Specs
+from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
 
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
@@ -130,3 +132,60 @@ def dequantize_fits(attrs: Attrs, s: Specs) -> bool:
 def dequantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
     flip = 0x80 if x.dtype == np.int8 else 0
     return bind("integer_dequantize", x, y, y.size, attrs.scale, flip, attrs.zero)
+
+
+def resize_fits(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype in BYTES and s["y"].size > 0
+
+
+def resize(attrs: Attrs, *, x: Array, y: Array, rows: Array, cols: Array) -> Callable[[], None]:
+    flip = 0x80 if x.dtype == np.int8 else 0
+    return bind("integer_resize", x, y, rows, cols, *x.shape, *y.shape[1:3], flip)
+
+
+def lstm_fits(attrs: Attrs, s: Specs) -> bool:
+    """Whether all products are exact in float32."""
+    exact = all(s[n].dtype == FLOAT for n in ("w", "r", "wp"))
+    return exact and s["x"].dtype == s["y"].dtype == np.int8 and s["y"].size > 0
+
+
+def lstm_workspace(attrs: Attrs, s: Specs) -> Specs:
+    samples, (wide, depth) = s["x"].shape[1 - attrs.time_axis], s["w"].shape
+    out, units = s["r"].shape[1], s["wp"].shape[1]
+    width = 2 * wide + max(depth, out, units)
+    return {
+        "scratch": TensorSpec((samples, width), FLOAT),
+        "cells": TensorSpec((samples, units), np.dtype(np.int64)),
+    }
+
+
+def lstm(
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array,
+    br: Array,
+    m: Array,
+    mr: Array,
+    p: Array,
+    wp: Array,
+    bp: Array,
+    y: Array,
+    tables: Array,
+    scratch: Array,
+    cells: Array,
+) -> Callable[[], None]:
+    (wide, depth), out, units = w.shape, r.shape[1], wp.shape[1]
+    samples, steps = x.shape[1 - attrs.time_axis], x.shape[attrs.time_axis]
+    strides = (steps, 1) if attrs.time_axis else (1, samples)
+    lo, hidden, to = max(LO, -attrs.clip - (attrs.clip == HI)), attrs.hidden, attrs.to
+    shape = IntegerLstmShape(
+        *(samples, steps, depth, units, out, wide // units, *strides),
+        *(lo, attrs.clip, 2 * ONE_BITS + attrs.exponent, attrs.m),
+        *(hidden.zero, hidden.lo, hidden.hi, to.zero, to.lo, to.hi),
+    )
+    peepholes, projection = (a if a.size else None for a in (p, wp))
+    constants = (x, w, r, b, br, m, mr, peepholes, projection, bp, tables)
+    return bind("integer_lstm", *constants, y, scratch, cells, shape)

@@ -69,6 +69,15 @@ class LstmShape(ctypes.Structure):
     ]
 
 
+class IntegerLstmShape(ctypes.Structure):
+    _fields_ = [
+        *_integers("samples", "steps", "depth", "units", "out", "gates"),
+        *_integers("sample_stride", "step_stride", "cell_lo", "cell_hi", "bits"),
+        ("m", c_int64 * 4),
+        *_integers("hidden_zero", "hidden_lo", "hidden_hi", "zero", "lo", "hi"),
+    ]
+
+
 class BoundCall(ctypes.Structure):
     _fields_ = [(name, c_void_p) for name in ("call", "kernel", "slots")]
 
@@ -83,6 +92,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "matmul_shape": MatmulShape,
     "transpose_shape": TransposeShape,
     "lstm_shape": LstmShape,
+    "integer_lstm_shape": IntegerLstmShape,
     "bound_call": BoundCall,
     "call_list": CallList,
 }

@@ -1,11 +1,13 @@
 """Products of quantized tensors: the bits of the formula, from NumPy and every instruction set."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from support.integer_files import QuantizedBuilder, full_range, odt_integers
+from support.quantized_lstm import STEPS, UNITS, WIDTH
+from support.quantized_lstm import build as build_lstm
 
 from odt.core.lowering.integer_graph import integer_graph
 from odt.core.model.reader import Model, read_model
@@ -18,6 +20,7 @@ from odt.kernels.opdef import Array
 
 SETS = ("numpy", *library.instruction_sets())
 DEPTHWISE, DENSE = "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
+GRIDS = ("align_corners", "half_pixel_centers")
 
 
 class Shape(NamedTuple):
@@ -233,3 +236,71 @@ def test_conversions_have_the_bits_of_the_formula(
     np.copyto(program.inputs[0], values)
     program.forward()
     assert np.array_equal(program.outputs[0], (steps - np.float32(zero)) * scale)
+
+
+@pytest.mark.parametrize("kernels", library.instruction_sets())
+@pytest.mark.parametrize(
+    ("options", "samples"),
+    [
+        ({}, 1),
+        ({"coupled": True}, 7),
+        ({"peepholes": True, "cell_clip": 1.5}, 33),
+        ({"peepholes": True, "coupled": True, "cell_scale": 2**-12}, 5),
+        ({"projection": 5}, 9),
+        ({"projection": UNITS, "peepholes": True}, 4),
+        ({"time_major": True, "samples": 6}, 6),
+        ({"time_major": True, "samples": 3, "projection": 17}, 3),
+    ],
+    ids=str,
+)
+def test_a_compiled_lstm_has_the_bits_of_numpy(
+    options: dict[str, Any],
+    samples: int,
+    kernels: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = build_lstm(tmp_path / "m.tflite", **options)
+    shape = (STEPS, samples, WIDTH) if "time_major" in options else (samples, STEPS, WIDTH)
+    x = np.random.default_rng(7).integers(-128, 128, shape).astype(np.int8)
+    assert_bits_of_numpy(path, x, kernels, monkeypatch)
+
+
+@pytest.mark.parametrize("kernels", library.instruction_sets())
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(
+    ("image", "size"),
+    [((5, 7, 3), (11, 4)), ((1, 1, 21), (3, 5)), ((8, 6, 33), (3, 2)), ((4, 4, 1), (9, 9))],
+)
+@pytest.mark.parametrize("centers", [(False, False), (True, False), (False, True)])
+def test_compiled_resizing_has_the_bits_of_numpy(
+    image: tuple[int, int, int],
+    size: tuple[int, int],
+    centers: tuple[bool, bool],
+    dtype: str,
+    kernels: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    b, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    x = b.activation((1, *image), 0.02, 3, dtype)
+    inputs, options = (
+        (x, b.add_constant(np.array(size, np.int32))),
+        dict(zip(GRIDS, centers, strict=True)),
+    )
+    shape = (1, *size, image[2])
+    b.write(path, b.operator("RESIZE_BILINEAR", inputs, shape, 0.02, 3, dtype, **options))
+    (images,) = full_range(read_model(path), 5)
+    assert_bits_of_numpy(path, images, kernels, monkeypatch)
+
+
+def assert_bits_of_numpy(
+    path: Path, x: Array, kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiled kernels of an operator compute what its NumPy kernel computes."""
+    found = list[Array]()
+    for kind in ("numpy", kernels):
+        monkeypatch.setenv("ODT_KERNELS", kind)
+        found += odt_integers(path, [x]).values()
+    assert np.array_equal(found[0], found[1])
+    assert len(np.unique(found)) > 5

@@ -66,6 +66,14 @@ typedef struct {
   float clip; /* the cell is limited to ± clip */
 } lstm_shape;
 
+/* The same of an LSTM on integers, with P outputs and G gates, and its limits: numbers before and
+   after a multiplication of the cell by the forget gate, and steps of 2⁻ᵇⁱᵗˢ of its input. m is the
+   factor of the output of a cell, in the form of src/lstm.c. */
+typedef struct {
+  int64_t samples, steps, depth, units, out, gates, sample_stride, step_stride;
+  int64_t cell_lo, cell_hi, bits, m[4], hidden_zero, hidden_lo, hidden_hi, zero, lo, hi;
+} integer_lstm_shape;
+
 /* A call of a kernel with its arguments, one in each slot; `caller` takes them out. */
 typedef union {
   void *p;

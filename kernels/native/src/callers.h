@@ -33,6 +33,8 @@ CALLER(instance_norm_scale, P(0), P(1), P(2), P(3), P(4), I(5), I(6), I(7))
 CALLER(lstm, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11), P(12), P(13),
        P(14), P(15), P(16), P(17))
 CALLER(lstm_back, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9))
+CALLER(integer_lstm, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11),
+       P(12), P(13), P(14))
 CALLER(pack_bitmask, P(0), P(1), I(2), F(3), F(4))
 CALLER(apply_bitmask, P(0), P(1), P(2), I(3))
 CALLER(fake_quant, P(0), P(1), P(2), P(3), P(4), I(5))
@@ -55,3 +57,4 @@ CALLER(integer_sum, P(0), P(1), P(2), I(3), I(4), I(5), I(6), I(7), I(8), I(9), 
 CALLER(integer_quantize, P(0), P(1), I(2), F(3), I(4), I(5), I(6))
 CALLER(integer_dequantize, P(0), P(1), I(2), F(3), I(4), I(5))
 CALLER(integer_dequantize_units, P(0), P(1), P(2), P(3), I(4), I(5), I(6), I(7))
+CALLER(integer_resize, P(0), P(1), P(2), P(3), I(4), I(5), I(6), I(7), I(8), I(9), I(10))

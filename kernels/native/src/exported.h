@@ -35,6 +35,12 @@ KERNEL(integer_dequantize_units, (const uint8_t *x /* (outer, units, inner) */, 
                                   const float *scale /* (units) */, const float *zero /* (units) */,
                                   int64_t outer, int64_t units, int64_t inner, int64_t flip))
 
+KERNEL(integer_resize,
+       (const uint8_t *x /* (N, H, W, C) */, uint8_t *y /* (N, OH, OW, C) */,
+        const int32_t *rows /* (2, OH): first input, weight of the second */,
+        const int32_t *cols /* (2, OW) */, int64_t images, int64_t height, int64_t width,
+        int64_t channels, int64_t out_h, int64_t out_w, int64_t flip))
+
 /* dense_body.h */
 KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,
@@ -129,6 +135,14 @@ KERNEL(lstm,
         const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
         const float *ri /* (O, O) */, const float *bf /* (O) */, const float *bg /* (O) */,
         const float *bo /* (O) */, const float *bi /* (O) */, const lstm_shape *shape))
+KERNEL(integer_lstm,
+       (const int8_t *x /* (N, T, I) */, const float *w /* (G O, I) */,
+        const float *r /* (G O, P) */, const int64_t *b /* (G O) */, const int64_t *br /* (G O) */,
+        const int64_t *m /* (4, G O) */, const int64_t *mr /* (4, G O) */,
+        const int64_t *p /* (5, G O), or null */, const float *wp /* (P, O), or null */,
+        const int64_t *bp /* (5, P) */, const int16_t *tables /* (3, 2¹⁶): σ, tanh, of a cell */,
+        int8_t *y /* (N, T, P) */, float *scratch /* (N, 2 G O + max(I, O, P)) */,
+        int64_t *cells /* (N, O) */, const integer_lstm_shape *at))
 KERNEL(lstm_back,
        (const float *dy /* (N, T, O) */, const float *gates /* (N, T, 4·O) */,
         const float *cells /* (N, T, O) */, float *dz /* (N, T, 4·O) */, float *scratch,

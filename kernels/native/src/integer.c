@@ -259,6 +259,30 @@ static void gather_windows(const product_job *c, int64_t pixel, int64_t n, uint8
   }
 }
 
+static void resize_part(void *job, int part, int parts) {
+  const resize_job *c = job;
+  int64_t all = c->images * c->out_h, end = chunk_begin(all, part + 1, parts), n = c->channels;
+  uint32_t one = 1 << RESIZE_BITS, half = one * one / 2;
+  for (int64_t line = chunk_begin(all, part, parts); line < end; line++) {
+    int64_t k = line % c->out_h, h = c->rows[k];
+    uint32_t down = (uint32_t)c->rows[c->out_h + k];
+    const uint8_t *above = c->x + (line / c->out_h * c->height + h) * c->width * n;
+    const uint8_t *below = above + (h + 1 < c->height) * c->width * n;
+    uint8_t *y = c->y + line * c->out_w * n;
+    for (int64_t j = 0; j < c->out_w; j++, y += n) {
+      int64_t at = c->cols[j] * n, next = at + (c->cols[j] + 1 < c->width) * n;
+      uint32_t right = (uint32_t)c->cols[c->out_w + j], v = right * down, u = right * one - v;
+      uint32_t s = down * one - v, r = one * one - u - s - v;
+      IVDEP
+      for (int64_t i = 0; i < n; i++) {
+        uint32_t sum = half + r * (above[at + i] ^ c->flip) + u * (above[next + i] ^ c->flip);
+        sum += s * (below[at + i] ^ c->flip) + v * (below[next + i] ^ c->flip);
+        y[i] = (uint8_t)(sum >> 2 * RESIZE_BITS) ^ c->flip;
+      }
+    }
+  }
+}
+
 #if HAS_DOTPROD_BESIDE_BASE
 #include "integer_dotprod.h"
 #endif

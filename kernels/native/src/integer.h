@@ -66,6 +66,17 @@ typedef struct {
   int32_t shift, zero, lo, hi;
 } sum_job;
 
+/* Bilinear interpolation with weights of RESIZE_BITS bits. rows, cols: the first of two inputs of
+   an output, and the weight of the second. */
+#define RESIZE_BITS 11
+typedef struct {
+  const uint8_t *x;
+  uint8_t *y;
+  const int32_t *rows, *cols;
+  int64_t images, height, width, channels, out_h, out_w;
+  uint8_t flip;
+} resize_job;
+
 /* Whether the processor multiplies bytes and adds four products to a sum. */
 int has_vnni(void); /* AVX-512 VNNI */
 int has_dotprod(void);

@@ -442,4 +442,12 @@ void F(integer_dequantize_units)(const uint8_t *x, float *y, const float *scale,
     x += units * inner, y += units * inner;
   }
 }
+
+void F(integer_resize)(const uint8_t *x, uint8_t *y, const int32_t *rows, const int32_t *cols,
+                       int64_t images, int64_t height, int64_t width, int64_t channels,
+                       int64_t out_h, int64_t out_w, int64_t flip) {
+  resize_job c = {x, y, rows, cols, images, height, width, channels, out_h, out_w, (uint8_t)flip};
+  int parts = parallel_parts(images * out_h * out_w * channels * PRODUCT);
+  parallel_for(resize_part, &c, images * out_h < parts ? (int)(images * out_h) : parts);
+}
 #undef BYTES_PART

@@ -7,5 +7,108 @@
 
 #define GATES 4 /* forget, cell, output, input, side by side */
 
+/* One LSTM on integers, as in kernels/integer/unidirectional_sequence_lstm.py. Columns of (4, n)
+   factors hold m, k, 2ᵏ⁻¹, and 1 if k > 0: a factor is m / 2³¹⁺ᵏ. */
+typedef struct {
+  const int8_t *x;
+  const float *w, *r;
+  const int64_t *b, *br, *m, *mr, *p;
+  const float *wp;
+  const int64_t *bp;
+  const int16_t *tables;
+  int8_t *y;
+  float *rows, *products, *returned; /* of a step; null before the first has returned */
+  int64_t *cells;
+  const integer_lstm_shape *at;
+  int8_t *to; /* y of the step */
+} integer_lstm_job;
+
+#define TABLE 65536 /* values of a table; the middle one is of 0 */
+
+static int64_t limited(int64_t a, int64_t lo, int64_t hi) { return a < lo ? lo : a > hi ? hi : a; }
+static int64_t short_of(int64_t a) { return limited(a, INT16_MIN, INT16_MAX); }
+
+/* a / 2ᵇⁱᵗˢ, rounded half away from 0; bits > 0. */
+static int64_t divided(int64_t a, int64_t bits) {
+  return (a + ((int64_t)1 << (bits - 1)) + (a >> 63)) >> bits;
+}
+
+/* a times the factor in a column of n, rounded for 2³¹ and for 2ᵏ. */
+static int64_t scaled(int64_t a, const int64_t *m, int64_t n) {
+  a = (int64_t)((uint64_t)a * (uint64_t)m[0] + (1 << 30)) >> 31;
+  return (a + m[2 * n] + (a >> 63) * m[3 * n]) >> m[n];
+}
+
+static void integer_cells(void *job, int part, int parts) {
+  const integer_lstm_job *c = job;
+  const integer_lstm_shape *q = c->at;
+  int64_t units = q->units, wide = q->gates * units;
+  int64_t begin = chunk_begin(q->samples, part, parts),
+          end = chunk_begin(q->samples, part + 1, parts);
+  const int16_t *sigmoid = c->tables + TABLE / 2, *tanh = sigmoid + TABLE;
+  for (int64_t n = begin; n < end; n++)
+    for (int64_t u = 0; u < units; u++) {
+      int64_t *cell = c->cells + n * units + u, z[GATES];
+      for (int64_t g = 0; g < q->gates; g++) {
+        int64_t j = g * units + u, at = n * wide + j;
+        z[g] = short_of(scaled((int64_t)c->products[at] + c->b[j], c->m + j, wide));
+        if (c->returned)
+          z[g] = short_of(z[g] + scaled((int64_t)c->returned[at] + c->br[j], c->mr + j, wide));
+        if (c->p && g % 3 == 0)
+          z[g] = short_of(z[g] + scaled(*cell * c->p[j], c->p + wide + j, wide));
+      }
+      int64_t f = sigmoid[z[0]], i = q->gates == GATES ? sigmoid[z[3]] : INT16_MAX - f;
+      *cell = divided(*cell * f, 15) + divided(i * tanh[z[1]], q->bits);
+      *cell = limited(*cell, q->cell_lo, q->cell_hi);
+      if (c->p) {
+        const int64_t *p = c->p + 2 * units + u;
+        z[2] = short_of(z[2] + scaled(*cell * p[0], p + wide, wide));
+      }
+      int64_t e = scaled((tanh + TABLE)[*cell] * sigmoid[z[2]], q->m, 1);
+      e = limited(e + q->hidden_zero, q->hidden_lo, q->hidden_hi);
+      if (c->wp) c->rows[n * units + u] = (float)e;
+      else c->to[n * q->sample_stride * q->out + u] = (int8_t)e;
+    }
+}
+
+/* Rows of all samples at a step as floats. */
+static void widen(const integer_lstm_job *c, const int8_t *from, int64_t step, int64_t width) {
+  const integer_lstm_shape *q = c->at;
+  from += step * q->step_stride * width;
+  for (int64_t n = 0; n < q->samples; n++)
+    for (int64_t k = 0; k < width; k++)
+      c->rows[n * width + k] = from[n * q->sample_stride * width + k];
+}
+
+typedef void dense_kernel(const float *x, const float *w, const float *bias, float *y, int64_t rows,
+                          int64_t depth, int64_t units, int64_t clamp, float lo, float hi);
+
+/* Computes all steps; products of integers are exact in floats. */
+static void integer_steps(integer_lstm_job *c, dense_kernel *dense) {
+  const integer_lstm_shape *q = c->at;
+  int64_t n = q->samples, units = q->units, wide = q->gates * units, out = q->out;
+  float *returned = c->returned;
+  int parts = parallel_parts(n * wide * 64);
+  for (int64_t k = 0; k < n * units; k++) c->cells[k] = 0;
+  for (int64_t t = 0; t < q->steps; t++) {
+    c->to = c->y + t * q->step_stride * out;
+    widen(c, c->x, t, q->depth);
+    dense(c->rows, c->w, 0, c->products, n, q->depth, wide, 0, 0, 0);
+    if (t) {
+      widen(c, c->y, t - 1, out);
+      dense(c->rows, c->r, 0, returned, n, out, wide, 0, 0, 0);
+    }
+    c->returned = t ? returned : 0;
+    parallel_for(integer_cells, c, n < parts ? (int)n : parts);
+    if (!c->wp) continue;
+    dense(c->rows, c->wp, 0, c->products, n, units, out, 0, 0, 0);
+    for (int64_t k = 0; k < n * out; k++) {
+      int64_t e = (int64_t)c->products[k] + c->bp[k % out];
+      e = scaled(e, c->bp + out + k % out, out) + q->zero;
+      c->to[k / out * q->sample_stride * out + k % out] = (int8_t)limited(e, q->lo, q->hi);
+    }
+  }
+}
+
 #define BODY "lstm_body.h"
 #include "each_isa.h"

@@ -202,3 +202,14 @@ void F(lstm_back)(const float *dy, const float *gates, const float *cells, float
 
 #undef ROW
 #undef HALF
+
+void F(integer_lstm)(const int8_t *x, const float *w, const float *r, const int64_t *b,
+                     const int64_t *br, const int64_t *m, const int64_t *mr, const int64_t *p,
+                     const float *wp, const int64_t *bp, const int16_t *tables, int8_t *y,
+                     float *scratch, int64_t *cells, const integer_lstm_shape *at) {
+  int64_t size = at->samples * at->gates * at->units;
+  integer_lstm_job c = {
+      x,     w,  r, b, br, m, mr, p, wp, bp, tables, y, scratch + 2 * size, scratch, scratch + size,
+      cells, at, 0};
+  integer_steps(&c, F(dense));
+}

@@ -61,6 +61,7 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
                                      STRUCT(matmul_shape),
                                      STRUCT(transpose_shape),
                                      STRUCT(lstm_shape),
+                                     STRUCT(integer_lstm_shape),
                                      STRUCT(bound_call),
                                      STRUCT(call_list),
 #include "callers.h"
