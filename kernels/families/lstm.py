@@ -3,6 +3,7 @@
 Gates: f forget, g cell, o output, i input. I input units, O cell units, P output units.
 wf … (O, I)    rf … (O, P)    bf … (O,)    pf, po, pi (O,): peepholes, all or none
 wp (P, O), bp (P,): the projection; without it P = O
+nf … (O,): layer normalization, of all gates or none
 Without wi, ri, bi and pi the input gate is coupled to the forget gate: i = 1 − f.
 
 h and c are zero before the first step; σ is the logistic function, φ the fused activation:
@@ -11,12 +12,17 @@ iₜ = σ(wi xₜ + ri hₜ₋₁ + pi cₜ₋₁ + bi)                 oₜ = �
 cₜ = fₜ cₜ₋₁ + iₜ gₜ, limited to ± cell_clip
 mₜ = oₜ φ(cₜ)    hₜ = mₜ, or wp mₜ + bp limited to ± proj_clip; y = h
 
+With layer normalization, σ and φ of a gate take n ẑ + b in place of the sum z with b, with
+ẑ = (z − mean z) / √(var z + ε), ε = 10⁻⁸, over the units. `normal` holds ẑ, and `spread`
+1 / √(var z + ε).
+
 `gates` holds the gates f g o i side by side, `dz` their gradients before σ and φ in the same order.
 Source: Hochreiter and Schmidhuber 1997; Gers and Schmidhuber 2000 for peepholes; Sak et al. 2014
-for the projection; Greff et al. 2015 for the coupled gate; LSTMOptions in the TFLite schema.
+for the projection; Greff et al. 2015 for the coupled gate; Ba et al. 2016 for layer normalization;
+LSTMOptions in the TFLite schema.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,7 +36,7 @@ from odt.kernels.families.recurrent import (
     rows,
     sigmoid,
 )
-from odt.kernels.geometry.lstm_geometry import GATES, LstmAttrs
+from odt.kernels.geometry.lstm_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 INPUTS = (
@@ -44,7 +50,8 @@ INPUTS = (
     *("ni?", "nf?", "ng?", "no?"),
 )
 W, R, PEEPHOLES = ("wf", "wg", "wo", "wi?"), ("rf", "rg", "ro", "ri?"), ("pf?", "po?", "pi?")
-BIASES = ("bf", "bg", "bo", "bi?")
+BIASES, NORMS = ("bf", "bg", "bo", "bi?"), ("nf?", "ng?", "no?", "ni?")
+EPSILON = 1e-8
 
 
 def lstm_attrs(options: Options, time_axis: int | None) -> LstmAttrs:
@@ -75,6 +82,7 @@ def infer(attrs: LstmAttrs, s: Specs) -> Specs:
         must_be(s, f"r{gate}", units, out)
         must_be(s, f"p{gate}", units)
         must_be(s, f"b{gate}", units)
+        must_be(s, f"n{gate}", units)
     must_be(s, "wp", out, units)
     must_be(s, "bp", out)
     if "wp" not in s and out != units:
@@ -87,11 +95,9 @@ def _complete(s: Specs) -> None:
     missing = [n for n in (*W, *R, *BIASES) if not n.endswith("?") and n not in s]
     if missing:
         raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
-    norms = [f"n{gate}" for gate in GATES if f"n{gate}" in s]
-    if norms:
-        raise ShapeError(f"must be without layer normalization, but got {', '.join(norms)}")
     _together(s, "wi", "ri", "bi", *(["pi"] if "pi" in s else []))
     _together(s, "pf", "po", *(["pi"] if "wi" in s else []))
+    _together(s, "nf", "ng", "no", *(["ni"] if "wi" in s else []))
     if "bp" in s:
         _together(s, "wp", "bp")
 
@@ -137,11 +143,15 @@ def _like(s: Specs, name: str, width: int) -> TensorSpec:
 def aux(attrs: LstmAttrs, s: Specs) -> Specs:
     units = s["wf"].shape[0]
     wide = len(names_of(s)) * units
-    return {"gates": _like(s, "y", wide), "cells": _like(s, "y", units)}
+    made = {"gates": _like(s, "y", wide), "cells": _like(s, "y", units)}
+    if "nf" not in s:
+        return made
+    return made | {"normal": made["gates"], "spread": _like(s, "y", wide // units)}
 
 
 def shared(attrs: LstmAttrs, s: Specs) -> Specs:
-    return {"dz": s["gates"]} | ({"dp": s["y"]} if "wp" in s else {})
+    projected = {"dp": s["y"]} if "wp" in s else {}
+    return {"dz": s["gates"]} | projected | ({"da": s["gates"]} if "nf" in s else {})
 
 
 def _samples(attrs: LstmAttrs, s: Specs) -> int:
@@ -166,6 +176,7 @@ def backward_work(attrs: LstmAttrs, s: Specs) -> Specs:
     return {
         **stacked_r(attrs, s),
         "work": TensorSpec((7, samples, units), s["x"].dtype),
+        "means": TensorSpec((2, samples if "nf" in s else 0, 1), s["x"].dtype),
         "dh": TensorSpec((2, samples, out), s["x"].dtype),
     }
 
@@ -180,21 +191,24 @@ def forward(
     w: Array,
     r: Array,
     work: Array,
+    normal: Array | None = None,
+    spread: Array | None = None,
     **given: Array,
 ) -> None:
     units = cells.shape[-1]
     stack(w, "w", given)
     stack(r, "r", given)
     np.matmul(rows(x), w.T, out=rows(gates))
-    for k, gate in enumerate(names_of(given)):
+    for k, gate in enumerate(names_of(given) if normal is None else ""):
         np.add(part(gates, k, units), given[f"b{gate}"], out=part(gates, k, units))
-    steps = zip(*(by_time(attrs.time_axis, a) for a in (gates, cells, y)), strict=True)
+    kept = () if normal is None or spread is None else (normal, spread)
+    steps = zip(*(by_time(attrs.time_axis, a) for a in (gates, cells, y, *kept)), strict=True)
     h = c = None
-    for z, c_now, h_now in steps:
+    for z, c_now, h_now, *norms in steps:
         if h is not None:
             np.matmul(h, r.T, out=work)
             np.add(z, work, out=z)
-        step(attrs, z, c, c_now, h_now, work, given)
+        step(attrs, z, c, c_now, h_now, work, given, norms)
         h, c = h_now, c_now
 
 
@@ -206,6 +220,7 @@ def step(
     h_now: Array,
     work: Array,
     given: Mapping[str, Array],
+    norms: Sequence[Array],
 ) -> None:
     """Computes one step: gates in place, cell and output, from the products and the last cell."""
     units = c_now.shape[-1]
@@ -217,9 +232,12 @@ def step(
         if i.size:
             np.multiply(c, given["pi"], out=own)
             np.add(i, own, out=i)
+    normalize(FORGET, f, given, norms)
     sigmoid(f)
+    normalize(CELL, g, given, norms)
     activate(attrs.activation, g)
     if i.size:
+        normalize(INPUT, i, given, norms)
         sigmoid(i)
     else:
         i = other
@@ -233,6 +251,7 @@ def step(
     if "po" in given:
         np.multiply(c_now, given["po"], out=own)
         np.add(o, own, out=o)
+    normalize(OUTPUT, o, given, norms)
     sigmoid(o)
     if "wp" not in given:
         hidden(attrs, c_now, o, h_now)
@@ -243,6 +262,42 @@ def step(
         np.add(h_now, given["bp"], out=h_now)
     if attrs.proj_clip:
         np.clip(h_now, -attrs.proj_clip, attrs.proj_clip, out=h_now)
+
+
+def normalize(gate: int, z: Array, given: Mapping[str, Array], norms: Sequence[Array]) -> None:
+    """Replaces the sums of a gate by n ẑ + b if there are `normal` and `spread` of the step."""
+    if not norms:
+        return
+    normal, spread = part(norms[0], gate, z.shape[-1]), part(norms[1], gate, 1)
+    np.mean(z, axis=-1, keepdims=True, out=spread)
+    np.subtract(z, spread, out=normal)
+    np.multiply(normal, normal, out=z)
+    np.mean(z, axis=-1, keepdims=True, out=spread)
+    np.add(spread, EPSILON, out=spread)
+    np.sqrt(spread, out=spread)
+    np.divide(1, spread, out=spread)
+    np.multiply(normal, spread, out=normal)
+    np.multiply(normal, given[f"n{GATES[gate]}"], out=z)
+    np.add(z, given[f"b{GATES[gate]}"], out=z)
+
+
+def before_norm(
+    gate: int, d: Array, work: Array, given: Mapping[str, Array], norms: Sequence[Array]
+) -> None:
+    """Keeps the gradient da of a gate, and replaces it by dz, if there is layer normalization."""
+    *kept, (mean, other) = norms
+    if not kept:
+        return
+    normal, da = (part(a, gate, d.shape[-1]) for a in kept[::2])
+    np.copyto(da, d)
+    np.multiply(d, given[f"n{GATES[gate]}"], out=d)
+    np.mean(d, axis=-1, keepdims=True, out=mean)
+    np.multiply(d, normal, out=work)
+    np.mean(work, axis=-1, keepdims=True, out=other)
+    np.multiply(normal, other, out=work)
+    np.subtract(d, work, out=d)
+    np.subtract(d, mean, out=d)
+    np.multiply(d, part(kept[1], gate, 1), out=d)
 
 
 def hidden(attrs: LstmAttrs, c: Array, o: Array, out: Array) -> None:

@@ -7,11 +7,14 @@ dhₜ = dyₜ + dzₜ₊₁ r         dmₜ = dhₜ wp, or dhₜ
 doₜ = dmₜ φ(cₜ) o (1 − o)   dcₜ = dmₜ o φ′(cₜ) + po doₜ + dcₜ₊₁ fₜ₊₁ + pi diₜ₊₁ + pf dfₜ₊₁
 diₜ = dcₜ g i (1 − i)       dgₜ = dcₜ i φ′(g)       dfₜ = dcₜ cₜ₋₁ f (1 − f)
 
+With layer normalization these are gradients by n ẑ + b, stored in daₜ, and those by z are
+dz = (n da − mean(n da) − ẑ mean(n da ẑ)) / √(var z + ε)
+
 A coupled input gate, i = 1 − f, has no dz; the factor cₜ₋₁ in dfₜ becomes cₜ₋₁ − g. The weight
 gradients are then single products over all steps.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,11 +23,13 @@ from odt.kernels.families.bias import sum_rows
 from odt.kernels.families.lstm import (
     BIASES,
     INPUTS,
+    NORMS,
     PEEPHOLES,
     R,
     W,
     aux,
     backward_work,
+    before_norm,
     flops,
     forward,
     forward_work,
@@ -66,13 +71,18 @@ def backward(
     r: Array,
     work: Array,
     dh: Array,
+    means: Array,
     y: Array | None = None,
     dp: Array | None = None,
+    da: Array | None = None,
+    normal: Array | None = None,
+    spread: Array | None = None,
     **given: Array,
 ) -> None:
-    """Computes dz and dp, the gradient by the projected output, from last to first step."""
+    """Computes dz, da and dp, the gradient by the projected output, from last to first step."""
     stack(r, "r", given)
     axis = attrs.time_axis
+    kept = [by_time(axis, a) for a in (normal, spread, da) if a is not None]
     z, c, d, dzs = (by_time(axis, a) for a in (gates, cells, dy, dz))
     dm, dc = work[:2]
     dc.fill(0)
@@ -89,7 +99,16 @@ def backward(
                 assert y is not None
                 inside(by_time(axis, y)[t], -attrs.proj_clip, attrs.proj_clip, arrived, dh[1])
             np.matmul(arrived, given["wp"], out=dm)
-        step_back(attrs, z[t], c[t - 1] if t else None, c[t], dzs[t], work, given)
+        step_back(
+            attrs,
+            z[t],
+            c[t - 1] if t else None,
+            c[t],
+            dzs[t],
+            work,
+            given,
+            [*(a[t] for a in kept), means],
+        )
 
 
 def step_back(
@@ -100,12 +119,14 @@ def step_back(
     dz: Array,
     work: Array,
     given: Mapping[str, Array],
+    norms: Sequence[Array],
 ) -> None:
     """Computes dz of a step; dz may alias z: a gate is read before its gradient is written.
 
     Args:
         work: dm of this step; dc from the later steps, which is replaced by dc for the step before;
             the others are scratch.
+        norms: normal, spread and da of the step with layer normalization, and scratch.
     """
     dm, dc, df, dg, di, e, i = work
     units = c_now.shape[-1]
@@ -117,6 +138,7 @@ def step_back(
     np.add(dc, df, out=dc)
     np.multiply(dm, e, out=dm)
     times_sigmoid_slope(o, dm, e)
+    before_norm(OUTPUT, dm, e, given, norms)
     np.copyto(part(dz, OUTPUT, units), dm)
     if "po" in given:
         np.multiply(dm, given["po"], out=e)
@@ -130,6 +152,7 @@ def step_back(
         np.copyto(i, part(z, INPUT, units))
         np.multiply(dc, g, out=di)
         times_sigmoid_slope(i, di, e)
+        before_norm(INPUT, di, e, given, norms)
         np.copyto(part(dz, INPUT, units), di)
     if c is None:
         df.fill(0)
@@ -139,8 +162,10 @@ def step_back(
         np.subtract(df, g, out=df)
     np.multiply(df, dc, out=df)
     times_sigmoid_slope(f, df, e)
+    before_norm(FORGET, df, e, given, norms)
     np.multiply(dc, i, out=dg)
     times_slope(attrs.activation, g, dg, e)
+    before_norm(CELL, dg, e, given, norms)
     np.copyto(part(dz, CELL, units), dg)
     np.multiply(dc, f, out=dc)
     np.copyto(part(dz, FORGET, units), df)
@@ -168,9 +193,17 @@ def grad_r(gate: int, attrs: LstmAttrs, *, dz: Array, y: Array, before: Array, *
     np.matmul(part(rows(dz), gate, len(out)).T, rows(before), out=out)
 
 
-def grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, ones: Array, **db: Array) -> None:
+def grad_b(
+    gate: int, attrs: LstmAttrs, *, dz: Array, ones: Array, da: Array | None = None, **db: Array
+) -> None:
     (out,) = db.values()
-    sum_rows(part(rows(dz), gate, len(out)), ones, out)
+    sum_rows(part(rows(dz if da is None else da), gate, len(out)), ones, out)
+
+
+def grad_n(gate: int, attrs: LstmAttrs, *, da: Array, normal: Array, **dn: Array) -> None:
+    (out,) = dn.values()
+    parts = (part(rows(a), gate, len(out)) for a in (da, normal))
+    np.einsum("ro,ro->o", *parts, out=out)
 
 
 def grad_peephole(gate: int, attrs: LstmAttrs, *, dz: Array, cells: Array, **dp: Array) -> None:
@@ -225,8 +258,10 @@ def call_grad_r(
     return compiled.weight_gradient(dz, gate, y, out, panel, blocks=blocks, later=later)
 
 
-def call_grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, **db: Array) -> Callable[[], None]:
-    return compiled.bias_gradient(dz, gate, *db.values())
+def call_grad_b(
+    gate: int, attrs: LstmAttrs, *, dz: Array, da: Array | None = None, **db: Array
+) -> Callable[[], None]:
+    return compiled.bias_gradient(dz if da is None else da, gate, *db.values())
 
 
 def by_gate(
@@ -245,7 +280,7 @@ def by_gate(
 
     return {
         f"{kind}{gate}": Kernel(
-            partial(run, k), ("dz", *reads), (f"d{kind}{gate}",), workspace, compiled=of(k)
+            partial(run, k), reads, (f"d{kind}{gate}",), workspace, compiled=of(k)
         )
         for k, gate in enumerate(GATES)
         if f"{kind}{gate}?" in INPUTS
@@ -285,16 +320,27 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
         infer=infer,
         forward=Kernel(
             forward,
-            reads=("x", *W, *R, *PEEPHOLES, *BIASES, "wp?", "bp?"),
-            writes=("y", "gates", "cells"),
+            reads=("x", *W, *R, *PEEPHOLES, *BIASES, *NORMS, "wp?", "bp?"),
+            writes=("y", "gates", "cells", "normal?", "spread?"),
             workspace=forward_work,
             compiled=compiled.FORWARD,
         ),
         aux=aux,
         backward=Kernel(
             backward,
-            reads=("dy", "y", "gates", "cells", *R, *PEEPHOLES, "wp?"),
-            writes=("dz", "dp?"),
+            reads=(
+                "dy",
+                "y",
+                "gates",
+                "cells",
+                *R,
+                *PEEPHOLES,
+                *NORMS,
+                "wp?",
+                "normal?",
+                "spread?",
+            ),
+            writes=("dz", "dp?", "da?"),
             workspace=backward_work,
             compiled=compiled.BACKWARD,
             may_alias=frozenset({("dz", "gates"), ("dp", "dy")}),
@@ -308,17 +354,19 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
                 workspace=stacked_w,
                 compiled=Compiled(call_grad_x, compiled.fits_input_gradient, stacked_w_and_panel),
             ),
-            **by_gate("w", grad_w, "x", call=call_grad_w, compiled_workspace=panel_of_x),
+            **by_gate("w", grad_w, "dz", "x", call=call_grad_w, compiled_workspace=panel_of_x),
             **by_gate(
                 "r",
                 grad_r,
+                "dz",
                 "y",
                 workspace=before_each_step,
                 call=call_grad_r,
                 compiled_workspace=panel_of_y,
             ),
-            **by_gate("p", grad_peephole, "cells"),
-            **by_gate("b", grad_b, workspace=one_per_row, call=call_grad_b),
+            **by_gate("p", grad_peephole, "dz", "cells"),
+            **by_gate("b", grad_b, "dz", "da?", workspace=one_per_row, call=call_grad_b),
+            **by_gate("n", grad_n, "da", "normal"),
             "wp": Kernel(
                 grad_wp,
                 reads=("dp", "gates", "cells"),
@@ -327,9 +375,6 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
             ),
             "bp": Kernel(grad_bp, reads=("dp",), writes=("dbp",)),
         },
-        stops=tuple(
-            f"n{gate}" for gate in GATES
-        ),  # inputs of layer normalization, which `infer` refuses
         zero_state=("h", "c"),
         attrs=attrs,
         keeps_activation=True,

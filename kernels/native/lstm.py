@@ -36,6 +36,7 @@ def fits(attrs: LstmAttrs, s: Specs) -> bool:
         and "ri" in s
         and "pf" not in s
         and "wp" not in s
+        and "nf" not in s
         and s["cells"].dtype == FLOAT
         and s["cells"].size > 0
     )

@@ -68,7 +68,12 @@ TANH = 4
 
 
 def lstm_shapes(
-    x: tuple[int, ...], units: int, out: int = 0, gates: str = GATES, peepholes: bool = False
+    x: tuple[int, ...],
+    units: int,
+    out: int = 0,
+    gates: str = GATES,
+    peepholes: bool = False,
+    norm: bool = False,
 ) -> dict[str, tuple[int, ...]]:
     """Shapes of the inputs; with `out` there is a projection."""
     found: dict[str, tuple[int, ...]] = {"x": x}
@@ -78,6 +83,8 @@ def lstm_shapes(
         found[f"b{gate}"] = (units,)
         if peepholes and gate != "g":
             found[f"p{gate}"] = (units,)
+        if norm:
+            found[f"n{gate}"] = (units,)
     return found | ({"wp": (out, units), "bp": (out,)} if out else {})
 
 
@@ -89,6 +96,9 @@ KINDS = {
     "coupled": lstm_shapes(X, 6, gates="fgo"),
     "all": lstm_shapes(X, 6, 2, peepholes=True),
     "all but the input gate": lstm_shapes(X, 6, 2, "fgo", peepholes=True),
+    "layer normalization": lstm_shapes(X, 6, norm=True),
+    "all, layer normalization": lstm_shapes(X, 6, 2, peepholes=True, norm=True),
+    "coupled, layer normalization": lstm_shapes(X, 6, 2, "fgo", norm=True),
 }
 
 
@@ -144,7 +154,7 @@ def deep() -> Graph:
     x = net.input(1, 6, 3)
     weights = (net.weight(4, 3), net.weight(4, 4), net.weight(4), state(4))
     y = net.add(RNN, (x, *weights), (1, 6, 4), fused_activation_function=TANH)
-    y = lstm(y, lstm_shapes((1, 6, 4), 5, 3, peepholes=True), 5, 3, 6)
+    y = lstm(y, lstm_shapes((1, 6, 4), 5, 3, peepholes=True, norm=True), 5, 3, 6)
     y = lstm(y, lstm_shapes((1, 6, 3), 4, gates="fgo", peepholes=True), 4, 4, 6)
     y = net.add("RESHAPE", (y, net.constant([1, 24], np.int32)), (1, 24))
     return net.graph(net.dense(y, 2))

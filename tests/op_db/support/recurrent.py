@@ -38,8 +38,11 @@ def lstm(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     c = np.zeros((x.shape[1], units), x.dtype)
 
     def before(gate: str, now: Array, cell: Array) -> Array:
-        sums = now @ i[f"w{gate}"].T + h @ i[f"r{gate}"].T + i[f"b{gate}"]
-        return np.asarray(sums + i.get(f"p{gate}", 0) * cell)
+        sums = now @ i[f"w{gate}"].T + h @ i[f"r{gate}"].T + i.get(f"p{gate}", 0) * cell
+        if f"n{gate}" in i:
+            variance = sums.var(axis=-1, keepdims=True)
+            sums = (sums - sums.mean(axis=-1, keepdims=True)) / np.sqrt(variance + 1e-8)
+        return np.asarray(sums * i.get(f"n{gate}", 1) + i[f"b{gate}"])
 
     steps = []
     for now in x:
@@ -57,7 +60,12 @@ def lstm(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def lstm_inputs(
-    x: tuple[int, ...], units: int, out: int = 0, gates: str = "fgoi", peepholes: bool = False
+    x: tuple[int, ...],
+    units: int,
+    out: int = 0,
+    gates: str = "fgoi",
+    peepholes: bool = False,
+    norm: bool = False,
 ) -> dict[str, tuple[int, ...]]:
     """Shapes; with `out` there is a projection, with bias; without gate i it is coupled."""
     found = {"x": x}
@@ -67,6 +75,8 @@ def lstm_inputs(
         found[f"b{gate}"] = (units,)
         if peepholes and gate != "g":
             found[f"p{gate}"] = (units,)
+        if norm:
+            found[f"n{gate}"] = (units,)
     return found | ({"wp": (out, units), "bp": (out,)} if out else {})
 
 
@@ -86,4 +96,5 @@ X = (2, 4, 3)
 LSTM = lstm_inputs(X, 5)
 EVERYTHING = lstm_inputs(X, 4, 2, peepholes=True)
 CLIPS = {"cell_clip": 0.3, "proj_clip": 0.4}
-INSIDE = {n: between(-0.6, 0.6) for n in EVERYTHING}
+NORMED = lstm_inputs(X, 4, 2, peepholes=True, norm=True)
+INSIDE = {n: between(-0.6, 0.6) for n in NORMED}
