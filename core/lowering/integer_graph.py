@@ -54,6 +54,7 @@ def one_scale(scale: float, zero_point: int) -> Quantization:
 
 UNSCALED = one_scale(1.0, 0)
 WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+TABLES = ("HARD_SWISH", "LEAKY_RELU")  # integer rows for 8 bits
 MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")  # integer rows for one quantization
 
 
@@ -171,7 +172,7 @@ class _Builder:
             return False
         whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))
         types = {self.graph.tensors[i].spec.dtype for i in (*inputs, *node.outputs)}
-        if node.op == "HARD_SWISH" and (len(types) > 1 or types.pop().itemsize > 1):
+        if node.op in TABLES and (len(types) > 1 or types.pop().itemsize > 1):
             return False
         return whole and (node.op not in MEANS or self._have_one_quantization(node))
 

@@ -10,17 +10,16 @@ its quotient to nearest. These are the bits of TFLite's kernel, which LiteRT use
 
 from collections.abc import Mapping
 from math import frexp
-from typing import Any
 
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.errors import ShapeError
-from odt.kernels.families.requantize import Rounding, Tensors, quantized, rounding
-from odt.kernels.geometry.axes import same
+from odt.kernels.families.integer_table import constants, table_row
+from odt.kernels.families.requantize import Rounding, quantized, rounding
 from odt.kernels.geometry.fixed_point import HI, constant, product, raised, rounded_shift
-from odt.kernels.geometry.quantize import limits
-from odt.kernels.opdef import TILE, Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Options
+
+__all__ = ["OP", "constants"]
 
 FINER = np.float32(1 / 128)  # steps of a, in steps of x
 THREE = np.float32(3 / 2**15)  # steps in which 3 is 2¹⁵
@@ -40,17 +39,6 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> HardSwishAttrs:
     return HardSwishAttrs((x.scale, y.scale), x.zero, rounding(options))
 
 
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
-
-
-def infer(attrs: HardSwishAttrs, s: Specs) -> Specs:
-    x = s["x"]
-    if x.dtype.itemsize != 1 or x.dtype != attrs.to.dtype:
-        raise ShapeError(f"x and y must have one type of 8 bits, but got {x}, y {attrs.to.dtype}")
-    return {"y": TensorSpec(x.shape, x.dtype)}
-
-
 def fixed(factor: np.float32) -> tuple[int, int]:
     """Returns a factor from ½ to 1 with 15 bits, and the exponent of the power of two beside it."""
     mantissa, exponent = frexp(float(factor))
@@ -62,11 +50,9 @@ def shifted(a: Array, exponent: int) -> Array:
     return raised(a, exponent) if exponent > 0 else rounded_shift(a, -exponent)
 
 
-def table(attrs: HardSwishAttrs, s: Specs) -> Mapping[str, Any]:
-    """Prepares y for all x, from the smallest on."""
-    lo, hi = limits(s["x"].dtype)
+def values(attrs: HardSwishAttrs, x: Array) -> Array:
     finer = FINER * np.float32(attrs.scales[0])
-    a = (np.arange(lo, hi + 1) - attrs.zero) << 7
+    a = (x - attrs.zero) << 7
     factor, exponent = fixed(finer / THREE)
     before = max(exponent - 1, 0)  # the last doubling follows the product
     limited = shifted(product(raised(a, before), factor), exponent - before)
@@ -74,33 +60,7 @@ def table(attrs: HardSwishAttrs, s: Specs) -> Mapping[str, Any]:
     factor, exponent = fixed(finer / np.float32(attrs.scales[1]))
     parts = fraction * product(a, factor)
     towards_0 = np.sign(parts) * (np.abs(parts) >> 15)
-    y = shifted(towards_0, exponent) + attrs.to.zero
-    return {"table": np.clip(y, attrs.to.lo, attrs.to.hi).astype(attrs.to.dtype), "least": lo}
+    return shifted(towards_0, exponent) + attrs.to.zero
 
 
-def workspace(attrs: HardSwishAttrs, s: Specs) -> Specs:
-    return {"places": TensorSpec((min(TILE, s["x"].size),), np.dtype(np.intp))}
-
-
-def forward(
-    attrs: HardSwishAttrs, *, x: Array, y: Array, table: Array, least: int, places: Array
-) -> None:
-    flat, results = (a.reshape(-1, copy=False) for a in (x, y))
-    for at in range(0, flat.size, TILE):
-        here = flat[at : at + TILE]
-        place = places[: here.size]
-        np.subtract(here, least, out=place, dtype=np.intp)
-        np.take(table, place, out=results[at : at + TILE], mode="clip")
-
-
-OP = OpDef(
-    "INTEGER_HARD_SWISH",
-    inputs=("x",),
-    infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=workspace, prepare=table),
-    grads={},
-    stops=("x",),
-    attrs=attrs,
-    add_batch_axis=same,
-    permute=same,
-)
+OP = table_row("INTEGER_HARD_SWISH", attrs, values)

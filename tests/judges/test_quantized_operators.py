@@ -252,7 +252,15 @@ SWISHED = {
     for dtype, zero in (("int8", -20), ("uint8", 110))
     for scale, made in ((0.004, (0.003, zero)), (0.05, (0.04, zero - 30)), (0.4, (0.5, zero)))
 }
-EXACT = {**RESIZED, **SWISHED}
+# LEAKY_RELU whose factors XNNPACK rounds, on all bytes, and one that it leaves to TFLite.
+LEAKED = {
+    f"leaky {dtype}, {alpha}": unary(
+        "LEAKY_RELU", 0.05, zero, made, (1, 512), dtype=dtype, alpha=alpha
+    )
+    for dtype, zero in (("int8", -20), ("uint8", 110))
+    for alpha, made in ((0.3, (0.03, zero)), (0.2, (0.09, zero - 30)), (5e-4, (0.04, zero)))
+}
+EXACT = {**RESIZED, **SWISHED, **LEAKED}
 
 REFERENCE = {"concatenation, other scales"}  # XNNPACK fails to compute them
 

@@ -1,0 +1,50 @@
+"""INTEGER_LEAKY_RELU: y = x if x > 0, else α x, of quantized tensors, from a table.
+
+x, y any shape, of one type of 8 bits
+
+With a = x − z_x: y = ⌊(a m + 128) / 256⌋ + z_y, where m = round(256 s_x / s_y), or for a < 0
+round(256 α s_x / s_y). These are the bits of XNNPACK's vlrelu. It computes no factors below 1 / 256
+and none above 128; then y = round(a m / 256) + z_y with m as it is, and halves away from 0.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.families.integer_table import constants, table_row
+from odt.kernels.families.requantize import Rounding, quantized, rounding
+from odt.kernels.opdef import Array, Options
+
+__all__ = ["OP", "constants"]
+SMALLEST, LARGEST = 1 / 256, 128  # factors that are rounded
+
+
+@dataclass(frozen=True, slots=True)
+class LeakyReluAttrs:
+    """Factors of a above and below 0, the zero point of x, and the rounding of y."""
+
+    factors: tuple[np.float32, np.float32]
+    zero: int
+    to: Rounding
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> LeakyReluAttrs:
+    x, y = (quantized(options)[n] for n in "xy")
+    above = np.float32(x.scale) / np.float32(y.scale)
+    below = above * np.float32(options.get("alpha", 0.0))
+    return LeakyReluAttrs((above, below), x.zero, rounding(options))
+
+
+def values(attrs: LeakyReluAttrs, x: Array) -> Array:
+    a = x - attrs.zero
+    factors = np.float32(256) * np.where(a < 0, *reversed(attrs.factors))
+    if min(attrs.factors) >= SMALLEST and max(attrs.factors) <= LARGEST:
+        y: Array = (a * np.rint(factors).astype(int) + 128) >> 8
+    else:
+        real = a * factors / 256
+        y = np.trunc(real + np.copysign(0.5, real)).astype(int)
+    return y + attrs.to.zero
+
+
+OP = table_row("INTEGER_LEAKY_RELU", attrs, values)
