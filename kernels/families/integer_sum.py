@@ -1,7 +1,8 @@
 """Rows of y = a + b and y = a − b for quantized tensors, which broadcast as in NumPy.
 
 y = clip(⌊((a − z_a) m_a ± (b − z_b) m_b) / 2ᵏ + ½⌋ + z_y) with integer factors m = rint(2ᵏ s / s_y)
-of at most 21 bits (31 for int16). All arithmetic is exact in integers. This is XNNPACK's form.
+of at most 21 bits and quotients in float32 (31 bits and float64 for int16). All arithmetic is
+exact in integers. This is XNNPACK's form.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +38,8 @@ def sum_attrs(sign: int) -> Callable[[Options, Mapping[str, Array]], SumAttrs]:
 
     def attrs(options: Options, statics: Mapping[str, Array]) -> SumAttrs:
         a, b, y = (quantized(options)[n] for n in "aby")
-        ratios = a.scale / y.scale, b.scale / y.scale
+        exact = np.float32 if y.dtype.itemsize == 1 else float  # as in XNNPACK, as in TFLite
+        ratios = [float(exact(x.scale) / exact(y.scale)) for x in (a, b)]
         shift = BITS[y.dtype.itemsize] - frexp(max(ratios))[1]
         shift = min(max(shift, 1), LARGEST_SHIFT)
         first, second = (min(round(ratio * 2.0**shift), LARGEST_FACTOR) for ratio in ratios)

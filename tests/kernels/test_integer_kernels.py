@@ -183,7 +183,10 @@ def test_a_padding_before_windows_is_read_as_their_border(
 @pytest.mark.parametrize("kernels", SETS)
 @pytest.mark.parametrize("op", ["ADD", "SUB"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("scales", [(0.1, 0.03, 0.12), (0.02, 0.02, 0.02), (1e-6, 3.0, 0.05)])
+@pytest.mark.parametrize(
+    "scales",
+    [(0.1, 0.03, 0.12), (0.02,) * 3, (1e-6, 3.0, 0.05), (0.40149295, 0.27583435, 0.43216896)],
+)
 def test_sums_have_the_bits_of_the_formula(
     op: str,
     dtype: str,
@@ -200,7 +203,7 @@ def test_sums_have_the_bits_of_the_formula(
     model = read_model(path)
     first, second = full_range(model, 40)
     (ours,) = odt_integers(path, [first, second]).values()
-    ratios = [float(np.float32(s)) / float(np.float32(scales[2])) for s in scales[:2]]
+    ratios = [float(np.float32(s) / np.float32(scales[2])) for s in scales[:2]]
     shift = 21 - int(np.frexp(max(ratios))[1])
     factors = [round(r * 2**shift) for r in ratios]
     terms = [
