@@ -4,6 +4,9 @@ MLPerf Tiny's ResNet-8 learns CIFAR-10 images turned by 90°: 3 epochs, batch si
 three random seeds. Measured: 49.05 % as int8 with ranges that follow, 48.28 % with those of the
 file (49.42 % with a moving average of the weights), 48.78 % as float. Seeds differ by up to 7
 points: over nine of them, ranges of the file and float models have the same mean, 47.33 %.
+
+The anomaly detector learns log-mel windows of speech: 40 epochs, batch size 32, Adam 1e-4. Its
+reconstruction error is 44.9 as int8 with ranges that follow, and 46.9 as float.
 """
 
 import warnings
@@ -11,16 +14,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from support.accept_data import complete
 from support.judges import litert
 from support.paths import MODELS
 from support.turned_images import turned
 
 import odt
+from odt.cli.main import main
+from odt.core.model.reader import read_model
+from odt.kernels.geometry.quantize import dequantize, quantize
+from odt.kernels.opdef import Array
 
 pytestmark = pytest.mark.accept
 
 INT8 = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
 FLOAT = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
+AUTOENCODER = MODELS / "mlperf-tiny-ad-autoencoder-int8.tflite"
 LEAST = 48.4  # percent of the test images
 BEHIND = 1.0  # points, at most, behind the float model
 
@@ -59,3 +69,58 @@ def test_resnet8_int8_learns_turned_images(tmp_path: Path) -> None:
 def test_resnet8_int8_learns_with_the_ranges_of_the_file(tmp_path: Path) -> None:
     """A moving average of the weights scatters less than the weights of the last step."""
     assert np.mean(accuracies(INT8, tmp_path / "m.tflite", ema=0.99)) >= LEAST
+
+
+MEL = ("--rate", 16000, "--mel", 128, "--frame", 1024, "--hop", 512, "--mel-range", "20,8000")
+FRAMES, BANDS = 5, 128  # of a window
+WITHIN = 1.02  # of the float model's reconstruction error
+
+
+def windows_of_speech(folder: Path) -> tuple[Array, Array]:
+    """Log-mel windows of recorded words, in dB, for training and for the test."""
+    source = complete("data", "audio", "speech-commands-yes-no-wav.zip")
+    words = ["gen-datafile", "--source", source, *MEL, "--out-dir", folder]
+    result = CliRunner().invoke(main, [*map(str, words)])
+    assert result.exit_code == 0, result.output
+    found = []
+    for part, count in (("train", 200), ("test", 60)):
+        bands = np.fromfile(folder / f"{part}.input.bin", np.float32).reshape(count, -1, BANDS)
+        each = np.lib.stride_tricks.sliding_window_view(bands, FRAMES, axis=1)
+        found.append(each.swapaxes(2, 3).reshape(-1, FRAMES * BANDS))
+    return found[0][::2], found[1]
+
+
+def reconstruction_error(path: Path, out: Path, train: Array, test: Array) -> float:
+    """The mean squared error of three trained models in LiteRT."""
+    errors = []
+    for seed in (1, 2, 3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", odt.OdtWarning)
+            trainer = odt.Trainer(
+                path,
+                loss="mean_squared_error",
+                optimizer="adam",
+                learning_rate=1e-4,
+                batch_size=32,
+                workers=1,
+                quant_ranges="follow" if path == AUTOENCODER else "file",
+            )
+            trainer.fit(train, train, epochs=40, seed=seed, shuffle=True)
+        trainer.export(out)
+        model, x = read_model(out), test
+        ends = [model.quantization.get(i) for i in (*model.graph.inputs, *model.graph.outputs)]
+        if ends[0] is not None:
+            x = quantize(x, ends[0], np.dtype(np.int8))
+        y = litert(out, [x])[0].reshape(test.shape)
+        real = y if ends[1] is None else dequantize(y, ends[1])
+        errors.append(float(np.mean((real - test) ** 2)))
+    return float(np.mean(errors))
+
+
+def test_the_int8_autoencoder_learns_as_well_as_its_float_twin(tmp_path: Path) -> None:
+    samples = windows_of_speech(tmp_path)
+    twin = complete("data", "models", "mlperf-tiny-ad-autoencoder.tflite")
+    int8, real = (
+        reconstruction_error(path, tmp_path / "m.tflite", *samples) for path in (AUTOENCODER, twin)
+    )
+    assert int8 <= WITHIN * real
