@@ -17,7 +17,6 @@ import numpy as np
 from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import LSTM
-from odt.core.model.nnpackage import packaged_model
 from odt.core.model.operator_options import operator_name, read_options
 from odt.core.model.read_tensors import Spans, below, read_tensors
 from odt.core.model.sparsity import Sparsity
@@ -139,6 +138,8 @@ def read_model(path: str | os.PathLike[str], signature: str | None = None) -> Mo
     """
     name, kind = os.fspath(path), None
     if os.path.isdir(name):
+        from odt.core.model.nnpackage import packaged_model
+
         name, kind = packaged_model(name)
     try:
         handle = os.open(

@@ -10,7 +10,6 @@ from odt.core.planning.autodiff import Loss, inference_plan, training_plan
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.cheap_values import cheap_values
-from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.stored_integers import with_stored_integers
 from odt.core.planning.verify import verify
@@ -68,7 +67,11 @@ class Computation:
             outputs=self.outputs,
         )
         dropped = cheap_values(plan) if self.backward else ()
-        return recompute(plan, dropped) if dropped else plan
+        if not dropped:
+            return plan
+        from odt.core.planning.rewrites.recompute import recompute
+
+        return recompute(plan, dropped)
 
 
 class Plans:

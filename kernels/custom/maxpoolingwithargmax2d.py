@@ -12,9 +12,9 @@ from typing import Any
 
 from odt.errors import ShapeError
 from odt.kernels.families import pool_indices
-from odt.kernels.families.digests import POOL_ARGMAX
 from odt.kernels.families.pool import flops
 from odt.kernels.families.pool import infer as infer_pool
+from odt.kernels.families.pool_digest import POOL_ARGMAX
 from odt.kernels.families.pool_indices import positions_of, write_positions
 from odt.kernels.geometry.c_structs import POOL, unpack_struct
 from odt.kernels.geometry.conv_geometry import Axes

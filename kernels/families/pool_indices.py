@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.digests import POOL_ARGMAX
+from odt.kernels.families.pool_digest import POOL_ARGMAX
 from odt.kernels.geometry.c_structs import POOL, unpack_struct
 from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import PaddedImages

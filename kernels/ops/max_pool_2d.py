@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.families.digests import POOL_ARGMAX
 from odt.kernels.families.pool import flops, infer
+from odt.kernels.families.pool_digest import POOL_ARGMAX
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
 from odt.kernels.geometry.window import Axis, clear_border, windows

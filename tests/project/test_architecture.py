@@ -73,8 +73,12 @@ LATE_IN = {
     "odt.cli": ("odt.",),
     "odt": ("odt.core.export.", *(f"odt.core.{name}" for name in INTEGERS)),
     "odt.core": (
-        *("odt.core.lowering.", "odt.core.planning.budget.fit_budget."),
-        "odt.core.storage.atomic_files.",
+        *(
+            "odt.core.lowering.",
+            "odt.core.model.nnpackage.",
+            "odt.core.planning.budget.fit_budget.",
+        ),
+        *("odt.core.planning.rewrites.recompute.", "odt.core.storage.atomic_files."),
     ),
 }
 # Imported inside functions only: slow, or an extra that may not be there.
