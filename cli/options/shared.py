@@ -183,8 +183,9 @@ regularization_options = combine(
         "--ema",
         type=click.FloatRange(0, 1, max_open=True),
         metavar="DECAY",
+        show_default="0.95 for quantized models without --qas, else 0",
         help="Exponential moving average of the weights, such as 0.999, for validation and "
-        "exports.",
+        "exports; 0 for none.",
     ),
     option(
         OPTIMIZER,

@@ -49,7 +49,8 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
     slots += ("ranges of activations",) if parameters.ranges.ends else ()
     if slots not in ((), MOMENTS):
         raise ModelError(
-            f"checkpoint: onert's format holds the state of sgd or adam, but got {', '.join(slots)}"
+            "checkpoint: onert's format holds the state of sgd or adam, but got "
+            f"{', '.join(slots)}. Give a name that ends in .odt."
         )
     if parameters.step > LARGEST:
         raise ModelError(

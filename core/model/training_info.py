@@ -53,7 +53,7 @@ class TrainingInfo:
         rates: factors of the learning rate of single weights, by tensor.
         dropout: weights of fully connected layers, by tensor, and the probability with which values
             of the layer's input become 0 in training.
-        ema: decay of an exponential moving average of the weights; 0 for none.
+        ema: decay of an exponential moving average of the weights after many steps; 0 for none.
         quant_ranges: one of QUANT_RANGES: how ranges of quantized activations move.
         qas: whether the weights of a quantized model are integers in memory, and are updated with
             quantization-aware scaling.

@@ -28,6 +28,10 @@ from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.schedule_text import parse_schedule
 from odt.kernels.scheduledef import Schedule
 
+# Default decay of the moving average of weights that train rounded: they go back and forth
+# between two integers, and their average does less.
+EMA = 0.95
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -215,6 +219,8 @@ def prepare(
     chosen = choose_dropout(graphs, chosen, request.dropout)
     if request.quant_ranges not in (None, FILE):
         _check_quantized(model, "quant_ranges")
+    if where["ema"] == "default" and not chosen.qas and has_quantized_activations(model):
+        chosen = replace(chosen, ema=EMA)
     if chosen.qas:
         _check_qas(model, chosen)
         lowered = with_weights_as_integers(lowered, chosen)

@@ -62,7 +62,7 @@ class Parameters:
             optimizer: optimizer whose state to allocate.
             sparse: rows that train, for tensors trained in part.
             rates: factors of the learning rate, by tensor.
-            ema: decay of a moving average of the weights; 0 for none.
+            ema: decay of a moving average of the weights after many steps; 0 for none.
             followed: numbers of the ranges of quantized activations that move.
             stored: weights that are integers in memory, by tensor; others than `trained` too.
         """
@@ -232,14 +232,19 @@ class Parameters:
         return self.bind_part(i, gradient, slice(None))
 
     def _move_average(self, i: int, work: Array) -> None:
-        """e ← e + (1 − ema) (w − e)."""
+        """e ← e + (1 − d) (w − e) with d = min(ema, (t − 1) / (t + 19)) in step t."""
+        part = max(1 - self._ema, 20 / (self.step + 19))
         weights, average = (a[i].reshape(-1, copy=False) for a in (self.tensors, self.average))
         for at in range(0, weights.size, TILE):
             w, e = weights[at : at + TILE], average[at : at + TILE]
             change = work[: w.size]
             np.subtract(w, e, out=change)
-            np.multiply(change, 1 - self._ema, out=change)
+            np.multiply(change, part, out=change)
             np.add(e, change, out=e)
+
+    def averages(self) -> Mapping[int, Array]:
+        """The moving averages, which begin with the first step."""
+        return self.average if self.step else {}
 
     def reset_average(self) -> None:
         """Sets the moving average to the current weights."""
@@ -256,7 +261,7 @@ class Parameters:
             self._exchange()
 
     def _exchange(self) -> None:
-        for i, average in self.average.items():
+        for i, average in self.averages().items():
             a, b = (x.reshape(-1, copy=False) for x in (self.tensors[i], average))
             for at in range(0, a.size, TILE):
                 here = slice(at, at + TILE)

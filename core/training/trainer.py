@@ -380,7 +380,7 @@ class Trainer(Closing):
 
     def weights(self) -> dict[int, Array]:
         """The trained weights by tensor index, or their moving average if there is one."""
-        return dict(self.parameters.average) or self.parameters.real()
+        return dict(self.parameters.averages()) or self.parameters.real()
 
     def restore_best(self) -> None:
         """Restores the weights of the best epoch, if they were kept."""

@@ -97,7 +97,8 @@ class BaseTrainer(Closing):
             clip_value: gradient clipping: largest magnitude of a gradient's values; 0 for none.
             teacher: Teacher(…), or the path of a larger model, whose outputs the model learns too.
             ema: decay of an exponential moving average of the weights, which validation,
-                `evaluate`, `predict` and `export` use; 0 for none.
+                `evaluate`, `predict` and `export` use; 0 for none. If left out, 0.95 for quantized
+                models without `qas`, and none for others.
             quant_ranges: ranges of the activations of a quantized model: "file", as in the file,
                 the default; "follow", they follow the values that training sees, and weights that
                 share a scale are equalized; "follow-all", those of the model's outputs too.

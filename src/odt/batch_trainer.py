@@ -1,6 +1,7 @@
 """Training batch by batch: a base class of `odt.Trainer`, for loops written by hand."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from odt.base_trainer import BaseTrainer, Logs
@@ -71,9 +72,14 @@ class BatchTrainer(BaseTrainer):
 
     @property
     def weights(self) -> Arrays:
-        """Trainable weights by name; can be read and set in place."""
-        trainer = self.build()
-        return Arrays(lambda: by_name(trainer.graph, trainer.parameters.tensors))
+        """Trainable weights by name; can be read and set in place.
+
+        `weights[name] = values` also sets the moving average of `ema=`, if there is one, which
+        `predict` and `export` use; a change of the array itself does not.
+        """
+        graph, parameters = self.build().graph, self.build().parameters
+        groups = parameters.tensors, parameters.average
+        return Arrays(*(partial(by_name, graph, arrays) for arrays in groups))
 
     @property
     def learning_rate(self) -> float:

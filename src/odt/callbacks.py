@@ -148,8 +148,6 @@ class EarlyStopping(Callback):
         """Restores the weights of the best epoch, with `restore_best_weights`."""
         for name, values in self._weights.items():
             self.trainer.weights[name] = values
-        if self._weights:
-            self.trainer.build().parameters.reset_average()
 
 
 class ReduceLROnPlateau(Callback):

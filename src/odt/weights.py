@@ -16,10 +16,15 @@ class Arrays(MutableMapping[str, Array]):
 
     Args:
         arrays: returns the current arrays by name.
+        averages: returns their moving averages by name, which are set with them.
     """
 
-    def __init__(self, arrays: Callable[[], Mapping[str, Array]]) -> None:
-        self._arrays = arrays
+    def __init__(
+        self,
+        arrays: Callable[[], Mapping[str, Array]],
+        averages: Callable[[], Mapping[str, Array]] = dict,
+    ) -> None:
+        self._arrays, self._averages = arrays, averages
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays()[name]
@@ -36,7 +41,9 @@ class Arrays(MutableMapping[str, Array]):
             DataError: if shape or dtype differ.
         """
         array = self._arrays()[name]
-        np.copyto(array, fitting(name, array.shape, array.dtype, values), casting="same_kind")
+        new = fitting(name, array.shape, array.dtype, values)
+        for a in (array, self._averages().get(name, array)):
+            np.copyto(a, new, casting="same_kind")
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("weights cannot be removed")

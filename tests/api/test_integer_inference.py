@@ -15,6 +15,7 @@ from odt.integer_form import IntegerForm
 from odt.kernels.opdef import Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
+FLOAT = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 RNG = np.random.default_rng(1)
 X = RNG.integers(-128, 128, (24, 32, 32, 3)).astype(np.int8)
 Y = np.eye(10, dtype=np.float32)[RNG.integers(0, 10, 24)]
@@ -115,6 +116,20 @@ def test_a_client_of_a_federation_evaluates_in_integers() -> None:
     assert found["loss"] == pytest.approx(trainer.evaluate(X, Y)["loss"], rel=1e-6)
 
 
+def test_quantized_models_have_a_moving_average_by_default() -> None:
+    def floats(**options: Any) -> int:
+        plan = odt.plan(RESNET, optimizer="sgd", **options)
+        return plan.optimizer // 4
+
+    with odt.Trainer(RESNET, optimizer="sgd") as trainer:
+        core = trainer.build()
+        values = sum(a.size for a in core.weights().values())
+        assert core.memory().slots == 4 * values
+    assert floats() == floats(ema=0.95) == values
+    assert floats(ema=0) == floats(qas=True) == 0
+    assert odt.plan(FLOAT, optimizer="sgd").optimizer == 0
+
+
 def test_plans_are_kept_until_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     plan = IntegerForm.__init__
@@ -124,7 +139,7 @@ def test_plans_are_kept_until_weights_change(monkeypatch: pytest.MonkeyPatch) ->
         plan(self, *arguments)
 
     monkeypatch.setattr(IntegerForm, "__init__", counted)
-    trainer = odt.Trainer(RESNET, batch_size=8, learning_rate=1e-3, trainable=odt.last(4))
+    trainer = odt.Trainer(RESNET, batch_size=8, learning_rate=1e-3, ema=0, trainable=odt.last(4))
     first = [trainer.evaluate(X, Y), trainer.evaluate(X, Y), trainer.test_on_batch(X[:8], Y[:8])]
     trainer.predict(X)
     assert len(made) == 1

@@ -12,6 +12,7 @@ from support.paths import MLP_SM
 import odt
 from odt.cli.main import main
 from odt.cli.options.types import Duration
+from odt.core.runtime.parameters import by_name
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(1)
@@ -222,10 +223,12 @@ class Average(odt.Callback):
 
     def on_train_begin(self, logs: odt.Logs) -> None:
         self.name = next(iter(self.trainer.weights))
-        self.value = np.asarray(self.trainer.weights[self.name], np.float64).copy()
+        self.value, self.step = np.zeros(self.trainer.weights[self.name].shape), 0
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
-        self.value = 0.9 * self.value + 0.1 * self.trainer.weights[self.name]
+        self.step += 1
+        decay = min(0.9, (self.step - 1) / (self.step + 19))
+        self.value = decay * self.value + (1 - decay) * self.trainer.weights[self.name]
 
 
 def test_the_moving_average_is_validated_and_exported(tmp_path: Path) -> None:
@@ -234,7 +237,7 @@ def test_the_moving_average_is_validated_and_exported(tmp_path: Path) -> None:
         history = trained.fit(X, Y, epochs=3, validation_data=(X, Y), callbacks=[average])
         losses = trained.evaluate(X, Y)["loss"], history.history["val_loss"][-1]
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
-        assert np.abs(trained.weights[average.name] - average.value).max() > 1e-3
+        assert np.abs(trained.weights[average.name] - average.value).max() > 1e-4
         outputs = trained.predict(X)
         trained.export(tmp_path / "average.circle")
     with odt.Trainer(tmp_path / "average.circle", batch_size=BATCH) as exported:
@@ -243,6 +246,26 @@ def test_the_moving_average_is_validated_and_exported(tmp_path: Path) -> None:
         )
         np.testing.assert_allclose(exported.predict(X), outputs, rtol=1e-5, atol=1e-7)
         assert exported.evaluate(X, Y)["loss"] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_the_moving_average_begins_with_the_first_step() -> None:
+    with trainer(ema=0.9) as trained:
+        name, values = next(iter(trained.weights.items()))
+        before = trained.predict(X)
+        values[...] = 0
+        assert np.abs(trained.predict(X) - before).max() > 1e-3
+        trained.fit(X[:BATCH], Y[:BATCH], epochs=1)
+        named = by_name(trained.build().graph, trained.build().weights())
+        np.testing.assert_allclose(named[name], trained.weights[name], atol=1e-6)
+
+
+def test_weights_set_by_name_are_those_of_the_average() -> None:
+    with trainer(ema=0.9) as trained:
+        trained.fit(X, Y, epochs=1)
+        name, values = next(iter(trained.weights.items()))
+        trained.weights[name] = values + 1
+        named = by_name(trained.build().graph, trained.build().weights())
+        np.testing.assert_array_equal(named[name], trained.weights[name])
 
 
 def test_the_best_average_is_exported(tmp_path: Path) -> None:

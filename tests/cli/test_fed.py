@@ -10,6 +10,7 @@ from support.charts import values_of
 
 import odt
 from odt.cli.main import main
+from odt.core.runtime.parameters import by_name
 from odt.federated import new_trainer, simulate
 
 
@@ -119,17 +120,20 @@ def test_wrong_options_are_refused_in_one_line(
     assert message in done.stderr
 
 
-@pytest.mark.parametrize("extension", ["odt", "npz", "ckpt"])
+@pytest.mark.parametrize(
+    ("extension", "ema"), [("odt", 0.0), ("npz", 0.0), ("ckpt", 0.0), ("odt", 0.9)]
+)
 def test_checkpoints_of_devices_are_merged(
-    extension: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    extension: str, ema: float, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     x, y = (np.load(folder / f"train.{part}.npy") for part in ("input", "output"))
     trained = []
     for k in (1, 2):
-        with odt.Trainer(folder / "model.tflite", batch_size=8) as trainer:
+        with odt.Trainer(folder / "model.tflite", batch_size=8, ema=ema) as trainer:
             trainer.fit(x[40 * k :], y[40 * k :], seed=k, save_to=f"{k}.odt")
-            trained.append({n: a.copy() for n, a in trainer.weights.items()})
+            core = trainer.build()
+            trained.append({n: a.copy() for n, a in by_name(core.graph, core.weights()).items()})
     words = ["fed", "merge", "1.odt", "2.odt", "--weights", "3,1", "-o", f"merged.{extension}"]
     done = CliRunner().invoke(main, [*words, "--model", str(folder / "model.tflite")])
     assert done.exit_code == 0, done.output

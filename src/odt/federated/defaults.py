@@ -12,7 +12,8 @@ BATCH_SIZE, CLIP_NORM = 8, 3.0
 def new_trainer(model: Any, **options: Any) -> "odt.Trainer":
     """Returns a trainer with the defaults of federations: SGD, batch size 8, clipped gradients.
 
-    SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. Adam makes steps
+    SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. There is no moving
+    average of the weights, because the server averages those of the last step. Adam makes steps
     of the same size for any gradient, so that clients with few classes, whose gradients soon are
     small, move as far as the others. Small batches make more steps between two averages.
 
@@ -24,7 +25,7 @@ def new_trainer(model: Any, **options: Any) -> "odt.Trainer":
         OdtError: as Trainer.
     """
     loaded = model if isinstance(model, Model) else odt.load_model(model)
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {"ema": 0} | {name: value for name, value in options.items() if value is not None}
     if loaded.training_info is None:
         given.setdefault("batch_size", BATCH_SIZE)
         if "optimizer" not in given:

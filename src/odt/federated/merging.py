@@ -71,6 +71,8 @@ def _read(path: str, model: Model | None) -> Checkpoint:
 def merged(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint:
     """Returns the weighted mean of checkpoints with the same entries.
 
+    Weights with moving averages become the mean of these, with which training begins anew.
+
     Args:
         states: the checkpoints.
         weights: weight of each.
@@ -81,12 +83,14 @@ def merged(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint
         for state, weight in zip(states, weights, strict=True)
     ]
     mean = weighted_mean(updates)
+    averages = {e.tensor: k for k, e in enumerate(first.entries) if e.role == AVERAGE}
     entries, arrays = [], []
     for k, (entry, a) in enumerate(zip(first.entries, first.arrays, strict=True)):
         if entry.role == BEST:
             continue
         entries.append(entry)
-        arrays.append(mean[str(k)] if str(k) in mean else np.zeros_like(a))
+        number = str(averages.get(entry.tensor, k) if entry.role == WEIGHT else k)
+        arrays.append(mean[number] if number in mean else np.zeros_like(a))
     progress = replace(
         first.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=(), monitor=""
     )
