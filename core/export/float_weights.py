@@ -27,6 +27,7 @@ from odt.core.export.flatbuffer_edit import (
 )
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.left_out import PASSING
+from odt.core.lowering.stored_values import shared_biases
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Graph, Node
@@ -133,6 +134,11 @@ def _check_readers(model: Model, dequantized: Dequantized) -> None:
         raise UnsupportedError(
             f"{model.path}: {model.graph.label(inside[0])}: activations to store as float32 must "
             "be in the graph itself, but got one of a subgraph. Give `float_weights=False`."
+        )
+    for i in shared_biases(model) - stored:
+        raise UnsupportedError(
+            f"{model.path}: {model.graph.label(i)} must be the bias of one layer to be stored as "
+            "float32, but layers of other scales share it. Give `float_weights=False`."
         )
     for node in dequantized.graph.nodes:
         for i in stored.intersection(node.inputs):

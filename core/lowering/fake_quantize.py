@@ -25,7 +25,12 @@ import numpy as np
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.equalize import equalize, pairs
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
-from odt.core.lowering.stored_values import bias_quantization, integer_biases
+from odt.core.lowering.stored_values import (
+    bias_quantization,
+    biases_of,
+    integer_biases,
+    shared_biases,
+)
 from odt.core.lowering.vector_biases import vector_biases
 from odt.core.model.dequantize import (
     FLOAT32,
@@ -43,6 +48,7 @@ from odt.core.model.quantization_rules import (
 from odt.core.model.reader import Model
 from odt.kernels.families.requantize import Quantized
 from odt.kernels.geometry.quantize import (
+    Quantization,
     dequantize,
     fake_quant_numbers,
     limits,
@@ -55,6 +61,7 @@ from odt.kernels.registry import INTEGER
 KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"}
 # Operators whose outputs have the quantization of their inputs.
 SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
+UNSCALED = Quantization(np.ones(1, "<f4"), np.zeros(1, "<i8"), 0)
 # Ranges of the fused activations that a quantized range can stand for.
 CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
@@ -98,6 +105,9 @@ class _Builder:
         self._exact = self._probabilities()
         self._groups = self._shared_ranges()
         self._numbers: dict[int, int] = {}  # first of a group → numbers of its FAKE_QUANTs
+        shared = {b: graph.tensors[b] for b in shared_biases(model)}
+        self._own = {b for b, t in shared.items() if t.data is not None and t.data.any()}
+        self._zeros = shared.keys() - self._own
         self._wider: dict[int, float] = {}  # activation → by how much equalization widens its range
         self._rounded = Counter[int]()  # first of a group → number of operators that set it
 
@@ -176,13 +186,15 @@ class _Builder:
         biases = {b: (x, w) for x, w, b in integer_biases(self._model)}
         for i, tensor in enumerate(self._graph.tensors):
             quantization = self._model.quantization.get(i)
+            if i in self._zeros:
+                quantization = UNSCALED
             if i in biases:
                 x, w = (self._model.quantization[k].scale for k in biases[i])
                 quantization = bias_quantization(quantization, x * w)
             if quantization is None or tensor.data is None or tensor.spec.dtype.kind not in "iu":
                 continue
             is_bias = tensor.spec.dtype.itemsize > 2
-            if is_bias and i not in biases:
+            if is_bias and i not in (*biases, *self._zeros):
                 continue
             values = dequantize(tensor.data, quantization)
             values.flags.writeable = False
@@ -191,6 +203,7 @@ class _Builder:
                 spec=TensorSpec(values.shape, FLOAT32),
                 data=values,
                 quantized=False,
+                formula=tensor.formula or i in self._zeros,
                 quantization=None
                 if is_bias
                 else weight_quantization(self._model.graph.tensors[i], quantization),
@@ -233,7 +246,7 @@ class _Builder:
         return len(self._tensors) - 1
 
     def _add(self, node: Node) -> None:
-        inputs = tuple(self._same.get(i, i) for i in node.inputs)
+        inputs = tuple(self._same.get(i, i) for i in self._with_own_bias(node))
         if node.op in CONVERSIONS:
             self._convert(node, inputs[0])
             return
@@ -252,6 +265,21 @@ class _Builder:
         for y, x in outputs.items():
             if x != y:
                 self._fake_quantize(x, y, node.origin, clamp)
+
+    def _with_own_bias(self, node: Node) -> tuple[int, ...]:
+        """Returns a node's inputs, with constants of its own for shared biases other than 0."""
+        own: dict[int, int] = {}
+        for x, w, b in biases_of(self._model, node):
+            tensor, found = self._graph.tensors[b], self._model.quantization.get(b)
+            if b in self._own and tensor.data is not None:
+                scale = self._model.quantization[x].scale * self._model.quantization[w].scale
+                values = dequantize(tensor.data, bias_quantization(found, scale))
+                values.flags.writeable = False
+                spec = TensorSpec(values.shape, FLOAT32)
+                made = replace(tensor, spec=spec, data=values, quantized=False, formula=True)
+                self._tensors.append(made)
+                own[b] = len(self._tensors) - 1
+        return tuple(own.get(i, i) for i in node.inputs)
 
     def _convert(self, node: Node, x: int) -> None:
         """Adds a QUANTIZE or DEQUANTIZE: a FAKE_QUANT, or none where nothing is rounded."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.model.dequantize import Dequantized, as_stored
-from odt.core.model.graph import ABSENT
+from odt.core.model.graph import ABSENT, Node
 from odt.core.model.int4 import is_int4, pack_int4
 from odt.core.model.quantization_rules import SVDF_LAYER, layers_of
 from odt.core.model.reader import Model
@@ -101,14 +101,33 @@ def bias_quantization(found: Quantization | None, scale: Array) -> Quantization:
 
 
 def integer_biases(model: Model) -> Iterator[tuple[int, int, int]]:
-    """Yields input, weights and bias of the layers with a bias of integers."""
+    """Yields input, weights and bias of the layers with a bias of integers, except shared ones."""
+    shared = shared_biases(model)
+    for node in model.graph.nodes:
+        yield from (found for found in biases_of(model, node) if found[2] not in shared)
+
+
+def shared_biases(model: Model) -> frozenset[int]:
+    """Returns the biases of several layers whose scales differ: the integers have no one value.
+
+    Converters write one bias for all layers without, and for those of equal integers.
+    """
+    scales: dict[int, set[bytes]] = {}
+    for node in model.graph.nodes:
+        for x, w, b in biases_of(model, node):
+            scale = model.quantization[x].scale * model.quantization[w].scale
+            scales.setdefault(b, set()).add(scale.tobytes())
+    return frozenset(b for b, found in scales.items() if len(found) > 1)
+
+
+def biases_of(model: Model, node: Node) -> Iterator[tuple[int, int, int]]:
+    """Yields input, weights and bias of each layer of a node with a bias of integers."""
     graph = model.graph
-    for node in graph.nodes:
-        for layer in (SVDF_LAYER,) if node.op == SVDF else layers_of(node.op):
-            if len(node.inputs) <= layer.b:
-                continue
-            x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
-            bias = graph.tensors[b] if b != ABSENT else None
-            integers = bias is not None and bias.data is not None and bias.spec.dtype.kind == "i"
-            if integers and {x, w} <= model.quantization.keys():
-                yield x, w, b
+    for layer in (SVDF_LAYER,) if node.op == SVDF else layers_of(node.op):
+        if len(node.inputs) <= layer.b:
+            continue
+        x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
+        bias = graph.tensors[b] if b != ABSENT else None
+        integers = bias is not None and bias.data is not None and bias.spec.dtype.kind == "i"
+        if integers and {x, w} <= model.quantization.keys():
+            yield x, w, b

@@ -15,7 +15,7 @@ import odt
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.model.reader import Model, read_model
 from odt.core.recipe.resolve import number_of_last
-from odt.errors import DataError, OptionError
+from odt.errors import DataError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
@@ -155,6 +155,37 @@ def test_a_bias_that_outgrows_32_bits_gets_a_larger_scale(tmp_path: Path) -> Non
     np.testing.assert_allclose(
         litert(tmp_path / "out.tflite", [np.zeros((1, 4))])[0] * 0.05, 2, 0.02
     )
+
+
+@pytest.mark.parametrize("most", [1, 3000])
+def test_layers_of_other_scales_may_share_a_bias(most: int, tmp_path: Path) -> None:
+    """Its integers, which are all 0 if `most` is 1, stay; the real numbers are those of a layer."""
+    net, path, out = QuantizedBuilder(seed=1), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    x = net.activation((1, 6), 0.05, 3)
+    bias = net.add_constant(net.rng.integers(1 - most, most, 6).astype(np.int32))
+    net.quantize(bias, [0.05 * 0.004], [0])
+    for scale in (0.004, 0.003):
+        w = net.weights((6, 6), [scale])
+        x = net.operator("FULLY_CONNECTED", (x, w, bias), (1, 6), 0.06, 1)
+    net.write(path, x)
+    data = full_range(read_model(path), 32)[0]
+    y = np.random.default_rng(0).normal(size=(32, 6)).astype(np.float32)
+    trainer = odt.Trainer(path, loss="mean_squared_error", learning_rate=1e-2, batch_size=8)
+    trainer.export(out)
+    assert out.read_bytes() == path.read_bytes()
+    before = trainer.evaluate(data, y)["loss"]
+    trainer.fit(data, y, epochs=5, seed=1)
+    assert trainer.evaluate(data, y)["loss"] < before
+    trainer.export(out)
+    ours = np.rint(trainer.predict(data) / np.float32(0.06)) + 1
+    np.testing.assert_array_equal(litert(out, [data])[0], ours)
+    if most > 1:
+        with pytest.raises(UnsupportedError, match="layers of other scales share it"):
+            trainer.export(out, float_weights=True)
+        return
+    trainer.export(out, float_weights=True)
+    small = (data.astype(np.float32) - 3) * np.float32(0.0025)  # within the ranges of the integers
+    np.testing.assert_allclose(litert(out, [small])[0], trainer.predict(small), atol=0.1)
 
 
 def test_a_float_export_has_no_integers_left(tmp_path: Path) -> None:
