@@ -5,7 +5,7 @@ import csv
 import hashlib
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can name
@@ -31,7 +31,7 @@ def write_wheel(
     files: Mapping[str, bytes],
     tags: Sequence[str],
     folder: Path,
-    archive: type[zipfile.ZipFile] = zipfile.ZipFile,
+    archive: Callable[..., zipfile.ZipFile] = zipfile.ZipFile,
 ) -> Path:
     """Writes a wheel; the same files give the same bytes.
 
@@ -39,7 +39,7 @@ def write_wheel(
         files: by name, one of them *.dist-info/METADATA; RECORD and WHEEL are made here.
         tags: such as py3-none-any.
         folder: where to.
-        archive: class that compresses the files.
+        archive: makes the archive and compresses the files.
     """
     info = next(n for n in files if n.endswith(".dist-info/METADATA")).partition("/")[0]
     is_pure = not any(name.endswith(LIBRARIES) for name in files)

@@ -42,6 +42,8 @@ NO_RUNTIME = (
     *("-dynamic", "-O", "ReleaseFast", "-fstrip", "-fno-compiler-rt", "-fno-ubsan-rt"),
     *("-fno-emit-implib", "--build-id=none", "-lc", "-lpthread"),
 )
+# As many blocks as are smallest, instead of at most 15.
+ARCHIVE = partial(zopfli.ZipFile, block_splitting_max=0)
 ZIG = (sys.executable, "-m", "ziglang")
 QUIET = "-Wno-unused-command-line-argument"
 
@@ -112,13 +114,13 @@ def compiled(platform: Platform, folder: Path) -> Path:
 def built(tag: str, files: Mapping[str, bytes], folder: Path, out: Path) -> Built:
     """Builds and inspects the wheel of a platform, or the one without kernels for `any`."""
     if tag == "any":
-        wheel = write_wheel(files, ["py3-none-any"], out, zopfli.ZipFile)
+        wheel = write_wheel(files, ["py3-none-any"], out, ARCHIVE)
         return Built(wheel, 0, "NumPy kernels only", ())
     platform = next(p for p in PLATFORMS if p.tag == tag)
     library = compiled(platform, folder)
     data = library.read_bytes()
     members = {**files, f"{PLACE}/{platform.library}": data}
-    wheel = write_wheel(members, platform.wheel_tags, out, zopfli.ZipFile)
+    wheel = write_wheel(members, platform.wheel_tags, out, ARCHIVE)
     needs, wrong = inspect_library(library, platform)
     return Built(wheel, len(data), needs, wrong)
 

@@ -7,5 +7,125 @@
 #include "loops.h"
 #include "team.h"
 
+/* The loop of a kernel. y and an input either do not overlap, or are the same array; n is a
+   multiple of the lanes. */
+typedef void (*map_loop)(float *y, const float *a, const float *b, const float *c, int64_t n,
+                         float p, float q);
+
+/* What is compiled for an instruction set beside the loops. */
+typedef struct {
+  int64_t lanes;
+  void (*gather_rows)(float *to, const float *from, int64_t rows, int64_t n, int64_t row_stride,
+                      int64_t stride);
+  float (*row_sum)(const float *a, int64_t n);
+  void (*add_column_sums)(const float *rows, int64_t count, int64_t stride, int64_t begin,
+                          int64_t end, float *sums);
+} map_set;
+
+typedef struct {
+  const map_set *set;
+  map_loop loop;
+  const elementwise_shape *shape;
+  float *y;
+  const float *inputs[MAX_INPUTS];
+  float p, q;
+} map_job;
+
+/* Computes n values. Those that do not fill a vector are computed in a vector of their own, so that
+   loops have no scalar rest. */
+static void run_loop(const map_job *j, float *y, const float *const *from, int64_t n) {
+  int64_t lanes = j->set->lanes, rest = n & (lanes - 1), full = n - rest;
+  if (full) j->loop(y, from[0], from[1], from[2], full, j->p, j->q);
+  if (!rest) return;
+  float inputs[MAX_INPUTS][MAX_LANES] = {{0}}, results[MAX_LANES];
+  for (int k = 0; k < MAX_INPUTS; k++)
+    if (from[k]) memcpy(inputs[k], from[k] + full, sizeof(float) * (size_t)rest);
+  j->loop(results, inputs[0], inputs[1], inputs[2], lanes, j->p, j->q);
+  memcpy(y + full, results, sizeof(float) * (size_t)rest);
+}
+
+/* Computes the last two axes, short rows several at a time. An input that is broadcast is copied to
+   a buffer, so that the loop has one kind of input. Results that are summed are computed in a
+   buffer; is_first says whether they are the first ones. */
+static void map_rows(const map_job *j, float *y, const float *const *inputs, int is_first) {
+  const elementwise_shape *m = j->shape;
+  int64_t last = m->rank - 1, n = m->sizes[last], rows = last ? m->sizes[last - 1] : 1;
+  int64_t y_row = last ? m->y[last - 1] : 0, y_stride = m->y[last];
+  int64_t group = rows > 1 && 2 * n <= CHUNK ? CHUNK / n : 1, most = group * n, steps[MAX_INPUTS];
+  float copies[MAX_INPUTS][CHUNK], part[CHUNK];
+  int buffered = !y_stride || (!y_row && rows > 1) || !is_first, copied[MAX_INPUTS];
+  for (int k = 0; k < MAX_INPUTS; k++) {
+    steps[k] = inputs[k] && last ? m->inputs[k][last - 1] : 0;
+    copied[k] = inputs[k] && (!m->inputs[k][last] || (group > 1 && steps[k] != n));
+    if ((copied[k] || buffered) && most > CHUNK) most = CHUNK;
+  }
+  for (int64_t r = 0, some; r < rows; r += some, y += some * y_row) {
+    some = rows - r < group ? rows - r : group;
+    int64_t row = n < most ? n : most; /* of the buffers */
+    int first = is_first && (y_row || !r);
+    const float *from[MAX_INPUTS];
+    for (int k = 0; k < MAX_INPUTS; k++) {
+      const float *values = inputs[k] ? inputs[k] + r * steps[k] : 0;
+      if (copied[k] && (steps[k] || !r))
+        j->set->gather_rows(copies[k], values, some, row, steps[k], m->inputs[k][last]);
+      from[k] = copied[k] ? copies[k] : values;
+    }
+    for (int64_t at = 0, count; at < some * n; at += count) {
+      count = some * n - at < most ? some * n - at : most;
+      run_loop(j, buffered ? part : y + at, from, count);
+      for (int k = 0; k < MAX_INPUTS; k++)
+        if (inputs[k] && !copied[k]) from[k] += count;
+      if (!buffered) continue;
+      int64_t values = group > 1 ? n : count, summed = y_row && group > 1 ? 1 : some;
+      if (!y_stride)
+        for (int64_t i = 0; i < some; i++) {
+          float *sum = y + i * y_row, total = j->set->row_sum(part + i * values, values);
+          *sum = first && !at && (y_row || !i) ? total : *sum + total;
+        }
+      else {
+        if (summed < some) values = count; /* rows that are side by side in y, too */
+        if (first)
+          for (int64_t i = 0; i < values; i++) y[at + i] = 0;
+        j->set->add_column_sums(part, summed, values, 0, values, y + at);
+      }
+    }
+  }
+}
+
+/* One part: a range of the first axis. */
+static void map_part(void *job, int part, int parts) {
+  map_job j = *(const map_job *)job;
+  elementwise_shape m = *j.shape;
+  int64_t begin = chunk_begin(m.sizes[0], part, parts), at[MAX_RANK] = {0};
+  m.sizes[0] = chunk_begin(m.sizes[0], part + 1, parts) - begin;
+  if (!m.sizes[0]) return;
+  j.shape = &m;
+  j.y += begin * m.y[0];
+  for (int k = 0; k < MAX_INPUTS; k++)
+    if (j.inputs[k]) j.inputs[k] += begin * m.inputs[k][0];
+  for (;;) {
+    int is_first = 1;
+    for (int64_t d = 0; d + 2 < m.rank; d++) is_first &= m.y[d] || !at[d];
+    map_rows(&j, j.y, j.inputs, is_first);
+    int64_t d = m.rank - 3;
+    for (; d >= 0; d--) { /* the next rows */
+      int64_t steps = ++at[d] < m.sizes[d] ? 1 : 1 - m.sizes[d];
+      j.y += steps * m.y[d];
+      for (int k = 0; k < MAX_INPUTS; k++)
+        if (j.inputs[k]) j.inputs[k] += steps * m.inputs[k][d];
+      if (steps == 1) break;
+      at[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+static void map_all(map_job *j) {
+  const elementwise_shape *m = j->shape;
+  int64_t work = 1;
+  for (int64_t d = 0; d < m->rank; d++) work *= m->sizes[d];
+  parallel_for(map_part, j, m->y[0] ? parallel_parts(work * 2) : 1);
+}
+
 #define BODY "elementwise_body.h"
 #include "each_isa.h"
