@@ -49,12 +49,12 @@ void parallel_for(part_function f, void *job, int parts) {
 #include <stdatomic.h>
 #include <time.h>
 
-#define NEAR_PART_WORK 50000  /* of a part, at least: about two microseconds */
-#define FAR_PART_WORK 1000000 /* the same if cores are far from each other */
-#define FAR 250               /* nanoseconds of an exchange: neighbours take 100, others 500 */
-#define MEASURED 1024         /* calls after which it is measured again, as threads move */
-#define LINE 128              /* bytes of two cache lines, which are fetched together */
-#define MIN_WAKE_WORK 600000  /* about twenty microseconds: waking a thread takes fifteen */
+#define NEAR_PART_WORK 50000 /* of a part, at least: about two microseconds */
+#define FAR_PART_WORK 500000 /* the same if cores are far from each other */
+#define FAR 250              /* nanoseconds of an exchange: neighbours take 100, others 500 */
+#define MEASURED 1024        /* calls after which it is measured again, as threads move */
+#define LINE 128             /* bytes of two cache lines, which are fetched together */
+#define MIN_WAKE_WORK 600000 /* about twenty microseconds: waking a thread takes fifteen */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
