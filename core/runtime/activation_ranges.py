@@ -1,18 +1,21 @@
 """Ranges of quantized activations that follow what training sees.
 
-Each step moves a range towards the smallest and the largest value of its batch:
+Each step widens a range to the smallest and the largest value of its batch, and narrows it slowly:
 
-    least ← least + RATE (smallest of the batch − least), most likewise
+    least ← smallest of the batch                              if that is smaller
+    least ← least + RATE (smallest of the batch − least)       otherwise; most likewise
 
-Ranges that are only estimated, since their weights were equalized, move by max(RATE, 1 / step): the
-first step sets them to those of its batch, and the next ones to the means of all batches.
+Values that a range cuts off have no gradient, so that a range that grew slowly would slow down
+training. The first step sets ranges that are only estimated, since their weights were equalized, to
+those of its batch.
 
 The new range is used from the next step on, so that a step computes the same for every number of
 workers and micro-batches. A range contains 0. If it replaces a fused activation such as RELU6, it
 stays within the limits of that activation.
 
 Source: Jacob et al., *Quantization and Training of Neural Networks for Efficient
-Integer-Arithmetic-Only Inference* (2018), section 3.1; RATE is PyTorch's.
+Integer-Arithmetic-Only Inference* (2018), section 3.1, whose ranges also grow slowly; RATE is
+PyTorch's averaging constant.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,6 +27,7 @@ from odt.kernels.geometry.quantize import SMALLEST, fake_quant_numbers
 from odt.kernels.opdef import Array
 
 RATE = 0.01
+OUTWARDS = np.array([-1, 1])  # directions in which ends of a range move when it widens
 LEVELS = 255  # steps of int8 and uint8
 
 
@@ -60,7 +64,7 @@ class ActivationRanges:
                 self._limits[i] = lo, hi
 
     def see(self, seen: Mapping[int, Array], step: int) -> None:
-        """Moves the ranges towards those of a step.
+        """Widens the ranges to those of a step, or narrows them towards it.
 
         Args:
             step: number of the step, from 1.
@@ -71,9 +75,9 @@ class ActivationRanges:
         for i, (least, most, below, above, samples) in seen.items():
             self.clipped[i] = float(np.isinf(self._clamps[i]) @ (below, above)) / samples
             if i in self.ends:
-                new = np.clip((least, most), *self._clamps[i])
-                rate = max(RATE, 1 / step) if i in self._estimated else RATE
-                self.ends[i] += rate * (new - self.ends[i])
+                gap = np.clip((least, most), *self._clamps[i]) - self.ends[i]
+                replaced = step == 1 and i in self._estimated
+                self.ends[i] += np.where((gap * OUTWARDS > 0) | replaced, 1.0, RATE) * gap
 
     def most_clipped(self) -> tuple[int, float] | None:
         """Returns the range of the file that cuts off the most values, and the fraction."""
