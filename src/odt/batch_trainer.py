@@ -1,7 +1,6 @@
 """Training batch by batch: a base class of `odt.Trainer`, for loops written by hand."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from odt.base_trainer import BaseTrainer, Logs
@@ -74,12 +73,14 @@ class BatchTrainer(BaseTrainer):
     def weights(self) -> Arrays:
         """Trainable weights by name; can be read and set in place.
 
-        `weights[name] = values` also sets the moving average of `ema=`, if there is one, which
-        `predict` and `export` use; a change of the array itself does not.
+        With a moving average (`ema=`; quantized models have one by default), which `predict` and
+        `export` use, arrays are read-only after the first step: `weights[name] = values` sets both.
         """
         graph, parameters = self.build().graph, self.build().parameters
-        groups = parameters.tensors, parameters.average
-        return Arrays(*(partial(by_name, graph, arrays) for arrays in groups))
+        return Arrays(
+            lambda: by_name(graph, parameters.tensors),
+            lambda: by_name(graph, parameters.averages()),
+        )
 
     @property
     def learning_rate(self) -> float:

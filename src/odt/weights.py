@@ -16,7 +16,8 @@ class Arrays(MutableMapping[str, Array]):
 
     Args:
         arrays: returns the current arrays by name.
-        averages: returns their moving averages by name, which are set with them.
+        averages: returns their moving averages by name, which are set with them. Arrays that have
+            one are read-only, because a change in place would not change the average.
     """
 
     def __init__(
@@ -27,7 +28,11 @@ class Arrays(MutableMapping[str, Array]):
         self._arrays, self._averages = arrays, averages
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays()[name]
+        array = self._arrays()[name]
+        if name in self._averages():
+            array = array.view()
+            array.flags.writeable = False
+        return array
 
     def __setitem__(self, name: str, values: Any) -> None:
         """Sets an array's values.

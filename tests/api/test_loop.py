@@ -263,6 +263,8 @@ def test_weights_set_by_name_are_those_of_the_average() -> None:
     with trainer(ema=0.9) as trained:
         trained.fit(X, Y, epochs=1)
         name, values = next(iter(trained.weights.items()))
+        with pytest.raises(ValueError, match="read-only"):
+            values += 1  # would not change the average
         trained.weights[name] = values + 1
         named = by_name(trained.build().graph, trained.build().weights())
         np.testing.assert_array_equal(named[name], trained.weights[name])
