@@ -29,6 +29,7 @@ from odt.core.lowering.stored_values import (
     bias_quantization,
     biases_of,
     integer_biases,
+    layer_scale,
     shared_biases,
 )
 from odt.core.lowering.vector_biases import vector_biases
@@ -48,6 +49,7 @@ from odt.core.model.quantization_rules import (
 from odt.core.model.reader import Model
 from odt.kernels.families.requantize import Quantized
 from odt.kernels.geometry.quantize import (
+    UNSCALED,
     Quantization,
     dequantize,
     fake_quant_numbers,
@@ -61,7 +63,6 @@ from odt.kernels.registry import INTEGER
 KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"}
 # Operators whose outputs have the quantization of their inputs.
 SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
-UNSCALED = Quantization(np.ones(1, "<f4"), np.zeros(1, "<i8"), 0)
 # Ranges of the fused activations that a quantized range can stand for.
 CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
@@ -87,6 +88,14 @@ def real_graph(model: Model) -> Dequantized:
 def _is_quantized_activation(graph: Graph, i: int) -> bool:
     tensor = graph.tensors[i]
     return tensor.data is None and tensor.spec.dtype.kind in "iu" and tensor.quantized
+
+
+def _real(tensor: Tensor, quantization: Quantization) -> Tensor:
+    """Returns a constant of integers as the real numbers that they represent."""
+    assert tensor.data is not None
+    values = dequantize(tensor.data, quantization)
+    values.flags.writeable = False
+    return replace(tensor, spec=TensorSpec(values.shape, FLOAT32), data=values, quantized=False)
 
 
 class _Builder:
@@ -189,20 +198,15 @@ class _Builder:
             if i in self._zeros:
                 quantization = UNSCALED
             if i in biases:
-                x, w = (self._model.quantization[k].scale for k in biases[i])
-                quantization = bias_quantization(quantization, x * w)
+                scale = layer_scale(self._model, *biases[i])
+                quantization = bias_quantization(quantization, scale)
             if quantization is None or tensor.data is None or tensor.spec.dtype.kind not in "iu":
                 continue
             is_bias = tensor.spec.dtype.itemsize > 2
             if is_bias and i not in (*biases, *self._zeros):
                 continue
-            values = dequantize(tensor.data, quantization)
-            values.flags.writeable = False
             self._tensors[i] = replace(
-                tensor,
-                spec=TensorSpec(values.shape, FLOAT32),
-                data=values,
-                quantized=False,
+                _real(tensor, quantization),
                 formula=tensor.formula or i in self._zeros,
                 quantization=None
                 if is_bias
@@ -270,14 +274,10 @@ class _Builder:
         """Returns a node's inputs, with constants of its own for shared biases other than 0."""
         own: dict[int, int] = {}
         for x, w, b in biases_of(self._model, node):
-            tensor, found = self._graph.tensors[b], self._model.quantization.get(b)
-            if b in self._own and tensor.data is not None:
-                scale = self._model.quantization[x].scale * self._model.quantization[w].scale
-                values = dequantize(tensor.data, bias_quantization(found, scale))
-                values.flags.writeable = False
-                spec = TensorSpec(values.shape, FLOAT32)
-                made = replace(tensor, spec=spec, data=values, quantized=False, formula=True)
-                self._tensors.append(made)
+            if b in self._own:
+                scale, found = layer_scale(self._model, x, w), self._model.quantization.get(b)
+                made = _real(self._graph.tensors[b], bias_quantization(found, scale))
+                self._tensors.append(replace(made, formula=True))
                 own[b] = len(self._tensors) - 1
         return tuple(own.get(i, i) for i in node.inputs)
 

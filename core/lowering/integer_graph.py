@@ -20,7 +20,7 @@ from odt.core.lowering.final_activation import producer
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.lowering.split_groups import groups_of
-from odt.core.lowering.stored_values import stored_values
+from odt.core.lowering.stored_values import layer_scale, stored_values
 from odt.core.lowering.vector_biases import vector_biases
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
@@ -37,7 +37,7 @@ from odt.core.model.quantization_rules import (
 from odt.core.model.reader import Model
 from odt.errors import ModelError, ShapeError
 from odt.kernels.families.requantize import BOUNDS, Quantized
-from odt.kernels.geometry.quantize import Quantization, dequantize
+from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.geometry.window import SAME, VALID
 from odt.kernels.opdef import Array, TensorSpec
@@ -47,12 +47,6 @@ FLOAT32 = np.dtype(np.float32)
 INT8 = np.dtype(np.int8)
 
 
-def one_scale(scale: float, zero_point: int) -> Quantization:
-    """Returns a quantization with one scale for the whole tensor."""
-    return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
-
-
-UNSCALED = one_scale(1.0, 0)
 WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 TABLES = ("HARD_SWISH", "LEAKY_RELU")  # integer rows for 8 bits
 MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")  # integer rows for one quantization
@@ -285,7 +279,7 @@ class _Builder:
         data = self.graph.tensors[b].data if b != ABSENT else None
         if data is None or data.dtype.kind != "i" or {x, w} - self.model.quantization.keys():
             return
-        scale = self.model.quantization[x].scale * self.model.quantization[w].scale
+        scale = layer_scale(self.model, x, w)
         values = (data * scale.astype(np.float64)).astype(FLOAT32)
         self.reals[b] = self._constant(values)
 

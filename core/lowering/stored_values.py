@@ -115,9 +115,13 @@ def shared_biases(model: Model) -> frozenset[int]:
     scales: dict[int, set[bytes]] = {}
     for node in model.graph.nodes:
         for x, w, b in biases_of(model, node):
-            scale = model.quantization[x].scale * model.quantization[w].scale
-            scales.setdefault(b, set()).add(scale.tobytes())
+            scales.setdefault(b, set()).add(layer_scale(model, x, w).tobytes())
     return frozenset(b for b, found in scales.items() if len(found) > 1)
+
+
+def layer_scale(model: Model, x: int, w: int) -> Array:
+    """Returns s_x s_w, in which the integers of a bias count, for the input x and the weights w."""
+    return model.quantization[x].scale * model.quantization[w].scale
 
 
 def biases_of(model: Model, node: Node) -> Iterator[tuple[int, int, int]]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.families.digests import clamp_bits
+from odt.kernels.families.clamp_digest import clamp_bits
 from odt.kernels.families.elementwise import (
     IN_PLACE,
     IN_PLACE_BACK,

@@ -38,6 +38,14 @@ class Quantization:
         return self.scale.reshape(shape), self.zero_point.reshape(shape)
 
 
+def one_scale(scale: float, zero_point: int) -> Quantization:
+    """Returns a quantization with one scale for the whole tensor."""
+    return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
+
+
+UNSCALED = one_scale(1.0, 0)
+
+
 def limits(dtype: np.dtype[Any]) -> Limits:
     """Returns the smallest and the largest integer of a dtype."""
     info = np.iinfo(dtype)

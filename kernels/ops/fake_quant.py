@@ -21,7 +21,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.digests import unpack_bits
+from odt.kernels.families.clamp_digest import unpack_bits
 from odt.kernels.families.elementwise import BOOL, IN_PLACE, IN_PLACE_BACK, float_like_x
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import fake_quant_numbers
