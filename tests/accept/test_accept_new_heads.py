@@ -6,7 +6,6 @@ ranges of the file, and with 3e-4 and ranges that follow. With 3e-4 and the rang
 which then cut off what the features grow to, 91.7 % as int8 are 6.6 points behind.
 """
 
-import warnings
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -17,6 +16,7 @@ from click.testing import CliRunner
 from support.accept_data import complete
 from support.judges import litert
 from support.paths import MODELS
+from support.seeds import trained_files
 
 import odt
 from odt.cli.main import main
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.accept
 
 KWS = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
 VWW = "mlperf-tiny-vww-mobilenetv1-0.25-96"
-SEEDS = (1, 2, 3)
 BEHIND = 1.0  # points, at most, behind the float model
 Samples = tuple[Array, Array]
 
@@ -50,24 +49,12 @@ def accuracy(
 ) -> float:
     """Percent of the test samples that LiteRT classifies rightly: the mean over the seeds."""
     found, (x, labels), out = [], test, path.with_suffix(".trained.tflite")
-    for seed in SEEDS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", odt.OdtWarning)
-            trainer = odt.Trainer(
-                path,
-                loss="sparse_categorical_crossentropy",
-                optimizer="adam",
-                learning_rate=rate,
-                batch_size=16,
-                workers=1,
-                **options,
-            )
-            trainer.fit(*train, epochs=epochs, seed=seed, shuffle=True)
-        trainer.export(out)
-        model = read_model(out)
+    options |= {"loss": "sparse_categorical_crossentropy", "learning_rate": rate, "batch_size": 16}
+    for file in trained_files(path, out, train, epochs, **options):
+        model = read_model(file)
         quantization = model.quantization.get(model.graph.inputs[0])
         fed = x if quantization is None else quantize(x, quantization, np.dtype(np.int8))
-        found.append(100 * float(np.mean(litert(out, [fed])[0].argmax(1) == labels)))
+        found.append(100 * float(np.mean(litert(file, [fed])[0].argmax(1) == labels)))
     print(path.name, found)
     return float(np.mean(found))
 

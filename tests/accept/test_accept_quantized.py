@@ -5,7 +5,6 @@ three random seeds, all else by default. The anomaly detector learns log-mel win
 epochs, batch size 32, Adam 1e-4. docs/quantization.md has the accuracies and errors.
 """
 
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,9 @@ from click.testing import CliRunner
 from support.accept_data import complete
 from support.judges import litert
 from support.paths import MODELS
+from support.seeds import trained_files
 from support.turned_images import turned
 
-import odt
 from odt.cli.main import main
 from odt.core.model.reader import read_model
 from odt.kernels.geometry.quantize import dequantize, quantize
@@ -28,29 +27,19 @@ INT8 = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
 FLOAT = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 AUTOENCODER = MODELS / "mlperf-tiny-ad-autoencoder-int8.tflite"
 LEAST = 48.4  # percent of the test images
+RECIPE = {"learning_rate": 1e-4, "batch_size": 32}
 BEHIND = 1.0  # points, at most, behind the float model
 
 
 def accuracy(path: Path, out: Path, ranges: str = "file") -> float:
     """Percent of the test images that LiteRT classifies rightly: the mean over the seeds."""
     train, (x, labels) = turned("train"), turned("test")
-    found = []
-    for seed in (1, 2, 3):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", odt.OdtWarning)
-            trainer = odt.Trainer(
-                path,
-                loss="sparse_categorical_crossentropy",
-                optimizer="adam",
-                learning_rate=1e-4,
-                batch_size=32,
-                workers=1,
-                quant_ranges=ranges,  # type: ignore[arg-type]
-            )
-            trainer.fit(*train, epochs=3, seed=seed, shuffle=True)
-        trainer.export(out)
-        shift = 128 * (path == INT8)  # scale 1, zero point −128
-        found.append(100 * float(np.mean(litert(out, [x - shift])[0].argmax(1) == labels)))
+    shift = 128 * (path == INT8)  # scale 1, zero point −128
+    options = {**RECIPE, "loss": "sparse_categorical_crossentropy", "quant_ranges": ranges}
+    found = [
+        100 * float(np.mean(litert(file, [x - shift])[0].argmax(1) == labels))
+        for file in trained_files(path, out, train, 3, **options)
+    ]
     print(path.name, ranges, found)
     return float(np.mean(found))
 
@@ -84,25 +73,14 @@ def windows_of_speech(folder: Path) -> tuple[Array, Array]:
 def reconstruction_error(path: Path, out: Path, train: Array, test: Array) -> float:
     """The mean squared error of three trained models in LiteRT."""
     errors = []
-    for seed in (1, 2, 3):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", odt.OdtWarning)
-            trainer = odt.Trainer(
-                path,
-                loss="mean_squared_error",
-                optimizer="adam",
-                learning_rate=1e-4,
-                batch_size=32,
-                workers=1,
-                quant_ranges="follow" if path == AUTOENCODER else "file",
-            )
-            trainer.fit(train, train, epochs=40, seed=seed, shuffle=True)
-        trainer.export(out)
-        model, x = read_model(out), test
+    ranges = "follow" if path == AUTOENCODER else "file"
+    options = {**RECIPE, "loss": "mean_squared_error", "quant_ranges": ranges}
+    for file in trained_files(path, out, (train, train), 40, **options):
+        model, x = read_model(file), test
         ends = [model.quantization.get(i) for i in (*model.graph.inputs, *model.graph.outputs)]
         if ends[0] is not None:
             x = quantize(x, ends[0], np.dtype(np.int8))
-        y = litert(out, [x])[0].reshape(test.shape)
+        y = litert(file, [x])[0].reshape(test.shape)
         real = y if ends[1] is None else dequantize(y, ends[1])
         errors.append(float(np.mean((real - test) ** 2)))
     return float(np.mean(errors))
