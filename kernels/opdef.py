@@ -46,7 +46,7 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def __str__(self) -> str:
         return f"{self.shape} {self.dtype}"

@@ -65,10 +65,11 @@ class RunCost:
     @classmethod
     def of(cls, one: Plan, two: Plan) -> "RunCost":
         """Compares the plans for one sample and for two, or for one if a batch has no more."""
-        sample = max(run_seconds(two) - run_seconds(one) * (two is not one), 0.0)
+        seconds = run_seconds(one)
+        sample = max(run_seconds(two) - seconds, 0.0) if two is not one else seconds
         calls = sum(CALL for s in one.entries if isinstance(s, Call) and s.compiled is None)
         adding = adding_seconds(one)
-        return cls(sample, max(run_seconds(one) - sample, 0.0) + adding, calls, adding)
+        return cls(sample, max(seconds - sample, 0.0) + adding, calls, adding)
 
     def samples(self, fraction: float) -> int:
         """Returns the samples of which `fixed` is at most a fraction."""

@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
-MOST_IN_A_LIST = 300  # blocks, above which arrays are faster
+MOST_IN_A_LIST = 1000  # blocks, above which arrays are faster
+Placed = tuple[dict[str, int], int]  # the offset of every value, and the arena's size, in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,14 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def place(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
+def place(blocks: Sequence[Block], below: int = sys.maxsize) -> Placed:
     """Places each block, in the given order, at the lowest offset that is free during its lifetime.
 
-    Returns:
-        The offset of every value, and the arena's size, in bytes.
+    Stops at the first block that ends at `below` or later: then the size returned is not less, and
+    some offsets are missing.
     """
     if len(blocks) > MOST_IN_A_LIST:
-        return _place_many(blocks)
+        return _place_many(blocks, below)
     offsets: dict[str, int] = {}
     placed: list[tuple[int, int, int, int]] = []  # extent and lifetime of each block
     end = 0
@@ -102,17 +104,19 @@ def place(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
         size = aligned(block.nbytes)
         first, last = block.lifetime.first, block.lifetime.last
         for start, stop, since, until in placed:  # by offset
-            if since <= last and first <= until:
+            if since <= last and first <= until and stop > offset:
                 if start - offset >= size:
                     break
-                offset = max(offset, stop)
-        insort(placed, (offset, offset + size, first, last), key=lambda p: p[0])
-        offsets.update((name, offset) for name in block.values)
+                offset = stop
         end = max(end, offset + size)
+        if end >= below:
+            break
+        insort(placed, (offset, offset + size, first, last))
+        offsets.update((name, offset) for name in block.values)
     return offsets, end
 
 
-def _place_many(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
+def _place_many(blocks: Sequence[Block], below: int) -> Placed:
     """Does what `place` does, in arrays: a loop of 1,000 steps has tens of thousands of blocks."""
     offsets: dict[str, int] = {}
     placed = np.empty((4, len(blocks)), np.int64)  # extents and lifetimes, by offset
@@ -125,11 +129,13 @@ def _place_many(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
         free = np.maximum.accumulate(np.concatenate(([0], stop[meets])))
         (gaps,) = np.nonzero(start[meets] - free[:-1] >= size)
         offset = int(free[gaps[0] if gaps.size else -1])
+        end = max(end, offset + size)
+        if end >= below:
+            break
         at = int(np.searchsorted(start, offset, "right"))
         placed[:, at + 1 : n + 1] = placed[:, at:n].copy()
         placed[:, at] = offset, offset + size, first, last
         offsets.update((name, offset) for name in block.values)
-        end = max(end, offset + size)
     return offsets, end
 
 
@@ -149,16 +155,17 @@ def _blocks(
     return blocks
 
 
-def _place_best(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
-    """Places the blocks in the order that needs the smallest arena; returns what `place` does."""
+def _place_best(blocks: Sequence[Block]) -> Placed:
+    """Places the blocks in the order that needs the smallest arena."""
     changes: Counter[int] = Counter()  # of the bytes that are alive, by entry
     for block in blocks:
-        changes[block.lifetime.first] += aligned(block.nbytes)
-        changes[block.lifetime.last + 1] -= aligned(block.nbytes)
+        size = aligned(block.nbytes)
+        changes[block.lifetime.first] += size
+        changes[block.lifetime.last + 1] -= size
     least = max(accumulate(n for _, n in sorted(changes.items())), default=0)
-    best: tuple[dict[str, int], int] | None = None
+    best: Placed | None = None
     for order in _orders(blocks):
-        placed = place(order)
+        placed = place(order, best[1] if best else sys.maxsize)
         if best is None or placed[1] < best[1]:
             best = placed
         if best[1] == least:  # no order needs less

@@ -107,6 +107,7 @@ class Plan:
         seen: what training's FAKE_QUANT calls saw, as long; with the tensors of their numbers.
         mixing: nodes that mix the samples of a batch.
         masks: masks of dropout, whose values the engine fills.
+        gradients: parameter → complete gradient, in the order of the deliveries.
         owners: root of each delivered gradient → the last entry that touches its memory. Only a
             delivery that is this entry may destroy the gradient, because views of it may be the
             gradients of other tensors.
@@ -123,9 +124,13 @@ class Plan:
     mixing: tuple[str, ...] = field(default=())
     masks: tuple[Mask, ...] = ()
     seen: tuple[tuple[int, str], ...] = ()
+    gradients: Mapping[str, str] = field(init=False, compare=False)
     owners: Mapping[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        deliveries = (s for s in self.entries if isinstance(s, Delivery))
+        gradients = {s.parameter: s.gradient for s in deliveries}
+        object.__setattr__(self, "gradients", gradients)
         object.__setattr__(self, "owners", self._last_touched())
         self._verify()
 
@@ -150,11 +155,6 @@ class Plan:
     def parameters(self) -> tuple[str, ...]:
         """Parameters that are trained, in the order of their deliveries."""
         return tuple(self.gradients)
-
-    @property
-    def gradients(self) -> dict[str, str]:
-        """Parameter → complete gradient, in the order of the deliveries."""
-        return {s.parameter: s.gradient for s in self.entries if isinstance(s, Delivery)}
 
     @property
     def gradient_nbytes(self) -> dict[str, int]:
@@ -188,7 +188,7 @@ class Plan:
         return isinstance(entry, Delivery) and self.owners[self.root(entry.gradient)] == k
 
     def _last_touched(self) -> dict[str, int]:
-        last = {self.root(s.gradient): -1 for s in self.entries if isinstance(s, Delivery)}
+        last = {self.root(gradient): -1 for gradient in self.gradients.values()}
         for k, entry in enumerate(self.entries):
             names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)
             for root in map(self.root, names):

@@ -8,6 +8,7 @@ reads are updated, because backward visits the nodes in reverse order.
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import cached_property
 
 from odt.core.planning.cost import call_seconds
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
@@ -66,16 +67,13 @@ class _Droppable:
         self.forward = plan.forward_entries
         self.reads: list[set[str]] = []
         self.writes: list[set[str]] = []
-        self.overlays: list[list[tuple[str, str]]] = []
         for entry in plan.entries:
             if isinstance(entry, Delivery):
                 self.reads.append(self._roots((entry.gradient,)))
                 self.writes.append(set())
-                self.overlays.append([])
             else:
                 self.reads.append(self._roots(entry.values(entry.reads)))
                 self.writes.append(self._roots(entry.values((*entry.writes, *entry.workspace))))
-                self.overlays.append(_overlays(plan, entry))
         self.maker = {name: k for k in range(self.forward) for name in sorted(self.writes[k])}
         later = set().union(*self.reads[self.forward :])
         self.saved = [n for n in self.maker if n in later]  # in the order of the steps, for ties
@@ -84,6 +82,11 @@ class _Droppable:
             for name, v in plan.values.items()
             if v.base is None and v.region in (Region.ARENA, Region.INPUT)
         }
+
+    @cached_property
+    def overlays(self) -> list[list[tuple[str, str]]]:
+        """Pairs of a result and an operand that it may overlay, by entry."""
+        return [_overlays(self.plan, e) if isinstance(e, Call) else [] for e in self.plan.entries]
 
     def _roots(self, names: Iterable[str]) -> set[str]:
         roots = {self.plan.root(n) for n in names}
@@ -205,10 +208,13 @@ class _Rewriter:
         entries: list[Call | Delivery] = []
         for k, repeated in order:
             entry = self.old.entries[k]
-            if isinstance(entry, Delivery):
+            if isinstance(entry, Delivery) or not (repeated or self.copies):
                 entries.append(entry)
                 continue
             arrays = {n: self._current(v) for n, v in entry.arrays.items()}
+            if not repeated and arrays == entry.arrays:
+                entries.append(entry)
+                continue
             label, phase = entry.label, entry.phase
             if repeated:
                 label, phase = f"{label} recomputed", Phase.BACKWARD

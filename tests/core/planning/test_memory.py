@@ -127,5 +127,9 @@ def test_many_blocks_are_placed_as_few_are(seed: int, monkeypatch: pytest.Monkey
     rows = zip(sizes.tolist(), first.tolist(), last.tolist(), strict=True)
     blocks = [Block((f"v{k}",), n, Lifetime(a, b)) for k, (n, a, b) in enumerate(rows)]
     expected = place(blocks)
+    assert place(blocks, expected[1] + 1) == expected
+    stopped = place(blocks, expected[1])
+    assert stopped[1] >= expected[1]
     monkeypatch.setattr(memory, "MOST_IN_A_LIST", 0)
     assert place(blocks) == expected
+    assert place(blocks, expected[1]) == stopped
