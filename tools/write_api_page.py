@@ -4,6 +4,7 @@ python tools/write_api_page.py
 """
 
 import inspect
+import re
 import tomllib
 from enum import Enum
 from functools import cache
@@ -17,6 +18,7 @@ from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/api.md"
+WIDTH = 100  # of a call in one line
 EXAMPLES = {
     rule.class_name: f'trainer = odt.Trainer("model.circle", optimizer=odt.{rule.class_name}(1e-3))'
     for rule in OPTIMIZERS.values()
@@ -84,10 +86,37 @@ def signature(value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, Enum):
         return f": {', '.join(value.__members__)}"
     try:
-        text = str(inspect.signature(value))
+        text = public_names(str(inspect.signature(value)))
     except (TypeError, ValueError):
         return ""
     return text.partition(" -> ")[0] if inspect.isclass(value) else text
+
+
+def public_names(text: str) -> str:
+    """Writes annotations as users do: `odt.Model`, not `odt.models.model.Model`."""
+
+    def public(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"odt.{name}" if name in odt.PUBLIC or name in dir(odt) else name
+
+    text = re.sub(r"\bOptional\[(Literal\[[^]]*\])\]", r"\1 | None", text.replace("typing.", ""))
+    text = re.sub(r"\b(?:collections\.abc|os)\.(?=[A-Z])", "", text)
+    return re.sub(r"\bodt(?:\.[a-z_]+)+\.(\w+)", public, text)
+
+
+def wrapped(call: str) -> list[str]:
+    """Returns a call as lines, with a parameter on each if it is long."""
+    if len(call) <= WIDTH:
+        return [call]
+    lines, depth = [""], 0
+    for mark in call:
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark == ")" and not depth:
+            lines += [""]
+        lines[-1] += mark
+        if depth == 1 and mark in "(,":
+            lines += [""]
+    return [lines[0], *(f"    {x.strip()}" for x in lines[1:-1]), lines[-1]]
 
 
 def section(name: str) -> list[str]:
@@ -97,19 +126,23 @@ def section(name: str) -> list[str]:
     is_class = inspect.isclass(value)
     if is_class or inspect.isfunction(value):
         if not (is_class and issubclass(value, Exception)):
-            lines += ["```text", f"odt.{name}{signature(value)}", "```", ""]
+            lines += ["```text", *wrapped(f"odt.{name}{signature(value)}"), "```", ""]
         lines += [*text_of(value), ""]
         if is_class and inspect.isfunction(value.__init__) and value.__init__.__doc__:
             lines += [*text_of(value.__init__), ""]
     else:
-        lines += [f"`{value}`".replace("collections.abc.", ""), ""]
+        lines += [f"`{public_names(str(value))}`", ""]
     if is_class and not issubclass(value, Exception):
         bases = [base for base in value.__mro__[1:] if base in documented()]
         if bases:
             lines += [f"A subclass of `odt.{documented()[bases[0]]}`.", ""]
         for method, function in public_members(value):
             call = signature(function) if callable(function) else ""
-            lines += [f"**`{method}{call}`**", "", *text_of(function), ""]
+            if len(method + call) <= WIDTH:
+                lines += [f"**`{method}{call}`**", ""]
+            else:
+                lines += [f"**`{method}`**", "", "```text", *wrapped(method + call), "```", ""]
+            lines += [*text_of(function), ""]
     if name in EXAMPLES:
         lines += ["```python", *EXAMPLES[name].strip().splitlines(), "```", ""]
     return lines
