@@ -64,6 +64,21 @@ class Command(click.Command):
         super().__init__(*args, **attrs)
         self.examples = tuple(examples)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses a command line; says which option takes a data file that is given without one.
+
+        Raises:
+            click.UsageError: if the command line is invalid.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as e:
+            takes_data = any(parameter.name == "load_input" for parameter in self.params)
+            if not (takes_data and e.message.startswith("Got unexpected extra argument")):
+                raise
+            hint = ". Data files are given by --load-input and --load-expected."
+            raise click.UsageError(e.message + hint, ctx) from e
+
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Returns the sections in order: title → (option names, help text) of each option."""
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in TRAINING}

@@ -148,6 +148,6 @@ def pick_arrays(path: str, names: Collection[str], count: int) -> list[str]:
             return numbered
     if len(names) == count == 1:
         return list(names)
-    raise DataError(
-        f"{path}: must hold {count} arrays named 0, 1, …, but got {listed(sorted(names))}."
-    )
+    wanted = "one array, or one named 0" if count == 1 else f"{count} arrays named 0, 1, …"
+    hint = "; odt gen-datafile makes files of inputs and of targets from it" if "x" in names else ""
+    raise DataError(f"{path}: must hold {wanted}, but got {listed(sorted(names))}{hint}.")

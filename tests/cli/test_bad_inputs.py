@@ -51,6 +51,10 @@ def write(name: str, content: bytes) -> Prepare:
     return lambda folder: (folder / name).write_bytes(content)
 
 
+def arrays_x_and_y(folder: Path) -> None:
+    np.savez(folder / "x.npz", x=np.zeros((4, 784), "float32"), y=np.zeros(4, "int64"))
+
+
 def edit_model(change: Callable[[bytearray], bytes | bytearray]) -> Prepare:
     def prepare(folder: Path) -> None:
         path = folder / "model.circle"
@@ -142,6 +146,14 @@ ROWS = {
             "predict": "",
         }.items()
     },
+    "a data file as an argument": Bad(
+        "train {d}/model.circle {d}/x.bin", "x.bin). Data files are given by --load-input", status=2
+    ),
+    "arrays of other names": Bad(
+        "train {d}/model.circle --load-input {d}/x.npz --load-expected {d}/t.bin",
+        "must hold one array, or one named 0, but got x, y; odt gen-datafile makes",
+        arrays_x_and_y,
+    ),
     "less than one sample": Bad(TRAIN, "3136 bytes", write("x.bin", bytes(100))),
     "files of two lengths": Bad(TRAIN, "same number of samples", write("t.bin", bytes(40 * 63))),
     "NaN in the inputs": Bad(
