@@ -16,9 +16,11 @@ from setuptools.command.build_py import build_py
 # they are; docstrings of federations and of the interfaces of other systems are in docs/ alone.
 INTERNAL = (
     *("core", "kernels", "cli", "federated", "compat", "experimental"),
-    *("artifact_files", "batch_totals", "class_labels", "comparison", "dataclass", "default_rate"),
-    *("fit_warnings", "fitting", "integer_form", "option_forms", "replay", "run_samples"),
-    *("state_sources", "summary", "text"),
+    *("dataclass", "text", "artifacts.files", "data.class_labels", "data.run_samples"),
+    *("evaluation.comparison", "models.summary", "personalization.replay"),
+    *("training.batch_totals", "training.default_rate", "training.fit_warnings"),
+    *("training.fitting", "training.integer_form", "training.option_forms"),
+    "training.state_sources",
 )
 HELP = ("odt.cli", "odt.cli.commands")  # whose docstrings are the help
 PARSED = {"bool", "float", "int", "str"}  # by the types of their fields options are parsed
@@ -126,7 +128,7 @@ class BuildPy(build_py):
     def build_module(self, module: str, module_file: str, package: str) -> tuple[str, bool]:
         """Copies a module, shortened if it is internal."""
         path, copied = super().build_module(module, module_file, package)
-        if f"{package}.{module}".split(".")[1] in INTERNAL:
+        if f"{package}.{module}.".startswith(tuple(f"odt.{name}." for name in INTERNAL)):
             source = Path(module_file).read_text(encoding="utf-8")
             short = for_interpreters(source, docstrings=package in HELP)
             Path(path).write_text(short, encoding="utf-8", newline="\n")

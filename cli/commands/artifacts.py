@@ -97,7 +97,7 @@ def command(
     device, odt.Trainer.from_artifacts reads it, or odt train --config DIR/recipe.toml.
     """
     # Imported here, because help does not need the engine.
-    from odt.artifacts import write_artifacts
+    from odt.artifacts.artifacts import write_artifacts
     from odt.cli.options.training_run import refuse_alone, trainer_of
     from odt.cli.output.training_log import warnings_as_lines
 

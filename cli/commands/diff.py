@@ -2,9 +2,9 @@
 
 import click
 
-from odt.comparison import compare_models, describe_difference
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
+from odt.evaluation.comparison import compare_models, describe_difference
 
 
 @click.command()

@@ -8,13 +8,6 @@ from typing import Any
 
 import click
 
-from odt.classification import (
-    ClassificationReport,
-    check_classes,
-    form_of,
-    make_report,
-    numbers_form,
-)
 from odt.cli.options.adapters import added_option
 from odt.cli.options.evaluation import class_options, sample_options
 from odt.cli.options.new_data import (
@@ -57,8 +50,15 @@ from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import NONE
 from odt.core.training.sample_results import SampleResults
-from odt.data import weights_of
+from odt.data.sources import weights_of
 from odt.errors import OdtError
+from odt.evaluation.classification import (
+    ClassificationReport,
+    check_classes,
+    form_of,
+    make_report,
+    numbers_form,
+)
 from odt.kernels.families.class_counts import class_counter
 
 

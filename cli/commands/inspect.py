@@ -16,7 +16,7 @@ from odt.core.recipe.interface import read_interface
 from odt.core.recipe.selection import Selection
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
-from odt.summary import describe, inspect_selected
+from odt.models.summary import describe, inspect_selected
 
 
 @click.command()

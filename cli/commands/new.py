@@ -8,7 +8,7 @@ import click
 from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.core.export.new_model import ACTIVATIONS, KINDS
-from odt.creation import Form, form_of, new_model
+from odt.models.creation import Form, form_of, new_model
 
 LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy"}  # the defaults
 

@@ -20,7 +20,7 @@ from odt.core.quantization.quantize_model import (
 from odt.core.quantization.rules import SCHEMES
 from odt.core.quantization.write_weights import STORED
 from odt.core.training.ranges import METHODS
-from odt.data import samples_of
+from odt.data.sources import samples_of
 from odt.errors import MOST, one_line
 
 SHOWN = 5  # layers with most noise

@@ -8,12 +8,12 @@ import click
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, schedule_options
 from odt.cli.output.progress import Progress
-from odt.comparison import compare_outputs
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.training.inference import Predictor
+from odt.evaluation.comparison import compare_outputs
 
 
 @click.command(cls=Command)

@@ -384,7 +384,7 @@ def open_data(
         OdtError: if an option was left out.
         DataError: if a file does not fit the model.
     """
-    from odt.data import samples_of
+    from odt.data.sources import samples_of
 
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     targets = given("--load-expected", load_expected, "the file with the expected outputs")

@@ -9,7 +9,7 @@ from odt.cli.options.sections import LOSS, combine, option
 from odt.errors import OdtError
 
 if TYPE_CHECKING:
-    from odt.teacher import Teacher
+    from odt.training.teacher import Teacher
 
 teacher_options = combine(
     option(

@@ -17,10 +17,10 @@ from odt.core.data.dataset import DataSet
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.monitor import is_plateau
-from odt.data import recorded
+from odt.data.sources import recorded
 from odt.errors import LostFileError, OdtError
 from odt.kernels.row_index import HYPER_PARAMETERS
-from odt.model import lowered_of
+from odt.models.model import lowered_of
 
 # Arguments of `fit` for command lines in ONE's spelling.
 ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}

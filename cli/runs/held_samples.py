@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 import odt
-from odt.classification import ClassificationReport, form_of, make_report, numbers_form
 from odt.cli.options.types import LossText
 from odt.cli.output.progress import Progress
 from odt.cli.output.sample_table import SampleTable
@@ -37,13 +36,14 @@ from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.inference import Evaluator
 from odt.core.training.passes import NONE
 from odt.core.training.sample_results import SampleResults
-from odt.data import samples_of
+from odt.data.run_samples import arrange
+from odt.data.sources import samples_of
 from odt.errors import OdtError
+from odt.evaluation.classification import ClassificationReport, form_of, make_report, numbers_form
 from odt.kernels.families.class_counts import class_counter
 from odt.kernels.loss_text import is_plugin
 from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES
-from odt.run_samples import arrange
 
 MOST_CLASSES = 30  # of a matrix that is shown whole
 FILES = ("load-input", "load-expected")

@@ -8,25 +8,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:  # the tables below, for type checkers
     from odt import augment as augment
     from odt import federated as federated
-    from odt.artifacts import Artifacts as Artifacts
-    from odt.artifacts import generate_artifacts as generate_artifacts
-    from odt.callbacks import Callback as Callback
-    from odt.callbacks import CSVLogger as CSVLogger
-    from odt.callbacks import EarlyStopping as EarlyStopping
-    from odt.callbacks import History as History
-    from odt.callbacks import LambdaCallback as LambdaCallback
-    from odt.callbacks import Logs as Logs
-    from odt.callbacks import ModelCheckpoint as ModelCheckpoint
-    from odt.callbacks import ReduceLROnPlateau as ReduceLROnPlateau
-    from odt.checkpoint_state import CheckpointState as CheckpointState
-    from odt.classification import ClassificationReport as ClassificationReport
-    from odt.classification import classification_report as classification_report
-    from odt.classification import sample_losses as sample_losses
+    from odt.artifacts.artifacts import Artifacts as Artifacts
+    from odt.artifacts.artifacts import generate_artifacts as generate_artifacts
     from odt.core.model.training_info import TrainingInfo as TrainingInfo
-    from odt.creation import new_model as new_model
-    from odt.cutting import cut as cut
-    from odt.cutting import join as join
-    from odt.data import DataSet as DataSet
+    from odt.data.sources import DataSet as DataSet
     from odt.errors import DataError as DataError
     from odt.errors import LostFileError as LostFileError
     from odt.errors import ModelError as ModelError
@@ -36,6 +21,9 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.errors import ShapeError as ShapeError
     from odt.errors import TrainingError as TrainingError
     from odt.errors import UnsupportedError as UnsupportedError
+    from odt.evaluation.classification import ClassificationReport as ClassificationReport
+    from odt.evaluation.classification import classification_report as classification_report
+    from odt.evaluation.classification import sample_losses as sample_losses
     from odt.kernels.scheduledef import Schedule as Schedule
     from odt.kernels.schedules import ConstantRate as ConstantRate
     from odt.kernels.schedules import CosineDecay as CosineDecay
@@ -46,32 +34,44 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.kernels.schedules import ReduceOnPlateau as ReduceOnPlateau
     from odt.kernels.schedules import StepDecay as StepDecay
     from odt.losses import *  # noqa: F403 - a class for each row of kernels/losses
-    from odt.model import Model as Model
-    from odt.model import NodeInfo as NodeInfo
-    from odt.model import TensorInfo as TensorInfo
-    from odt.model import load_model as load_model
-    from odt.model import read_training_info as read_training_info
-    from odt.model import write_circle_plus as write_circle_plus
+    from odt.models.creation import new_model as new_model
+    from odt.models.cutting import cut as cut
+    from odt.models.cutting import join as join
+    from odt.models.model import Model as Model
+    from odt.models.model import NodeInfo as NodeInfo
+    from odt.models.model import TensorInfo as TensorInfo
+    from odt.models.model import load_model as load_model
+    from odt.models.model import read_training_info as read_training_info
+    from odt.models.model import write_circle_plus as write_circle_plus
+    from odt.models.quantization import QuantizedModel as QuantizedModel
+    from odt.models.quantization import quantize as quantize
+    from odt.models.transfer import lora as lora
+    from odt.models.transfer import replace_head as replace_head
     from odt.optimizers import *  # noqa: F403 - a class for each row of kernels/optimizers
-    from odt.personalization import Personalization as Personalization
-    from odt.personalization import personalize as personalize
-    from odt.planning import CheckResult as CheckResult
-    from odt.planning import MemoryForecast as MemoryForecast
-    from odt.planning import check as check
-    from odt.planning import plan as plan
-    from odt.quantization import QuantizedModel as QuantizedModel
-    from odt.quantization import quantize as quantize
-    from odt.rate_test import RateTest as RateTest
-    from odt.teacher import Teacher as Teacher
-    from odt.trainable import Trainable as Trainable
-    from odt.trainable import bias_only as bias_only
-    from odt.trainable import freeze as freeze
-    from odt.trainable import last as last
-    from odt.trainable import select as select
-    from odt.trainer import Trainer as Trainer
-    from odt.transfer import lora as lora
-    from odt.transfer import replace_head as replace_head
-    from odt.weights import Arrays as Arrays
+    from odt.personalization.personalization import Personalization as Personalization
+    from odt.personalization.personalization import personalize as personalize
+    from odt.training.callbacks import Callback as Callback
+    from odt.training.callbacks import CSVLogger as CSVLogger
+    from odt.training.callbacks import EarlyStopping as EarlyStopping
+    from odt.training.callbacks import History as History
+    from odt.training.callbacks import LambdaCallback as LambdaCallback
+    from odt.training.callbacks import Logs as Logs
+    from odt.training.callbacks import ModelCheckpoint as ModelCheckpoint
+    from odt.training.callbacks import ReduceLROnPlateau as ReduceLROnPlateau
+    from odt.training.checkpoint_state import CheckpointState as CheckpointState
+    from odt.training.planning import CheckResult as CheckResult
+    from odt.training.planning import MemoryForecast as MemoryForecast
+    from odt.training.planning import check as check
+    from odt.training.planning import plan as plan
+    from odt.training.rate_test import RateTest as RateTest
+    from odt.training.teacher import Teacher as Teacher
+    from odt.training.trainable import Trainable as Trainable
+    from odt.training.trainable import bias_only as bias_only
+    from odt.training.trainable import freeze as freeze
+    from odt.training.trainable import last as last
+    from odt.training.trainable import select as select
+    from odt.training.trainer import Trainer as Trainer
+    from odt.training.weights import Arrays as Arrays
 
 # Public name → its module, loaded when the name is first used: `import odt` stays instant.
 PUBLIC = {
@@ -83,27 +83,27 @@ PUBLIC = {
     "TrainingError": "odt.errors",
     "UnsupportedError": "odt.errors",
     "LostFileError": "odt.errors",
-    "Model": "odt.model",
-    "TensorInfo": "odt.model",
-    "NodeInfo": "odt.model",
-    "load_model": "odt.model",
-    "read_training_info": "odt.model",
-    "new_model": "odt.creation",
-    "replace_head": "odt.transfer",
-    "lora": "odt.transfer",
-    "quantize": "odt.quantization",
-    "QuantizedModel": "odt.quantization",
-    "cut": "odt.cutting",
-    "join": "odt.cutting",
-    "write_circle_plus": "odt.model",
+    "Model": "odt.models.model",
+    "TensorInfo": "odt.models.model",
+    "NodeInfo": "odt.models.model",
+    "load_model": "odt.models.model",
+    "read_training_info": "odt.models.model",
+    "new_model": "odt.models.creation",
+    "replace_head": "odt.models.transfer",
+    "lora": "odt.models.transfer",
+    "quantize": "odt.models.quantization",
+    "QuantizedModel": "odt.models.quantization",
+    "cut": "odt.models.cutting",
+    "join": "odt.models.cutting",
+    "write_circle_plus": "odt.models.model",
     "TrainingInfo": "odt.core.model.training_info",
-    "Trainer": "odt.trainer",
-    "CheckpointState": "odt.checkpoint_state",
-    "generate_artifacts": "odt.artifacts",
-    "Artifacts": "odt.artifacts",
-    "classification_report": "odt.classification",
-    "ClassificationReport": "odt.classification",
-    "sample_losses": "odt.classification",
+    "Trainer": "odt.training.trainer",
+    "CheckpointState": "odt.training.checkpoint_state",
+    "generate_artifacts": "odt.artifacts.artifacts",
+    "Artifacts": "odt.artifacts.artifacts",
+    "classification_report": "odt.evaluation.classification",
+    "ClassificationReport": "odt.evaluation.classification",
+    "sample_losses": "odt.evaluation.classification",
     "OdtWarning": "odt.errors",
     "Schedule": "odt.kernels.scheduledef",
     "ConstantRate": "odt.kernels.schedules",
@@ -114,29 +114,29 @@ PUBLIC = {
     "CosineDecayRestarts": "odt.kernels.schedules",
     "OneCycle": "odt.kernels.schedules",
     "ReduceOnPlateau": "odt.kernels.schedules",
-    "Trainable": "odt.trainable",
-    "last": "odt.trainable",
-    "select": "odt.trainable",
-    "freeze": "odt.trainable",
-    "bias_only": "odt.trainable",
-    "Callback": "odt.callbacks",
-    "History": "odt.callbacks",
-    "Logs": "odt.callbacks",
-    "EarlyStopping": "odt.callbacks",
-    "ModelCheckpoint": "odt.callbacks",
-    "ReduceLROnPlateau": "odt.callbacks",
-    "CSVLogger": "odt.callbacks",
-    "LambdaCallback": "odt.callbacks",
-    "RateTest": "odt.rate_test",
-    "Teacher": "odt.teacher",
-    "personalize": "odt.personalization",
-    "Personalization": "odt.personalization",
-    "DataSet": "odt.data",
-    "Arrays": "odt.weights",
-    "plan": "odt.planning",
-    "MemoryForecast": "odt.planning",
-    "check": "odt.planning",
-    "CheckResult": "odt.planning",
+    "Trainable": "odt.training.trainable",
+    "last": "odt.training.trainable",
+    "select": "odt.training.trainable",
+    "freeze": "odt.training.trainable",
+    "bias_only": "odt.training.trainable",
+    "Callback": "odt.training.callbacks",
+    "History": "odt.training.callbacks",
+    "Logs": "odt.training.callbacks",
+    "EarlyStopping": "odt.training.callbacks",
+    "ModelCheckpoint": "odt.training.callbacks",
+    "ReduceLROnPlateau": "odt.training.callbacks",
+    "CSVLogger": "odt.training.callbacks",
+    "LambdaCallback": "odt.training.callbacks",
+    "RateTest": "odt.training.rate_test",
+    "Teacher": "odt.training.teacher",
+    "personalize": "odt.personalization.personalization",
+    "Personalization": "odt.personalization.personalization",
+    "DataSet": "odt.data.sources",
+    "Arrays": "odt.training.weights",
+    "plan": "odt.training.planning",
+    "MemoryForecast": "odt.training.planning",
+    "check": "odt.training.planning",
+    "CheckResult": "odt.training.planning",
 }
 
 MODULES = ("augment", "federated")  # public names that are modules

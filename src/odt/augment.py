@@ -21,8 +21,8 @@ from odt.core.data.protocol import Data
 from odt.core.model.graph import LoweredGraph
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.input_pipeline import InputPipeline, prepared_nbytes
+from odt.data.run_samples import Samples
 from odt.kernels.opdef import TensorSpec
-from odt.run_samples import Samples
 
 __all__ = [
     "Augmentation",

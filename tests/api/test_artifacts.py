@@ -16,7 +16,7 @@ from model_builder import ModelBuilder
 from support import base_packages
 
 import odt
-from odt.artifact_files import sha256
+from odt.artifacts.files import sha256
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.data.sidecar import Sidecar
 from odt.core.model.reader import read_model

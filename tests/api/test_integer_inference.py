@@ -11,8 +11,8 @@ from support.paths import MODELS
 
 import odt
 from odt.cli.main import main
-from odt.integer_form import IntegerForm
 from odt.kernels.opdef import Array
+from odt.training.integer_form import IntegerForm
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
 FLOAT = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"

@@ -11,7 +11,7 @@ from support.power_loss import power_loss
 
 import odt
 from odt.core.training.feature_store import read_store
-from odt.personalization import improves
+from odt.personalization.personalization import improves
 
 CENTRES = 3 * np.random.default_rng(7).normal(size=(5, 8))
 NAMES = ("ant", "bee", "cat", "dog", "elk")

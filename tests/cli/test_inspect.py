@@ -17,7 +17,7 @@ from support.paths import GOLDEN, MODELS
 from odt.cli.main import main
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import Model, read_model
-from odt.summary import describe
+from odt.models.summary import describe
 
 MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX
 LAYER_1, LAYER_2 = 784 * 128 + 128, 128 * 10 + 10

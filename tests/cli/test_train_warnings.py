@@ -14,7 +14,7 @@ from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.model.reader import read_model
 from odt.core.training.inference import Predictor
-from odt.fit_warnings import incomplete_batch
+from odt.training.fit_warnings import incomplete_batch
 
 X, T = MLP_SM / "input.bin", MLP_SM / "expected.bin"
 NO_EXPORT = (

@@ -47,6 +47,10 @@ CORE = [
     "checkpoints",
     "datasets",
 ]
+# Within the Python API a folder or file imports only itself and those before it.
+API = ["text", "loss", "losses", "optimizer", "optimizers", "data", "augment", "models"]
+API += ["training", "evaluation", "personalization", "artifacts", "compat", "experimental"]
+API += ["federated"]
 # Within kernels a folder or file imports only itself and those before it.
 KERNELS = [
     "row_index",
@@ -198,6 +202,16 @@ def test_imports_are_at_the_top_except_slow_ones(module: str) -> None:
                 assert package not in LATE, f"import {name} where it is used: it is slow"
             elif not any(f"{name}.".startswith(x) for x in LATE_IN.get(layer_of(module), ())):
                 assert package in LATE | MAYBE_LATE, f"import {name} at the top of the file"
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if layer_of(m) == "odt" != m])
+def test_imports_within_the_python_api_point_down(module: str) -> None:
+    here = module.split(".")[1]
+    for name in sorted(imports_of(module)):
+        if name.startswith("odt.") and layer_of(name) == "odt":
+            assert API.index(name.split(".")[1]) <= API.index(here), (
+                f"{name} comes after {module} in API"
+            )
 
 
 def test_every_folder_of_core_has_a_place_in_the_order() -> None:

@@ -52,7 +52,7 @@ def below(modules: set[str], package: str) -> set[str]:
 def test_help_of_train_imports_no_row_and_no_engine() -> None:
     modules = loaded(odt("train", "--help"))
     assert "odt.cli.commands.train" in modules
-    assert not modules & {"numpy", "odt.trainer", "odt.cli.options.training_run"}
+    assert not modules & {"numpy", "odt.training.trainer", "odt.cli.options.training_run"}
     assert below(modules, "core") == {"odt.core.storage", "odt.core.storage.usage"}
     assert below(modules, "kernels") == {"odt.kernels.registry", "odt.kernels.row_index"}
     assert not modules & (SLOW - {"click", "shutil"})  # Click asks shutil for the terminal's width
@@ -60,7 +60,7 @@ def test_help_of_train_imports_no_row_and_no_engine() -> None:
 
 def test_the_trainer_imports_no_slow_module_and_no_row() -> None:
     modules = loaded("import odt; odt.Trainer", before="numpy")
-    assert "odt.trainer" in modules
+    assert "odt.training.trainer" in modules
     assert not modules & (SLOW | {"numpy.random"})
     assert "odt.kernels.schedules" not in modules
     for folder in ("ops", "custom", "losses", "metrics", "optimizers"):

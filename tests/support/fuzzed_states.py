@@ -13,7 +13,7 @@ import numpy as np
 from model_builder import ModelBuilder
 
 import odt
-from odt.artifact_files import sha256
+from odt.artifacts.files import sha256
 from support.bounded import answers
 from support.file_mutations import (
     Damage,

@@ -14,7 +14,7 @@ import tqdm
 import odt.cli.commands.train
 import odt.cli.options.training_run  # which the command imports when it runs
 import odt.cli.output.training_log
-import odt.trainer
+import odt.training.trainer
 import odt.kernels
 from odt.cli.main import main
 

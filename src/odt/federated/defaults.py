@@ -3,7 +3,7 @@
 from typing import Any
 
 import odt
-from odt.model import Model
+from odt.models.model import Model
 
 OPTIMIZER, MOMENTUM, LEARNING_RATE = "sgd", 0.9, 0.05
 BATCH_SIZE, CLIP_NORM = 8, 3.0

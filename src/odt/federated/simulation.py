@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import odt
-from odt.data import recorded
+from odt.data.sources import recorded
 from odt.federated import federation_file
 from odt.federated.federation import Federation
 from odt.federated.history import History, Round, check_log, write_log
 from odt.federated.settings import Settings
 from odt.federated.strategies.strategy import Strategy
 from odt.federated.update import Array
-from odt.fitting import pair
+from odt.training.fitting import pair
 
 Path = str | os.PathLike[str]
 

@@ -29,7 +29,7 @@ from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, OdtError
 from odt.kernels.lossdef import draw_values
-from odt.summary import describe as describe_model
+from odt.models.summary import describe as describe_model
 
 GROWTH = 500 << 20
 MOST_RUN = 2 * 10**7  # arithmetic and data of a step that is run: a larger one is not odt's fault

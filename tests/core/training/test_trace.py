@@ -17,7 +17,7 @@ from odt.core.quantization.quantize_model import together
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.trace import Trace
-from odt.data import samples_of
+from odt.data.sources import samples_of
 from odt.kernels.opdef import Array
 
 

@@ -10,7 +10,7 @@ from odt.core.checkpoints.parts import without_frozen, without_optimizer_state
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import ModelError
-from odt.weights import Array
+from odt.training.weights import Array
 
 if TYPE_CHECKING:
     from odt.compat.ort.module import Module

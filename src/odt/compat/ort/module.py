@@ -13,7 +13,7 @@ from odt.core.storage.closing import Closing
 from odt.errors import DataError, ModelError, OptionError, TrainingError
 from odt.kernels.lossdef import LABELS
 from odt.kernels.registry import LOSSES
-from odt.weights import Array
+from odt.training.weights import Array
 
 
 class Module(Closing):

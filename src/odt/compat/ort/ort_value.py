@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.weights import Array
+from odt.training.weights import Array
 
 
 class OrtValue:

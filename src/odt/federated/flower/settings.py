@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import odt
 from odt.core.recipe.option_values import check_whole, check_word
-from odt.data import recorded
+from odt.data.sources import recorded
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.federated.client import Client

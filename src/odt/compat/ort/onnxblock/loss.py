@@ -7,7 +7,7 @@ import numpy as np
 from odt.core.recipe.option_values import check_whole
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
-from odt.weights import Array
+from odt.training.weights import Array
 
 REDUCTIONS = ("mean", "sum")
 

@@ -1,0 +1,1 @@
+"""Artifacts folders, from which devices train."""

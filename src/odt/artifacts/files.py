@@ -1,0 +1,269 @@
+"""The files of an artifacts folder: names, SHA-256, recipe and expected losses.
+
+model.circle or model.tflite  the model: a circle+ file if it can hold the training info
+adapters.npz                  its low-rank adapters, if it has some
+checkpoint.odt                weights and optimizer state, or names only; all training options
+recipe.toml                   the other options; `odt train` reads it, too
+artifacts.json                the manifest: SHA-256 of the files, expected losses, version
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odt.core.storage.reading import open_input, printable, read_input, reading, reason
+from odt.core.training.random_data import FLOATS
+from odt.dataclass import dataclass
+from odt.errors import ModelError
+from odt.training.option_forms import Pairs, pairs_of
+
+FORMAT, VERSION = "odt-artifacts", 1
+MANIFEST, RECIPE, CHECKPOINT, ADAPTERS = (
+    "artifacts.json",
+    "recipe.toml",
+    "checkpoint.odt",
+    "adapters.npz",
+)
+MODELS = ("model.circle", "model.tflite")
+NAMES = (*MODELS, MANIFEST, RECIPE, CHECKPOINT, ADAPTERS)
+MOST_BYTES = 1 << 20  # of the manifest and of the recipe
+MOST_LOSSES = 100
+TOLERANCE = 1e-3  # between losses of different kernels and processors, relative
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Losses of the first steps on synthetic data.
+
+    Attributes:
+        seed: seed of the data.
+        floats: distribution of the model's inputs, one of random_data.FLOATS.
+        losses: loss of each step.
+    """
+
+    seed: int
+    floats: str
+    losses: tuple[float, ...]
+
+    def difference(self, losses: tuple[float, ...]) -> str:
+        """Describes the first loss that differs by more than rounding; empty if none does."""
+        for k, (want, got) in enumerate(zip(self.losses, losses, strict=True)):
+            if not abs(got - want) <= TOLERANCE * abs(want) + 1e-6:
+                return f"{got:.6g} instead of {want:.6g} in step {k + 1}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Contents of artifacts.json.
+
+    Attributes:
+        files: name of each file → its SHA-256.
+        expected: losses of the first steps.
+        odt: version of odt that wrote the folder.
+        data: losses of the first steps on the data of the desk; empty if there were none.
+    """
+
+    files: Mapping[str, str]
+    expected: Expected
+    odt: str
+    data: tuple[float, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """Returns the bytes of the file."""
+        expected = self.expected
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "odt": self.odt,
+            "files": dict(self.files),
+            "expected": {
+                "seed": expected.seed,
+                "floats": expected.floats,
+                "losses": list(expected.losses),
+            },
+            "data": {"losses": list(self.data)},
+        }
+        return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def model_of(files: Mapping[str, str]) -> str:
+    """Returns the name of the model among the files of a manifest."""
+    return next(name for name in MODELS if name in files)
+
+
+def read_manifest(folder: str) -> Manifest:
+    """Reads the manifest of a folder, and checks that the files are those that it names.
+
+    Raises:
+        ModelError: if a file is missing or changed, or the manifest is damaged or newer.
+    """
+    path = os.path.join(folder, MANIFEST)
+    with reading(path, "must be a manifest as odt writes it", ModelError):
+        content = json.loads(_small(path, "a manifest of artifacts"))
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(f"no format {FORMAT}")
+        version = content.get("version")
+        if type(version) is int and version > VERSION:
+            raise ModelError(
+                f"{path}: the version must be at most {VERSION}, but got {printable(version)}. "
+                "Update odt, or generate the artifacts with this version."
+            )
+        if version != VERSION:
+            raise ValueError(f"version {printable(version)}")
+        manifest = _manifest(content)
+    for name, wanted in manifest.files.items():
+        got = sha256(os.path.join(folder, name))
+        if got != wanted:
+            raise ModelError(
+                f"{os.path.join(folder, name)}: must be the file that was validated, with SHA-256 "
+                f"{wanted}, but got {got}. Copy the folder again, or generate it again."
+            )
+    return manifest
+
+
+def _manifest(content: Mapping[str, Any]) -> Manifest:
+    files, expected = content["files"], content["expected"]
+    needed = {RECIPE, CHECKPOINT}
+    models = [name for name in MODELS if name in files]
+    if len(models) != 1 or not needed <= files.keys() <= {*NAMES} - {MANIFEST}:
+        raise ValueError(f"files {printable(sorted(map(str, files)))}")
+    for digest in files.values():
+        if not isinstance(digest, str) or len(digest) != 64:
+            raise ValueError(f"SHA-256 {printable(digest)}")
+    seed = expected["seed"]
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise ValueError(f"seed {printable(seed)}")
+    losses = _losses(expected["losses"])
+    if expected["floats"] not in FLOATS:
+        raise ValueError(f"floats {printable(expected['floats'])}")
+    found = Expected(seed, expected["floats"], losses)
+    return Manifest(dict(files), found, str(content["odt"]), _losses(content["data"]["losses"]))
+
+
+def _losses(values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list) or len(values) > MOST_LOSSES:
+        raise ValueError(f"losses {printable(values)}")
+    for value in values:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise ValueError(f"loss {printable(value)}")
+    return tuple(map(float, values))
+
+
+def sha256(path: str) -> str:
+    """Returns the SHA-256 of a file in hexadecimal digits.
+
+    Raises:
+        ModelError: if the file cannot be read.
+    """
+    import hashlib
+
+    with open_input(path, "a file of the artifacts", ModelError) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _small(path: str, what: str) -> bytes:
+    with open_input(path, what, ModelError) as file:
+        size = os.fstat(file.fileno()).st_size
+    if size > MOST_BYTES:
+        raise ModelError(f"{path}: must have at most {MOST_BYTES} bytes, but got {size}.")
+    return read_input(path, what, ModelError)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(v, str) for v in values):
+        raise ValueError(f"{printable(value)} instead of strings")
+    return tuple(values)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{printable(value)} instead of a whole number")
+    return value
+
+
+def _of_outputs(value: Any) -> tuple[tuple[str, str], ...]:
+    pairs = [text.rpartition("=") for text in _texts(value)]
+    return tuple((name, last) for name, _, last in pairs)
+
+
+def _weights(value: Any) -> tuple[tuple[str, float], ...]:
+    return tuple((name, float(weight)) for name, weight in _of_outputs(value))
+
+
+def _text(value: Any) -> str:
+    (text,) = _texts(value)
+    return text
+
+
+# Key of the recipe, an option of odt train → argument of Trainer, and how its value is read.
+KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "memory-budget": ("memory_budget", _whole),
+    "micro-batch": ("micro_batch", _whole),
+    "workers": ("workers", _whole),
+    "metric": ("metrics", _texts),
+    "cache-frozen": ("cache_frozen", _text),
+    "cache-dtype": ("cache_dtype", _text),
+    "output-loss": ("output_losses", _of_outputs),
+    "loss-weight": ("loss_weights", _weights),
+}
+FILES = ("model", "adapters", "checkpoint")  # keys whose values the manifest determines
+
+
+def recipe_text(files: Mapping[str, str], options: Mapping[str, Any]) -> str:
+    """Returns the recipe as TOML.
+
+    Args:
+        files: key → name of the file.
+        options: argument of Trainer → value; None and empty values are left out.
+    """
+    values: dict[str, Any] = dict(files)
+    for key, (name, _) in KEYS.items():
+        value = options.get(name)
+        if isinstance(value, tuple | dict) and name in ("output_losses", "loss_weights"):
+            value = _equations(value)
+        if value not in (None, (), []):
+            values[key] = list(value) if isinstance(value, tuple) else value
+    # Strings and numbers of JSON are those of TOML but for one control character.
+    lines = [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        for key, value in values.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _equations(pairs: Pairs[Any]) -> list[str]:
+    return [f"{name}={value}" for name, value in pairs_of(pairs)]
+
+
+def read_recipe(folder: str) -> dict[str, Any]:
+    """Reads the recipe of a folder; returns the arguments of Trainer.
+
+    Raises:
+        ModelError: if the file is damaged, or has an unknown key.
+    """
+    import tomllib
+
+    path = os.path.join(folder, RECIPE)
+    text = _small(path, "a recipe of artifacts")
+    try:
+        values = tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as e:
+        raise ModelError(f"{path}: must be a recipe in TOML, but got: {reason(e)}.") from e
+    options = {}
+    for key, value in values.items():
+        if key in FILES:
+            continue
+        if key not in KEYS:
+            raise ModelError(
+                f"{path}: keys must be {', '.join((*FILES, *KEYS))}, but got {printable(key)}."
+            )
+        name, parse = KEYS[key]
+        try:
+            options[name] = parse(value)
+        except ValueError as e:
+            raise ModelError(f"{path}: {key}: must be as odt writes it, but got: {e}.") from e
+    return options

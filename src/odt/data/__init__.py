@@ -1,0 +1,1 @@
+"""Data of a training run: sources, sample order, classes."""

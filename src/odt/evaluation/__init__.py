@@ -1,0 +1,1 @@
+"""Figures of trained models: classification reports and comparisons."""

@@ -1,0 +1,213 @@
+"""Figures of each class: precision, recall, F1 and the confusion matrix."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from odt.core.data.dataset import DataSet
+from odt.core.planning.computation import Computation
+from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.training.metrics import class_form
+from odt.core.training.passes import NONE, Each, Totals, evaluate
+from odt.core.training.sample_results import SampleResults
+from odt.dataclass import dataclass
+from odt.errors import DataError, one_line
+from odt.kernels.families.class_counts import ClassCounts, Confusion, class_counter
+from odt.kernels.metricdef import NUMBERS, OutputForm
+from odt.text import table
+from odt.training.fit_warnings import never_predicted
+
+if TYPE_CHECKING:
+    from odt.training.trainer import Trainer
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+MOST_PRINTED = 20  # classes of a confusion matrix that is printed whole
+MOST_WIDE = 100  # characters of a line with class names as heads of columns
+MOST_NAME = 24  # characters of a class name in tables
+PAIRS = 20  # pairs of classes that are printed of a large confusion matrix
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationReport:
+    """Figures of each class over samples, as of scikit-learn; printed as a table.
+
+    Attributes:
+        classes: names of the C classes; their numbers if no names are known.
+        precision: of the samples predicted as each class, the fraction that has it (C,); 0 for a
+            class that is never predicted.
+        recall: of the samples of each class, the fraction that is predicted as it (C,).
+        f1_score: harmonic mean of precision and recall (C,).
+        support: number of samples of each class (C,).
+        predicted: number of samples predicted as each class (C,).
+        confusion_matrix: number of samples by true class (rows) and predicted class (columns)
+            (C, C); None for several labels a sample, and for more than 4,096 classes.
+    """
+
+    classes: tuple[str, ...]
+    precision: Array
+    recall: Array
+    f1_score: Array
+    support: Array
+    predicted: Array
+    confusion_matrix: Array | None
+
+    @property
+    def warning(self) -> str:
+        """A warning of classes that samples have and that are never predicted, or an empty text."""
+        return never_predicted(self.support, self.predicted, self.classes)
+
+    def __str__(self) -> str:
+        """Returns the table of all classes, with the macro average."""
+        columns = (self.precision, self.recall, self.f1_score)
+        rows: list[tuple[str, ...]] = [("class", "precision", "recall", "f1-score", "support")]
+        rows += [
+            (one_line(name, MOST_NAME), *(f"{c[k]:.4f}" for c in columns), str(self.support[k]))
+            for k, name in enumerate(self.classes)
+        ]
+        occurs = (self.support > 0) | (self.predicted > 0)
+        means = (f"{c[occurs].mean() if occurs.any() else 0:.4f}" for c in columns)
+        rows.append(("macro average", *means, str(self.support.sum())))
+        return "\n".join(table(rows, right=range(1, 5)))
+
+    def confusion(self) -> str:
+        """Returns the confusion matrix as a table; of more than 20 classes the confused pairs.
+
+        Raises:
+            DataError: if there is no confusion matrix.
+        """
+        matrix = self.confusion_matrix
+        if matrix is None:
+            raise DataError(
+                "confusion_matrix: samples must have one class each, of at most 4,096, but got "
+                f"{len(self.classes)} classes in other form."
+            )
+        names = [one_line(name, MOST_NAME) for name in self.classes]
+        if len(names) > MOST_PRINTED:
+            return "\n".join(_pairs(matrix, names))
+        numbers = [str(k) for k in range(len(names))]
+        wide = max(map(len, names)) + 2 + sum(max(len(n), 5) + 2 for n in names)
+        if names != numbers and wide > MOST_WIDE:
+            names = [f"{k} {name}" for k, name in enumerate(names)]
+            heads = numbers
+        else:
+            heads = names
+        rows = [("true \\ predicted", *heads)]
+        rows += [(name, *map(str, row)) for name, row in zip(names, matrix.tolist(), strict=True)]
+        return "\n".join(table(rows, right=range(1, len(rows))))
+
+
+def _pairs(matrix: Array, names: Sequence[str]) -> list[str]:
+    """The pairs of classes that are confused most often, as lines of a table."""
+    wrong = matrix.copy()
+    np.fill_diagonal(wrong, 0)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
+    rows = [("true class", "predicted class", "samples", "of the true class")]
+    for k in order:
+        true, predicted = divmod(int(k), len(names))
+        count = int(wrong[true, predicted])
+        if count:
+            part = f"{100 * count / matrix[true].sum():.1f} %"
+            rows.append((names[true], names[predicted], str(count), part))
+    return table(rows, right=(2, 3))
+
+
+def form_of(data: DataSet, samples: SampleSpecs) -> OutputForm | None:
+    """Form of the first output that has a loss as classes; None if its targets are no classes."""
+    return class_form(data.targets[0], *samples.losses[0], logits=samples.logits[0])
+
+
+def check_classes(form: OutputForm | None, data: DataSet) -> OutputForm:
+    """Returns the form of classes.
+
+    Raises:
+        DataError: if the targets are no classes.
+    """
+    if form is None:
+        raise DataError(
+            f"{data.targets[0].name}: targets must be classes, which are one-hot rows, labels or "
+            "single values 0 or 1, but got other values."
+        )
+    return form
+
+
+def numbers_form(samples: SampleSpecs) -> OutputForm:
+    """Form of the first output that has a loss, as values."""
+    return OutputForm(NUMBERS, (1, *samples.losses[0][1].shape)[-1])
+
+
+def make_report(counts: ClassCounts, classes: Sequence[str]) -> ClassificationReport:
+    """Makes the report of counted classes.
+
+    Args:
+        counts: counts of all samples.
+        classes: class names; if their number is another, numbers replace them.
+    """
+    size = len(counts.actual)
+    names = tuple(classes) if len(classes) == size else tuple(map(str, range(size)))
+    return ClassificationReport(
+        names,
+        counts.precision,
+        counts.recall,
+        counts.f1,
+        counts.actual,
+        counts.predicted,
+        counts.matrix if isinstance(counts, Confusion) else None,
+    )
+
+
+def classification_report(
+    trainer: "Trainer", x: Any, y: Any = None, *, classes: Sequence[str] = ()
+) -> ClassificationReport:
+    """Computes precision, recall, F1 and the confusion matrix of a trainer's model on samples.
+
+    Args:
+        trainer: a trainer, with its current weights.
+        x: inputs, as in `Trainer.fit`.
+        y: targets, as in `Trainer.fit`: one-hot rows, labels, or values 0 or 1.
+        classes: names of the classes; their numbers if left out.
+
+    Raises:
+        DataError: if the targets are no classes.
+    """
+    data = trainer.open(x, y)
+    counts = class_counter(check_classes(form_of(data, trainer.samples), data))
+    _evaluate(trainer, data, {"classes": counts})
+    return make_report(counts, classes)
+
+
+def sample_losses(trainer: "Trainer", x: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    """Computes the loss of each sample by a trainer's model, for example to find anomalies.
+
+    Args:
+        trainer: a trainer, with its current weights.
+        x: inputs, as in `Trainer.fit`.
+        y: targets (N, …), as in `Trainer.fit`.
+        sample_weight: weights of the samples' losses, as in `Trainer.fit`.
+
+    Returns:
+        Losses (N,), float64; their mean is the loss of `Trainer.evaluate`.
+    """
+    data, output = trainer.open(x, y, sample_weight), trainer.samples.losses[0][1]
+    results = SampleResults(data.length, numbers_form(trainer.samples), output)
+    _evaluate(trainer, data, each=results.add)
+    return results.losses
+
+
+def _evaluate(
+    trainer: "Trainer", data: DataSet, totals: Totals = NONE, each: Each | None = None
+) -> None:
+    """Evaluates a trainer's model on all samples."""
+    core, order = trainer.build(), range(data.length)
+    with trainer.integer_form() as form:
+        if form is not None:
+            evaluator = form.evaluator(weighted=data.weights is not None)
+            evaluator.run(data, order, {}, totals=totals, each=each)
+            return
+    computation = Computation(trainer.recipe.losses, outputs=True)
+    computation = computation if data.weights is None else computation.weighted()
+    engine = core.runtime.engine(computation, micro_batch=1 if each else None)
+    reduction = core.info.reduction
+    with core.parameters.averaged():
+        evaluate(engine, data, order, reduction, {}, rest=True, totals=totals, each=each)

@@ -1,0 +1,1 @@
+"""Model files as objects: made, cut, given new heads, quantized, described."""

@@ -1,0 +1,51 @@
+"""Parts of models, which are trained alone: cut out, and put back."""
+
+from collections.abc import Sequence
+
+from odt.core.export.cut import cut as cut_out
+from odt.core.export.cut import join as joined
+from odt.models.model import Model, Path, file_of
+
+
+def cut(
+    model: Model | Path,
+    after: str | int | Sequence[str | int] = (),
+    before: str | int | Sequence[str | int] = (),
+) -> Model:
+    """Cuts a part out of a model, to train it alone.
+
+    Training info, preprocessing record and TFLite Model Metadata, which describe the whole model,
+    are left out. Signatures keep the names of inputs and outputs that stay.
+
+    Args:
+        model: a model or the path of its file.
+        after: name or number of a tensor that becomes an input, or several. What only the operators
+            before them need is left out.
+        before: name or number of a tensor that becomes an output, or several. Default: the model's
+            outputs.
+
+    Returns:
+        The part.
+
+    Raises:
+        OptionError: if a name fits no tensor or several, a tensor is a constant, the outputs do not
+            depend on a new input, or no operator is left.
+        UnsupportedError: if the part contains control flow.
+    """
+    after, before = ([n] if isinstance(n, str | int) else n for n in (after, before))
+    return Model(cut_out(file_of(model), after, before).model)
+
+
+def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> None:
+    """Writes a model with the weights of trained parts; all its other bytes stay.
+
+    Args:
+        model: the model that the parts were cut from, or the path of its file.
+        parts: parts that `cut` made and that were trained, or the paths of their files.
+        path: path of the file to write, in the model's format.
+
+    Raises:
+        ModelError: if a part was not cut from this model, or two parts differ in a tensor that
+            they share.
+    """
+    joined(file_of(model), [file_of(part) for part in parts], path)

@@ -1,0 +1,253 @@
+"""Model files: inputs, outputs, operators, parameters and training info."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.lowering.low_rank import Adapters
+from odt.core.lowering.lowered_model import LoweredModel, lower_model
+from odt.core.model.reader import Model as File
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_training_info
+from odt.core.recipe.inspection import inspect_graph
+from odt.core.recipe.interface import read_interface
+from odt.core.recipe.sequences import with_sequences
+from odt.core.storage.atomic_files import write_atomically
+from odt.dataclass import dataclass
+from odt.errors import OptionError
+from odt.models.summary import describe
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Path: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """A tensor of a model.
+
+    Attributes:
+        name: name in the file.
+        shape: shape in the file; the first axis of inputs and outputs is the batch, usually 1.
+        dtype: element type.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """An operator of a model, in the order of the file.
+
+    Attributes:
+        index: position in the file, from 0.
+        operator: operator name, such as CONV_2D.
+        inputs: names of the tensors it reads.
+        outputs: names of the tensors it writes.
+    """
+
+    index: int
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Model:
+    """A Circle, circle+ or TFLite model, as read by `load_model`; training does not change it.
+
+    A model that `lora` returns has low-rank adapters; its other attributes are those of the file.
+
+    Attributes:
+        path: path of the file.
+        format: "circle" or "tflite".
+    """
+
+    def __init__(self, file: File, adapters: Adapters | None = None) -> None:
+        self._file = file
+        self._adapters = adapters
+        self.path = file.path
+        self.format = file.format
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The model's inputs."""
+        return self._tensors(self._file.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The model's outputs."""
+        return self._tensors(self._file.graph.outputs)
+
+    @property
+    def tensors(self) -> tuple[TensorInfo, ...]:
+        """All tensors of the file."""
+        return self._tensors(range(len(self._file.graph.tensors)))
+
+    @property
+    def nodes(self) -> tuple[NodeInfo, ...]:
+        """All operators of the file."""
+        names = [t.name for t in self._file.graph.tensors]
+
+        def named(indices: tuple[int, ...]) -> tuple[str, ...]:
+            return tuple(names[i] for i in indices if i >= 0)
+
+        return tuple(
+            NodeInfo(n.origin, n.op, named(n.inputs), named(n.outputs))
+            for n in self._file.graph.nodes
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Array]:
+        """Trainable weights by name, as float32; read-only views."""
+        graph, graphs = self._lowered.graph, self._lowered.graphs
+        trainable = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
+        weights: dict[str, Array] = {}
+        for i in trainable:
+            data, name = graph.tensors[i].data, graph.tensors[i].name or str(i)
+            assert data is not None
+            weights[name if name not in weights else f"{name}#{i}"] = data
+        return weights
+
+    @property
+    def training_info(self) -> StoredInfo | None:
+        """Training info of a circle+ file: loss, optimizer, …; None if the file has none."""
+        return stored_training_info(self._file)
+
+    def summary(self) -> str:
+        """Text of `odt inspect`: operators with their shapes, parameters and training info."""
+        return describe(self._lowered)
+
+    def save(self, path: Path) -> None:
+        """Writes a copy of the model file; low-rank adapters are merged into its weights.
+
+        Args:
+            path: path of the new file.
+
+        Raises:
+            ModelError: if the file cannot be written.
+        """
+        from odt.core.export.exporter import export_model
+
+        if self._lowered.adapted is None:
+            write_atomically(path, [self._file.data])
+        else:
+            export_model(self._file, self._lowered.adapted.merged({}), path)
+
+    def save_adapters(self, path: Path) -> None:
+        """Writes the low-rank adapters of a model that `lora` returned.
+
+        Args:
+            path: path of the new file, an .npz.
+
+        Raises:
+            OptionError: if the model has no adapters.
+            DataError: if the file cannot be written.
+        """
+        from odt.core.export.adapter_file import write_adapters
+
+        if self._adapters is None:
+            rule = "must be a model with adapters"
+            raise OptionError("model", rule, self.path, "Make them with `odt.lora`.")
+        write_adapters(path, self._adapters, self._file.graph)
+
+    def __repr__(self) -> str:
+        graph = self._file.graph
+        return f"Model({self.path!r}, {self.format}, {len(graph.nodes)} operators)"
+
+    @cached_property
+    def _lowered(self) -> LoweredModel:
+        """The file with float32 weights; all trainers of this model share its lowered graphs."""
+        return lower_model(self._file, self._adapters)
+
+    def _tensors(self, indices: Any) -> tuple[TensorInfo, ...]:
+        tensors = [self._file.graph.tensors[i] for i in indices]
+        return tuple(TensorInfo(t.name, t.spec.shape, t.spec.dtype) for t in tensors)
+
+
+def load_model(
+    path: Path,
+    adapters: Path | None = None,
+    *,
+    signature: str | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    sequence_length: int | None = None,
+    return_sequences: bool = False,
+) -> Model:
+    """Reads a model file.
+
+    Args:
+        path: a .circle, circle+ or .tflite file, or a folder with an nnpackage.
+        adapters: path of a file of low-rank adapters that were made for the model.
+        signature: name of the signature to use, if the file has several; None for its first
+            subgraph.
+        input_shapes: name of an input → its shape with the axis of the batch, (1, …), for inputs
+            whose shape the file leaves open; the name may be that in the signature.
+        sequence_length: time steps in a sample of a streaming model, which keeps state from one run
+            to the next; inputs then have the shape (N, sequence_length, …).
+        return_sequences: whether the outputs of a streaming model are those of all time steps,
+            (N, sequence_length, …), instead of those of the last one, (N, …).
+
+    Raises:
+        ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
+        DataError: if the adapters cannot be read.
+        OptionError: if there is no such signature or input, a shape does not have the axes of its
+            input, or `sequence_length` is given for a model without state.
+    """
+    file = with_sequences(
+        read_interface(path, signature, input_shapes), sequence_length, return_sequences
+    )
+    if adapters is None:
+        return Model(file)
+    from odt.core.export.adapter_file import read_adapters
+
+    model = Model(file, read_adapters(adapters))
+    _ = model._lowered  # checks that the adapters are this model's
+    return model
+
+
+def file_of(model: Model | Path) -> File:
+    """Returns the file of a model, or reads the file at a path."""
+    return model._file if isinstance(model, Model) else read_model(model)
+
+
+def lowered_of(model: Model | Path) -> LoweredModel:
+    """The file of a model or of a path, with its lowered graphs."""
+    return (model if isinstance(model, Model) else load_model(model))._lowered
+
+
+def forget_lowered(model: Model) -> None:
+    """Frees the float32 weights of a model, which are computed again when they are needed."""
+    model.__dict__.pop("_lowered", None)
+
+
+def read_training_info(model: Model | Path) -> StoredInfo | None:
+    """Reads the training info of a circle+ file: loss, optimizer, …; None if it has none.
+
+    Args:
+        model: a model or the path of its file.
+
+    Raises:
+        ModelError: if the file cannot be read or is damaged.
+    """
+    return stored_training_info(file_of(model))
+
+
+def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> None:
+    """Writes a circle+ file: a Circle model with training info.
+
+    Args:
+        model: a Circle model or the path of its file.
+        path: path of the new file.
+        info: loss, optimizer, batch size and trainable operators.
+
+    Raises:
+        ModelError: if the model is not a Circle file, or the new file cannot be written.
+        OptionError: if the circle+ format cannot represent the training info.
+    """
+    from odt.core.export.exporter import add_training_info
+
+    add_training_info(file_of(model), info, path)

@@ -1,0 +1,1 @@
+"""Personalization of classifiers on new samples."""

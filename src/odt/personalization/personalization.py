@@ -1,0 +1,303 @@
+"""Personalization: a classifier learns from a few new samples without forgetting the old ones."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
+from odt.core.model.tflite_metadata import read_record
+from odt.core.recipe.option_values import check_whole, check_word
+from odt.core.storage.atomic_files import remove_leftovers
+from odt.core.training.exemplars import SAMPLINGS
+from odt.core.training.feature_store import FeatureStore, read_store
+from odt.data.class_labels import labels_of, match_classes
+from odt.data.sources import DataSet
+from odt.dataclass import dataclass
+from odt.errors import DataError, OdtWarning, OptionError
+from odt.models.model import Model, Path, load_model
+from odt.optimizer import Optimizer
+from odt.personalization.replay import Replay
+from odt.training.callbacks import Logs
+from odt.training.option_forms import nbytes
+from odt.training.trainable import Trainable
+from odt.training.trainer import Trainer
+
+SUFFIX = ".features.npz"  # of a store, after the name of its model
+FORGETTING = "the model forgets"
+NO_BETTER = "the held-back samples do not improve"
+
+
+@dataclass(frozen=True, slots=True)
+class Personalization:
+    """Result of `personalize`; printed as lines of text.
+
+    Attributes:
+        kept: whether the new model was written.
+        rolled_back: why it was not; empty if it was, or if nothing was trained.
+        path: path of the new model.
+        classes: names of all classes; numbers for unknown names.
+        new_classes: names of the classes that the model did not have.
+        samples: number of new samples.
+        held_back: number of new samples that did not train and were used to compare the models.
+        before: accuracy, averaged over the classes, and loss of the old model on them; None if
+            nothing was held back. The loss is infinite if the model does not have their class.
+        after: the same of the new model.
+        replayed: number of stored samples that trained with the new ones.
+        replay_before: accuracy and loss of the old model on them; None without stored samples.
+        replay_after: the same of the new model.
+        memory: bytes planned for weights, optimizer state, activations and features.
+        store: path of the store of features.
+        stored: number of samples in it.
+        store_nbytes: bytes of its file.
+    """
+
+    kept: bool
+    rolled_back: str
+    path: str
+    classes: tuple[str, ...]
+    new_classes: tuple[str, ...]
+    samples: int
+    held_back: int
+    before: Logs | None
+    after: Logs | None
+    replayed: int
+    replay_before: Logs | None
+    replay_after: Logs | None
+    memory: int
+    store: str
+    stored: int
+    store_nbytes: int
+
+    def __str__(self) -> str:
+        """Returns the lines that `odt personalize` prints."""
+        used = f"{self.samples} new and {self.replayed} stored samples"
+        lines = [f"{used} of {len(self.classes)} classes, {self.memory / 1e6:.1f} MB planned"]
+        if self.new_classes:
+            lines.append(f"new classes: {', '.join(self.new_classes)}")
+        for count, what, was, now in (
+            (self.held_back, "new samples held back", self.before, self.after),
+            (self.replayed, "stored samples", self.replay_before, self.replay_after),
+        ):
+            if was and now:
+                lines.append(f"{count} {what}: {_shown(was)} before; {_shown(now)} after")
+        if not self.held_back and (self.kept or self.rolled_back):
+            lines.append("no new sample held back: old and new model are not compared on them")
+        if self.kept:
+            lines.append(f"{self.path}: the personalized model")
+        if self.rolled_back:
+            lines.append(f"Rolled back: {self.rolled_back}; {self.path} is not written.")
+        lines.append(f"{self.store}: {self.stored} samples, {self.store_nbytes:,} bytes")
+        return "\n".join(lines)
+
+
+def personalize(
+    model: Model | Path,
+    samples: DataSet | tuple[Any, Any],
+    *,
+    classes: Sequence[str] | None = None,
+    out: Path | None = None,
+    store: Path | None = None,
+    samples_per_class: int = 20,
+    store_bytes: int | str = "1MB",
+    sampling: Literal["reservoir", "herding"] = "reservoir",
+    held_back: float = 0.2,
+    forgetting: float = 0.1,
+    epochs: int = 15,
+    optimizer: str | Optimizer = "adam",
+    learning_rate: float = 1e-3,
+    batch_size: int = 32,
+    memory_budget: int | str | None = None,
+    seed: int = 0,
+) -> Personalization:
+    """Trains the last layer of a classifier on a few new samples, without forgetting the old ones.
+
+    The layers before stay frozen. Their outputs, the features, of some samples of each class are
+    stored in a file next to the model, and train together with the new samples; each epoch has the
+    same number of samples of each class. Classes that the model does not have are added to its last
+    layer and its metadata.
+
+    The new model is written only if it is better on the new samples that are held back (higher
+    accuracy, averaged over the classes, or the same and a lower loss) and does not forget the
+    stored ones. Otherwise model and store stay as they were. Both files are replaced atomically,
+    the store first; a store with classes that its model does not have yet is valid.
+
+    docs/personalization.md has the formulas, the format of the store and measurements.
+
+    Args:
+        model: a classifier that ends in FULLY_CONNECTED and SOFTMAX, or the path of its file.
+        samples: new samples (x, y): inputs (N, …) as in `Trainer.fit`, and labels (N,), class names
+            (N,) or one-hot rows (N, C); or a DataSet of arrays or files.
+        classes: names of the classes by label or column of y. They are matched with the names in
+            the model or the store, so that any order will do; others are new classes. Default: the
+            names beside a data file; without names, labels are the model's, and those from its
+            number of classes on are new classes.
+        out: path of the new model. Default: the model's own file.
+        store: path of the stored features. Default: the model's path with ".features.npz". A new
+            file is written next to `out`, unless given.
+        samples_per_class: number of samples to store of each class, at most.
+        store_bytes: size of the store's file, at most, such as "1MB" or a number of bytes.
+        sampling: which samples are stored: "reservoir", a random sample of all that were ever
+            seen, or "herding", those whose mean is closest to that of all (iCaRL).
+        held_back: fraction of the new samples of each class that do not train and decide whether
+            the new model is written: at least one of three samples. 0 for none.
+        forgetting: fall of the accuracy on the stored samples, averaged over the classes, up to
+            which the new model is written; 1 for any.
+        epochs: number of epochs; 0 only stores features of the samples, for example of training
+            data before the model goes to a device.
+        optimizer: name of an optimizer or an object, as in Trainer.
+        learning_rate: learning rate of an optimizer that is given by name.
+        batch_size: samples per step.
+        memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
+        seed: random seed of held-back samples, reservoir and order.
+
+    Raises:
+        ModelError: if the model cannot be read or written.
+        UnsupportedError: if the model ends otherwise, or odt cannot compute it.
+        DataError: if samples or store do not fit the model, or the store is damaged.
+        OptionError: if arguments contradict each other, or the memory budget is too small.
+        TrainingError: if the loss is NaN or infinite.
+    """
+    check_word("sampling", sampling, SAMPLINGS)
+    check_whole("samples_per_class", samples_per_class, 1)
+    check_whole("epochs", epochs, 0)
+    if not 0 <= held_back < 1:
+        raise OptionError("held_back", "must be at least 0 and below 1", held_back)
+    if not 0 <= forgetting <= 1:
+        raise OptionError("forgetting", "must be from 0 to 1", forgetting)
+    source = model if isinstance(model, Model) else load_model(model)
+    if source._adapters is not None:
+        raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
+    path = source.path if out is None else os.fspath(out)
+    head = class_head(source._lowered.graph)
+    read = source.path + SUFFIX if store is None else os.fspath(store)
+    written = path + SUFFIX if store is None else read
+    if os.path.realpath(written) == os.path.realpath(path):
+        raise OptionError("store", "must be another file than the model", written)
+    old, known = _opened(source, head, read)
+    x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
+    given = match_classes(labels_of(y, classes), known, head.classes)
+    if len(given.names) > head.classes and not epochs:
+        rule = "must be above 0 for new classes, which must be trained"
+        raise OptionError("epochs", rule, epochs)
+    old = old.named(given.names)
+    limit = nbytes(store_bytes)
+    assert limit is not None
+    count = old.samples_within(samples_per_class, limit)
+    with Trainer(
+        _with_classes(source, head, given.names),
+        loss="sparse_categorical_crossentropy",
+        optimizer=optimizer,
+        learning_rate=None if isinstance(optimizer, Optimizer) else learning_rate,
+        batch_size=batch_size,
+        memory_budget=memory_budget,
+        trainable=Trainable(operators=[head.operator]),
+        cache_frozen="ram",
+    ) as trainer:
+        replay = Replay(trainer, head, old, given, x, held_back if epochs else 0.0, seed)
+        lost = [given.names[k] for k in replay.missing]
+        if lost and epochs:
+            _warn(
+                f"classes {', '.join(lost)}: no sample is given or stored, so the model may forget "
+                "them. Store features of the training data first, with `epochs=0`."
+            )
+        before = after = replay_before = replay_after = None
+        if epochs:
+            replay.train(epochs)
+            before, after = replay.scores(replay.held)
+            replay_before, replay_after = replay.scores(replay.stored)
+        rolled_back = ""
+        if before and after and not improves(before, after):
+            rolled_back = NO_BETTER
+        elif replay_before and replay_after:
+            fall = replay_before["accuracy"] - replay_after["accuracy"]
+            rolled_back = FORGETTING if fall > forgetting else ""
+        new = old
+        if not rolled_back:
+            new = old.offered(replay.new_features, given.labels, count, sampling, seed)
+            for file in {written, path}:
+                remove_leftovers(os.path.dirname(os.path.realpath(file)))
+            new.write(written)  # before the model: docs/personalization.md says why
+            if epochs:
+                trainer.export(path)
+    return Personalization(
+        kept=bool(epochs) and not rolled_back,
+        rolled_back=rolled_back,
+        path=path,
+        classes=given.names,
+        new_classes=given.names[head.classes :],
+        samples=len(given.labels),
+        held_back=len(replay.held),
+        before=before,
+        after=after,
+        replayed=len(replay.stored),
+        replay_before=replay_before,
+        replay_after=replay_after,
+        memory=replay.memory,
+        store=read if rolled_back else written,
+        stored=len(new),
+        store_nbytes=len(new.encoded()),
+    )
+
+
+def improves(before: Logs, after: Logs) -> bool:
+    """Whether results are better: higher accuracy, or the same and a lower loss.
+
+    With new classes, the accuracy must be higher: the old loss is infinite.
+
+    Args:
+        before: accuracy and loss of the old model.
+        after: accuracy and loss of the new model.
+    """
+    lower = after["loss"] < before["loss"] < float("inf")
+    return after["accuracy"] > before["accuracy"] or (
+        after["accuracy"] == before["accuracy"] and lower
+    )
+
+
+def _shown(logs: Logs) -> str:
+    return f"accuracy {logs['accuracy']:.4f}, loss {logs['loss']:.4f}"
+
+
+def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tuple[str, ...]]:
+    """Opens the store of a model, or begins one; returns it with the names of the model's classes.
+
+    Classes of the store that the model does not have are left out.
+    """
+    record, count = read_record(model._file), head.classes
+    known = record.classes if record and len(record.classes) == count else ()
+    frozen = frozen_hash(model._lowered.graph, head)
+    if not os.path.lexists(path):
+        return FeatureStore(frozen, head.width), known
+    store = read_store(path)
+    if (store.frozen, store.width) != (frozen, head.width):
+        raise DataError(
+            f"{path}: must hold features of the frozen layers of {model.path}, but was made for "
+            "other layers. Give another `store=`, or delete the file."
+        )
+    own = store.names[:count]
+    numbers = tuple(map(str, range(count)))  # names of classes that were given by number
+    if known and own not in (numbers[: len(own)], known[: len(own)]):
+        raise DataError(
+            f"{path}: must have the classes of {model.path} in their order, but got other names. "
+            "Give another `store=`, or delete the file."
+        )
+    if len(store.classes) > count:
+        names = ", ".join(store.names[count:])
+        _warn(f"{path}: stored samples of {names} are left out: {model.path} has no such class.")
+    return store.named(own), known or (own if len(own) == count and own != numbers else ())
+
+
+def _with_classes(model: Model, head: ClassHead, names: Sequence[str]) -> Model:
+    """Returns the model with outputs for all classes."""
+    from odt.core.export.add_classes import add_classes
+
+    count = len(names) - head.classes
+    if not count:
+        return model
+    known = any(name != str(k) for k, name in enumerate(names))
+    return Model(add_classes(model._file, head, count, names if known else ()))
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, OdtWarning, stacklevel=3)

@@ -1,0 +1,136 @@
+"""Training of a classifier's last layer on features: of new samples, and stored ones (replay)."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.data.balanced_order import BalancedOrder
+from odt.core.data.columns import array_columns
+from odt.core.data.dataset import DataSet
+from odt.core.lowering.class_head import ClassHead
+from odt.core.model.graph import ABSENT
+from odt.core.training.exemplars import MOST
+from odt.core.training.feature_store import FeatureStore
+from odt.core.training.new_class_rows import new_class_rows
+from odt.data.class_labels import Labelled
+from odt.errors import DataError, TrainingError
+from odt.training.callbacks import Logs
+from odt.training.trainer import Trainer
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+FEW = 3  # samples of a class from which at least one is held back
+
+
+class Replay:
+    """Features of new and stored samples, and the last layer that trains on them.
+
+    Samples are numbered: the new ones first, then the stored ones.
+
+    Attributes:
+        labels: class of each sample.
+        held: numbers of the new samples that are held back.
+        stored: numbers of the stored samples.
+        missing: classes without any sample.
+        new_features: features of the new samples.
+        memory: planned bytes of weights, optimizer state, activations and features.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        head: ClassHead,
+        store: FeatureStore,
+        given: Labelled,
+        x: Any,
+        held_back: float,
+        seed: int,
+    ) -> None:
+        """Plans and allocates memory, and computes the features of the new samples.
+
+        Args:
+            trainer: trainer of the model with outputs for all classes.
+            head: last layer of the old model.
+            store: stored features, of the same classes as `given`.
+            given: classes of the new samples.
+            x: inputs of the new samples.
+            held_back: fraction of the new samples of each class to hold back.
+            seed: random seed.
+
+        Raises:
+            DataError: if there is not one class for each sample.
+            TrainingError: if features are not finite, or too large.
+        """
+        inputs = trainer.open(x, targets=False)
+        new = inputs.length
+        if len(given.labels) != new:
+            raise DataError(
+                f"y: must have a class for each of the {new} samples, but has {len(given.labels)}."
+            )
+        classes, count = len(given.names), new + len(store)
+        self.labels = np.concatenate([given.labels, store.labels])
+        self.held = _held(given.labels, held_back, seed)
+        self.stored = np.arange(new, count)
+        self.missing = np.flatnonzero(np.bincount(self.labels, minlength=classes) == 0)
+        training = np.setdiff1d(np.arange(count), self.held)
+        self._order = BalancedOrder(training, self.labels[training], seed)
+        labels = self.labels.astype(np.int32)
+        targets = DataSet((), array_columns([labels], trainer.samples.target_specs, "y"))
+        self._core = core = trainer.build(count)
+        self._data = core.frozen(inputs, targets, [range(new), range(new, count)])
+        self.memory = core.memory().total + self._data.nbytes + self._data.arena_nbytes
+        self._data.put(range(new, count), store.features)
+        (self._features,) = self._data.values(range(count))
+        self.new_features = self._features[:new]
+        largest = max(self._features.max(), -self._features.min())
+        if not largest <= MOST:
+            raise TrainingError(
+                f"x: the features of all samples must be at most {MOST:g}, but got {largest:g}."
+            )
+        tensors = core.parameters.tensors
+        self._weights = tensors[head.weights]
+        self._bias = tensors[head.bias] if head.bias != ABSENT else np.zeros(classes)
+        self._before = self._weights[: head.classes].copy(), self._bias[: head.classes].copy()
+
+    def train(self, epochs: int) -> None:
+        """Trains for some epochs; rows of new classes begin as linear discriminants."""
+        samples, labels, classes = self._order.samples, self._order.labels, len(self._weights)
+        if classes > len(self._before[0]):
+            groups = [self._features[samples[labels == k]] for k in range(classes)]
+            self._weights[:], self._bias[:] = new_class_rows(*self._before, groups)
+        for _ in self._core.fit(self._data, self._order, epochs=epochs, drop_last=False):
+            pass
+
+    def scores(self, samples: Array) -> tuple[Logs, Logs] | tuple[None, None]:
+        """Accuracy and loss before and after training.
+
+        Args:
+            samples: numbers of samples; None is returned if there are none.
+        """
+        if not len(samples):
+            return None, None
+        features, labels = self._features[samples], self.labels[samples]
+        before = _score(features, labels, *self._before)
+        return before, _score(features, labels, self._weights, self._bias)
+
+
+def _held(labels: Array, fraction: float, seed: int) -> Array:
+    """Draws a fraction of the samples of each class; returns their numbers in order."""
+    rng, held = np.random.default_rng(seed), [np.empty(0, np.intp)]
+    for k in np.unique(labels):
+        numbers = rng.permutation(np.flatnonzero(labels == k))
+        if fraction and len(numbers) >= FEW:
+            held.append(numbers[: min(max(round(fraction * len(numbers)), 1), len(numbers) - 1)])
+    return np.sort(np.concatenate(held))
+
+
+def _score(features: Array, labels: Array, weights: Array, bias: Array) -> Logs:
+    """Accuracy, averaged over the classes, and cross-entropy; inf for a class without weights."""
+    logits = features.astype(np.float64) @ weights.T + bias
+    correct = logits.argmax(axis=1) == labels
+    accuracy = np.mean([correct[labels == k].mean() for k in np.unique(labels)])
+    if labels.max() >= len(weights):
+        return {"accuracy": float(accuracy), "loss": float("inf")}
+    logits -= logits.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
+    return {"accuracy": float(accuracy), "loss": float(losses.mean())}

@@ -1,0 +1,267 @@
+"""Callbacks of `Trainer.fit`, with Keras' protocol and names.
+
+Epochs and batches are counted from 0. `logs` holds the loss and the metrics by name; values on
+validation data have names that begin with `val_`.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from odt.core.runtime.parameters import by_name
+from odt.core.training.monitor import Monitor
+from odt.errors import OptionError
+
+if TYPE_CHECKING:
+    from odt.training.trainer import Trainer
+
+Logs: TypeAlias = Mapping[str, float]
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+class Callback:
+    """Base class of callbacks; override the methods that you need.
+
+    Attributes:
+        trainer: the trainer whose `fit` runs. `trainer.stop_training = True` ends training after
+            the current batch.
+        params: "epochs", the number of the last epoch, and "steps", the number of batches of an
+            epoch; None if an iterable gives them.
+    """
+
+    trainer: "Trainer"
+    params: Mapping[str, int | None]
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Called before the first batch."""
+
+    def on_train_end(self, logs: Logs) -> None:
+        """Called after the last batch, with the logs of the last epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
+        """Called before an epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Called after an epoch and its validation."""
+
+    def on_train_batch_begin(self, batch: int, logs: Logs) -> None:
+        """Called before a batch."""
+
+    def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        """Called after a batch; `logs` holds its loss."""
+
+
+class History(Callback):
+    """Losses and metrics of all epochs, as returned by `fit`.
+
+    Attributes:
+        epoch: numbers of the epochs, from 0.
+        history: name (loss, val_loss, a metric) → its values, one for each epoch.
+        start: values before the first step; those of training from at most 256 samples. Empty for
+            a resumed run and for batches from an iterable.
+    """
+
+    def __init__(self) -> None:
+        self.epoch: list[int] = []
+        self.history: dict[str, list[float]] = {}
+        self.start: Logs = {}
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Adds the epoch's values."""
+        self.epoch.append(epoch)
+        for name, value in logs.items():
+            self.history.setdefault(name, []).append(value)
+
+    def __repr__(self) -> str:
+        return f"History({len(self.epoch)} epochs: {', '.join(self.history) or 'no values'})"
+
+
+class LambdaCallback(Callback):
+    """Callback made of functions.
+
+    Args:
+        on_train_begin: called with (logs).
+        on_train_end: called with (logs).
+        on_epoch_begin: called with (epoch, logs).
+        on_epoch_end: called with (epoch, logs).
+        on_train_batch_begin: called with (batch, logs).
+        on_train_batch_end: called with (batch, logs).
+    """
+
+    def __init__(
+        self,
+        on_train_begin: Callable[[Logs], object] | None = None,
+        on_train_end: Callable[[Logs], object] | None = None,
+        on_epoch_begin: Callable[[int, Logs], object] | None = None,
+        on_epoch_end: Callable[[int, Logs], object] | None = None,
+        on_train_batch_begin: Callable[[int, Logs], object] | None = None,
+        on_train_batch_end: Callable[[int, Logs], object] | None = None,
+    ) -> None:
+        given = {name: f for name, f in locals().items() if name.startswith("on_") and f}
+        self.__dict__.update(given)
+
+
+class EarlyStopping(Callback):
+    """Early stopping: ends training when a value stops improving.
+
+    Args:
+        monitor: name of the value in logs.
+        min_delta: smallest change that counts as an improvement.
+        patience: number of epochs without an improvement after which training ends.
+        mode: min, max, or auto: max unless the name ends in loss or error.
+        restore_best_weights: whether the weights of the best epoch are restored at the end.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        min_delta: float = 0.0,
+        patience: int = 0,
+        mode: str = "auto",
+        restore_best_weights: bool = False,
+    ) -> None:
+        self._monitor = Monitor(monitor, mode, min_delta)
+        self.patience = patience
+        self.restore_best_weights = restore_best_weights
+        self.stopped_epoch = 0
+        self.best_epoch = 0
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Resets the best value and the count of epochs without an improvement."""
+        self._monitor.best, self._waited = None, 0
+        self._weights: dict[str, Any] = {}
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Ends training if the value has not improved for `patience` epochs."""
+        self._waited += 1
+        if self._monitor.improves(logs):
+            self.best_epoch, self._waited = epoch, 0
+            if self.restore_best_weights:
+                core = self.trainer.build()
+                named = by_name(core.graph, core.weights())
+                self._weights = {n: a.copy() for n, a in named.items()}
+        elif self._waited > self.patience or self._waited == self.patience > 0:
+            self.stopped_epoch = epoch
+            self.trainer.stop_training = True
+
+    def on_train_end(self, logs: Logs) -> None:
+        """Restores the weights of the best epoch, with `restore_best_weights`."""
+        for name, values in self._weights.items():
+            self.trainer.weights[name] = values
+
+
+class ReduceLROnPlateau(Callback):
+    """Reduces the learning rate when a value stops improving, as Keras' callback.
+
+    A checkpoint holds the reduced rate, but not how long the callback has waited: for a resume with
+    the same bits, use the schedule ReduceOnPlateau.
+
+    Args:
+        monitor: name of the value in logs.
+        factor: factor of the learning rate.
+        patience: number of epochs without an improvement after which the rate is reduced.
+        mode: min, max, or auto: max unless the name ends in loss or error.
+        min_delta: smallest change that counts as an improvement.
+        cooldown: number of epochs after a reduction in which nothing is counted.
+        min_lr: lowest learning rate.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        factor: float = 0.1,
+        patience: int = 10,
+        mode: str = "auto",
+        min_delta: float = 1e-4,
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+    ) -> None:
+        if not 0 < factor < 1:
+            raise OptionError("factor", "must be above 0 and below 1", factor)
+        self._monitor = Monitor(monitor, mode, min_delta)
+        self.factor, self.patience, self.cooldown, self.min_lr = factor, patience, cooldown, min_lr
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Resets the best value and the counts of epochs."""
+        self._monitor.best, self._waited, self._cooling = None, 0, 0
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Reduces the rate if the value has not improved for `patience` epochs."""
+        self._waited = 0 if self._monitor.improves(logs) else self._waited + 1
+        if self._cooling:
+            self._cooling -= 1
+            self._waited = 0
+        rate = self.trainer.learning_rate
+        if self._waited >= self.patience and rate > self.min_lr:
+            self.trainer.learning_rate = max(rate * self.factor, self.min_lr)
+            self._waited, self._cooling = 0, self.cooldown
+
+
+class ModelCheckpoint(Callback):
+    """Writes a checkpoint or a model after each epoch.
+
+    Args:
+        filepath: path of the file, which may contain `{epoch}` (from 1) and names of values in
+            logs, such as "model-{epoch:02d}-{val_loss:.3f}.tflite". A path that ends in .tflite
+            or .circle exports a model; any other path saves a checkpoint.
+        monitor: name of the value in logs that tells which epoch is best.
+        save_best_only: whether to write only after an epoch that is better than all before it.
+        mode: min, max, or auto: max unless the name ends in loss or error.
+    """
+
+    def __init__(
+        self,
+        filepath: PathLike,
+        monitor: str = "val_loss",
+        save_best_only: bool = False,
+        mode: str = "auto",
+    ) -> None:
+        self.filepath = os.fspath(filepath)
+        self.save_best_only = save_best_only
+        self._monitor = Monitor(monitor, mode)
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Resets the best value."""
+        self._monitor.best = None
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Writes the file, with `save_best_only` only if the epoch is the best so far."""
+        if self.save_best_only and not self._monitor.improves(logs):
+            return
+        path = self.filepath.format(epoch=epoch + 1, **logs)
+        if path.endswith((".tflite", ".circle")):
+            self.trainer.export(path)
+        else:
+            self.trainer.save_checkpoint(path)
+
+
+class CSVLogger(Callback):
+    """Writes loss and metrics of each epoch to a CSV file.
+
+    Args:
+        filename: path of the file.
+        separator: text between values.
+        append: whether to add lines to an existing file instead of replacing it.
+    """
+
+    def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
+        self.filename, self.separator, self.append = os.fspath(filename), separator, append
+        self._names: list[str] = []
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Creates an empty file, unless `append` is set."""
+        self._names = []
+        if not self.append:
+            open(self.filename, "w").close()
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Writes the line of an epoch; an empty file gets a header line first."""
+        import csv
+
+        with open(self.filename, "a", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter=self.separator)
+            if not self._names:
+                self._names = list(logs)
+                if not file.tell():
+                    writer.writerow(["epoch", *self._names])
+            writer.writerow([epoch, *(logs.get(name, "") for name in self._names)])

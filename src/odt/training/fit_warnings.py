@@ -1,0 +1,159 @@
+"""Warnings before training: samples left out, nothing trainable, no epochs left."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from odt.core.checkpoints.resume import Resume
+from odt.core.model.training_info import FILE, FOLLOW_ALL
+from odt.core.training.metrics import preferred_form
+from odt.core.training.passes import NONE
+from odt.core.training.results import Epoch
+from odt.core.training.trainer import Trainer
+from odt.data.run_samples import Samples
+from odt.errors import MOST, one_line
+from odt.kernels.families.class_counts import ClassCounts, class_counter
+from odt.kernels.opdef import Array
+from odt.training.batch_trainer import BatchTrainer
+
+MOST_NAMED = 5  # classes that a warning names
+MOST_NAME = 24  # characters of a class name
+LEAST = 3  # validation samples of a class that is never predicted, for a warning
+CLIPPED = 0.01  # fraction of an activation's values outside its range, for a warning
+WORSE = 1.5  # times the loss before training
+
+
+def warnings_before_training(
+    trainer: Trainer, samples: Samples, resume: Resume, first: int, epochs: int
+) -> Iterator[str | None]:
+    """Yields warnings about a training that is about to start.
+
+    Args:
+        trainer: trainer before its first step.
+        samples: samples of the run.
+        resume: checkpoint from which training resumes.
+        first: number of the first epoch.
+        epochs: number of the last epoch.
+    """
+    if not trainer.parameters.trained:
+        yield (
+            "Warning: nothing trains: the selected operators have no weights. Give `last=-1`, or "
+            "more operators; `Model.summary()` lists them."
+        )
+    if first > epochs > 0:
+        yield (
+            f"{resume.path}: has completed {first - 1} epochs, so none is left. "
+            f"`epochs={epochs}` counts from the first epoch: give more than {first - 1}."
+        )
+    else:
+        order, batch = samples.order, trainer.info.step_samples
+        count = len(order.samples)
+        if order.drop_last:
+            yield incomplete_batch(count, batch, order.shuffle)
+        elif count < batch:
+            yield (
+                f"`batch_size={batch}`: the training data has only {count} samples, so each step "
+                "uses all of them."
+            )
+
+
+def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
+    """Returns a warning about samples that do not fill a batch; None if there are none."""
+    left = samples % batch
+    if not left:
+        return None
+    fits = next(size for size in range(batch, 0, -1) if samples % size == 0)
+    hints = [] if shuffle else ["`shuffle=True` leaves out different samples in each epoch"]
+    if 2 * fits >= batch:
+        hints.append(f"`batch_size={fits}` leaves out none")
+    fate = "are left out, different ones in each epoch" if shuffle else "are never trained"
+    remedy = f" {'; '.join(hints)}." if hints else ""
+    return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
+
+
+def worse_than_untrained(epoch: Epoch, before: float | None, learning_rate: float) -> str | None:
+    """Returns a warning if an epoch's loss is well above the loss before training, else None.
+
+    Args:
+        epoch: results of the epoch.
+        before: loss of epoch 0; None if it was not computed.
+        learning_rate: learning rate of the epoch.
+    """
+    loss = epoch.training.loss
+    if before is None or not loss > WORSE * before:
+        return None
+    return (
+        f"Warning: epoch {epoch.number}: the loss {loss:.4g} is well above {before:.4g}, the loss "
+        f"before training. Give a smaller `learning_rate=`, such as {learning_rate / 10:g} instead "
+        f"of {learning_rate:g}."
+    )
+
+
+def clipped_activations(trainer: Trainer) -> str | None:
+    """Returns a warning if a fixed range cuts off many values of an activation, else None."""
+    found = trainer.parameters.ranges.most_clipped()
+    if found is None or found[1] < CLIPPED:
+        return None
+    name = one_line(trainer.graph.tensors[found[0]].name.removesuffix("/range"), MOST)
+    word = "follow" if trainer.info.quant_ranges == FILE else FOLLOW_ALL
+    return (
+        f'Warning: {found[1]:.0%} of the values of the activation "{name}" are outside the range '
+        f'that the file has for it, and are cut off. Give `quant_ranges="{word}"`.'
+    )
+
+
+def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], least: int = 1) -> str:
+    """A warning of classes that samples have and that are never predicted, or an empty text.
+
+    Args:
+        actual: number of samples of each class.
+        predicted: number of samples predicted as each class.
+        classes: names of the classes; if their number is another, numbers replace them.
+        least: number of samples that a class must have to be named.
+    """
+    missing = np.flatnonzero((actual >= least) & (predicted == 0))
+    if not missing.size:
+        return ""
+    named = len(classes) == len(actual)
+    few = (
+        f"{one_line(classes[k], MOST_NAME) if named else k} "
+        f"({actual[k]} {'samples' if actual[k] > 1 else 'sample'})"
+        for k in missing[:MOST_NAMED]
+    )
+    verb = "is" if missing.size == 1 else "are"
+    return (
+        f"{missing.size} of {np.count_nonzero(actual)} classes {verb} never predicted: "
+        f"{', '.join(few)}{', …' * (missing.size > MOST_NAMED)}. "
+        'Training with `class_weight="balanced"` or more samples may help.'
+    )
+
+
+class ValidationClasses:
+    """Counts the classes of validation, to warn of those that the trained model never predicts."""
+
+    def __init__(self, trainer: BatchTrainer, samples: Samples) -> None:
+        self._core, specs = trainer.build(), trainer.samples
+        self._names = trainer.record.classes if trainer.record else ()
+        self._form = None
+        if samples.judged is not None and trainer.teacher is None:
+            self._form = preferred_form(*specs.losses[0], logits=specs.logits[0])
+        self._counts: ClassCounts | None = None
+        self._counter: ClassCounts | None = None
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Begins to count the validation samples of an epoch."""
+        self._counter = class_counter(self._form) if self._form else None
+        self._core.counts = {"classes": self._counter} if self._counter else NONE
+
+    def end_epoch(self, number: int) -> None:
+        """Keeps the counts of the epoch whose weights are those of the end."""
+        if not self._core.best.nbytes or self._core.best.epoch == number:
+            self._counts = self._counter
+        self._core.counts = NONE  # callbacks may evaluate
+
+    def end(self) -> str | None:
+        """A warning of classes that are never predicted, or None."""
+        self._core.counts, found = NONE, self._counts
+        missing = found and never_predicted(found.actual, found.predicted, self._names, LEAST)
+        return f"Warning: validation: {missing}" if missing else None

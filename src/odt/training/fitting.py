@@ -1,0 +1,316 @@
+"""The loop of `Trainer.fit`: epochs, validation, callbacks, checkpoints."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import odt
+from odt.core.checkpoints.saver import Saver
+from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import Data
+from odt.core.data.sample_weights import BALANCED
+from odt.core.data.split import validation_warning
+from odt.core.recipe.resolve import contradiction
+from odt.core.training.results import Epoch
+from odt.core.training.watch import Feed, Watch
+from odt.data.run_samples import Samples
+from odt.data.sources import ClassWeight, batches_of, class_weighted
+from odt.errors import DataError, OptionError
+from odt.training.batch_totals import BatchTotals
+from odt.training.callbacks import Callback, History
+from odt.training.default_rate import FINE_TUNING, TRAINED, constant_loss
+from odt.training.fit_warnings import (
+    ValidationClasses,
+    warnings_before_training,
+    worse_than_untrained,
+)
+
+if TYPE_CHECKING:
+    from odt.core.data.augmentations.augmentation import Augmentation
+    from odt.training.trainer import Trainer
+
+UNTRAINED = 256  # training samples of epoch 0
+
+
+class Fit:
+    """One call of `Trainer.fit`."""
+
+    def __init__(
+        self,
+        trainer: "Trainer",
+        callbacks: Callback | Sequence[Callback],
+        epochs: int,
+        max_steps: int | None = None,
+        max_time: float | None = None,
+    ) -> None:
+        self.max_steps = math.inf if max_steps is None else max_steps
+        self.max_time = math.inf if max_time is None else max_time
+        self.history = History()
+        self._compute: Callable[[], None] | None = None  # the outputs of a teacher
+        given = [callbacks] if isinstance(callbacks, Callback) else callbacks
+        callbacks = [self.history, *given]
+        self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
+        for callback in callbacks:
+            callback.trainer = trainer
+        self._batch_begin = _overriding(callbacks, "on_train_batch_begin")
+        self._batch_end = _overriding(callbacks, "on_train_batch_end")
+
+    def samples(
+        self,
+        samples: Samples,
+        saver: Saver,
+        patience: int | None,
+        check_data: bool,
+        fine_tune: bool,
+        augmentations: Sequence["Augmentation"] = (),
+    ) -> None:
+        """Trains on a data set, whose samples are read by number."""
+        trainer, resume = self.trainer, self.trainer.resume
+        core = trainer.build()
+        order = samples.order
+        steps = order.steps(core.info.step_samples)
+        first, done = resume.start(core.info.step_samples, steps)
+        if first <= self.epochs:
+            resume.check_samples(len(order.samples))
+        compares = patience is not None or core.plateau or core.best.nbytes
+        validates = len(samples.validation) > 0
+        if compares and core.best.monitor.name.startswith("val_") and not validates:
+            raise OptionError(
+                "monitor",
+                f"{core.best.monitor.name} needs `validation_split=` or `validation_data=`",
+                "neither",
+                "Give one, or monitor another value such as loss.",
+            )
+        source, feed = self._sources(samples, augmentations)
+        left = max(steps * (self.epochs - first + 1) - done, 0)
+        core.start_schedule(int(min(left, max(self.max_steps - core.parameters.step, 0))))
+        self._begin(steps)
+        if self._compute:
+            self._compute()
+        self._warn(samples, check_data)
+
+        def step(epoch: int, number: int, loss: float) -> None:
+            saver.step(epoch, number)
+            for callback in self._batch_end:
+                callback.on_train_batch_end(number - 1, {"loss": loss})
+            if number < steps and not trainer.stop_training:
+                for callback in self._batch_begin:
+                    callback.on_train_batch_begin(number, {})
+
+        logs: dict[str, float] = {}
+        with source as given, feed as prepared:
+            if first <= self.epochs:
+                if (first, done) == (1, 0):
+                    trainer.epoch = self._untrained(given, samples)
+                    self.history.start = self._logs(trainer.epoch)
+                    if fine_tune:
+                        self._fine_tune(samples, trainer.epoch.training.loss)
+                self._epoch_begin(first - 1)
+            classes = ValidationClasses(trainer, samples)
+            for epoch in core.fit(
+                given,
+                order,
+                epochs=self.epochs,
+                validation=samples.validation,
+                validate_rest=samples.held is not None,
+                watch=Watch(step, lambda: trainer.stop_training, self.max_steps, self.max_time),
+                start=first,
+                skip=done,
+                patience=patience,
+                drop_last=order.drop_last,
+                feed=prepared,
+                evaluate=trainer.validate,
+            ):
+                trainer.epoch, logs = epoch, self._logs(epoch)
+                classes.end_epoch(epoch.number)
+                rate = core.info.learning_rate
+                other = augmentations or trainer.teacher  # the loss of training is another one
+                start = {} if other else self.history.start
+                trainer.warn(worse_than_untrained(epoch, start.get("loss"), rate))
+                self._epoch_end(epoch.number - 1, logs)
+                saver.epoch()  # after the callbacks: what they write is never behind
+                if trainer.stop_training:
+                    break
+                if epoch.number < self.epochs:
+                    self._epoch_begin(epoch.number)
+                classes.begin_epoch()
+            trainer.warn(classes.end())
+        trainer.finish()
+        for callback in self.callbacks:
+            callback.on_train_end(logs)
+
+    def _sources(
+        self, samples: Samples, augmentations: Sequence["Augmentation"]
+    ) -> tuple[AbstractContextManager[Data], AbstractContextManager[Feed | None]]:
+        """The data that training reads: with a teacher's outputs, cached or augmented if wanted."""
+        trainer, core = self.trainer, self.trainer.build()
+        data, targets = samples.all, samples.targets
+        trainer.feed = None
+        if trainer.teacher is not None:
+            data, targets, self._compute = trainer.teacher.teach(trainer, samples)
+        if core.caches:
+            if augmentations:
+                raise OptionError(
+                    "augment",
+                    "must be left out with `cache_frozen=`, whose values stay the same",
+                    ",".join(map(str, augmentations)),
+                )
+            trainer.cache = core.frozen(data, targets, samples.parts)
+            return trainer.cache, nullcontext()
+        if augmentations:
+            trainer.feed = odt.augment.pipeline(
+                data,
+                samples,
+                trainer.recipe.graphs.at_file_batch,
+                core.runtime,
+                core.info.batch_size,
+                augmentations,
+            )
+            return nullcontext(data), trainer.feed
+        return nullcontext(data), nullcontext()
+
+    def batches(self, data: Any, validation_data: Any, class_weight: ClassWeight | None) -> None:
+        """Trains on an iterable of batches."""
+        trainer = self.trainer
+        core = trainer.build()
+        batch_size = core.info.batch_size
+        if core.info.accumulate > 1:
+            raise OptionError(
+                "accumulate", "must be left out with an iterable of batches", core.info.accumulate
+            )
+        if min(self.max_steps, self.max_time) < math.inf:
+            raise OptionError("max_steps, max_time", "must be left out with an iterable of batches")
+        validation = trainer.open(*pair(validation_data)) if validation_data is not None else None
+        logs: dict[str, float] = {}
+        self._begin(None)
+        for number in range(self.epochs):
+            self._epoch_begin(number)
+            totals = BatchTotals(core)
+            for k, batch in enumerate(batches_of(data, trainer.samples, batch_size)):
+                for callback in self._batch_begin if k else ():
+                    callback.on_train_batch_begin(k, {})
+                samples = self._open(batch, class_weight)
+                batch_logs = trainer.logs(totals.add(samples, update=True))
+                for callback in self._batch_end:
+                    callback.on_train_batch_end(k, batch_logs)
+                if trainer.stop_training:
+                    break
+            if not totals.samples:
+                raise DataError("x: must give batches in every epoch, but it gave none.")
+            logs = trainer.logs(totals.result)
+            if validation is not None:
+                logs |= trainer.logs(
+                    trainer.validate(validation, range(validation.length), rest=True), "val_"
+                )
+            self._epoch_end(number, logs)
+            if trainer.stop_training:
+                break
+        for callback in self.callbacks:
+            callback.on_train_end(logs)
+
+    def _warn(self, samples: Samples, check_data: bool) -> None:
+        """Issues the warnings before training; checks all samples if requested."""
+        trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
+        order = samples.order
+        first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
+        files = [samples.data] if samples.held is None else [samples.data, samples.held]
+        for note in (*trainer.recipe.notes, *(n for data in files for n in data.notes)):
+            trainer.warn(note)
+        wrong = contradiction(trainer.recipe.lowered.part.graph, core.info)
+        trainer.warn(wrong and f"Warning: {wrong}")
+        for data in files if check_data else ():
+            data.check_all()
+        changed = resume.warning(core, order)
+        trainer.warn(changed and f"Warning: {changed}")
+        if samples.labels is not None and samples.judged is not None:
+            trainer.warn(validation_warning(samples.labels, samples.judged))
+        for message in warnings_before_training(core, samples, resume, first, self.epochs):
+            trainer.warn(message)
+
+    def _untrained(self, data: Data, samples: Samples) -> Epoch:
+        """Computes epoch 0: results before the first step on training and validation samples."""
+        core, chosen = self.trainer.build(), _some(samples)
+        training, validation = core.evaluate(data, chosen, rest=True), None
+        rest = samples.held is not None or not samples.order.drop_last
+        if len(samples.validation):
+            validation = self.trainer.validate(data, samples.validation, rest=rest)
+        return Epoch(0, training, validation)
+
+    def _fine_tune(self, samples: Samples, loss: float) -> None:
+        """Lowers the default learning rate if the model is already trained."""
+        trainer, core = self.trainer, self.trainer.build()
+        rate_is_given = trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule
+        if rate_is_given or trainer.resume.path:
+            return
+        constant = constant_loss(samples.data, _some(samples), trainer.samples.losses)
+        if loss < TRAINED * constant:
+            rate = core.info.learning_rate * FINE_TUNING
+            trainer.learning_rate = rate
+            core.info = replace(core.info, learning_rate=rate)
+            trainer.warn(
+                f"The model is already trained: its loss is {loss:.4g}, that of a constant "
+                f"prediction {constant:.4g}. The learning rate is {rate:g}, not "
+                f"{rate / FINE_TUNING:g}; `learning_rate=` sets another."
+            )
+
+    def _open(self, batch: Sequence[Any], class_weight: ClassWeight | None) -> DataSet:
+        """Opens a batch of an iterable, with the weights of its samples."""
+        if class_weight == BALANCED:
+            raise OptionError(
+                "class_weight",
+                "must be weights by class for an iterable of batches",
+                f"{BALANCED}, which needs all samples",
+            )
+        samples = self.trainer.open_batch(*batch)
+        if class_weight:
+            samples, _ = class_weighted(samples, self.trainer.samples.losses, class_weight)
+        self.trainer.build(weighted=samples.weights is not None)
+        return samples
+
+    def _begin(self, steps: int | None) -> None:
+        for callback in self.callbacks:
+            callback.params = {"epochs": self.epochs, "steps": steps}
+            callback.on_train_begin({})
+
+    def _epoch_begin(self, number: int) -> None:
+        for callback in self.callbacks:
+            callback.on_epoch_begin(number, {})
+        for callback in self._batch_begin:
+            callback.on_train_batch_begin(0, {})
+
+    def _epoch_end(self, number: int, logs: dict[str, float]) -> None:
+        for callback in self.callbacks:
+            callback.on_epoch_end(number, logs)
+
+    def _logs(self, epoch: Epoch) -> dict[str, float]:
+        logs, validation = self.trainer.logs(epoch.training), epoch.validation
+        return logs | (self.trainer.logs(validation, "val_") if validation else {})
+
+
+def _overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:
+    """Returns the callbacks that override a method, so that a step calls no others."""
+    base = getattr(Callback, method)
+    return [c for c in callbacks if getattr(type(c), method) is not base or method in vars(c)]
+
+
+def _some(samples: Samples) -> Any:
+    """Returns the numbers of the training samples of epoch 0, evenly spaced."""
+    numbers = samples.order.samples
+    some = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
+    return np.asarray(numbers)[some]
+
+
+def pair(data: Any) -> tuple[Any, ...]:
+    """Returns the arguments of Trainer.open for data given as a tuple or as one object."""
+    if not isinstance(data, tuple | list):
+        return (data,)
+    if len(data) not in (2, 3):
+        raise DataError(
+            "validation_data: must be (x, y), (x, y, sample_weight) or a DataSet, but got "
+            f"{len(data)} values."
+        )
+    return tuple(data)

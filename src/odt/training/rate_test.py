@@ -1,0 +1,97 @@
+"""Learning rate range test: `Trainer.find_rate`."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from odt.core.data.dataset import EpochOrder
+from odt.core.data.protocol import Data, SampleOrder
+from odt.core.training.rate_test import rate_test
+from odt.dataclass import dataclass
+from odt.errors import OptionError
+from odt.text import table
+
+if TYPE_CHECKING:
+    from odt.training.trainer import Trainer
+
+MARGIN = 10.0  # the suggestion is the rate of the lowest loss divided by this
+ROWS = 25  # of the table
+
+
+@dataclass(frozen=True, slots=True)
+class RateTest:
+    """Result of a learning rate range test; printed as a table.
+
+    Attributes:
+        rates: learning rate of each step.
+        losses: loss of the next batch after the step.
+        changes: these losses minus those of the weights before the test on the same batch, as a
+            moving average over the steps.
+        suggestion: a tenth of the rate with the lowest change; None if no rate lowers the loss.
+    """
+
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    changes: tuple[float, ...]
+    suggestion: float | None
+
+    @property
+    def best(self) -> int | None:
+        """The step with the lowest change; None if no rate lowers the loss."""
+        lowest = int(np.argmin(self.changes)) if self.changes else 0
+        return lowest if self.changes and self.changes[lowest] < 0 else None
+
+    def __str__(self) -> str:
+        rows = [("LEARNING RATE", "LOSS", "CHANGE", "")]
+        shown = set(range(0, len(self.rates), -(-len(self.rates) // ROWS) or 1))
+        for k in sorted(shown | ({self.best} if self.best is not None else set())):
+            note = "lowest" if k == self.best else ""
+            values = f"{self.rates[k]:.2e}", f"{self.losses[k]:.4f}", f"{self.changes[k]:+.4f}"
+            rows.append((*values, note))
+        return "\n".join(table(rows, right=(0, 1, 2)))
+
+    @classmethod
+    def run(
+        cls,
+        trainer: "Trainer",
+        x: Any,
+        y: Any,
+        lowest: float,
+        highest: float,
+        steps: int,
+        seed: int,
+        sample_weight: Any,
+    ) -> "RateTest":
+        """Runs the test; arguments are those of `Trainer.find_rate`."""
+        if not 0 < lowest < highest < float("inf"):
+            rule = "must be rates above 0, in order"
+            raise OptionError("lowest, highest", rule, f"{lowest:g} and {highest:g}")
+        if trainer.teacher is not None:
+            raise OptionError("teacher", "must be left out with `find_rate=`", "both")
+        data = trainer.open(x, y, sample_weight)
+        core = trainer.build(data.length, weighted=data.weights is not None)
+        order = EpochOrder(range(data.length), shuffle=True, seed=seed)
+        parts = _parts(order, core.info.step_samples, steps + 1)
+        rates = np.geomspace(lowest, highest, steps).tolist()
+        source: AbstractContextManager[Data] = nullcontext(data)
+        if core.caches:
+            source = core.frozen(data, data.without_inputs(), [range(data.length)])
+        with source as given:
+            losses, changes = rate_test(core, given, parts, rates)
+        found = cls(tuple(rates[: len(losses)]), tuple(losses), tuple(changes), None)
+        if found.best is None:
+            return found
+        return replace(found, suggestion=float(f"{found.rates[found.best] / MARGIN:.1g}"))
+
+
+def _parts(orders: EpochOrder, size: int, count: int) -> list[SampleOrder]:
+    """Samples of steps: whole ones, from as many epochs as needed."""
+    size, epoch = min(size, len(orders.samples)), 0
+    parts: list[SampleOrder] = []
+    while len(parts) < count:
+        epoch += 1
+        order = orders.order(epoch)
+        parts += [order[at : at + size] for at in range(0, len(order) - size + 1, size)]
+    return parts[:count]

@@ -1,0 +1,188 @@
+"""Distillation: training on the outputs of a teacher."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from odt.core.data.columns import Column, array_columns, open_columns
+from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import Data
+from odt.core.data.real_inputs import RealInputs
+from odt.core.data.taught import Taught
+from odt.core.recipe.distillation import CATEGORICAL
+from odt.core.recipe.output_losses import default_loss, ends_in_softmax
+from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.training.inference import Predictor
+from odt.dataclass import dataclass
+from odt.errors import OptionError
+from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.lossdef import FRACTIONS
+from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import LOSSES
+from odt.models.model import Model, Path, lowered_of
+
+if TYPE_CHECKING:
+    from odt.core.runtime.runtime import Runtime
+    from odt.data.run_samples import Samples
+    from odt.training.trainer import Trainer
+
+Compute: TypeAlias = Callable[[], None]
+FLOAT32 = np.dtype(np.float32)
+SMALLEST = 1e-20  # probability
+ROWS = 256  # rows of a file by which its outputs are recognised as probabilities
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """A teacher for knowledge distillation: a larger model, or its stored outputs.
+
+    The loss of the student is (1 − weight) · loss of the targets + weight · T² · KL divergence of
+    both models' probabilities at the temperature T (Hinton, Vinyals and Dean, 2015). Without
+    classes, the second part is the loss with the teacher's outputs as targets.
+
+    Attributes:
+        model: the teacher, or the path of its file; its inputs are those of the student, or the
+            real numbers of a quantized student's. Its outputs for all samples are computed before
+            the first step.
+        outputs: instead of `model`: outputs of the teacher for all samples (N, …), an array or the
+            path of a data file, as `odt predict` writes it; logits or probabilities.
+        temperature: T, above 0; 1 for models without classes.
+        weight: weight of the teacher's part, above 0 and at most 1.
+    """
+
+    model: Any = None
+    outputs: Any = None
+    temperature: float = 2.0
+    weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        if (self.model is None) == (self.outputs is None):
+            got = "none" if self.model is None else "both"
+            raise OptionError("teacher, teacher_outputs", "must be given one of them", got)
+        if not 0 < self.temperature < float("inf"):
+            raise OptionError("temperature", "must be a number above 0", self.temperature)
+        if not 0 < self.weight <= 1:
+            raise OptionError("teacher_weight", "must be above 0, up to 1", self.weight)
+
+    @classmethod
+    def of(cls, given: "Teacher | Model | Path") -> "Teacher":
+        """A teacher from itself, a model or a path."""
+        return given if isinstance(given, cls) else cls(given)
+
+    def teach(self, trainer: "Trainer", samples: "Samples") -> tuple[Data, Data, Compute | None]:
+        """Adds the teacher's outputs to the targets of training.
+
+        Args:
+            trainer: trainer of the student.
+            samples: samples of the run.
+
+        Returns:
+            All samples, the same without inputs, and a function that computes the teacher's
+            outputs before they are read; None if they are stored.
+
+        Raises:
+            OptionError: if the teacher's inputs or outputs are not those of the student.
+            DataError: if the file of outputs does not fit.
+        """
+        (loss, spec), *_ = trainer.samples.losses
+        compute: Compute | None = None
+        if self.model is None:
+            column = self._stored(spec, samples.count)
+        else:
+            outputs = np.empty((samples.count, *spec.shape), spec.dtype)
+            (column,) = array_columns([outputs], [spec], "the teacher's outputs")
+            compute = partial(self._run, trainer, samples.data, outputs)
+        kind, temperature = LOSSES[loss].targets, self.temperature
+        logits = self._gives_logits(column, kind)
+        convert: Callable[[Array], None] = _nothing
+        if kind in CATEGORICAL:
+            size = spec.shape[-1]
+
+            def convert(rows: Array) -> None:
+                _soften(rows.reshape(-1, size, copy=False), temperature, logits)
+        elif kind == FRACTIONS and logits:
+            convert = _logistic
+        targets = len(trainer.samples.target_specs)
+        return (
+            Taught(samples.all, targets, column, convert),
+            Taught(samples.targets, targets, column, convert),
+            compute,
+        )
+
+    def nbytes(self, specs: SampleSpecs, count: int) -> int:
+        """Bytes of the outputs that `teach` computes for samples; 0 for stored outputs."""
+        return 0 if self.model is None else count * specs.losses[0][1].nbytes
+
+    def _stored(self, spec: TensorSpec, count: int) -> Column:
+        if isinstance(self.outputs, str) or hasattr(self.outputs, "__fspath__"):
+            (column,) = open_columns(str(self.outputs), [spec], "teacher's output")
+        else:
+            (column,) = array_columns([np.asarray(self.outputs)], [spec], "teacher_outputs")
+        if column.length < count:
+            raise OptionError(
+                "teacher_outputs", f"must hold the outputs of all {count} samples", column.length
+            )
+        return column
+
+    def _run(self, trainer: "Trainer", data: DataSet, outputs: Array) -> None:
+        """Computes the outputs for all samples."""
+        lowered, seen = lowered_of(self.model), trainer.build().seen
+        with Predictor(lowered.graphs, trainer.recipe.info.batch_size) as predictor:
+            specs, ours = predictor.runtime, trainer.samples
+            spec = ours.losses[0][1]
+            read, real = ours.input_specs, _real_inputs(specs, ours)
+            wanted = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
+            if [(s.size, s.dtype) for s in specs.input_specs] != wanted:
+                raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
+            if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
+                raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))
+            first = 0
+            for (rows,) in predictor.run(RealInputs(data, read, real), range(len(outputs))):
+                outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
+                first += len(rows)
+                seen(first, len(outputs))
+
+    def _gives_logits(self, column: Column, kind: str) -> bool:
+        """Whether the outputs are logits: of a model by its end, of a file by its values."""
+        if self.model is not None:
+            graph = lowered_of(self.model).graph
+            if kind in CATEGORICAL:
+                return not ends_in_softmax(graph, graph.outputs[0])
+            return default_loss(graph, graph.outputs[0]) is None
+        rows = np.empty((min(ROWS, column.length), column.spec.size), column.spec.dtype)
+        column.read(range(len(rows)), rows)
+        if rows.min() < 0 or rows.max() > 1:
+            return True
+        sums = rows.reshape(-1, *column.spec.shape[-1:]).sum(-1)
+        return kind in CATEGORICAL and bool(np.abs(sums - 1).max() > 1e-3)
+
+
+def _soften(rows: Array, temperature: float, logits: bool) -> None:
+    """Turns logits or probabilities into probabilities at a temperature, in place."""
+    if not logits:
+        np.log(np.maximum(rows, SMALLEST, out=rows), out=rows)
+    rows /= rows.dtype.type(temperature)
+    rows -= rows.max(-1, keepdims=True)
+    np.exp(rows, out=rows)
+    rows /= rows.sum(-1, keepdims=True)
+
+
+def _logistic(rows: Array) -> None:
+    """1 / (1 + e⁻ˣ) in place, without overflow."""
+    np.multiply(np.tanh(rows / 2, out=rows) + 1, 0.5, out=rows)
+
+
+def _nothing(rows: Array) -> None:
+    """Leaves the outputs as they are."""
+
+
+def _real_inputs(specs: "Runtime", ours: SampleSpecs) -> list[Quantization | None]:
+    """Returns the quantization of each input that the student alone reads as integers."""
+    theirs = [s.dtype for s in specs.input_specs] + [None] * len(ours.input_specs)
+    return [q if t == FLOAT32 else None for q, t in zip(ours.quantizations, theirs, strict=False)]
+
+
+def _shown(specs: Any, inputs: bool = True) -> tuple[str]:
+    return (", ".join(map(str, specs.input_specs if inputs else specs.output_specs)),)

@@ -1,1 +1,0 @@
-../../src/odt/artifact_files.py

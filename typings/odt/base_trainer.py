@@ -1,1 +1,0 @@
-../../src/odt/base_trainer.py

@@ -1,1 +1,0 @@
-../../src/odt/batch_totals.py

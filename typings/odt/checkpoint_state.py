@@ -1,1 +1,0 @@
-../../src/odt/checkpoint_state.py

@@ -1,1 +1,0 @@
-../../src/odt/class_labels.py

@@ -1,1 +1,0 @@
-../../src/odt/default_rate.py

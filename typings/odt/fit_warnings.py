@@ -1,1 +1,0 @@
-../../src/odt/fit_warnings.py

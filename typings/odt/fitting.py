@@ -1,1 +1,0 @@
-../../src/odt/fitting.py

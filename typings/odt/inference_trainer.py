@@ -1,1 +1,0 @@
-../../src/odt/inference_trainer.py

@@ -1,1 +1,0 @@
-../../src/odt/integer_form.py

@@ -1,1 +1,0 @@
-../../src/odt/option_forms.py

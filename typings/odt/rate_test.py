@@ -1,1 +1,0 @@
-../../src/odt/rate_test.py

@@ -1,1 +1,0 @@
-../../src/odt/run_samples.py

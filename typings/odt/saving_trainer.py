@@ -1,1 +1,0 @@
-../../src/odt/saving_trainer.py

@@ -1,1 +1,0 @@
-../../src/odt/state_sources.py

@@ -1,1 +1,0 @@
-../../src/odt/transfer.py

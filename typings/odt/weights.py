@@ -1,1 +1,0 @@
-../../src/odt/weights.py
