@@ -2,21 +2,33 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from odt.core.runtime.program import Program
-from odt.dataclass import dataclass
+from odt.kernels.opdef import Array
 
-# Fills a program's inputs and targets with samples [first, first + count) of the batch, and
-# multiplies its scales by the weights of these samples.
-Fill = Callable[[Program, int, int], None]
+
+class Filled(Protocol):
+    """Arrays to fill with samples: those of a program, or of a whole batch."""
+
+    @property
+    def inputs(self) -> Sequence[Array]: ...
+    @property
+    def targets(self) -> Sequence[Array]: ...
+    @property
+    def scales(self) -> Sequence[Array]: ...
+
+
+# Fills inputs and targets with samples [first, first + count) of the batch, and multiplies scales
+# by the weights of these samples.
+Fill = Callable[[Filled, int, int], None]
 # Gets a program's outputs and targets after its forward phase; arguments as for Fill.
 Look = Callable[[Program, int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Arguments of `Engine.run` that concern the samples.
 
     Attributes:

@@ -8,42 +8,19 @@ import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.cost import is_short
-from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.activation_ranges import merge_seen
-from odt.core.runtime.arena import make_arena
 from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, numpy_settings
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients, Place
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.program import Program, Twin
+from odt.core.runtime.program import Program, Twin, large_enough
+from odt.core.runtime.whole_batch import Run, WholeBatch, hold
 from odt.core.runtime.workers import Team
-from odt.kernels.native.binding import run_side_by_side
+from odt.kernels.native.binding import side_by_side
 from odt.kernels.native.library import has_threads
 from odt.kernels.opdef import Array
-
-
-def bind(
-    plans: Plans, computation: Computation, batch: int, arena: Array, tensors: Mapping[int, Array]
-) -> Program:
-    """Binds the program for a number of samples; it has no gradients.
-
-    Args:
-        plans: plans of the model.
-        computation: the computation.
-        batch: number of samples.
-        arena: memory to use; if it is too small, a new arena is allocated.
-        tensors: parameters by tensor index.
-    """
-    plan, memory = plans.verified(computation, batch)
-    return Program(plan, memory, _large_enough(arena, memory), tensors)
-
-
-def _large_enough(arena: Array, memory: MemoryPlan) -> Array:
-    """Returns the part of an arena that a memory plan needs, or a new arena."""
-    enough = memory.nbytes <= arena.nbytes
-    return arena[: memory.nbytes] if enough else make_arena(memory.nbytes)
 
 
 class Engine:
@@ -95,6 +72,11 @@ class Engine:
         self.in_place = self._one_each = one_each and not keep_gradients
         together = schedule.workers > 1 and has_threads() and not self.sums.meets
         self._short = together and is_short(self.plan)
+        given = self.plan, computation.losses, schedule.micro_batch, schedule.batch
+        self._held = hold(*given) if self._short and not self.plan.seen else None
+        # of a number of samples, and whether gradients are computed in place
+        self._whole: dict[tuple[int, bool], WholeBatch | None] = {}
+        self._splits: dict[int, tuple[list[list[tuple[int, int]]], list[tuple[int, ...]]]] = {}
         self._accumulated = False
         self._arenas = arenas
         self._places: dict[tuple[int, int], Place] = {}
@@ -108,9 +90,16 @@ class Engine:
 
     def together(self, samples: int) -> list[tuple[int, ...]]:
         """Returns the samples of the runs that workers make at the same time, for a batch."""
-        parts = self.schedule.parts(samples)
-        runs = range(len(parts[0]))
-        return [tuple(part[r][1] for part in parts if r < len(part)) for r in runs]
+        return self._split(samples)[1]
+
+    def _split(self, samples: int) -> tuple[list[list[tuple[int, int]]], list[tuple[int, ...]]]:
+        """Returns the parts of the workers, and `together`."""
+        if samples not in self._splits:
+            parts = self.schedule.parts(samples)
+            each = range(len(parts[0]))
+            runs = [tuple(part[r][1] for part in parts if r < len(part)) for r in each]
+            self._splits[samples] = parts, runs
+        return self._splits[samples]
 
     def _bind(self, sizes: Sequence[int]) -> None:
         """Binds the programs of runs at the same time, by their numbers of samples."""
@@ -122,7 +111,7 @@ class Engine:
         key = worker, samples
         if key not in self._places:
             plan, memory = self.sums.plan(self.plans, self.computation, samples)
-            arena = _large_enough(self._arenas[worker], memory)
+            arena = large_enough(self._arenas[worker], memory)
             self._places[key] = Place(plan, memory, arena)
         return self._places[key]
 
@@ -221,23 +210,50 @@ class Engine:
     ) -> float:
         """Computes the loss of a batch, and sums its gradients or uses them immediately."""
         self.parameters.fake_quantize()
-        parts = self.schedule.parts(samples)
-        active, together = self._workers[: len(parts)], self.together(samples)
+        parts, together = self._split(samples)
+        active = self._workers[: len(parts)]
         if self.sums.meets:  # the workers do not bind programs that use each other's memory
             for sizes in together:
                 self._bind(sizes)
         self.sums.begin(len(active), keep=keep)
         given = Batch(scales, fill, look)
-        if self._short and all(worker.is_compiled(together) for worker in active):
+        whole = self._whole_batch(samples) if look is None else None
+        if whole:
+            self.team.run([partial(self._run_whole, whole, given)])
+        elif self._short and all(worker.is_compiled(together) for worker in active):
             self.team.run([partial(self._run_side_by_side, parts, together, given)])
         else:
             tasks = zip(active, parts, strict=True)
             self.team.run([partial(worker.run, part, together, given) for worker, part in tasks])
-        if self._trains and not self.at_once:
+        if self._trains and not self.at_once and not whole:
             self.plans.check_files()  # backward reads constants, too
         for worker in active:
             merge_seen(self._seen, worker.seen)
         return math.fsum(loss for worker in active for loss in worker.losses)
+
+    def _whole_batch(self, samples: int) -> WholeBatch | None:
+        """Binds the micro-batches of a number of samples as one call, if they can be."""
+        key = samples, self.in_place
+        if self._held and key not in self._whole:
+            parts, together = self._split(samples)
+            runs = [
+                [Run(w.program(sizes), *run) for run, sizes in zip(part, together, strict=False)]
+                for w, part in zip(self._workers, parts, strict=False)
+            ]
+            compiled = all(run.program.loops for each in runs for run in each)
+            self._whole[key] = WholeBatch(self._held, runs, self.sums.adds) if compiled else None
+        return self._whole.get(key)
+
+    def _run_whole(self, whole: WholeBatch, batch: Batch) -> None:
+        """Runs the micro-batches of all workers by one call."""
+        with numpy_settings():
+            whole.run(batch)
+            self.plans.check_files()  # which backward reads, too
+            for worker in self._workers:
+                worker.begin()
+            for worker, runs in zip(self._workers, whole.runs, strict=False):
+                for run, loss in zip(runs, whole.losses(worker.number), strict=True):
+                    worker.take(run.program, run.at, run.count, batch, loss)
 
     def _run_side_by_side(
         self,
@@ -263,11 +279,11 @@ class Engine:
                 for worker, program, at, count in given:
                     worker.fill(program, at, count, batch)
                 separate = batch.look is not None or bool(given[0][1].seen)
-                run_side_by_side([forward if separate else step for forward, _, step in loops])
+                side_by_side([[forward if separate else step] for forward, _, step in loops])()
                 for worker, program, at, count in given:
                     worker.end_forward(program, at, count, batch)
                 if separate:
-                    run_side_by_side([backward for _, backward, _ in loops])
+                    side_by_side([[backward] for _, backward, _ in loops])()
                 for worker, *_ in given:
                     self.sums.end_run(worker.number)
 
@@ -357,15 +373,18 @@ class _Worker:
     def end_forward(self, program: Program, at: int, count: int, batch: Batch) -> None:
         """Takes the losses and outputs of a program."""
         self.engine.plans.check_files()
-        loss = sum(float(a[0]) for a in program.losses)
-        if not math.isfinite(loss):
-            self.fill(program, at, count, batch)
-            raise NotFiniteError(program.first_bad() or "the sum of losses")
-        self.losses.append(loss)
+        self.take(program, at, count, batch, sum(float(a[0]) for a in program.losses))
         if batch.look is not None:
             batch.look(program, at, count)
         if program.seen:
             self.see(program, count)
+
+    def take(self, program: Program, at: int, count: int, batch: Batch, loss: float) -> None:
+        """Takes the loss of a micro-batch."""
+        if not math.isfinite(loss):
+            self.fill(program, at, count, batch)
+            raise NotFiniteError(program.first_bad() or "the sum of losses")
+        self.losses.append(loss)
 
     def see(self, program: Program, count: int) -> None:
         """Adds what a micro-batch saw of the ranges of activations."""

@@ -7,9 +7,10 @@ from itertools import chain
 
 import numpy as np
 
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Delivery, Plan, Region
-from odt.core.runtime.arena import view
+from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, joined
@@ -192,6 +193,28 @@ class Program:
             return (entry.compiled.bind(entry.attrs, **arrays, **prepared, **epilogue),)
         prepared = entry.kernel.prepare(entry.attrs, entry.specs)
         return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)
+
+
+def bind(
+    plans: Plans, computation: Computation, batch: int, arena: Array, tensors: Mapping[int, Array]
+) -> Program:
+    """Binds the program for a number of samples; it has no gradients.
+
+    Args:
+        plans: plans of the model.
+        computation: the computation.
+        batch: number of samples.
+        arena: memory to use; if it is too small, a new arena is allocated.
+        tensors: parameters by tensor index.
+    """
+    plan, memory = plans.verified(computation, batch)
+    return Program(plan, memory, large_enough(arena, memory), tensors)
+
+
+def large_enough(arena: Array, memory: MemoryPlan) -> Array:
+    """Returns the part of an arena that a memory plan needs, or a new arena."""
+    enough = memory.nbytes <= arena.nbytes
+    return arena[: memory.nbytes] if enough else make_arena(memory.nbytes)
 
 
 def outside(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:

@@ -22,8 +22,7 @@ from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule, frozen_samples
 from odt.core.planning.trainable import trainable_by_operator
 from odt.core.runtime.arena import make_arena
-from odt.core.runtime.engine import bind
-from odt.core.runtime.program import Program
+from odt.core.runtime.program import Program, bind
 from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import DATA_PAGES, Pages
 from odt.dataclass import dataclass

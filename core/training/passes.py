@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.runtime.batch import Fill, Look, NotFiniteError
+from odt.core.runtime.batch import Fill, Filled, Look, NotFiniteError
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.program import Program
 from odt.core.training.metrics import Metrics
@@ -266,7 +266,7 @@ def predict(
 def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
     """Returns a function that fills programs with the batch that begins at `first`."""
 
-    def fill(program: Program, at: int, count: int) -> None:
+    def fill(program: Filled, at: int, count: int) -> None:
         inputs = [a.reshape(count, -1, copy=False) for a in program.inputs]
         targets = [a.reshape(count, -1, copy=False) for a in program.targets]
         numbers = order[first + at : first + at + count]

@@ -165,15 +165,20 @@ class Calls:
         return Calls([c.moved(move, owners) for c in self.calls])
 
 
-def run_side_by_side(loops: Sequence[Calls]) -> None:
-    """Runs loops at the same time, on threads of the library, which poll for the next ones.
+def side_by_side(groups: Sequence[Sequence[Calls]]) -> Callable[[], None]:
+    """Returns a call that runs groups of loops at the same time, the loops of a group in order.
 
-    A loop for which there is no thread runs after another one.
+    Threads of the library run them, which poll for the next ones. A group for which there is no
+    thread runs after another one.
     """
-    library = load()
-    assert library is not None
-    lists = (CallList * len(loops))(*(loop.listed for loop in loops))
-    library.run_side_by_side(lists, ctypes.c_int64(len(loops)))
+    library: Any = load()
+    each = max(map(len, groups))
+    lists: Any = (CallList * (len(groups) * each))()  # those beyond the end of a group are empty
+    for k, group in enumerate(groups):
+        lists[k * each : k * each + len(group)] = [loop.listed for loop in group]
+    lists.owners = groups
+    counts = ctypes.c_int64(len(groups)), ctypes.c_int64(each)
+    return partial(library.run_side_by_side, lists, *counts)
 
 
 def bind(name: str, *arguments: Any) -> Calls:

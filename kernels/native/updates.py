@@ -9,6 +9,8 @@ from odt.kernels.native.binding import Calls, bind, table_of
 from odt.kernels.native.library import load
 from odt.kernels.opdef import Array, Attrs, Specs
 
+NEVER = np.zeros(1, np.int64)
+
 
 def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Calls:
     """Returns a compiled call of total += gradient if adds[0], else total = gradient.
@@ -18,6 +20,12 @@ def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Calls:
         adds: one int64, read in each call.
     """
     return bind("accumulate", total, gradient, total.size, adds)
+
+
+def bind_copy(to: Array, values: Array) -> Calls:
+    """Returns a compiled call that copies an array of as many bytes, a multiple of four."""
+    assert to.nbytes == values.nbytes
+    return bind("accumulate", to, values, to.nbytes // 4, NEVER)
 
 
 def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) -> Calls:

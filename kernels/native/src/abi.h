@@ -106,9 +106,9 @@ void set_threads(int count);
 /* Runs calls in order. */
 void run_calls(const bound_call *calls, int64_t count);
 
-/* Runs the calls of several lists at the same time, each list on a thread of its own if there are
-   so many, and waits for all. */
-void run_side_by_side(const call_list *lists, int64_t count);
+/* Runs `count` groups of `each` lists at the same time, each group on a thread of its own if there
+   are so many, its lists in order, and waits for all. */
+void run_side_by_side(const call_list *lists, int64_t count, int64_t each);
 
 /* Lets no thread wait in a meeting of this state, now and later. */
 void leave_others(int64_t *state);

@@ -251,14 +251,23 @@ static void wake(void) {
 
 #endif
 
-static void run_list(void *lists, int part, int parts) {
-  const call_list *list = (const call_list *)lists + part;
+typedef struct {
+  const call_list *lists;
+  int64_t each;
+} side_job;
+
+static void run_lists(void *job, int part, int parts) {
+  const side_job *side = job;
   (void)parts;
-  run_calls(list->calls, list->count);
+  for (int64_t k = 0; k < side->each; k++) {
+    const call_list *list = side->lists + part * side->each + k;
+    run_calls(list->calls, list->count);
+  }
 }
 
-void run_side_by_side(const call_list *lists, int64_t count) {
-  parallel_for(run_list, (void *)lists, (int)count);
+void run_side_by_side(const call_list *lists, int64_t count, int64_t each) {
+  side_job job = {lists, each};
+  parallel_for(run_lists, &job, (int)count);
 }
 
 /* Waits until all have come; returns 0 if one has left, so that those who have come stay apart. */

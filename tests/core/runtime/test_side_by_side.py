@@ -6,6 +6,7 @@ from support.tied_network import data, info, network
 
 from odt.core.training.metrics import Metrics
 from odt.core.training.trainer import Trainer
+from odt.errors import TrainingError
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import Array
 
@@ -29,18 +30,51 @@ class Above:
 def test_threads_of_the_library_give_the_bits_of_those_of_python(
     monkeypatch: pytest.MonkeyPatch, samples: int, workers: int, metrics: Metrics
 ) -> None:
-    """For a whole batch and its rest, which one worker may have alone, with and without metrics."""
+    """For a whole batch and its rest, which one worker may have alone, with and without metrics.
+
+    Also if the inputs of a whole batch are too large to be held.
+    """
     found = []
-    for short in (False, True):
+    for short, most in ((False, 0), (True, 0), (True, 2**20)):
         monkeypatch.setattr("odt.core.runtime.engine.is_short", lambda plan, short=short: short)
+        monkeypatch.setattr("odt.core.runtime.whole_batch.MOST", most)
         with Trainer(
             network(np.float32), info(16), micro_batch=4, workers=workers, metrics=metrics
         ) as trainer:
             assert trainer._training._short == short
+            assert (trainer._training._held is not None) == (most > 0)
             results = [trainer.batch(data(16), n, update=True) for n in (samples, 16, samples)]
             results.append(trainer.batch(data(16), samples, update=False))
             weights = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
             found.append(([(r.loss, r.metrics) for r in results], weights))
+    for others, same in found[1:]:
+        assert found[0][0] == others
+        assert all(a.tobytes() == same[i].tobytes() for i, a in found[0][1].items())
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_held_as_a_whole(monkeypatch: pytest.MonkeyPatch, *, weighted: bool) -> None:
+    """Samples with weights, accumulated gradients, and no update by a loss that is not finite."""
+    found = []
+    for most in (0, 2**20):
+        monkeypatch.setattr("odt.core.runtime.engine.is_short", lambda plan: True)
+        monkeypatch.setattr("odt.core.runtime.whole_batch.MOST", most)
+        samples, bad = data(16), data(16)
+        bad.inputs[0][13, 0] = np.nan
+        if weighted:
+            samples.weights = bad.weights = np.linspace(0, 2, 16, dtype=np.float32)
+        options = {"micro_batch": 4, "workers": 2, "weighted": weighted}
+        with Trainer(network(np.float32), info(16), **options) as trainer:  # type: ignore[arg-type]
+            for _ in range(3):
+                losses = [trainer.step(samples, n) for n in (16, 7)]
+                before = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+                with pytest.raises(TrainingError, match="must be finite"):
+                    trainer.step(bad, 16)
+                assert all(np.array_equal(a, before[i]) for i, a in trainer.weights().items())
+                losses += [trainer.accumulate(samples, n) for n in (16, 16, 9)]
+                trainer.apply_gradients()
+            found.append((losses, trainer.weights()))
     (expected, weights), (others, same) = found
     assert expected == others
     assert all(a.tobytes() == same[i].tobytes() for i, a in weights.items())

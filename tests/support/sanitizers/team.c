@@ -46,7 +46,7 @@ static void *call(void *unused) {
       assert(n->out[k] == c);
       n->in[k] = n->out[k];
     }
-    run_side_by_side(lists, 2);
+    run_side_by_side(lists, 2, 1);
     assert(counts[0] == c && counts[1] == c);
     if (c % 500 == 0) usleep(2000); /* the others fall asleep */
   }

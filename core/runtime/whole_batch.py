@@ -1,0 +1,130 @@
+"""All micro-batches of a batch as one call, so that workers wait for each other only once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odt.core.planning.autodiff import Loss
+from odt.core.planning.plan import Plan
+from odt.core.runtime.arena import make_arrays
+from odt.core.runtime.batch import Batch
+from odt.core.runtime.gradients import ALWAYS
+from odt.core.runtime.program import Program
+from odt.dataclass import dataclass
+from odt.kernels.native.binding import Calls, side_by_side
+from odt.kernels.native.updates import bind_copy
+from odt.kernels.opdef import Array, TensorSpec
+
+MOST = 2**19  # bytes of inputs and targets that are held for a whole batch
+WORD = 4  # bytes; what is copied has a multiple
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A micro-batch on one worker: its program, first sample and number of samples."""
+
+    program: Program
+    at: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Arrays of a whole batch, filled like those of a program. Losses without weights share a row.
+
+    Attributes:
+        inputs, targets, scales: arrays of a row for each sample.
+    """
+
+    inputs: Sequence[Array]
+    targets: Sequence[Array]
+    scales: Sequence[Array]
+
+    def part(self, at: int, count: int) -> "Samples":
+        """Returns the arrays of samples [at, at + count)."""
+        each = (self.inputs, self.targets, self.scales)
+        here = slice(at, at + count)
+        return Samples(*([a if len(a) == 1 else a[here] for a in arrays] for arrays in each))
+
+    def copies(self, run: Run) -> list[Calls]:
+        """Returns the calls that fill a program with the samples of its run."""
+        part, program = self.part(run.at, run.count), run.program
+        to = (*program.inputs, *program.targets, *program.scales)
+        values = (*part.inputs, *part.targets, *part.scales)
+        return [bind_copy(a, v) for a, v in zip(to, values, strict=True)]
+
+
+def hold(plan: Plan, losses: Sequence[Loss], micro_batch: int, batch: int) -> Samples | None:
+    """Allocates the arrays of a whole batch if they are small.
+
+    Args:
+        plan: plan of a micro-batch.
+        losses: its losses.
+        micro_batch: samples of the plan.
+        batch: most samples of a batch.
+    """
+    shared = {n for n, loss in zip(plan.scales, losses, strict=True) if not loss.weighted}
+    specs: dict[str, TensorSpec] = {}
+    for name in (*plan.inputs, *plan.targets, *plan.scales):
+        spec, rows = plan.values[name].spec, 1 if name in shared else batch
+        row = spec.size if name in shared else spec.size // micro_batch
+        specs[name] = TensorSpec((rows, row), spec.dtype)
+    words = all(s.shape[1] * s.dtype.itemsize % WORD == 0 for s in specs.values())
+    if plan.masks or not words or sum(s.nbytes for s in specs.values()) > MOST:
+        return None
+    arrays = make_arrays(specs)
+    names = (plan.inputs, plan.targets, plan.scales)
+    return Samples(*([arrays[n] for n in each] for each in names))
+
+
+class WholeBatch:
+    """The micro-batches of all workers for a number of samples, as one call.
+
+    Attributes:
+        runs: of each worker.
+    """
+
+    def __init__(
+        self, samples: Samples, runs: Sequence[Sequence[Run]], adds: Sequence[Array]
+    ) -> None:
+        """Binds the call.
+
+        Args:
+            samples: what it reads.
+            runs: of each worker.
+            adds: of each worker, (1,): what later runs set, so that their gradients are added.
+        """
+        *_, last = runs[-1]
+        self._count = last.at + last.count
+        self.runs, self._samples = runs, samples.part(0, self._count)
+        count = len(runs[0][0].program.losses)
+        self._losses = [np.zeros((len(each), count), np.float32) for each in runs]
+        each = zip(runs, self._losses, adds, strict=False)
+        self._call = side_by_side([_loops(samples, *given) for given in each])
+
+    def run(self, batch: Batch) -> None:
+        """Fills in the samples of a batch, and runs the call."""
+        for array, scale in zip(self._samples.scales, batch.scales, strict=True):
+            array.fill(scale)
+        batch.fill(self._samples, 0, self._count)
+        self._call()
+
+    def losses(self, worker: int) -> list[float]:
+        """The loss of each run of a worker."""
+        return [sum(each) for each in self._losses[worker].tolist()]
+
+
+def _loops(samples: Samples, runs: Sequence[Run], losses: Array, adds: Array) -> list[Calls]:
+    """Returns the loops of a worker."""
+    loops: list[Calls] = []
+    for run, row in zip(runs, losses, strict=True):
+        step = run.program.loops
+        assert step is not None, "all calls are compiled"
+        found = [bind_copy(row[k : k + 1], a) for k, a in enumerate(run.program.losses)]
+        after = [*found, bind_copy(adds, ALWAYS)]
+        loops += [_one(samples.copies(run)), step[-1], _one(after)]
+    return loops
+
+
+def _one(calls: Sequence[Calls]) -> Calls:
+    return Calls([c for each in calls for c in each.calls])
