@@ -165,6 +165,9 @@ class Compiled:
         fits: whether it supports these specs.
         workspace, prepare: as in Kernel.
         takes: kinds of Epilogue that it can apply.
+        in_blocks: whether `bind` of a weight's gradient takes `first`, the first of the units along
+            axis 0 that dw has; then dw is a block of the gradient, with at least 16 units, and
+            there is no epilogue.
     """
 
     bind: Callable[..., Callable[[], None]]
@@ -172,6 +175,7 @@ class Compiled:
     workspace: Callable[[Attrs, Specs], Specs] = no_specs
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
     takes: frozenset[str] = frozenset()
+    in_blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def gradient_sums(
     specs = plan.trained_specs
     if sum(specs[name].size for name in met) < WORTHWHILE:
         met = {}
-    immediate = {name for name, k in met.items() if at_once and _is_whole(plan, k)}
+    immediate = {name for name, k in met.items() if at_once and is_whole(plan, k)}
     return GradientSums(
         separate=tuple(name for name in places if name not in met),
         shared=tuple(name for name in met if name not in immediate),
@@ -74,7 +74,7 @@ def _is_large(plan: Plan, k: int, least: int) -> bool:
     return in_arena and spec.size >= least and spec.dtype == "float32"
 
 
-def _is_whole(plan: Plan, k: int) -> bool:
+def is_whole(plan: Plan, k: int) -> bool:
     """Whether entry k delivers the gradient of all of a parameter, and may destroy it."""
     entry = plan.entries[k]
     assert isinstance(entry, Delivery)

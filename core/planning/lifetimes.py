@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import accumulate
 
-from odt.core.planning.plan import Call, Plan, Region
+from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.dataclass import dataclass
 
 BEFORE = -1  # the trainer fills inputs before the first entry
@@ -30,9 +30,11 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
     for name in plan.filled:
         touched[name] = [BEFORE]
     for k, entry in enumerate(plan.entries):
-        names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)
-        for name in names:
+        for name in entry.touched:
             touched.setdefault(plan.root(name), []).append(k)
+        if isinstance(entry, Delivery) and entry.call:
+            for name in entry.touched:
+                touched[plan.root(name)] += _neighbours(plan, k)
     for name in plan.kept:
         touched.setdefault(plan.root(name), []).append(plan.forward_entries)
     for name in plan.losses:
@@ -42,6 +44,19 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
         for name, entries in touched.items()
         if plan.values[name].region in (Region.ARENA, Region.INPUT)
     }
+
+
+def _neighbours(plan: Plan, k: int) -> tuple[int, int]:
+    """Returns the first and the last of the deliveries in a row that include entry k.
+
+    Workers may make them at the same time, and read each other's values.
+    """
+    first = last = k
+    while first and isinstance(plan.entries[first - 1], Delivery):
+        first -= 1
+    while last + 1 < len(plan.entries) and isinstance(plan.entries[last + 1], Delivery):
+        last += 1
+    return first, last
 
 
 def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:

@@ -74,6 +74,11 @@ class Call:
     flops: int = 0
     compiled: Compiled | None = None
 
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """The values to which the kernel is bound."""
+        return tuple(self.arrays.values())
+
     def values(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(self.arrays[n] for n in names)
 
@@ -84,10 +89,22 @@ class Delivery:
 
     At this point the program adds the gradient to the sum over micro-batches, or updates the
     parameter.
+
+    Attributes:
+        parameter: the parameter.
+        gradient: its gradient.
+        call: computes the gradient in blocks, each of which updates a part of the parameter; None
+            if the gradient exists as a whole. The gradient is then the memory of some blocks.
     """
 
     parameter: str
     gradient: str
+    call: Call | None = None
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """The gradient, and the values from which the call computes it."""
+        return (self.gradient, *(self.call.touched if self.call else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +207,7 @@ class Plan:
     def _last_touched(self) -> dict[str, int]:
         last = {self.root(gradient): -1 for gradient in self.gradients.values()}
         for k, entry in enumerate(self.entries):
-            names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)
-            for root in map(self.root, names):
+            for root in map(self.root, entry.touched):
                 if root in last:
                     last[root] = k
         return last
@@ -207,7 +223,9 @@ class Plan:
         backward = False
         for entry in self.entries:
             if isinstance(entry, Delivery):
-                assert self._made(entry.gradient, made), entry
+                if entry.call:
+                    made.update(entry.call.values((*entry.call.writes, *entry.call.workspace)))
+                assert all(self._made(name, made) for name in entry.touched), entry.parameter
                 delivered.add(entry.parameter)
                 backward = True
                 continue
@@ -232,6 +250,7 @@ class Plan:
         for k, entry in enumerate(self.entries):
             if isinstance(entry, Delivery):
                 suffix = "" if self.owns(k) else ", which later calls read"
+                suffix += f", in blocks by {entry.call.label}" if entry.call else ""
                 lines.append(f"deliver {entry.gradient} to {entry.parameter}{suffix}")
                 continue
             ins = ", ".join(f"{n}={entry.arrays[n]}" for n in entry.reads)

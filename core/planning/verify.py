@@ -48,22 +48,34 @@ class _Check:
 
     def run(self) -> list[str]:
         plan, forward_end = self.plan, self.plan.forward_entries - 1
+        together: list[tuple[int, Delivery]] = []
         for name in plan.filled:
             if name in self.places:
                 self._write(name)
         for k, entry in enumerate(plan.entries):
             if isinstance(entry, Delivery):
-                self._must_be_intact((entry.gradient,), f"delivery of {entry.gradient}")
-                root = self.roots[entry.gradient]
-                if plan.owners.get(root) == k and root in self.intact:
-                    self._remove(root)
+                if entry.call:
+                    self._must_be_intact(entry.call.values(entry.call.reads), entry.call.label)
+                    self._apply(entry.call)
+                together.append((k, entry))
                 continue
+            self._deliver(together)
+            together.clear()
             self._must_be_intact(entry.values(entry.reads), entry.label)
             self._apply(entry)
             if k == forward_end:
                 self._must_be_intact(plan.kept, "the end of the forward phase")
+        self._deliver(together)
         self._must_be_intact(plan.losses, "the end")
         return self.found
+
+    def _deliver(self, deliveries: Iterable[tuple[int, Delivery]]) -> None:
+        """Makes deliveries, which workers may make at the same time."""
+        for k, entry in deliveries:
+            self._must_be_intact(entry.touched, f"delivery of {entry.gradient}")
+            root = self.roots[entry.gradient]
+            if self.plan.owners.get(root) == k and root in self.intact:
+                self._remove(root)
 
     def _place(self, name: str) -> Extent:
         start = self.memory.offsets[name]

@@ -136,7 +136,7 @@ class Engine:
             NotFiniteError: if a loss is not finite; parameters are unchanged.
             LostFileError: if a file became shorter; bytes read after that were used in no update.
         """
-        if self.at_once and self.sums.meets and self.parameters.pulls:
+        if self.at_once and self.parameters.pulls and (self.sums.meets or self.sums.has_blocks):
             return self._at_the_end().run(samples, scales, fill, look)
         if self._trains:
             self.parameters.begin_update()
@@ -154,10 +154,10 @@ class Engine:
         return loss
 
     def _at_the_end(self) -> "Engine":
-        """The engine that updates all weights at the end of a step, with a proximal term."""
+        """The engine that updates whole weights, with a proximal term."""
         if self._at_end is None:
             given = self.computation, self.parameters, self.schedule, self.team, self._arenas
-            self._at_end = Engine(*given, self.plans, keep_gradients=True)
+            self._at_end = Engine(*given, self.plans, keep_gradients=self.sums.meets)
         return self._at_end
 
     def accumulate(

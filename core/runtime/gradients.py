@@ -1,14 +1,16 @@
 """Sums of the gradients of a step, and what workers do with complete gradients."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.gradient_blocks import block_ends, in_blocks
 from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.meetings import Groups, choose_meetings, gathered
 from odt.core.planning.memory import MemoryPlan, plan_memory
-from odt.core.planning.plan import Plan
+from odt.core.planning.plan import Call, Delivery, Plan
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.verify import verify
 from odt.core.runtime.arena import make_arrays, view
@@ -19,8 +21,13 @@ from odt.core.runtime.workers import Task, Team
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, in_order
 from odt.kernels.native.library import is_available
-from odt.kernels.native.updates import bind_accumulate, bind_meet, leave_meetings
-from odt.kernels.opdef import Array
+from odt.kernels.native.updates import (
+    bind_accumulate,
+    bind_meet,
+    bind_side_by_side,
+    leave_meetings,
+)
+from odt.kernels.opdef import Array, TensorSpec
 
 ALONE = 2**18  # values that one thread updates before others are awake
 ALWAYS = np.ones(1, np.int64)
@@ -35,11 +42,29 @@ class Place:
     memory: MemoryPlan
     arena: Array
 
+    def array(self, name: str) -> Array:
+        """A value of the arena."""
+        offset = self.memory.offsets[self.plan.root(name)]
+        return view(self.arena, offset, self.plan.values[name].spec)
+
     def gradient(self, parameter: str) -> Array:
         """The complete gradient of a parameter, flat."""
-        value = self.plan.values[self.plan.gradients[parameter]]
-        offset = self.memory.offsets[self.plan.root(value.name)]
-        return view(self.arena, offset, value.spec).reshape(-1, copy=False)
+        return self.array(self.plan.gradients[parameter]).reshape(-1, copy=False)
+
+    def delivery(self, parameter: str) -> Delivery:
+        """The delivery of a parameter's gradient."""
+        entries = (e for e in self.plan.entries if isinstance(e, Delivery))
+        return next(e for e in entries if e.parameter == parameter)
+
+    def bind_block(self, call: Call, block: Array, first: int) -> Calls:
+        """Returns the call that computes a block of a gradient, from unit `first` on."""
+        assert call.compiled is not None
+        arrays = {n: self.array(v) for n, v in call.arrays.items() if n not in call.writes}
+        given = call.compiled.prepare(call.attrs, call.specs)
+        blocks = dict.fromkeys(call.writes, block)
+        bound = call.compiled.bind(call.attrs, **arrays, **blocks, **given, first=first)
+        assert isinstance(bound, Calls)
+        return bound
 
 
 class Gradients:
@@ -50,6 +75,7 @@ class Gradients:
         adds: of each worker, (1,): whether the next gradients are added to its sums, or begin new
             ones.
         met: parameters for whose gradients workers meet, to add or use them together.
+        has_blocks: whether there are gradients in blocks, which exist only during the update.
     """
 
     def __init__(
@@ -85,11 +111,20 @@ class Gradients:
         met = (*chosen.immediate, *chosen.shared) if schedule.workers > 1 else ()
         self.met = frozenset(met)
         self._groups: Groups = [(name,) for name in met]
-        self._gathered: dict[int, tuple[Plan, MemoryPlan]] = {}  # by number of samples
+        in_parts = parameters.in_parts and not parameters.pulls
+        self._in_blocks = self._immediate if in_parts else frozenset[str]()
+        self._threads = 1 if schedule.workers > 1 else schedule.blas_threads
+        self._blocks = schedule.workers * self._threads
+        blocks = in_blocks(plan, self._in_blocks, self._blocks)
+        self.has_blocks = blocks is not plan
+        self._rewritten: dict[int, tuple[Plan, MemoryPlan]] = {}  # by number of samples
+        if self.has_blocks:
+            plan, memory = blocks, plan_memory(blocks)
         if self.meets and self.at_once:
             self._groups, plan, memory = choose_meetings(plan, memory, met)
+        if self._rewrites:
             verify(plan, memory)
-            self._gathered[schedule.micro_batch] = plan, memory
+            self._rewritten[schedule.micro_batch] = plan, memory
         self._state = np.zeros(3, np.int64)
         self._adds_shared = np.zeros(1, np.int64)
         self._summing = 1  # workers, from the first, whose sums are not added yet
@@ -104,6 +139,11 @@ class Gradients:
     def at_once(self) -> bool:
         """Whether parameters are updated during a step."""
         return bool(self._immediate)
+
+    @property
+    def _rewrites(self) -> bool:
+        """Whether the plans are others than those of `Plans`."""
+        return self.has_blocks or (self.meets and self.at_once)
 
     @property
     def nbytes(self) -> int:
@@ -147,14 +187,15 @@ class Gradients:
 
     def plan(self, plans: Plans, computation: Computation, samples: int) -> tuple[Plan, MemoryPlan]:
         """Returns the plan for a number of samples, in which workers meet as seldom as possible."""
-        if not (self.meets and self.at_once):
+        if not self._rewrites:
             return plans.verified(computation, samples)
-        if samples not in self._gathered:
-            plan = gathered(plans.at(computation, samples)[0], self._groups)
+        if samples not in self._rewritten:
+            usual, _ = plans.at(computation, samples)
+            plan = gathered(in_blocks(usual, self._in_blocks, self._blocks), self._groups)
             memory = plan_memory(plan)
             verify(plan, memory)
-            self._gathered[samples] = plan, memory
-        return self._gathered[samples]
+            self._rewritten[samples] = plan, memory
+        return self._rewritten[samples]
 
     def deliver(self, worker: int, places: Mapping[int, Place]) -> Deliver:
         """Returns what takes the gradients of a worker's program.
@@ -171,9 +212,11 @@ class Gradients:
 
         def deliver(name: str, gradient: Array, owned: bool) -> Sequence[Run]:
             i = self._tensors[name]
-            if name in self.met:
-                calls.extend(self._bind_part(name, worker, list(places.values())))
-                if name not in lasts:
+            each, by = list(places.values()), places[worker].delivery(name).call
+            if name in self.met or by:
+                bind = self._bind_blocks if by else self._bind_part
+                calls.extend(bind(name, worker, each))
+                if self.met and name not in lasts:
                     return ()
                 alone = len(places) == 1
                 runs = calls[:] if alone else [bind_meet(self._state, len(places), calls)]
@@ -209,6 +252,30 @@ class Gradients:
         if name in self._immediate:
             calls.append(self._parameters.bind_part(i, total, part))
         return calls
+
+    def _bind_blocks(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
+        """Returns the calls that compute a worker's part of a gradient in blocks, and use it."""
+        i, blocks = self._tensors[name], places[worker].array(places[worker].plan.gradients[name])
+        each = [place.delivery(name).call for place in places]
+        weight = self._parameters.trained[i]
+        ends = block_ends(TensorSpec(weight.shape, weight.dtype), self._blocks)
+        inner, count = weight.size // len(weight), len(ends) - 1
+        among = len(places) * self._threads
+        threads = []
+        for k in range(worker * self._threads, (worker + 1) * self._threads):
+            own = blocks[k : k + 1] if self._threads > 1 else blocks
+            calls = list[Calls]()
+            part = ends[count * k // among : count * (k + 1) // among + 1]
+            for first, end in pairwise(part):
+                made = [block[: end - first] for block in own[: len(places)]]
+                for place, call, block in zip(places, each, made, strict=True):
+                    assert call is not None
+                    calls.append(place.bind_block(call, block, first))
+                calls += [bind_accumulate(made[0], other, ALWAYS) for other in made[1:]]
+                values = slice(first * inner, end * inner)
+                calls.append(self._parameters.bind_part(i, made[0], values))
+            threads.append(Calls([c for run in calls for c in run.calls]))
+        return threads if self._threads == 1 else [bind_side_by_side(threads)]
 
     def add_up(self, team: Team) -> None:
         """Adds the sums of all workers to those of the first."""

@@ -85,7 +85,8 @@ class Program:
         lines = []
         for k, entry in enumerate(self.plan.entries):
             if isinstance(entry, Delivery):
-                lines.append(f"deliver {self._place(entry.gradient)} to {entry.parameter}")
+                by = f", in blocks by {entry.call.label}" if entry.call else ""
+                lines.append(f"deliver {self._place(entry.gradient)} to {entry.parameter}{by}")
             elif k not in done:
                 how = "compiled" if entry.compiled else "NumPy"
                 if k in self._fused:

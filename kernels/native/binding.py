@@ -64,10 +64,10 @@ def slot(a: Any, kind: Any) -> int:
     return ctypes.addressof(a)
 
 
-def structs(each: Sequence[ctypes.Structure]) -> Any:
-    """Returns structures side by side, as an argument; keeps what they point to alive."""
+def structs(each: Sequence[ctypes.Structure], owners: object = None) -> Any:
+    """Returns structures side by side, as an argument; keeps them and their owners alive."""
     array = (type(each[0]) * len(each))(*each)
-    array.owners = each  # type: ignore[attr-defined]
+    array.owners = each, owners  # type: ignore[attr-defined]
     return array
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.binding import Calls, bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.native.window_walk import forward_walk, phase_walks
+from odt.kernels.native.window_walk import forward_walk, phase_walks, units_of
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
@@ -42,6 +42,13 @@ def correlate(
     return bind(
         "correlate", x, w, b, opened, y, panel, walk, int(clamp is not None), float(lo), float(hi)
     )
+
+
+def filter_sums(
+    dy: Array, x: Array, dw: Array, db: Array | None, scratch: Array, walk: WindowWalk, first: int
+) -> Calls:
+    """Computes the gradient of filters, from unit `first` on as many as dw has."""
+    return bind("filter_sums", dy.reshape(-1)[first:], x, dw, db, scratch, units_of(walk, len(dw)))
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:
@@ -111,11 +118,13 @@ def grad_w(
     axes: Axes,
     source: PaddedImages,
     db: Array | None = None,
+    first: int = 0,
 ) -> Callable[[], None]:
-    walk = forward_walk(x, dw, dy, axes)
-    return bind("filter_sums", dy, x, dw, db, scratch, walk)
+    return filter_sums(dy, x, dw, db, scratch, forward_walk(x, dw, dy, axes), first)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(grad_x, fits, back_workspace, back_geometry, takes=frozenset({"relu_mask"}))
-GRAD_W = Compiled(grad_w, fits, filter_workspace, geometry, takes=frozenset({"bias_gradient"}))
+GRAD_W = Compiled(
+    grad_w, fits, filter_workspace, geometry, takes=frozenset({"bias_gradient"}), in_blocks=True
+)

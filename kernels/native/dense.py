@@ -4,7 +4,12 @@ from collections.abc import Callable
 
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind
-from odt.kernels.native.convolution import correlate, panel_workspace, sums_workspace
+from odt.kernels.native.convolution import (
+    correlate,
+    filter_sums,
+    panel_workspace,
+    sums_workspace,
+)
 from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.library import limit
@@ -91,13 +96,22 @@ def filter_workspace(attrs: Attrs, s: Specs) -> Specs:
 
 
 def grad_w(
-    attrs: Attrs, *, dy: Array, x: Array, dw: Array, scratch: Array, db: Array | None = None
+    attrs: Attrs,
+    *,
+    dy: Array,
+    x: Array,
+    dw: Array,
+    scratch: Array,
+    db: Array | None = None,
+    first: int = 0,
 ) -> Callable[[], None]:
-    units, depth = dw.shape
-    windows = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
-    return bind("filter_sums", dy, x, dw, db, scratch, windows)
+    depth = dw.shape[1]
+    windows = walk(x.size // depth, depth, dy.shape[-1], depth_stride=1, unit_stride=depth)
+    return filter_sums(dy, x, dw, db, scratch, windows, first)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"}))
-GRAD_W = Compiled(grad_w, fits, filter_workspace, takes=frozenset({"bias_gradient"}))
+GRAD_W = Compiled(
+    grad_w, fits, filter_workspace, takes=frozenset({"bias_gradient"}), in_blocks=True
+)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odt.kernels.native.binding import Calls, bind, table_of
+from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.library import load
 from odt.kernels.opdef import Array, Attrs, Specs
 
@@ -69,6 +69,11 @@ def bind_meet(state: Array, workers: int, calls: Sequence[Calls]) -> Calls:
     """
     each = [c for run in calls for c in run.calls]
     return bind("meet", state, workers, table_of(each), len(each))
+
+
+def bind_side_by_side(lists: Sequence[Calls]) -> Calls:
+    """Returns a compiled call that runs lists of calls at the same time, each on a core."""
+    return bind("side_by_side", structs([calls.listed for calls in lists], lists), len(lists))
 
 
 def leave_meetings(state: Array) -> None:

@@ -41,6 +41,15 @@ def _window_walk(
     return walk
 
 
+def units_of(walk: WindowWalk, units: int) -> WindowWalk:
+    """Returns a descriptor of the same windows for some of the units, side by side."""
+    if units == walk.units:
+        return walk
+    some = WindowWalk.from_buffer_copy(walk)
+    some.units, some.lists = units, walk.lists
+    return some
+
+
 # Fields of the two axes.
 PAIRS = (
     ("rows", "cols"),

@@ -186,6 +186,7 @@ KERNEL(accumulate, (float *total /* (n) */, const float *gradient /* (n) */, int
                     const int64_t *adds /* (1) */))
 KERNEL(meet, (int64_t *state /* (3), of meet_others */, int64_t all, const bound_call *calls,
               int64_t count))
+KERNEL(side_by_side, (const call_list *lists, int64_t count))
 KERNEL(sgd, (float *p /* (n) */, const float *g /* (n) */, int64_t n,
              const float *numbers /* learning rate, decay */))
 KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,

@@ -13,6 +13,8 @@ void F(meet)(int64_t *state, int64_t all, const bound_call *calls, int64_t count
   meet_others(state, all, calls, count);
 }
 
+void F(side_by_side)(const call_list *lists, int64_t count) { run_side_by_side(lists, count, 1); }
+
 typedef struct {
   float *p, *m, *v;
   const float *g, *numbers;

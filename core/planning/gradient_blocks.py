@@ -1,0 +1,69 @@
+"""Gradients of weights in blocks of units: each block updates its part of the parameter.
+
+A gradient is as large as its weight. If it is computed when the weight is updated, a block of it
+needs memory, and is in the cache when the update reads it.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from odt.core.planning.gradient_sums import is_whole
+from odt.core.planning.plan import Call, Delivery, Plan, Region
+from odt.kernels.opdef import TensorSpec
+
+LEAST = 2**17  # values of a gradient that is computed in blocks
+BLOCK = 2**15  # values of a block, unless units are larger
+UNITS = 16  # of a block, at least: tiles of the kernels are full
+
+
+def block_ends(spec: TensorSpec, parts: int) -> list[int]:
+    """Returns 0 and the ends of the blocks along the first axis; equally many for each part."""
+    units = spec.shape[0]
+    blocks = min(spec.size // BLOCK, units // UNITS) // parts * parts
+    whole = (units * k // max(blocks, 1) // UNITS * UNITS for k in range(blocks))
+    return [*whole, units] if blocks else [0, units]
+
+
+def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
+    """Returns the plan with large gradients computed by their deliveries.
+
+    Args:
+        plan: plan for a micro-batch.
+        parameters: those that are updated at their delivery, in parts.
+        parts: blocks that exist at the same time.
+    """
+    uses: Mapping[str, list[int]] = defaultdict(list)
+    for k, entry in enumerate(plan.entries):
+        for root in {plan.root(name) for name in entry.touched}:
+            uses[root].append(k)
+    entries: list[Call | Delivery | None] = list(plan.entries)
+    values = dict(plan.values)
+    for k, entry in enumerate(plan.entries):
+        if not isinstance(entry, Delivery) or entry.parameter not in parameters:
+            continue
+        first = uses[plan.root(entry.gradient)][0]
+        call, spec = plan.entries[first], values[entry.gradient].spec
+        alone = uses[plan.root(entry.gradient)] == [first, k] and is_whole(plan, k)
+        ends = block_ends(spec, parts)
+        if isinstance(call, Call) and alone and spec.size >= LEAST and _fits(plan, call, ends):
+            units = max(end - start for start, end in pairwise(ends))
+            blocks = TensorSpec((parts, units, *spec.shape[1:]), spec.dtype)
+            values[entry.gradient] = replace(values[entry.gradient], spec=blocks)
+            entries[first], entries[k] = None, replace(entry, call=call)
+    if values == plan.values:
+        return plan
+    return replace(plan, entries=tuple(e for e in entries if e is not None), values=values)
+
+
+def _fits(plan: Plan, call: Call, ends: Sequence[int]) -> bool:
+    """Whether a call can compute blocks of its result, from values in the arena."""
+    read = (plan.values[plan.root(name)].region for name in call.values(call.reads))
+    return (
+        len(ends) > 2
+        and call.compiled is not None
+        and call.compiled.in_blocks
+        and not any(plan.values[name].spec.size for name in call.values(call.workspace))
+        and all(region in (Region.ARENA, Region.INPUT) for region in read)
+    )

@@ -1,0 +1,94 @@
+"""Gradients in blocks, each of which updates its part: the bits of whole gradients, less memory."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.networks import ArrayData, Net
+from support.tied_network import info
+
+from odt.core.planning import gradient_blocks
+from odt.core.planning.plan import Delivery
+from odt.core.planning.verify import verify
+from odt.core.runtime.engine import Engine
+from odt.core.training.trainer import TRAINING, Trainer
+from odt.kernels.native.library import is_available
+from odt.kernels.opdef import Array
+
+SAMPLES = 12
+SIZES = (SAMPLES, 5, 2, SAMPLES, 11)  # of steps: whole, and short batches
+NEVER = 2**60
+RELU = 1
+
+pytestmark = pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+
+
+def trainer(m: int, w: int, **options: Any) -> Trainer:
+    """Trains a convolution and dense layers whose units are not a multiple of a block's."""
+    net = Net(np.float32)
+    x = net.input(1, 6, 6, 16)
+    inputs = x, net.weight(40, 3, 3, 16), net.weight(40)
+    x = net.add("CONV_2D", inputs, (1, 6, 6, 40), fused_activation_function=RELU)
+    x = net.add("RESHAPE", (x, net.constant([1, 1440], np.int32)), (1, 1440))
+    x = net.dense(net.dense(x, 72, fused_activation_function=RELU), 48)
+    return Trainer(net.graph(x), info(SAMPLES, **options), micro_batch=m, workers=w)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes small gradients large."""
+    for name in ("LARGE", "LARGE_IN_EACH_RUN", "WORTHWHILE"):
+        monkeypatch.setattr(f"odt.core.planning.gradient_sums.{name}", 200)
+    monkeypatch.setattr(gradient_blocks, "LEAST", 3000)
+    monkeypatch.setattr(gradient_blocks, "BLOCK", 512)
+
+
+def engine(t: Trainer) -> Engine:
+    return t.runtime.engine_of(TRAINING)
+
+
+def trained(
+    m: int, w: int, mu: float = 0.0, **options: Any
+) -> tuple[bool, list[float], dict[int, Array]]:
+    """Whether gradients are in blocks, losses and weights."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(SAMPLES, 6, 6, 16)), rng.normal(size=(SAMPLES, 48))
+    data = ArrayData([x.astype(np.float32)], [y.astype(np.float32)])
+    with trainer(m, w, **options) as t:
+        blocks = engine(t).sums.has_blocks
+        t.parameters.proximal_mu = mu
+        t.parameters.restart(t.parameters.values())
+        losses = [t.step(data, samples) for samples in SIZES]
+        return blocks, losses, {i: a.copy() for i, a in t.parameters.tensors.items()}
+
+
+ADAMW = {"optimizer": "adamw", "hyper_parameters": {"weight_decay": 0.1}}
+WHOLE: tuple[dict[str, Any], ...] = {"optimizer": "lion"}, {"ema": 0.9}, {"clip_norm": 0.5}
+
+
+@pytest.mark.parametrize("options", [{}, {"optimizer": "sgd"}, ADAMW, {"mu": 0.1}, *WHOLE], ids=str)
+@pytest.mark.parametrize(("m", "w"), [(SAMPLES, 1), (6, 2), (4, 3)])
+def test_blocks_have_the_bits_of_whole_gradients(
+    m: int, w: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks, losses, weights = trained(m, w, **options)
+    assert blocks == (options not in WHOLE)
+    monkeypatch.setattr(gradient_blocks, "LEAST", NEVER)
+    whole, expected, others = trained(m, w, **options)
+    assert not whole
+    assert losses == expected
+    assert all(a.tobytes() == others[i].tobytes() for i, a in weights.items())
+
+
+@pytest.mark.parametrize(("m", "w"), [(SAMPLES, 1), (6, 2)])
+def test_gradients_in_blocks_take_a_part_of_the_memory(m: int, w: int) -> None:
+    with trainer(m, w) as t:
+        whole = engine(t).memory
+        place = engine(t).place(0, m)
+        deliveries = [e for e in place.plan.entries if isinstance(e, Delivery) and e.call]
+        sizes = [place.plan.values[e.gradient].spec.size for e in deliveries]
+        verify(place.plan, place.memory)
+    assert len(deliveries) == 3
+    assert max(sizes) <= 24 * 1440 * max(w, 2)
+    assert place.memory.nbytes < whole.nbytes
+    assert "in blocks by 0 CONV_2D d.w" in str(place.plan)
