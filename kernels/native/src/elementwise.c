@@ -92,6 +92,45 @@ static void map_rows(const map_job *j, float *y, const float *const *inputs, int
   }
 }
 
+/* Whether the last two axes, both short, can be computed as one row: no array is broadcast along
+   them only, but along the axis before as well. */
+static int is_foldable(const elementwise_shape *m) {
+  int64_t d = m->rank - 3;
+  if (d < 0 || m->sizes[d + 1] * m->sizes[d + 2] > CHUNK) return 0;
+  for (int k = -1; k < MAX_INPUTS; k++) {
+    const int64_t *stride = (k < 0 ? m->y : m->inputs[k]) + d;
+    int full = stride[1] == m->sizes[d + 2] && stride[2] == 1;
+    if (stride[0] && !(full && stride[0] == m->sizes[d + 1] * stride[1])) return 0;
+  }
+  return 1;
+}
+
+/* Computes the last three axes as rows of the last two: those of an array that is the same in all
+   rows are copied to one row, or summed from it. */
+static void map_folded(const map_job *j, float *y, const float *const *inputs, int is_first) {
+  const elementwise_shape *m = j->shape;
+  int64_t d = m->rank - 3, rows = m->sizes[d + 1], n = m->sizes[d + 2];
+  elementwise_shape flat = {.rank = 2, .sizes = {m->sizes[d], rows * n}, .y = {m->y[d], 1}};
+  map_job flat_job = {j->set, j->loop, &flat, 0, {0}, j->p, j->q};
+  float copies[MAX_INPUTS][CHUNK], sums[CHUNK], *next = sums;
+  const float *from[MAX_INPUTS];
+  for (int k = 0; k < MAX_INPUTS; k++) {
+    const int64_t *stride = m->inputs[k] + d;
+    flat.inputs[k][0] = stride[0], flat.inputs[k][1] = 1, from[k] = inputs[k];
+    if (!inputs[k] || stride[0]) continue;
+    j->set->gather_rows(copies[k], inputs[k], rows, n, stride[1], stride[2]);
+    from[k] = copies[k];
+  }
+  map_rows(&flat_job, m->y[d] ? y : sums, from, is_first || !m->y[d]);
+  if (m->y[d]) return;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < n; i++) {
+      float *sum = y + r * m->y[d + 1] + i * m->y[d + 2];
+      int first = is_first && (m->y[d + 1] || !r) && (m->y[d + 2] || !i);
+      *sum = first ? *next++ : *sum + *next++;
+    }
+}
+
 /* One part: a range of the first axis. */
 static void map_part(void *job, int part, int parts) {
   map_job j = *(const map_job *)job;
@@ -103,11 +142,12 @@ static void map_part(void *job, int part, int parts) {
   j.y += begin * m.y[0];
   for (int k = 0; k < MAX_INPUTS; k++)
     if (j.inputs[k]) j.inputs[k] += begin * m.inputs[k][0];
+  int64_t folded = is_foldable(&m);
   for (;;) {
     int is_first = 1;
-    for (int64_t d = 0; d + 2 < m.rank; d++) is_first &= m.y[d] || !at[d];
-    map_rows(&j, j.y, j.inputs, is_first);
-    int64_t d = m.rank - 3;
+    for (int64_t d = 0; d + 2 + folded < m.rank; d++) is_first &= m.y[d] || !at[d];
+    (folded ? map_folded : map_rows)(&j, j.y, j.inputs, is_first);
+    int64_t d = m.rank - 3 - folded;
     for (; d >= 0; d--) { /* the next rows */
       int64_t steps = ++at[d] < m.sizes[d] ? 1 : 1 - m.sizes[d];
       j.y += steps * m.y[d];
