@@ -16,6 +16,7 @@ INFO = OpInfo(
     categorical,
     samples=(
         dense("logits", (3, 4), **LOGITS),
+        dense("logits, many classes", (19, 37), **LOGITS),
         dense("logits, beta", (3, 4), **LOGITS, beta=0.6),
         dense("logits, positions", (2, 3, 4), **LOGITS),
         dense("logits, positions summed", (2, 3, 4), **LOGITS, mean_over_positions=False),

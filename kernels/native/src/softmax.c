@@ -5,5 +5,7 @@
 #include "loops.h"
 #include "team.h"
 
+#define SUMS 16 /* partial sums of a loss */
+
 #define BODY "softmax_body.h"
 #include "each_isa.h"

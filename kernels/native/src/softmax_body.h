@@ -18,31 +18,65 @@ static inline float F(softmax_row)(const float *x, float *p, int64_t classes, fl
   return max;
 }
 
+/* Σ t (β x − max) where t is not 0. */
+static inline float F(target_dot)(const float *x, const float *t, int64_t classes, float beta,
+                                  float max) {
+  F(vec) sums = {0};
+  float total = 0;
+  int64_t k = 0;
+  for (; k + LANES <= classes; k += LANES) {
+    F(vec) target = F(load)(t + k);
+    sums += F(masked)(target != 0, target * (F(load)(x + k) * beta - max));
+  }
+  for (; k < classes; k++) total += t[k] != 0 ? t[k] * (x[k] * beta - max) : 0;
+  return total + F(reduce_add)(sums);
+}
+
+typedef struct {
+  const float *x, *t;
+  float *p, *dx;
+  double totals[SUMS];
+  int64_t rows, classes;
+  float beta, factor;
+} F(loss_job);
+
+/* One part: some of the sums of rows, which are the same for any number of parts. */
+static void F(cross_entropy_part)(void *job, int part, int parts) {
+  F(loss_job) *j = job;
+  int64_t n = j->classes;
+  for (int k = (int)chunk_begin(SUMS, part, parts); k < chunk_begin(SUMS, part + 1, parts); k++)
+    for (int64_t r = chunk_begin(j->rows, k, SUMS); r < chunk_begin(j->rows, k + 1, SUMS); r++) {
+      const float *x = j->x + r * n, *t = j->t + r * n;
+      float sum, max = F(softmax_row)(x, j->p + r * n, n, j->beta, &sum);
+      j->totals[k] += F(target_dot)(x, t, n, j->beta, max) - F(row_sum)(t, n) * logf(sum);
+    }
+}
+
 /* p = softmax(β x) row by row; loss = −scale Σ t log p. */
 void F(cross_entropy)(const float *x, const float *t, const float *scale, float *loss, float *p,
                       int64_t rows, int64_t classes, float beta, float divisor) {
-  double total = 0;
-  for (int64_t r = 0; r < rows; r++, x += classes, t += classes, p += classes) {
-    float sum, target = 0, dot = 0, max = F(softmax_row)(x, p, classes, beta, &sum);
-    for (int64_t k = 0; k < classes; k++) {
-      target += t[k];
-      dot += t[k] != 0 ? t[k] * (x[k] * beta - max) : 0;
-    }
-    total += dot - target * logf(sum);
+  F(loss_job) j = {x, t, p, 0, {0}, rows, classes, beta, 0};
+  parallel_for(F(cross_entropy_part), &j, parallel_parts(rows * classes * 16));
+  for (int k = 1; k < SUMS; k++) j.totals[0] += j.totals[k];
+  loss[0] = (float)(-j.totals[0] * scale[0] / divisor);
+}
+
+static void F(cross_entropy_back_part)(void *job, int part, int parts) {
+  F(loss_job) *j = job;
+  int64_t n = j->classes, end = chunk_begin(j->rows, part + 1, parts);
+  for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
+    const float *p = j->p + r * n, *t = j->t + r * n;
+    float *dx = j->dx + r * n, target = F(row_sum)(t, n), factor = j->factor;
+    IVDEP
+    for (int64_t k = 0; k < n; k++) dx[k] = (p[k] * target - t[k]) * factor;
   }
-  loss[0] = (float)(-total * scale[0] / divisor);
 }
 
 /* dx = scale β (p Σ t − t). */
 void F(cross_entropy_back)(const float *p, const float *t, const float *scale, float *dx,
                            int64_t rows, int64_t classes, float beta, float divisor) {
-  float factor = scale[0] / divisor * beta;
-  for (int64_t r = 0; r < rows; r++, p += classes, t += classes, dx += classes) {
-    float target = 0;
-    for (int64_t k = 0; k < classes; k++) target += t[k];
-    IVDEP
-    for (int64_t k = 0; k < classes; k++) dx[k] = (p[k] * target - t[k]) * factor;
-  }
+  F(loss_job) j = {0, t, (float *)p, dx, {0}, rows, classes, beta, scale[0] / divisor * beta};
+  parallel_for(F(cross_entropy_back_part), &j, parallel_parts(rows * classes * 4));
 }
 
 typedef struct {
