@@ -13,11 +13,18 @@ from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks, units_of
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
+PANEL = 2**20  # values of weights that are packed at once, unless UNITS have more
+UNITS = 96  # a multiple of two full tiles of every instruction set
+
 
 def panel_workspace(depth: int, units: int) -> Specs:
-    """Returns the workspace for packed weights, enough for every instruction set."""
+    """Returns the workspace for packed weights, for every instruction set.
+
+    If weights are large, those of some units are packed after those of others.
+    """
     lanes = limit("MAX_LANES")
-    return {"panel": TensorSpec((depth * -(-units // lanes) * lanes,), FLOAT)}
+    most = max(PANEL // depth // UNITS, 1) * UNITS
+    return {"panel": TensorSpec((depth * min(-(-units // lanes) * lanes, most),), FLOAT)}
 
 
 def sums_workspace(units: int, taps: int, depth: int) -> Specs:
@@ -37,11 +44,26 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """Computes y = windows of x times w, plus b, with an epilogue: see src/convolution.c."""
+    """Computes y = windows of x times w, plus b, with an epilogue: see src/convolution.c.
+
+    If the panel has no memory for all units, there is a call for each part of them.
+    """
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
-    return bind(
-        "correlate", x, w, b, opened, y, panel, walk, int(clamp is not None), float(lo), float(hi)
-    )
+    epilogue = int(clamp is not None), float(lo), float(hi)
+    lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
+    most = walk.units if panel is None else panel.size // depth // lanes * lanes
+    if most >= walk.units:
+        return bind("correlate", x, w, b, opened, y, panel, walk, *epilogue)
+
+    def part(first: int) -> Calls:
+        of, bias, mask, to = (
+            a if a is None else a.reshape(-1)[start:]
+            for a, start in ((w, first * walk.unit_stride), (b, first), (opened, first), (y, first))
+        )
+        some = units_of(walk, min(most, walk.units - first))
+        return bind("correlate", x, of, bias, mask, to, panel, some, *epilogue)
+
+    return Calls([c for first in range(0, walk.units, most) for c in part(first).calls])
 
 
 def filter_sums(
