@@ -63,10 +63,11 @@ class RunCost:
     adding: float
 
     @classmethod
-    def of(cls, one: Plan, two: Plan) -> "RunCost":
-        """Compares the plans for one sample and for two, or for one if a batch has no more."""
+    def of(cls, one: Plan, several: Plan, samples: int) -> "RunCost":
+        """Compares the plans for one sample and for several, or for one if a batch has no more."""
         seconds = run_seconds(one)
-        sample = max(run_seconds(two) - seconds, 0.0) if two is not one else seconds
+        more = run_seconds(several) - seconds
+        sample = max(more / (samples - 1), 0.0) if samples > 1 else seconds
         calls = sum(CALL for s in one.entries if isinstance(s, Call) and s.compiled is None)
         adding = adding_seconds(one)
         return cls(sample, max(seconds - sample, 0.0) + adding, calls, adding)
