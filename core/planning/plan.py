@@ -125,6 +125,7 @@ class Plan:
         mixing: nodes that mix the samples of a batch.
         masks: masks of dropout, whose values the engine fills.
         gradients: parameter → complete gradient, in the order of the deliveries.
+        roots: view → the value of which it is a view, also through other views.
         owners: root of each delivered gradient → the last entry that touches its memory. Only a
             delivery that is this entry may destroy the gradient, because views of it may be the
             gradients of other tensors.
@@ -142,12 +143,15 @@ class Plan:
     masks: tuple[Mask, ...] = ()
     seen: tuple[tuple[int, str], ...] = ()
     gradients: Mapping[str, str] = field(init=False, compare=False)
+    roots: Mapping[str, str] = field(init=False, compare=False)
     owners: Mapping[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         deliveries = (s for s in self.entries if isinstance(s, Delivery))
         gradients = {s.parameter: s.gradient for s in deliveries}
         object.__setattr__(self, "gradients", gradients)
+        views = (name for name, value in self.values.items() if value.base is not None)
+        object.__setattr__(self, "roots", {name: self._find_root(name) for name in views})
         object.__setattr__(self, "owners", self._last_touched())
         self._verify()
 
@@ -196,8 +200,11 @@ class Plan:
 
     def root(self, name: str) -> str:
         """Returns the value of which a value is a view, also through other views; or itself."""
+        return self.roots.get(name, name)
+
+    def _find_root(self, name: str) -> str:
         base = self.values[name].base
-        return name if base is None else self.root(base)
+        return name if base is None else self._find_root(base)
 
     def owns(self, k: int) -> bool:
         """Whether entry k is a delivery and the last entry that touches its gradient's memory."""

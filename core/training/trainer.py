@@ -20,6 +20,7 @@ from odt.core.runtime.optimizer import optimizer_of
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
+from odt.core.storage.garbage import paused_collector
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
@@ -52,6 +53,7 @@ class Trainer(Closing):
         predicted: largest growth of the process in bytes, if a budget was given.
     """
 
+    @paused_collector()
     def __init__(
         self,
         graph: Graph | LoweredGraphs,
@@ -116,12 +118,10 @@ class Trainer(Closing):
         self.parameters = Parameters(plan.graph, trained, optimizer_of(info), *options)
         del plan  # so that programs can take its memory
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
-        self.augment = ""
         self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.state if keep_best else {}, monitor)
-        self.schedule_steps = 0
-        schedule = info.schedule
-        self.plateau = Plateau(schedule, monitor) if is_plateau(schedule) else None
+        self.augment, self.schedule_steps = "", 0
+        self.plateau = Plateau(info.schedule, monitor) if is_plateau(info.schedule) else None
 
     def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
         """Chooses plans and schedule, and binds programs to memory."""
