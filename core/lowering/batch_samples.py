@@ -93,7 +93,8 @@ class _BatchBuilder(GraphBuilder):
         elif self._takes_rows(row, node):
             for i in node.outputs:
                 self._batch(i)
-            self.nodes.append(replace(node, attrs=self._attrs(row, node, self.samples)))
+            attrs = self._attrs(row, node, self.samples)
+            self.nodes.append(node if attrs is node.attrs else replace(node, attrs=attrs))
         elif not self._add_samples_first(row, node):
             self._add_with_axis(row, node)
 

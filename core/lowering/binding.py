@@ -94,8 +94,11 @@ def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
 
 def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
     """Returns input name → tensor index for inputs that kernels read: no statics or states."""
-    hidden = names_of((*row.static, *row.zero_state)).plain
-    return {n: i for n, i in bind_inputs(row, node).items() if n not in hidden}
+    bound, names = bind_inputs(row, node), (*row.static, *row.zero_state)
+    if not names:
+        return bound
+    hidden = names_of(names).plain
+    return {n: i for n, i in bound.items() if n not in hidden}
 
 
 def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:

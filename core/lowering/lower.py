@@ -207,8 +207,9 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
     """Returns the graph with inferred specs, without folded nodes and fused activations."""
     tensors: list[Tensor] = []
     for i, tensor in enumerate(graph.tensors):
-        spec = inference.specs.get(i, tensor.spec)
-        tensors.append(replace(tensor, spec=spec, data=inference.values.get(i)))
+        spec, data = inference.specs.get(i, tensor.spec), inference.values.get(i)
+        same = spec == tensor.spec and data is tensor.data
+        tensors.append(tensor if same else replace(tensor, spec=spec, data=data))
     nodes: list[Node] = []
     for k, inferred in enumerate(graph.nodes):
         if all(i in inference.values for i in inferred.outputs):

@@ -68,7 +68,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
     taken: dict[str, str] = {}
     used = set[str]()
     for k, entry in enumerate(plan.entries):
-        if not isinstance(entry, Call):
+        if not isinstance(entry, Call) or not entry.kernel.may_alias:
             continue
         roots = {n: plan.root(v) for n, v in entry.arrays.items()}
         for written in entry.writes:

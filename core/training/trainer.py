@@ -20,7 +20,7 @@ from odt.core.runtime.optimizer import optimizer_of
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
-from odt.core.storage.garbage import paused_collector
+from odt.core.storage.free_memory import paused_collector
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen

@@ -31,7 +31,8 @@ def elementwise_shape(axes: Axes) -> ElementwiseShape:
     return shape
 
 
-def broadcast_strides(shapes: Sequence[tuple[int, ...]]) -> Axes:
+@lru_cache(maxsize=1024)
+def broadcast_strides(*shapes: tuple[int, ...]) -> Axes:
     """Returns the axes of the broadcast shape, each with its size and the stride of every array.
 
     Neighbouring axes that are contiguous in every array are merged.
@@ -54,7 +55,7 @@ def call(
     name: str, y: Array, inputs: Sequence[Array], p: float = 1.0, q: float = 1.0
 ) -> Callable[[], None]:
     """Returns a call of the map `name` in elementwise_maps.h with the numbers p and q."""
-    shape = elementwise_shape(broadcast_strides([a.shape for a in (y, *inputs)]))
+    shape = elementwise_shape(broadcast_strides(*(a.shape for a in (y, *inputs))))
     absent = [None] * (MAX_INPUTS - len(inputs))
     return bind(f"map_{name}", shape, y, *inputs, *absent, float(p), float(q))
 
@@ -89,7 +90,7 @@ def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
         found = [s[n] if n in s else s[n[1:]] for n in names]  # dx has the spec of x
         if any(spec.dtype != FLOAT or not spec.size for spec in found):
             return False
-        return len(broadcast_strides([spec.shape for spec in found])) <= MAX_RANK
+        return len(broadcast_strides(*(spec.shape for spec in found))) <= MAX_RANK
 
     return check
 
@@ -189,7 +190,7 @@ MEAN, MEAN_BACK = (reduction(mean=True, back=back) for back in (False, True))
 def _extreme_axes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
     """Returns the sizes of x as (outer, reduced, inner), or None if that is not possible."""
     kept = kept_shape(x.shape, reduced_axes(attrs, x))
-    axes = broadcast_strides([kept, x.shape])
+    axes = broadcast_strides(kept, x.shape)
     at = [k for k, (_, (stride, _)) in enumerate(axes) if not stride] or [len(axes)]
     parts = axes[: at[0]], axes[at[0] : at[0] + 1], axes[at[0] + 1 :]
     return [prod(size for size, _ in part) for part in parts] if len(at) == 1 else None

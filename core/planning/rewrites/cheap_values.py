@@ -23,6 +23,8 @@ def cheap_values(plan: Plan) -> frozenset[str]:
         if len(call.writes) == 1 and uses.is_cheap(k, call):
             name = call.arrays[call.writes[0]]
             rates[name] = call_seconds(plan, call) / plan.values[name].spec.nbytes
+    if not rates:
+        return frozenset()
     chosen, seconds, most = list[str](), 0.0, SLOWER * run_seconds(plan)
     for name in sorted(rates, key=rates.__getitem__):
         seconds += rates[name] * plan.values[name].spec.nbytes

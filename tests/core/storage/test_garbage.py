@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odt.core.storage.garbage import paused_collector
+from odt.core.storage.free_memory import paused_collector
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def test_a_pause_restores_the_state_also_after_an_error(enabled: bool) -> None:
         raise ValueError
 
     for _ in range(2):
-        with pytest.raises(ValueError, match="^$"):
+        with pytest.raises(ValueError, match=r"^$"):
             fail()
         assert gc.isenabled() == enabled
 
