@@ -1,4 +1,4 @@
-"""Computations of a batch, and their plans by number of samples."""
+"""Computations of a batch, their plans by number of samples, and the usual schedule."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from odt.core.planning.autodiff import Loss, inference_plan, training_plan
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.cheap_values import cheap_values
-from odt.core.planning.schedule import Schedule
+from odt.core.planning.schedule import Schedule, available_cores, choose_schedule
 from odt.core.planning.stored_integers import with_stored_integers
 from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
@@ -139,3 +139,21 @@ class Plans:
         """Raises LostFileError if the model's file became shorter before it was read."""
         for file in self._files:
             file.check()
+
+
+def usual_schedule(
+    plans: Plans,
+    training: Computation,
+    batch: int,
+    micro_batch: int | None,
+    workers: int | None,
+) -> Schedule:
+    """Chooses the schedule without a budget; arguments as for `fit_budget`.
+
+    Raises:
+        OptionError: if `micro_batch` or `workers` is not possible.
+    """
+    usual = choose_schedule(batch, lambda n: plans.at(training, n), micro_batch, workers)
+    if training.begin and usual.workers == 1:  # the frozen part is rarely small
+        return replace(usual, blas_threads=available_cores())
+    return usual

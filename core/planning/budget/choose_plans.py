@@ -6,8 +6,7 @@ Only a run with a budget loads the modules that forecast memory and search for p
 from collections.abc import Mapping
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.usual_schedule import usual_schedule
-from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.schedule import Schedule
 
 

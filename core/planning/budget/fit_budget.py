@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import Forecast, forecast
-from odt.core.planning.budget.usual_schedule import usual_schedule
-from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.cost import step_seconds
 from odt.core.planning.rewrites.compress import choose_digests
 from odt.core.planning.rewrites.recompute import choose_dropped
