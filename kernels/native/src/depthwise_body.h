@@ -15,6 +15,14 @@ typedef struct {
   float lo, hi;
 } F(depthwise_job);
 
+/* Advances a pointer by a step. Compilers would keep all multiples of the step in registers, of
+   which there are too few. */
+#define NEXT(p, step)      \
+  do {                     \
+    (p) += (step);         \
+    __asm__("" : "+r"(p)); \
+  } while (0)
+
 /* Adds the products of a grid's taps for n pixels. Two at a time hide some of a sum's latency, also
    where loads wait for stores to addresses that are equal modulo 4096. */
 INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, int p, int64_t at,
@@ -44,15 +52,17 @@ INLINE void F(depthwise_run)(const F(depthwise_job) * c, const tap_grid *t, int 
   F(vec) v[MAX_MR];
   UNROLL(i, RUN, v[i] = bias);
   if (!t->begins) UNROLL(i, RUN, v[i] = F(load)(c->y + out + i * t->out_step));
-  UNROLL(a, rows,
-         UNROLL(k, RUN + cols - 1, F(vec) read = F(load)(x + a * t->x_row + k * t->x_col);
-                UNROLL(b, cols, int i = k - b;
-                       if (i >= 0 && i < RUN) v[i % MAX_MR] += w[a][b] * read)));
+  int64_t step = t->x_col, out_step = t->out_step;
+  UNROLL(a, rows, const float *from = x + a * t->x_row; UNROLL(
+             k, RUN + cols - 1, F(vec) read = F(load)(from); NEXT(from, step); UNROLL(
+                 b, cols, int i = k - b; if (i >= 0 && i < RUN) v[i % MAX_MR] += w[a][b] * read)));
   if (t->ends && c->clamp) UNROLL(i, RUN, v[i] = F(clamp)(v[i], c->lo, c->hi));
-  if (t->ends && c->relu_mask)
-    UNROLL(i, RUN, const float *mask = c->relu_mask + out + i * t->out_step;
-           v[i] = F(relu_masked)(v[i], F(load)(mask), c->lo, c->hi));
-  UNROLL(i, RUN, F(store)(c->y + out + i * t->out_step, v[i]));
+  if (t->ends && c->relu_mask) {
+    const float *mask = c->relu_mask + out;
+    UNROLL(i, RUN, v[i] = F(relu_masked)(v[i], F(load)(mask), c->lo, c->hi); NEXT(mask, out_step));
+  }
+  float *to = c->y + out;
+  UNROLL(i, RUN, F(store)(to, v[i]); NEXT(to, out_step));
 }
 
 /* Whether results p and p + 1 are side by side, and so are their windows. */
@@ -109,8 +119,9 @@ INLINE void F(depthwise_filter_grid)(const F(depthwise_job) * c, const tap_grid 
       const float *x = t.in[p] + t.x_first + at, *dy = c->dy + t.out[p] + at;
       if (F(is_run)(&t, p, t.pixels, cols)) {
         F(vec) d[MAX_MR], read[MAX_MR];
-        UNROLL(i, RUN, d[i] = F(load)(dy + i * t.out_step));
-        UNROLL(a, rows, UNROLL(k, RUN + cols - 1, read[k] = F(load)(x + a * t.x_row + k * t.x_col));
+        UNROLL(i, RUN, d[i] = F(load)(dy); NEXT(dy, t.out_step));
+        UNROLL(a, rows, const float *from = x + a * t.x_row;
+               UNROLL(k, RUN + cols - 1, read[k] = F(load)(from); NEXT(from, t.x_col));
                UNROLL(i, RUN, UNROLL(b, cols, sums[a][b] += d[i] * read[(i + b) % MAX_MR])));
         p += RUN - 1;
         continue;
