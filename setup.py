@@ -6,11 +6,14 @@ With its base packages, but NumPy, an installation must take at most 4 MB, and a
 import ast
 import io
 import re
+import sys
 import tokenize
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.errors import LinkError
 
 # Packages and modules of odt that hold no part of the Python API: odt.Trainer and its kin stay as
 # they are; docstrings of federations and of the interfaces of other systems are in docs/ alone.
@@ -24,6 +27,7 @@ INTERNAL = (
 )
 HELP = ("odt.cli", "odt.cli.commands")  # whose docstrings are the help
 PARSED = {"bool", "float", "int", "str"}  # by the types of their fields options are parsed
+SECTIONS = "kernels/native/src/sections.ld"
 KINDS = {"ClassVar", "InitVar", "KW_ONLY"}  # of fields, in annotations
 Documented = ast.FunctionDef | ast.ClassDef | ast.Module
 
@@ -135,5 +139,21 @@ class BuildPy(build_py):
         return path, copied
 
 
+class BuildExt(build_ext):
+    """Links functions of one instruction set side by side, if the linker can do it."""
+
+    def build_extension(self, extension: Extension) -> None:
+        """Compiles and links the kernels."""
+        if sys.platform == "linux":
+            compiled, linked = extension.extra_compile_args, extension.extra_link_args
+            extension.extra_compile_args = [*compiled, "-ffunction-sections"]
+            extension.extra_link_args = [*linked, f"-Wl,-T,{SECTIONS}"]
+            try:
+                return super().build_extension(extension)
+            except LinkError:  # a linker without such scripts
+                extension.extra_compile_args, extension.extra_link_args = compiled, linked
+        return super().build_extension(extension)
+
+
 if __name__ == "__main__":
-    setup(cmdclass={"build_py": BuildPy})
+    setup(cmdclass={"build_py": BuildPy, "build_ext": BuildExt})

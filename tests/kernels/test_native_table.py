@@ -3,7 +3,11 @@
 import ast
 import ctypes
 import re
+import shutil
+import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,3 +127,16 @@ def test_a_library_without_a_table_is_refused() -> None:
 def test_a_kernel_that_the_library_lacks_is_named() -> None:
     with pytest.raises(LibraryError, match="but they lack convolve"):
         argument_types("convolve")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("ld.bfd"), reason="needs GNU ld")
+def test_functions_of_one_instruction_set_are_side_by_side() -> None:
+    """The system maps neighbouring pages, too: those of other sets would take memory in vain."""
+    loaded: Any = library.load()
+    places = []
+    for which in library.instruction_sets():
+        kernels = (getattr(loaded, f"{name}_{which}") for name in library.exports().kernels)
+        each = [ctypes.cast(kernel, ctypes.c_void_p).value or 0 for kernel in kernels]
+        places.append((min(each), max(each)))
+    places.sort()
+    assert all(end < start for (_, end), (start, _) in pairwise(places))
