@@ -5,16 +5,32 @@ from fnmatch import fnmatchcase
 
 from odt.core.lowering.binding import bind_inputs, gradient_of, row_of
 from odt.core.model.graph import Graph, Tensor
+from odt.kernels.opdef import Array
 
 # Names that tico gives to constants that are not parameters: initial states of recurrent modules.
 CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
 NORMALIZATION = "normalization/*"  # constants of the data, of the layers that odt new makes
+MASKED_BY = ("ADD", "SUB")
+HIDES = 1e3  # the softmax of a score that is smaller by so much is 0
 
 
-def is_formula_constant(tensor: Tensor) -> bool:
-    """Whether a constant belongs to a formula: a scalar such as ε, or by its name."""
+def is_formula_constant(op: str, tensor: Tensor) -> bool:
+    """Whether a constant of an operator belongs to a formula: a scalar such as ε, or by its name.
+
+    So does the mask of an attention, which is added to scores.
+    """
     names = (*CONVERTED, NORMALIZATION)
-    return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in names)
+    named = not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in names)
+    return named or (op in MASKED_BY and _is_mask(tensor.data))
+
+
+def _is_mask(values: Array | None) -> bool:
+    """Whether values are zeros, and a number that leaves nothing of a score."""
+    if values is None or not values.size:
+        return False
+    hides = values != 0
+    value = values.flat[hides.argmax()]
+    return bool(abs(value) >= HIDES and not hides.all() and (values[hides] == value).all())
 
 
 def trainable_tensors(
@@ -51,6 +67,6 @@ def trainable_by_operator(
                 and not (tensor.variable or tensor.formula)
                 and tensor.spec.dtype.kind == "f"
                 and gradient_of(row, name)
-                and (not is_formula_constant(tensor) if only is None else i in only)
+                and (not is_formula_constant(node.op, tensor) if only is None else i in only)
             ):
                 yield node.origin, i
