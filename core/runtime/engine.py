@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.cost import is_short
+from odt.core.planning.computation import Computation, Plans, held_samples, is_side_by_side
 from odt.core.planning.plan import Call
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.activation_ranges import merge_seen
@@ -19,8 +18,7 @@ from odt.core.runtime.program import Program, Twin, large_enough
 from odt.core.runtime.whole_batch import Run, WholeBatch, hold
 from odt.core.runtime.workers import Team
 from odt.kernels.native.binding import side_by_side
-from odt.kernels.native.library import has_threads
-from odt.kernels.opdef import Array
+from odt.kernels.opdef import Array, TensorSpec
 
 
 class Engine:
@@ -70,10 +68,11 @@ class Engine:
         self.at_once = self.sums.at_once
         one_each = schedule.micro_batch * schedule.workers >= schedule.batch
         self.in_place = self._one_each = one_each and not keep_gradients
-        together = schedule.workers > 1 and has_threads() and not self.sums.meets
-        self._short = together and is_short(self.plan)
-        given = self.plan, computation.losses, schedule.micro_batch, schedule.batch
-        self._held = hold(*given) if self._short and not self.plan.seen else None
+        meets, specs = self.sums.meets, dict[str, TensorSpec]()
+        self._short = is_side_by_side(self.plan, schedule, meets=meets)
+        if self._trains:
+            specs = held_samples(self.plan, computation.losses, schedule, meets=meets)
+        self._held = hold(self.plan, specs)
         # of a number of samples, and whether gradients are computed in place
         self._whole: dict[tuple[int, bool], WholeBatch | None] = {}
         self._splits: dict[int, tuple[list[list[tuple[int, int]]], list[tuple[int, ...]]]] = {}

@@ -1,10 +1,9 @@
 """All micro-batches of a batch as one call, so that workers wait for each other only once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from odt.core.planning.autodiff import Loss
 from odt.core.planning.plan import Plan
 from odt.core.runtime.arena import make_arrays
 from odt.core.runtime.batch import Batch
@@ -14,9 +13,6 @@ from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, side_by_side
 from odt.kernels.native.updates import bind_copy
 from odt.kernels.opdef import Array, TensorSpec
-
-MOST = 2**19  # bytes of inputs and targets that are held for a whole batch
-WORD = 4  # bytes; what is copied has a multiple
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +50,14 @@ class Samples:
         return [bind_copy(a, v) for a, v in zip(to, values, strict=True)]
 
 
-def hold(plan: Plan, losses: Sequence[Loss], micro_batch: int, batch: int) -> Samples | None:
-    """Allocates the arrays of a whole batch if they are small.
+def hold(plan: Plan, specs: Mapping[str, TensorSpec]) -> Samples | None:
+    """Allocates the arrays of a whole batch; None if there are none.
 
     Args:
         plan: plan of a micro-batch.
-        losses: its losses.
-        micro_batch: samples of the plan.
-        batch: most samples of a batch.
+        specs: arrays by value of the plan, as `held_samples` returns them.
     """
-    shared = {n for n, loss in zip(plan.scales, losses, strict=True) if not loss.weighted}
-    specs: dict[str, TensorSpec] = {}
-    for name in (*plan.inputs, *plan.targets, *plan.scales):
-        spec, rows = plan.values[name].spec, 1 if name in shared else batch
-        row = spec.size if name in shared else spec.size // micro_batch
-        specs[name] = TensorSpec((rows, row), spec.dtype)
-    words = all(s.shape[1] * s.dtype.itemsize % WORD == 0 for s in specs.values())
-    if plan.masks or not words or sum(s.nbytes for s in specs.values()) > MOST:
+    if not specs:
         return None
     arrays = make_arrays(specs)
     names = (plan.inputs, plan.targets, plan.scales)

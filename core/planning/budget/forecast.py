@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.computation import Computation, Plans, held_samples
 from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
@@ -39,7 +39,7 @@ class Forecast:
         gradients: sums of the gradients; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
         constants: pages of the mapped model that stay in use: weights that do not train.
-        data: pages of mapped data files.
+        data: pages of mapped data files, and the samples of a whole batch if steps are short.
         overhead: Python objects and libraries.
         dequantized: values of the weights that train as read from a file that stores them in
             another type; those of other files are mapped.
@@ -120,6 +120,8 @@ def forecast(
     slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
     in_parts = rule.compiled is not None and not info.ema and not info.sparse
     sums = gradient_sums(plan, schedule, keep=info.keeps_gradients, in_parts=in_parts)
+    meets = schedule.workers > 1 and bool(sums.shared or sums.immediate)
+    held = held_samples(plan, computations[0].losses, schedule, meets=meets)
     return Forecast(
         plans,
         schedule,
@@ -133,7 +135,9 @@ def forecast(
         gradients=sums.nbytes(plan, schedule.workers),
         arena=schedule.workers * plans.arena_nbytes(computations, schedule),
         constants=_constants(runs),
-        data=DATA_PAGES + schedule.workers * _read_at_once(runs),
+        data=DATA_PAGES
+        + schedule.workers * _read_at_once(runs)
+        + sum(spec.nbytes for spec in held.values()),
         overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
         dequantized=sum(_own_memory(plan, name) for name in gradients),
         frozen=frozen,

@@ -36,8 +36,10 @@ def test_threads_of_the_library_give_the_bits_of_those_of_python(
     """
     found = []
     for short, most in ((False, 0), (True, 0), (True, 2**20)):
-        monkeypatch.setattr("odt.core.runtime.engine.is_short", lambda plan, short=short: short)
-        monkeypatch.setattr("odt.core.runtime.whole_batch.MOST", most)
+        monkeypatch.setattr(
+            "odt.core.planning.computation.is_short", lambda plan, short=short: short
+        )
+        monkeypatch.setattr("odt.core.planning.computation.HELD", most)
         with Trainer(
             network(np.float32), info(16), micro_batch=4, workers=workers, metrics=metrics
         ) as trainer:
@@ -58,8 +60,8 @@ def test_batches_held_as_a_whole(monkeypatch: pytest.MonkeyPatch, *, weighted: b
     """Samples with weights, accumulated gradients, and no update by a loss that is not finite."""
     found = []
     for most in (0, 2**20):
-        monkeypatch.setattr("odt.core.runtime.engine.is_short", lambda plan: True)
-        monkeypatch.setattr("odt.core.runtime.whole_batch.MOST", most)
+        monkeypatch.setattr("odt.core.planning.computation.is_short", lambda plan: True)
+        monkeypatch.setattr("odt.core.planning.computation.HELD", most)
         samples, bad = data(16), data(16)
         bad.inputs[0][13, 0] = np.nan
         if weighted:
