@@ -46,8 +46,10 @@ def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
         first = uses[plan.root(entry.gradient)][0]
         call, spec = plan.entries[first], values[entry.gradient].spec
         alone = uses[plan.root(entry.gradient)] == [first, k] and is_whole(plan, k)
+        if not (isinstance(call, Call) and alone and spec.size >= LEAST):
+            continue
         ends = block_ends(spec, parts)
-        if isinstance(call, Call) and alone and spec.size >= LEAST and _fits(plan, call, ends):
+        if _fits(plan, call, ends):
             units = max(end - start for start, end in pairwise(ends))
             blocks = TensorSpec((parts, units, *spec.shape[1:]), spec.dtype)
             values[entry.gradient] = replace(values[entry.gradient], spec=blocks)

@@ -17,7 +17,7 @@ class MemoryReport:
         parameters: copies of the weights that train.
         slots: optimizer state.
         gradients: sums of the gradients; 0 for immediate updates.
-        arena: arenas of all workers, and the samples of a whole batch if steps are short.
+        arena: arenas of all workers.
         separate: bytes of the arenas' values without reuse of memory.
         best: copy of the best epoch's weights.
         prepared: batches that are prepared for later steps.
@@ -57,7 +57,7 @@ class MemoryReport:
             parameters=parameters.nbytes,
             slots=parameters.slot_nbytes,
             gradients=training.gradient_nbytes,
-            arena=runtime.arena_nbytes + training.held_nbytes,
+            arena=runtime.arena_nbytes,
             separate=training.memory.separate * runtime.schedule.workers,
             best=best,
             prepared=reserves.get("prepared batches", 0),
