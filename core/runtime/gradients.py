@@ -19,7 +19,7 @@ from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Deliver
 from odt.core.runtime.workers import Task, Team
 from odt.dataclass import dataclass
-from odt.kernels.native.binding import Calls, Run, in_order
+from odt.kernels.native.binding import Calls, Run, in_order, one_loop
 from odt.kernels.native.library import is_available
 from odt.kernels.native.updates import (
     bind_accumulate,
@@ -274,7 +274,7 @@ class Gradients:
                 calls += [bind_accumulate(made[0], other, ALWAYS) for other in made[1:]]
                 values = slice(first * inner, end * inner)
                 calls.append(self._parameters.bind_part(i, made[0], values))
-            threads.append(Calls([c for run in calls for c in run.calls]))
+            threads.append(one_loop(calls))
         return threads if self._threads == 1 else [bind_side_by_side(threads)]
 
     def add_up(self, team: Team) -> None:

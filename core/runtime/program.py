@@ -13,7 +13,7 @@ from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
 from odt.dataclass import dataclass
-from odt.kernels.native.binding import Calls, Run, joined
+from odt.kernels.native.binding import Calls, Run, joined, one_loop
 from odt.kernels.opdef import Array
 
 # Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
@@ -119,7 +119,7 @@ class Program:
         if not all(isinstance(run, Calls) for run in both):
             return None
         forward, backward, step = (
-            Calls([c for run in runs if isinstance(run, Calls) for c in run.calls])
+            one_loop(run for run in runs if isinstance(run, Calls))
             for runs in (self._forward, self._backward, both)
         )
         return forward, backward, step

@@ -10,7 +10,7 @@ from odt.core.runtime.batch import Batch
 from odt.core.runtime.gradients import ALWAYS
 from odt.core.runtime.program import Program
 from odt.dataclass import dataclass
-from odt.kernels.native.binding import Calls, side_by_side
+from odt.kernels.native.binding import Calls, one_loop, side_by_side
 from odt.kernels.native.updates import bind_copy
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -109,9 +109,5 @@ def _loops(samples: Samples, runs: Sequence[Run], losses: Array, adds: Array) ->
         assert step is not None, "all calls are compiled"
         found = [bind_copy(row[k : k + 1], a) for k, a in enumerate(run.program.losses)]
         after = [*found, bind_copy(adds, ALWAYS)]
-        loops += [_one(samples.copies(run)), step[-1], _one(after)]
+        loops += [one_loop(samples.copies(run)), step[-1], one_loop(after)]
     return loops
-
-
-def _one(calls: Sequence[Calls]) -> Calls:
-    return Calls([c for each in calls for c in each.calls])

@@ -207,13 +207,18 @@ def addresses(name: str, kernels: str) -> tuple[int, int]:
     return caller, ctypes.cast(kernel, ctypes.c_void_p).value or 0
 
 
+def one_loop(loops: Iterable[Calls]) -> Calls:
+    """Returns one loop in C that makes the calls of several loops, in order."""
+    return Calls([c for loop in loops for c in loop.calls])
+
+
 def joined(calls: Iterable[Run]) -> list[Run]:
     """Makes one loop in C of each run of consecutive compiled calls."""
     made: list[Run] = []
     for compiled, group in groupby(calls, lambda call: isinstance(call, Calls)):
         members: list[Any] = list(group)
         if compiled and len(members) > 1:
-            members = [Calls([c for m in members for c in m.calls])]
+            members = [one_loop(members)]
         made += members
     return made
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.native.binding import Calls, bind, in_order
+from odt.kernels.native.binding import Calls, bind, in_order, one_loop
 from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
@@ -63,7 +63,7 @@ def correlate(
         some = units_of(walk, min(most, walk.units - first))
         return bind("correlate", x, of, bias, mask, to, panel, some, *epilogue)
 
-    return Calls([c for first in range(0, walk.units, most) for c in part(first).calls])
+    return one_loop(map(part, range(0, walk.units, most)))
 
 
 def filter_sums(

@@ -23,7 +23,7 @@ def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Calls:
 
 
 def bind_copy(to: Array, values: Array) -> Calls:
-    """Returns a compiled call that copies an array of as many bytes, a multiple of four."""
+    """Returns a compiled call that copies an array: both have the same bytes, a multiple of 4."""
     assert to.nbytes == values.nbytes
     return bind("accumulate", to, values, to.nbytes // 4, NEVER)
 
