@@ -176,21 +176,18 @@ def is_side_by_side(plan: Plan, schedule: Schedule, *, meets: bool) -> bool:
     return schedule.workers > 1 and has_threads() and not meets and is_short(plan)
 
 
-def held_samples(
-    plan: Plan, losses: Sequence[Loss], schedule: Schedule, *, meets: bool
-) -> dict[str, TensorSpec]:
-    """Returns the arrays of a whole batch, by value of the plan; none if steps are long.
+def held_samples(plan: Plan, losses: Sequence[Loss], schedule: Schedule) -> dict[str, TensorSpec]:
+    """Returns the arrays of a whole batch, by value of the plan; none if they cannot be held.
 
-    All micro-batches are then one call. Arrays have a row for each sample; the scale of a loss
-    without weights is the same for all samples and has one.
+    All micro-batches of runs side by side are then one call. Arrays have a row for each sample; the
+    scale of a loss without weights is the same for all samples and has one.
 
     Args:
         plan: plan of a micro-batch of a training step.
         losses: its losses.
         schedule: micro-batches and workers.
-        meets: whether workers meet at gradients.
     """
-    if plan.seen or plan.masks or not is_side_by_side(plan, schedule, meets=meets):
+    if plan.seen or plan.masks:
         return {}
     shared = {n for n, loss in zip(plan.scales, losses, strict=True) if not loss.weighted}
     specs: dict[str, TensorSpec] = {}

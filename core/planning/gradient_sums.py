@@ -28,6 +28,10 @@ class GradientSums:
     shared: tuple[str, ...] = ()
     immediate: tuple[str, ...] = ()
 
+    def met(self, workers: int) -> tuple[str, ...]:
+        """Returns the parameters for whose gradients several workers meet."""
+        return (*self.immediate, *self.shared) if workers > 1 else ()
+
     def nbytes(self, plan: Plan, workers: int) -> int:
         """Returns the bytes of all sums."""
         sizes = plan.gradient_nbytes

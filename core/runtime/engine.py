@@ -18,7 +18,7 @@ from odt.core.runtime.program import Program, Twin, large_enough
 from odt.core.runtime.whole_batch import Run, WholeBatch, hold
 from odt.core.runtime.workers import Team
 from odt.kernels.native.binding import side_by_side
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.opdef import Array
 
 
 class Engine:
@@ -68,10 +68,9 @@ class Engine:
         self.at_once = self.sums.at_once
         one_each = schedule.micro_batch * schedule.workers >= schedule.batch
         self.in_place = self._one_each = one_each and not keep_gradients
-        meets, specs = self.sums.meets, dict[str, TensorSpec]()
-        self._short = is_side_by_side(self.plan, schedule, meets=meets)
-        if self._trains:
-            specs = held_samples(self.plan, computation.losses, schedule, meets=meets)
+        self._short = is_side_by_side(self.plan, schedule, meets=self.sums.meets)
+        held = self._short and self._trains
+        specs = held_samples(self.plan, computation.losses, schedule) if held else {}
         self._held = hold(self.plan, specs)
         # of a number of samples, and whether gradients are computed in place
         self._whole: dict[tuple[int, bool], WholeBatch | None] = {}

@@ -108,7 +108,7 @@ class Gradients:
         self.sums = [make_arrays({i: specs[i] for i in (own if k else kept)}) for k in workers]
         self.adds = [np.zeros(1, np.int64) for _ in workers]
         self.scratch = [parameters.scratch() for _ in workers]
-        met = (*chosen.immediate, *chosen.shared) if schedule.workers > 1 else ()
+        met = chosen.met(schedule.workers)
         self.met = frozenset(met)
         self._groups: Groups = [(name,) for name in met]
         in_parts = parameters.in_parts and not parameters.pulls

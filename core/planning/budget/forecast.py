@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.computation import Computation, Plans, held_samples
+from odt.core.planning.computation import Computation, Plans, held_samples, is_side_by_side
 from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
@@ -120,8 +120,8 @@ def forecast(
     slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
     in_parts = rule.compiled is not None and not info.ema and not info.sparse
     sums = gradient_sums(plan, schedule, keep=info.keeps_gradients, in_parts=in_parts)
-    meets = schedule.workers > 1 and bool(sums.shared or sums.immediate)
-    held = held_samples(plan, computations[0].losses, schedule, meets=meets)
+    side_by_side = is_side_by_side(plan, schedule, meets=bool(sums.met(schedule.workers)))
+    held = held_samples(plan, computations[0].losses, schedule) if side_by_side else {}
     return Forecast(
         plans,
         schedule,
