@@ -1,29 +1,14 @@
 """A batch for an engine: what fills programs with its samples, and what sees their outputs."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import numpy as np
-
-from odt.core.runtime.program import Program
-from odt.kernels.opdef import Array
-
-
-class Filled(Protocol):
-    """Arrays to fill with samples: those of a program, or of a whole batch."""
-
-    @property
-    def inputs(self) -> Sequence[Array]: ...
-    @property
-    def targets(self) -> Sequence[Array]: ...
-    @property
-    def scales(self) -> Sequence[Array]: ...
-
+from odt.core.runtime.program import Program, Samples
+from odt.dataclass import dataclass
 
 # Fills inputs and targets with samples [first, first + count) of the batch, and multiplies scales
 # by the weights of these samples.
-Fill = Callable[[Filled, int, int], None]
+Fill = Callable[[Samples, int, int], None]
 # Gets a program's outputs and targets after its forward phase; arguments as for Fill.
 Look = Callable[[Program, int, int], None]
 
@@ -42,17 +27,13 @@ class Batch(NamedTuple):
     look: Look | None
 
 
-# Elements of NumPy's buffers for casting and gathering. Half the default saves memory for each
-# worker and is equally fast.
-UFUNC_BUFFER = 4096
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A micro-batch on one worker: its program, first sample and number of samples."""
 
-
-@contextmanager
-def numpy_settings() -> Iterator[None]:
-    """Settings of a thread that runs programs; the size of buffers stays until the thread ends."""
-    with np.errstate(all="ignore"):  # values that are not finite are detected in the loss
-        np.setbufsize(UFUNC_BUFFER)
-        yield
+    program: Program
+    at: int
+    count: int
 
 
 class NotFiniteError(Exception):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -10,12 +11,12 @@ from odt.core.planning.computation import Computation, Plans, held_samples, is_s
 from odt.core.planning.plan import Call
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.activation_ranges import merge_seen
-from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, numpy_settings
+from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, Run
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients, Place
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program, Twin, large_enough
-from odt.core.runtime.whole_batch import Run, WholeBatch, hold
+from odt.core.runtime.whole_batch import WholeBatch, hold
 from odt.core.runtime.workers import Team
 from odt.kernels.native.binding import side_by_side
 from odt.kernels.opdef import Array
@@ -74,7 +75,8 @@ class Engine:
         self._held = hold(self.plan, specs)
         # of a number of samples, and whether gradients are computed in place
         self._whole: dict[tuple[int, bool], WholeBatch | None] = {}
-        self._splits: dict[int, tuple[list[list[tuple[int, int]]], list[tuple[int, ...]]]] = {}
+        self._runs: dict[tuple[object, ...], list[list[Run]]] = {}
+        self._scales: dict[tuple[int, str], list[float]] = {}
         self._accumulated = False
         self._arenas = arenas
         self._places: dict[tuple[int, int], Place] = {}
@@ -82,27 +84,35 @@ class Engine:
         self._workers = [first, *(_Worker(self, k, first) for k in range(1, len(arenas)))]
         self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
         self._at_end: Engine | None = None  # which updates all weights at the end of a step
-        each = [(n,) * len(arenas) for n in schedule.sizes]
-        for sizes in self.together(schedule.batch) if self.sums.meets else each:
-            self._bind(sizes)
+        if self.sums.meets:
+            self._runs_of(schedule.batch)
+        else:
+            for worker, n in product(self._workers, schedule.sizes):
+                worker.program((n,) * len(arenas))
 
-    def together(self, samples: int) -> list[tuple[int, ...]]:
-        """Returns the samples of the runs that workers make at the same time, for a batch."""
-        return self._split(samples)[1]
-
-    def _split(self, samples: int) -> tuple[list[list[tuple[int, int]]], list[tuple[int, ...]]]:
-        """Returns the parts of the workers, and `together`."""
-        if samples not in self._splits:
+    def _runs_of(self, samples: int) -> list[list[Run]]:
+        """Returns the micro-batches of each worker for a number of samples."""
+        key = samples, self.in_place, self.at_once and self.parameters.pulls
+        if key not in self._runs:
             parts = self.schedule.parts(samples)
-            each = range(len(parts[0]))
-            runs = [tuple(part[r][1] for part in parts if r < len(part)) for r in each]
-            self._splits[samples] = parts, runs
-        return self._splits[samples]
+            runs = self._runs[key] = [[] for _ in parts]
+            for number in range(len(parts[0])):
+                together = [part[number] for part in parts if number < len(part)]
+                sizes = tuple(count for _, count in together)
+                for worker, made, run in zip(self._workers, runs, together, strict=False):
+                    made.append(Run(worker.program(sizes), *run))
+        return self._runs[key]
 
-    def _bind(self, sizes: Sequence[int]) -> None:
-        """Binds the programs of runs at the same time, by their numbers of samples."""
-        for worker, _ in zip(self._workers, sizes, strict=False):
-            worker.program(sizes)
+    def loss_scales(self, samples: int, reduction: str) -> list[float]:
+        """Returns the factors of the losses: a mean is over the batch, not over a micro-batch."""
+        key = samples, reduction
+        if key not in self._scales:
+            weights = [loss.weight for loss in self.computation.losses]
+            rows = [self.plan.values[n].spec.shape[0] for n in self.plan.targets]
+            m = self.schedule.micro_batch
+            means = [w * m / (samples * r) for w, r in zip(weights, rows, strict=True)]
+            self._scales[key] = weights if reduction == "sum" else means
+        return self._scales[key]
 
     def place(self, worker: int, samples: int) -> Place:
         """Returns the plan for a number of samples with a worker's memory."""
@@ -208,82 +218,64 @@ class Engine:
     ) -> float:
         """Computes the loss of a batch, and sums its gradients or uses them immediately."""
         self.parameters.fake_quantize()
-        parts, together = self._split(samples)
-        active = self._workers[: len(parts)]
-        if self.sums.meets:  # the workers do not bind programs that use each other's memory
-            for sizes in together:
-                self._bind(sizes)
+        runs = self._runs_of(samples)
+        active = self._workers[: len(runs)]
         self.sums.begin(len(active), keep=keep)
-        given = Batch(scales, fill, look)
-        whole = self._whole_batch(samples) if look is None else None
+        batch = Batch(scales, fill, look)
+        whole = self._whole_batch(samples, runs) if self._held and look is None else None
         if whole:
-            self.team.run([partial(self._run_whole, whole, given)])
-        elif self._short and all(worker.is_compiled(together) for worker in active):
-            self.team.run([partial(self._run_side_by_side, parts, together, given)])
+            self.team.run([partial(self._run_whole, whole, batch)])
+        elif self._short and is_compiled(runs):
+            self.team.run([partial(self._run_side_by_side, runs, batch)])
         else:
-            tasks = zip(active, parts, strict=True)
-            self.team.run([partial(worker.run, part, together, given) for worker, part in tasks])
+            tasks = zip(active, runs, strict=True)
+            self.team.run([partial(worker.run, each, batch) for worker, each in tasks])
         if self._trains and not self.at_once and not whole:
             self.plans.check_files()  # backward reads constants, too
         for worker in active:
             merge_seen(self._seen, worker.seen)
         return math.fsum(loss for worker in active for loss in worker.losses)
 
-    def _whole_batch(self, samples: int) -> WholeBatch | None:
+    def _whole_batch(self, samples: int, runs: list[list[Run]]) -> WholeBatch | None:
         """Binds the micro-batches of a number of samples as one call, if they can be."""
         key = samples, self.in_place
         if self._held and key not in self._whole:
-            parts, together = self._split(samples)
-            runs = [
-                [Run(w.program(sizes), *run) for run, sizes in zip(part, together, strict=False)]
-                for w, part in zip(self._workers, parts, strict=False)
-            ]
-            compiled = all(run.program.loops for each in runs for run in each)
-            self._whole[key] = WholeBatch(self._held, runs, self.sums.adds) if compiled else None
-        return self._whole.get(key)
+            whole = WholeBatch(self._held, runs, self.sums.adds) if is_compiled(runs) else None
+            self._whole[key] = whole
+        return self._whole[key]
 
     def _run_whole(self, whole: WholeBatch, batch: Batch) -> None:
         """Runs the micro-batches of all workers by one call."""
-        with numpy_settings():
-            whole.run(batch)
-            self.plans.check_files()  # which backward reads, too
-            for worker in self._workers:
-                worker.begin()
-            for worker, runs in zip(self._workers, whole.runs, strict=False):
-                for run, loss in zip(runs, whole.losses(worker.number), strict=True):
-                    worker.take(run.program, run.at, run.count, batch, loss)
+        whole.run(batch)
+        self.plans.check_files()  # which backward reads, too
+        for worker in self._workers:
+            worker.begin()
+        for worker, runs in zip(self._workers, whole.runs, strict=False):
+            for run, loss in zip(runs, whole.losses(worker.number), strict=True):
+                worker.take(run, batch, loss)
 
-    def _run_side_by_side(
-        self,
-        parts: Sequence[Sequence[tuple[int, int]]],
-        together: Sequence[Sequence[int]],
-        batch: Batch,
-    ) -> None:
+    def _run_side_by_side(self, runs: Sequence[Sequence[Run]], batch: Batch) -> None:
         """Runs the micro-batches of all workers, as `_Worker.run`, from one thread of Python.
 
         Threads of the library compute them, so that none waits for the interpreter lock, or to be
         woken up.
         """
-        with numpy_settings():
-            for worker in self._workers:
-                worker.begin()
-            for number, sizes in enumerate(together):
-                given = [
-                    (worker, worker.program(sizes), *part[number])
-                    for worker, part in zip(self._workers, parts, strict=False)
-                    if number < len(part)
-                ]
-                loops = [program.loops for _, program, _, _ in given if program.loops]
-                for worker, program, at, count in given:
-                    worker.fill(program, at, count, batch)
-                separate = batch.look is not None or bool(given[0][1].seen)
-                side_by_side([[forward if separate else step] for forward, _, step in loops])()
-                for worker, program, at, count in given:
-                    worker.end_forward(program, at, count, batch)
-                if separate:
-                    side_by_side([[backward] for _, backward, _ in loops])()
-                for worker, *_ in given:
-                    self.sums.end_run(worker.number)
+        for worker in self._workers:
+            worker.begin()
+        for number in range(len(runs[0])):
+            each = zip(self._workers, runs, strict=False)
+            given = [(worker, part[number]) for worker, part in each if number < len(part)]
+            loops = [run.program.loops for _, run in given if run.program.loops]
+            for worker, run in given:
+                worker.fill(run, batch)
+            separate = batch.look is not None or bool(given[0][1].program.seen)
+            side_by_side([[forward if separate else step] for forward, _, step in loops])()
+            for worker, run in given:
+                worker.end_forward(run, batch)
+            if separate:
+                side_by_side([[backward] for _, backward, _ in loops])()
+            for worker, _ in given:
+                self.sums.end_run(worker.number)
 
     def _move_ranges(self) -> None:
         """Moves the ranges of quantized activations towards those of a step."""
@@ -329,59 +321,50 @@ class _Worker:
         arrays = sums.moved(self.number, other.number)
         return None if program is None else Twin(program, arrays, sums.met)
 
-    def run(
-        self,
-        part: Sequence[tuple[int, int]],
-        together: Sequence[Sequence[int]],
-        batch: Batch,
-    ) -> None:
-        """Runs micro-batches, (first sample, samples), beside those of other workers."""
+    def run(self, runs: Sequence[Run], batch: Batch) -> None:
+        """Runs micro-batches, beside those of other workers."""
         sums = self.engine.sums
-        with numpy_settings():
-            self.begin()
-            try:
-                for (at, count), sizes in zip(part, together, strict=False):
-                    program = self.program(sizes)
-                    self.fill(program, at, count, batch)
-                    program.forward()
-                    self.end_forward(program, at, count, batch)
-                    if self.engine.computation.backward and not sums.failed:
-                        program.backward()
-                        sums.end_run(self.number)
-            except BaseException:
-                sums.fail()
-                raise
-
-    def is_compiled(self, together: Sequence[Sequence[int]]) -> bool:
-        """Whether all calls of the worker's programs are compiled."""
-        return all(self.program(sizes).loops for sizes in together if self.number < len(sizes))
+        self.begin()
+        try:
+            for run in runs:
+                self.fill(run, batch)
+                run.program.forward()
+                self.end_forward(run, batch)
+                if self.engine.computation.backward and not sums.failed:
+                    run.program.backward()
+                    sums.end_run(self.number)
+        except BaseException:
+            sums.fail()
+            raise
 
     def begin(self) -> None:
         """Begins a batch."""
         self.losses.clear()
         self.seen.clear()
 
-    def fill(self, program: Program, at: int, count: int, batch: Batch) -> None:
-        """Fills a program with samples [at, at + count) of the batch."""
-        for array, scale in zip(program.scales, batch.scales, strict=True):
+    def fill(self, run: Run, batch: Batch) -> None:
+        """Fills a program with the samples of its run."""
+        samples = run.program.samples
+        for array, scale in zip(samples.scales, batch.scales, strict=True):
             array.fill(scale)
-        self.engine.fill_masks(program, at, count)
-        batch.fill(program, at, count)
+        self.engine.fill_masks(run.program, run.at, run.count)
+        batch.fill(samples, run.at, run.count)
 
-    def end_forward(self, program: Program, at: int, count: int, batch: Batch) -> None:
+    def end_forward(self, run: Run, batch: Batch) -> None:
         """Takes the losses and outputs of a program."""
+        program = run.program
         self.engine.plans.check_files()
-        self.take(program, at, count, batch, sum(float(a[0]) for a in program.losses))
+        self.take(run, batch, sum([a.item() for a in program.losses]))
         if batch.look is not None:
-            batch.look(program, at, count)
+            batch.look(program, run.at, run.count)
         if program.seen:
-            self.see(program, count)
+            self.see(program, run.count)
 
-    def take(self, program: Program, at: int, count: int, batch: Batch, loss: float) -> None:
+    def take(self, run: Run, batch: Batch, loss: float) -> None:
         """Takes the loss of a micro-batch."""
         if not math.isfinite(loss):
-            self.fill(program, at, count, batch)
-            raise NotFiniteError(program.first_bad() or "the sum of losses")
+            self.fill(run, batch)
+            raise NotFiniteError(run.program.first_bad() or "the sum of losses")
         self.losses.append(loss)
 
     def see(self, program: Program, count: int) -> None:
@@ -390,3 +373,8 @@ class _Worker:
             least, most, below, above = a.tolist()
             seen = np.array([least, most, below * count, above * count, count])
             merge_seen(self.seen, {i: seen})
+
+
+def is_compiled(runs: Sequence[Sequence[Run]]) -> bool:
+    """Whether all calls of all runs are compiled."""
+    return all(run.program.loops for each in runs for run in each)

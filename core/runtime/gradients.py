@@ -284,12 +284,13 @@ class Gradients:
 
     def update(self, team: Team) -> None:
         """Updates each parameter that has a sum on one of the workers."""
+        if not self.sums[0]:
+            return
         optimizer = self._parameters.optimizer
         if optimizer and optimizer.clipping != Clipping():
             self.add_up(team)
             optimizer.clipping.apply(self.sums[0].values())
-        if self.sums[0]:
-            team.run(self._tasks(update=True))
+        team.run(self._tasks(update=True))
 
     def _tasks(self, *, update: bool) -> list[Task]:
         """Adds the sums of gradients, and updates the parameters; divides these among workers."""

@@ -1,5 +1,6 @@
 """Trained weights and optimizer state."""
 
+import ctypes
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -102,8 +103,9 @@ class Parameters:
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
         self._rate = 0.0  # learning rate of this step
-        # factor of the learning rate → numbers that compiled updates read
-        self._numbers: dict[float, Array] = {}
+        # factor of the learning rate → numbers that compiled updates read; one that is too large
+        # is infinite, and so is the next loss
+        self._numbers: dict[float, ctypes.Array[ctypes.c_float]] = {}
 
     def _absent(self, i: int, places: Array) -> Array:
         """Returns a mask of the values of a sparse constant that the file does not store."""
@@ -165,9 +167,8 @@ class Parameters:
         assert self.optimizer is not None
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
-        with np.errstate(over="ignore"):  # infinite, and so is the loss then
-            for factor, numbers in self._numbers.items():
-                numbers[:] = self._compiled_update(factor)[1]
+        for factor, numbers in self._numbers.items():
+            numbers[:] = list(self._compiled_update(factor)[1])
 
     def _compiled_update(self, factor: float) -> CompiledUpdate:
         """The kernel of this step's update, and its numbers, by factor of the learning rate."""
@@ -218,8 +219,7 @@ class Parameters:
         """
         factor = self._rates.get(i, 1.0)
         name, numbers = self._compiled_update(factor)
-        with np.errstate(over="ignore"):
-            read = self._numbers.setdefault(factor, np.array(numbers, np.float32))
+        read = self._numbers.setdefault(factor, (ctypes.c_float * len(numbers))(*numbers))
         updated = (self.trained, *self.slots.values())
         p, *slots = (a[i].reshape(-1, copy=False)[part] for a in updated)
         return bind_update(name, p, gradient, *slots, numbers=read)

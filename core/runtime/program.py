@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,24 @@ from odt.kernels.opdef import Array
 Deliver = Callable[[str, Array, bool], Sequence[Run]]
 
 
+class Samples(NamedTuple):
+    """Arrays to fill with samples: those of a program, or of a whole batch.
+
+    Attributes:
+        inputs, targets: arrays of a row for each sample.
+        scales: factors of the losses. Losses without weights have one row for all samples.
+    """
+
+    inputs: Sequence[Array]
+    targets: Sequence[Array]
+    scales: Sequence[Array]
+
+    def part(self, at: int, count: int) -> "Samples":
+        """Returns the arrays of samples [at, at + count)."""
+        here = slice(at, at + count)
+        return Samples(*([a if len(a) == 1 else a[here] for a in arrays] for arrays in self))
+
+
 class Program:
     """A plan bound to an arena and to the arrays outside it.
 
@@ -28,6 +47,7 @@ class Program:
         arena: memory of the plan's values.
         runs: the calls of each entry.
         inputs, targets, scales, masks: arrays to fill before a run.
+        samples: inputs and targets with a row for each sample, and scales.
         losses: (1,) arrays, valid after `forward`.
         outputs, seen: arrays valid after `forward`, until `backward`.
     """
@@ -64,6 +84,9 @@ class Program:
         self.inputs = [self._arrays[n] for n in plan.inputs]
         self.targets = [self._arrays[n] for n in plan.targets]
         self.scales = [self._arrays[n] for n in plan.scales]
+        n = plan.graph.samples
+        rows = [[a.reshape(n, -1, copy=False) for a in b] for b in (self.inputs, self.targets)]
+        self.samples = Samples(rows[0], rows[1], self.scales)
         self.masks = [self._arrays[f"t{mask.tensor}"] for mask in plan.masks]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]

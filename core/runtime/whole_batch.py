@@ -6,48 +6,12 @@ import numpy as np
 
 from odt.core.planning.plan import Plan
 from odt.core.runtime.arena import make_arrays
-from odt.core.runtime.batch import Batch
+from odt.core.runtime.batch import Batch, Run
 from odt.core.runtime.gradients import ALWAYS
-from odt.core.runtime.program import Program
-from odt.dataclass import dataclass
+from odt.core.runtime.program import Samples
 from odt.kernels.native.binding import Calls, one_loop, side_by_side
 from odt.kernels.native.updates import bind_copy
 from odt.kernels.opdef import Array, TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A micro-batch on one worker: its program, first sample and number of samples."""
-
-    program: Program
-    at: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Arrays of a whole batch, filled like those of a program. Losses without weights share a row.
-
-    Attributes:
-        inputs, targets, scales: arrays of a row for each sample.
-    """
-
-    inputs: Sequence[Array]
-    targets: Sequence[Array]
-    scales: Sequence[Array]
-
-    def part(self, at: int, count: int) -> "Samples":
-        """Returns the arrays of samples [at, at + count)."""
-        each = (self.inputs, self.targets, self.scales)
-        here = slice(at, at + count)
-        return Samples(*([a if len(a) == 1 else a[here] for a in arrays] for arrays in each))
-
-    def copies(self, run: Run) -> list[Calls]:
-        """Returns the calls that fill a program with the samples of its run."""
-        part, program = self.part(run.at, run.count), run.program
-        to = (*program.inputs, *program.targets, *program.scales)
-        values = (*part.inputs, *part.targets, *part.scales)
-        return [bind_copy(a, v) for a, v in zip(to, values, strict=True)]
 
 
 def hold(plan: Plan, specs: Mapping[str, TensorSpec]) -> Samples | None:
@@ -107,7 +71,9 @@ def _loops(samples: Samples, runs: Sequence[Run], losses: Array, adds: Array) ->
     for run, row in zip(runs, losses, strict=True):
         step = run.program.loops
         assert step is not None, "all calls are compiled"
+        each = zip(run.program.samples, samples.part(run.at, run.count), strict=True)
+        fill = [bind_copy(a, b) for to, of in each for a, b in zip(to, of, strict=True)]
         found = [bind_copy(row[k : k + 1], a) for k, a in enumerate(run.program.losses)]
         after = [*found, bind_copy(adds, ALWAYS)]
-        loops += [one_loop(samples.copies(run)), step[-1], one_loop(after)]
+        loops += [one_loop(fill), step[-1], one_loop(after)]
     return loops

@@ -9,9 +9,9 @@ from types import MappingProxyType
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.runtime.batch import Fill, Filled, Look, NotFiniteError
+from odt.core.runtime.batch import Fill, Look, NotFiniteError
 from odt.core.runtime.engine import Engine
-from odt.core.runtime.program import Program
+from odt.core.runtime.program import Program, Samples
 from odt.core.training.metrics import Metrics
 from odt.dataclass import dataclass
 from odt.errors import TrainingError
@@ -83,7 +83,6 @@ class Pass:
         self.samples: list[int] = []  # of each batch
         self.seconds = 0.0
         self._outer = look
-        self._lock = threading.Lock()
 
     def step(self, first: int, samples: int) -> float:
         """Runs the step of samples [first, first + samples) of the order; returns its loss.
@@ -107,7 +106,8 @@ class Pass:
         return loss
 
     def _run(self, first: int, samples: int) -> float:
-        engine, scales, look = self.engine, self._scales(samples), self._look()
+        engine, look = self.engine, self._look()
+        scales = engine.loss_scales(samples, self.reduction)
         batch = engine.schedule.batch
         if samples <= batch:
             return engine.run(samples, scales, _filler(self.data, self.order, first), look)
@@ -130,7 +130,7 @@ class Pass:
             TrainingError: if the loss is not finite.
         """
         fill = _filler(self.data, self.order, 0)
-        scales = [scale * s for s in self._scales(samples)]
+        scales = [scale * s for s in self.engine.loss_scales(samples, self.reduction)]
         try:
             return self.engine.accumulate(samples, scales, fill)
         except NotFiniteError as e:
@@ -151,23 +151,14 @@ class Pass:
         batch = self.samples[0]
         return (sum(self.losses[:-1]) * batch + self.losses[-1] * rest) / sum(self.samples)
 
-    def _scales(self, samples: int) -> list[float]:
-        """Returns the factors of the losses: a mean is over the batch, not over a micro-batch."""
-        plan, m = self.engine.plan, self.engine.schedule.micro_batch
-        weights = [loss.weight for loss in self.engine.computation.losses]
-        if self.reduction == "sum":
-            return weights
-        rows = [plan.values[n].spec.shape[0] for n in plan.targets]
-        return [w * m / (samples * r) for w, r in zip(weights, rows, strict=True)]
-
     def _look(self) -> Look | None:
         if not self._measured:
             return self._outer
-        outer = self._outer
+        outer, lock = self._outer, threading.Lock()
         first = self.engine.computation.losses[0].output
 
         def look(program: Program, at: int, count: int) -> None:
-            with self._lock:
+            with lock:
                 for metric in self._measured:
                     metric.update(program.outputs[first], program.targets[0])
             if outer is not None:
@@ -266,14 +257,12 @@ def predict(
 def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
     """Returns a function that fills programs with the batch that begins at `first`."""
 
-    def fill(program: Filled, at: int, count: int) -> None:
-        inputs = [a.reshape(count, -1, copy=False) for a in program.inputs]
-        targets = [a.reshape(count, -1, copy=False) for a in program.targets]
+    def fill(samples: Samples, at: int, count: int) -> None:
         numbers = order[first + at : first + at + count]
-        data.read(numbers, inputs, targets)
+        data.read(numbers, samples.inputs, samples.targets)
         if data.weights is not None:
             weights = data.weights[np.asarray(numbers)][:, np.newaxis]
-            for scale in program.scales:
+            for scale in samples.scales:
                 rows = scale.reshape(count, -1, copy=False)
                 np.multiply(rows, weights, out=rows)
 

@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ def bind_copy(to: Array, values: Array) -> Calls:
     return bind("accumulate", to, values, to.nbytes // 4, NEVER)
 
 
-def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) -> Calls:
+def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Any) -> Calls:
     """Returns a compiled update of p and its slots.
 
     Args:
@@ -36,7 +37,7 @@ def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Array) ->
         p: parameter.
         g: its gradient.
         slots: arrays like p.
-        numbers: float32, read in each call.
+        numbers: float32, an array of NumPy or ctypes, read in each call.
     """
     return bind(name, p, g, *slots, p.size, numbers)
 

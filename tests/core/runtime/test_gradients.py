@@ -8,8 +8,7 @@ import pytest
 from support.limits import FOREVER
 from support.tied_network import data, info, network
 
-from odt.core.runtime.batch import Filled
-from odt.core.runtime.program import Program
+from odt.core.runtime.program import Program, Samples
 from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 
@@ -28,7 +27,7 @@ def gradients(delayed: int) -> dict[int, Array]:
         for _ in range(2):
             samples = data(SAMPLES)
 
-            def fill(program: Filled, at: int, count: int, samples=samples) -> None:  # type: ignore[no-untyped-def]
+            def fill(program: Samples, at: int, count: int, samples=samples) -> None:  # type: ignore[no-untyped-def]
                 samples.read(range(at, at + count), program.inputs, program.targets)
 
             engine.accumulate(SAMPLES, [0.1], fill, wait)

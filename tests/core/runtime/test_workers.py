@@ -4,13 +4,14 @@ import gc
 import os
 import threading
 import traceback
+from contextvars import ContextVar
 
 import numpy as np
 import pytest
 from support.limits import FOREVER
 from support.tied_network import data, info, network
 
-from odt.core.runtime.workers import Team
+from odt.core.runtime.workers import UFUNC_BUFFER, Team
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
 from odt.kernels.native import elementwise, library
@@ -133,6 +134,43 @@ def test_subnormal_numbers_are_zero_in_tasks_only(
         with pytest.raises(RuntimeError):
             team.run([fail])
         assert TINY * np.float32(1e-10) == subnormal
+
+
+def test_the_settings_of_numpy_are_those_of_the_caller_after_tasks() -> None:
+    """Each worker has the same; other context variables are the caller's."""
+
+    def see() -> None:
+        seen.append((set(map(str, np.geterr().values())), np.getbufsize()))
+
+    def fail() -> None:
+        np.seterr(all="warn")
+        assert variable.get() == 3
+        raise RuntimeError
+
+    variable, seen = ContextVar[int]("variable"), list[tuple[set[str], int]]()
+    with Team(2, 1) as team, np.errstate(all="raise", under="print"):
+        before, size = np.geterr(), np.setbufsize(2048)
+        variable.set(3)
+        for _ in range(2):
+            team.run([see, see])
+            with pytest.raises(RuntimeError):
+                team.run([fail])
+            assert np.geterr() == before
+            assert np.getbufsize() == 2048
+        np.setbufsize(size)
+    assert seen == [({"ignore"}, UFUNC_BUFFER)] * 4
+
+
+def test_training_leaves_the_settings_of_numpy_also_after_errors() -> None:
+    samples = data(8)
+    with Trainer(network(), info(8)) as trainer, np.errstate(all="raise"):
+        trainer.step(samples, 8)
+        trainer.evaluate(samples, range(8))
+        samples.inputs[0][0] = np.inf
+        for run in (trainer.step, lambda *given: trainer.evaluate(given[0], range(8))):
+            with pytest.raises(TrainingError, match="must be finite"):
+                run(samples, 8)
+            assert set(np.geterr().values()) == {"raise"}
 
 
 @pytest.mark.skipif(not library.instruction_sets(), reason="nothing is compiled")
