@@ -5,7 +5,7 @@ Files converted for one sample may write the batch size 1 into any shape: a RESH
 to know: it concatenates samples along axis 0. A tensor (D, …) of one sample becomes (N·D, …), and
 any RESHAPE keeps samples contiguous. An operator that computes each entry of axis 0 independently
 runs on that tensor unchanged; for any other operator the samples are stacked along a new axis, (N,
-D, …).
+D, …). Also an input may be (D, …), such as a vector that FULLY_CONNECTED makes a row of.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def batch_samples(one: LoweredGraph, times: int) -> LoweredGraph:
         UnsupportedError: if an operator has no form for several samples, or an output is the same
             for all samples; the message names it.
     """
-    for i in (*one.inputs, *one.outputs):
+    for i in one.outputs:
         lead = one.tensors[i].spec.shape[:1]
         if lead != (one.samples,):
             raise UnsupportedError(

@@ -35,8 +35,10 @@ def tensor(name: str, spec: TensorSpec, data: Array | None = None) -> Tensor:
     return Tensor(name, spec, (), data)
 
 
-def alone(row: OpDef, sample: Sample, given: Mapping[str, Array], grows: Collection[str]) -> Graph:
-    """One node; what grows is an input (1, …) that a RESHAPE makes an operand of."""
+def alone(
+    row: OpDef, sample: Sample, given: Mapping[str, Array], grows: Collection[str], *, view_of: bool
+) -> Graph:
+    """One node; what grows is an input, or a view of an input (1, …)."""
     operands: dict[str, tuple[TensorSpec, Array | None]] = {
         n: (TensorSpec(a.shape, a.dtype), None if n in grows else a) for n, a in given.items()
     }
@@ -59,7 +61,9 @@ def alone(row: OpDef, sample: Sample, given: Mapping[str, Array], grows: Collect
 
     for name, (spec, data) in operands.items():
         at[name] = add(name, spec, data)
-        if data is None:
+        if data is None and not view_of:
+            inputs.append(at[name])
+        elif data is None:
             inputs.append(add(f"input {name}", TensorSpec((1, *spec.shape), spec.dtype)))
             view(inputs[-1], at[name])
     order = [at.get(n, ABSENT) for n in expand([n.rstrip("?") for n in row.inputs], operands)]
@@ -90,14 +94,15 @@ def ways(sample: Sample, names: Collection[str]) -> list[frozenset[str]]:
     return list(dict.fromkeys(f for f in (*found, *(frozenset({n}) for n in names)) if f))
 
 
+@pytest.mark.parametrize("view_of", [True, False])
 @SAMPLES
 def test_a_batched_graph_equals_its_samples_computed_one_by_one(
-    info: OpInfo, sample: Sample
+    info: OpInfo, sample: Sample, *, view_of: bool
 ) -> None:
     row = row_of(info.name)
     draws = [draw(info, sample, np.float32, seed) for seed in range(COUNT)]
     for grows in ways(sample, draws[0]):
-        graph = alone(row, sample, draws[0], grows)
+        graph = alone(row, sample, draws[0], grows, view_of=view_of)
         try:
             one = lower(graph, 1)
         except UnsupportedError:  # a constant where the file has one may not be data
@@ -171,7 +176,21 @@ def picked() -> Graph:
     return net.graph(net.dense(x, 2))
 
 
-@pytest.mark.parametrize("network", [unrolled, token, cache, picked])
+def vector() -> Graph:
+    """A vector (12,) without a batch axis, of which FULLY_CONNECTED makes one row."""
+    net = Net()
+    return net.graph(net.dense(net.dense(net.input(12), 5), 2))
+
+
+def matrix() -> Graph:
+    """A matrix (3, 4) without a batch axis: each value has a weight."""
+    net = Net()
+    x = net.add("MUL", (net.input(3, 4), net.weight(3, 4)), (3, 4))
+    x = net.add("RESHAPE", (x, net.constant([1, 12], np.int32)), (1, 12))
+    return net.graph(net.dense(x, 2))
+
+
+@pytest.mark.parametrize("network", [unrolled, token, cache, picked, vector, matrix])
 def test_batches_and_single_samples_train_alike(network: Callable[[], Graph]) -> None:
     graph, rng = network(), np.random.default_rng(4)
     data = ArrayData(
