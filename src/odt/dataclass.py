@@ -146,16 +146,20 @@ else:
             for name, method in METHODS.items():
                 if name not in vars(cls) and not (frozen and name in FROZEN):
                     setattr(cls, name, method)
+            cls.__doc__ = cls.__doc__ or cls.__name__  # the standard one would write a signature
             made = standard(init=False, repr=False, eq=False, slots=True, frozen=frozen)(cls)
             every = fields(made)
             made._instances = 0
-            made._parameters = {f.name for f in every if f.init}
+            parameters = {f.name for f in every if f.init}
+            known = made.__dataclass_fields__.keys()  # a view takes no memory
+            made._parameters = known if known == parameters else parameters
             made._defaults = {f.name: f.default for f in every if f.default is not MISSING}
             factories = [f for f in every if f.default_factory is not MISSING]
             made._factories = {f.name: f.default_factory for f in factories}
-            made._compared = _getter([f.name for f in every if f.compare])
-            hashed = [f for f in every if (f.compare if f.hash is None else f.hash)]
-            made._hashed = _getter([f.name for f in hashed])
+            compared = [f.name for f in every if f.compare]
+            hashed = [f.name for f in every if (f.compare if f.hash is None else f.hash)]
+            made._compared = _getter(compared)
+            made._hashed = made._compared if hashed == compared else _getter(hashed)
             return made
 
         return decorate
