@@ -13,7 +13,7 @@ from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks, units_of
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
-PANEL = 2**20  # values of weights that are packed at once, unless UNITS have more
+PANEL = 2**18  # values of weights that are packed at once, unless UNITS have more
 UNITS = 96  # a multiple of two full tiles of every instruction set
 
 
