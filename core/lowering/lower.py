@@ -12,12 +12,7 @@ from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.final_activation import final_logits, move_activations_last
 from odt.core.lowering.infer import Inference, infer_nodes, start_inference
-from odt.core.lowering.merge_pads import merge_pads
-from odt.core.lowering.merge_slices import split_slices
-from odt.core.lowering.merge_swish import merge_swish
-from odt.core.lowering.push_transposes import push_transposes
 from odt.core.lowering.sample_axis import mixing_nodes
-from odt.core.lowering.split_groups import split_groups
 from odt.core.lowering.unsupported import UnsupportedNode, check_ends, unsupported_error
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
 from odt.errors import UnsupportedError
@@ -152,8 +147,25 @@ class LoweredGraphs:
         return self._lower(self.file_batch, self.file_batch)
 
     def _with_last_passes(self, lowered: LoweredGraph) -> LoweredGraph:
-        pushed = push_transposes(split_slices(lowered), final_logits(self.graph))
-        return merge_swish(merge_pads(pushed))
+        """Rewrites operators; loads only the passes for operators that the graph has."""
+        operators = {node.op for node in lowered.nodes}
+        if operators & {"SLICE", "STRIDED_SLICE"}:
+            from odt.core.lowering.merge_slices import split_slices
+
+            lowered = split_slices(lowered)
+        if "TRANSPOSE" in operators:
+            from odt.core.lowering.push_transposes import push_transposes
+
+            lowered = push_transposes(lowered, final_logits(self.graph))
+        if "PAD" in operators:
+            from odt.core.lowering.merge_pads import merge_pads
+
+            lowered = merge_pads(lowered)
+        if "LOGISTIC" in operators:
+            from odt.core.lowering.merge_swish import merge_swish
+
+            lowered = merge_swish(lowered)
+        return lowered
 
     def _lower(self, batch: int, size: int) -> LoweredGraph:
         """Lowers without batching the graph of one sample; `size` is the batch size in the file."""
@@ -166,7 +178,7 @@ class LoweredGraphs:
         at_file = self._infer(size, size)
         check_ends(graph, at_file.specs)
         if batch == size:
-            return move_activations_last(split_groups(_rewrite(graph, at_file)))
+            return _without_groups(_rewrite(graph, at_file))
         inference = self._infer(batch, size)
         for i in (*graph.inputs, *graph.outputs):
             before, now = at_file.specs[i].shape, inference.specs[i].shape
@@ -177,7 +189,7 @@ class LoweredGraphs:
                     f"batch to compute {batch} samples together, but got {now} for {batch}, "
                     f"{before} for {size}"
                 )
-        return move_activations_last(split_groups(_rewrite(graph, inference)))
+        return _without_groups(_rewrite(graph, inference))
 
     def _infer(self, batch: int, size: int) -> Inference:
         """Infers all shapes.
@@ -201,6 +213,15 @@ class LoweredGraphs:
             inference = start_inference(self.graph, batch, size)
             self._inferred[key] = inference, infer_nodes(self.graph, inference, at_file)
         return self._inferred[key]
+
+
+def _without_groups(graph: LoweredGraph) -> LoweredGraph:
+    """Returns the graph without groups of channels, and with its activations last."""
+    if any(node.op == "CONV_2D" for node in graph.nodes):
+        from odt.core.lowering.split_groups import split_groups
+
+        graph = split_groups(graph)
+    return move_activations_last(graph)
 
 
 def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:

@@ -1,16 +1,19 @@
 """Reads the tensors of a subgraph: shapes, types, constants and quantization."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odt.core.model.flatbuffer import DAMAGED, Table
 from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Tensor
 from odt.core.model.operator_options import tensor_type
-from odt.core.model.sparsity import Sparsity, read_sparsity
 from odt.errors import one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.model.sparsity import Sparsity
 
 Spans = tuple[tuple[int, int], ...]  # offset and size of each buffer in the file
 DTYPES = {
@@ -32,7 +35,7 @@ def below(table: Table, index: int, what: str, count: int) -> int:
 
 def read_tensors(
     graph: Table, spans: Spans
-) -> tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]:
+) -> "tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]":
     """Reads the tensors of a subgraph, and quantization and sparsity of those that have one.
 
     Args:
@@ -54,6 +57,8 @@ def read_tensors(
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
         dtype = SPARSE.get((spec.dtype.names or ("",))[0])
         if dtype is not None and data is not None:
+            from odt.core.model.sparsity import read_sparsity
+
             sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
         tensors.append(
             Tensor(

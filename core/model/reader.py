@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,15 +19,17 @@ from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import LSTM
 from odt.core.model.operator_options import operator_name, read_options
 from odt.core.model.read_tensors import Spans, below, read_tensors
-from odt.core.model.sparsity import Sparsity
 from odt.core.model.subgraphs import subgraphs_of
 from odt.core.model.topological_order import topological_order
-from odt.core.model.variables import INITIALIZE, Key, Variable, assigned_values
 from odt.core.storage.mapped_files import map_or_read, mapped_file
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
+
+if TYPE_CHECKING:
+    from odt.core.model.sparsity import Sparsity
+    from odt.core.model.variables import Key, Variable
 
 HIDDEN = 4  # position among what an LSTM keeps: the integers that its projection reads
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
@@ -49,7 +51,7 @@ class Body:
 
     graph: Graph
     quantization: Mapping[int, Quantization]
-    sparsity: Mapping[int, Sparsity]
+    sparsity: "Mapping[int, Sparsity]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,12 @@ class Model:
     metadata: Mapping[str, int]
     spans: tuple[tuple[int, int], ...]
     quantization: Mapping[int, Quantization]
-    sparsity: Mapping[int, Sparsity]
+    sparsity: "Mapping[int, Sparsity]"
     signatures: tuple[Signature, ...]
     subgraphs: int
     description: str
     version: int
-    variables: Mapping[Key, Variable] = field(default_factory=dict)
+    variables: "Mapping[Key, Variable]" = field(default_factory=dict)
     sequence_length: int | None = None
     return_sequences: bool = False
     bodies: Mapping[int, Body] = field(default_factory=dict)
@@ -217,13 +219,13 @@ def parse_model(data: memoryview, name: str, signature: str | None = None) -> Mo
 
 def _initial_values(
     graph: Graph, graphs: Sequence[Table], codes: list[str], spans: Spans
-) -> dict[Key, Variable]:
+) -> "dict[Key, Variable]":
     """Reads the values that the subgraphs of CALL_ONCE assign to variables."""
     values: dict[Key, Variable] = {}
     read = set[int]()
-    for node in graph.nodes:
-        if node.op != INITIALIZE:
-            continue
+    for node in (node for node in graph.nodes if node.op == "CALL_ONCE"):
+        from odt.core.model.variables import assigned_values
+
         k = int(node.options["init_subgraph_index"])
         if not 0 < k < len(graphs):
             raise ModelError(

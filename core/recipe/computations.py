@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Tensor, has_ranges
-from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.stored_integers import can_store
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.output_losses import output_losses
@@ -76,6 +74,8 @@ def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo
     """
     if not info.qas:
         return plans
+    from odt.core.planning.stored_integers import can_store
+
     plan, _ = plans.at(training, plans.graphs.file_batch)
     chosen = {plan.values[n].tensor: None for n in plan.parameters}
     chosen |= {i: None for i, t in enumerate(plan.graph.tensors) if t.holds_integers}
@@ -128,6 +128,8 @@ def with_equalized_weights(lowered: "LoweredModel", info: TrainingInfo) -> "Lowe
 
 def _weights(lowered: "LoweredModel") -> Iterator[tuple[int, Tensor]]:
     """Yields the weights of layers that nothing else reads, and their tensors of the file."""
+    from odt.core.model.quantization_rules import LAYERS
+
     graph, stored = lowered.graph, lowered.dequantized.stored
     others, weights = set(graph.outputs), dict[int, Tensor]()
     for node in graph.nodes:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, Run
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients, Place
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.program import Program, Twin, large_enough
-from odt.core.runtime.whole_batch import WholeBatch, hold
+from odt.core.runtime.program import Program, Samples, Twin, large_enough
 from odt.core.runtime.workers import Team
 from odt.kernels.native.binding import side_by_side
 from odt.kernels.opdef import Array
+
+if TYPE_CHECKING:
+    from odt.core.runtime.whole_batch import WholeBatch
 
 
 class Engine:
@@ -70,9 +73,11 @@ class Engine:
         one_each = schedule.micro_batch * schedule.workers >= schedule.batch
         self.in_place = self._one_each = one_each and not keep_gradients
         self._short = is_side_by_side(self.plan, schedule, meets=self.sums.meets)
-        held = self._short and self._trains
-        specs = held_samples(self.plan, computation.losses, schedule) if held else {}
-        self._held = hold(self.plan, specs)
+        self._held: Samples | None = None
+        if self._short and self._trains:
+            from odt.core.runtime.whole_batch import hold
+
+            self._held = hold(self.plan, held_samples(self.plan, computation.losses, schedule))
         # of a number of samples, and whether gradients are computed in place
         self._whole: dict[tuple[int, bool], WholeBatch | None] = {}
         self._runs: dict[tuple[object, ...], list[list[Run]]] = {}
@@ -236,15 +241,17 @@ class Engine:
             merge_seen(self._seen, worker.seen)
         return math.fsum(loss for worker in active for loss in worker.losses)
 
-    def _whole_batch(self, samples: int, runs: list[list[Run]]) -> WholeBatch | None:
+    def _whole_batch(self, samples: int, runs: list[list[Run]]) -> "WholeBatch | None":
         """Binds the micro-batches of a number of samples as one call, if they can be."""
         key = samples, self.in_place
         if self._held and key not in self._whole:
+            from odt.core.runtime.whole_batch import WholeBatch
+
             whole = WholeBatch(self._held, runs, self.sums.adds) if is_compiled(runs) else None
             self._whole[key] = whole
         return self._whole[key]
 
-    def _run_whole(self, whole: WholeBatch, batch: Batch) -> None:
+    def _run_whole(self, whole: "WholeBatch", batch: Batch) -> None:
         """Runs the micro-batches of all workers by one call."""
         whole.run(batch)
         self.plans.check_files()  # which backward reads, too

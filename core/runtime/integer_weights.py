@@ -20,7 +20,6 @@ from odt.kernels.opdef import TILE, Array
 
 # Updates real numbers by a gradient; both are flat; the mapping holds a part of each slot.
 Rule = Callable[[Array, Array, Mapping[str, Array]], None]
-WORK = 2  # tiles of scratch memory
 
 
 class IntegerWeights:
@@ -70,7 +69,7 @@ class IntegerWeights:
             gradient: gradient by the real numbers, flat; may be destroyed.
             slots: optimizer state, flat.
             key: two numbers from which the random numbers of the rounding follow.
-            work: WORK tiles.
+            work: two tiles.
         """
         random = np.random.Generator(np.random.Philox(key=np.array(key, np.uint64)))
         rows, columns = self._shape

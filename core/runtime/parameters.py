@@ -4,13 +4,13 @@ import ctypes
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odt.core.model.graph import Graph, Tensor
 from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays
-from odt.core.runtime.integer_weights import WORK, IntegerWeights
 from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
@@ -18,6 +18,11 @@ from odt.kernels.native.binding import Calls, Run
 from odt.kernels.native.library import is_available
 from odt.kernels.native.updates import bind_update
 from odt.kernels.opdef import TILE, Array, CompiledUpdate
+
+if TYPE_CHECKING:
+    from odt.core.runtime.integer_weights import IntegerWeights
+
+WORK = 2  # tiles of scratch memory for weights that are integers
 
 
 def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
@@ -86,10 +91,13 @@ class Parameters:
         self.trained = self.tensors | copy_arrays(
             {i: self.tensors[i][r] for i, r in self._rows.items()}
         )
-        self._integers = {
-            i: IntegerWeights(q, self.trained[i], self._rows.get(i))
-            for i, q in self._stored.items()
-        }
+        self._integers: dict[int, IntegerWeights] = {}
+        for i, q in self._stored.items():
+            from odt.core.runtime import integer_weights
+
+            self._integers[i] = integer_weights.IntegerWeights(
+                q, self.trained[i], self._rows.get(i)
+            )
         places = ((i, graph.tensors[i].places) for i in self.tensors)
         self._zeros = {i: self._absent(i, p) for i, p in places if p is not None}
         self.optimizer = optimizer

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from odt.core.data.protocol import Data, SampleOrder, SampleOrders
 from odt.core.data.sample_weights import Weighting
@@ -21,9 +22,7 @@ from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.storage.free_memory import paused_collector
-from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.best_epoch import Best
-from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor, is_plateau
 from odt.core.training.passes import NONE, Pass, Result, Seen, Totals, evaluate, predict, unseen
@@ -31,6 +30,9 @@ from odt.core.training.results import Epoch, MemoryReport
 from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
+
+if TYPE_CHECKING:
+    from odt.core.training.frozen_cache import CachePolicy, FrozenCache
 
 TRAINING, VALIDATION = range(2)  # computations of the runtime
 
@@ -64,7 +66,7 @@ class Trainer(Closing):
         budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
-        keep: CachePolicy | None = None,
+        keep: "CachePolicy | None" = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
         weighted: bool = False,
@@ -97,14 +99,15 @@ class Trainer(Closing):
         self.seen: Seen = unseen
         self.counts: Totals = NONE
         check_monitor(monitor, self.metrics)
-        computation, validation = training_and_validation(
-            plans.graphs, info, outputs=outputs or bool(self.metrics)
-        )
+        outputs = outputs or bool(self.metrics)
+        computation, validation = training_and_validation(plans.graphs, info, outputs=outputs)
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
         self._budget, self._policy, reserve = budget, keep, 0
         runs = (computation, validation)
         if keep:
+            from odt.core.training.frozen_cache import cache_size, split_frozen
+
             runs = split_frozen(plans, runs)
             reserve = cache_size(plans, runs[0], info.batch_size, keep).resident
         self._end = runs[0].begin
@@ -192,9 +195,8 @@ class Trainer(Closing):
             start: number of the first epoch.
             skip: batches of the first epoch to skip, because they were completed before a resume.
             patience: epochs without improvement after which training stops early.
-            drop_last: whether to leave out a last batch that is not full, in training and
-                validation, as onert_train does. Otherwise its loss is the mean over its samples,
-                and an epoch's loss is the mean over all samples.
+            drop_last: whether to leave out a last batch that is not full, as onert_train does.
+                Otherwise its loss is the mean over its samples, an epoch's that over all samples.
             feed: prepares the training samples; None to read them from `data`.
             evaluate: validates, with the arguments of `evaluate`; None for `evaluate` itself.
 
@@ -259,17 +261,19 @@ class Trainer(Closing):
         """Whether data must come from `frozen`."""
         return self._policy is not None
 
-    def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
+    def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> "FrozenCache":
         """Makes the data of a trainer with a cache; arguments as for FrozenCache.
 
         Raises:
             OptionError: if memory or disk is too small.
         """
+        from odt.core.training.frozen_cache import FrozenCache
+
         assert self._policy, "there is no cache"
-        computation, schedule = Computation(end=self._end), self.runtime.schedule
-        cache = FrozenCache(self._plans, computation, self._policy, schedule, data, targets, parts)
+        given = Computation(end=self._end), self._policy, self.runtime.schedule
+        cache = FrozenCache(self._plans, *given, data, targets, parts)
         if self._budget is not None:
-            cache.limit_mapped(DATA_PAGES)
+            cache.limit_mapped()
         return cache
 
     def step(
@@ -301,8 +305,8 @@ class Trainer(Closing):
         The samples are also added to metrics of several batches, `totals`.
         """
         engine = self._training if update else self._evaluating(data)
-        order, reduction = range(samples), self.info.reduction
-        run = Pass(engine, data, order, reduction, self.metrics, totals=totals)
+        given = data, range(samples), self.info.reduction, self.metrics
+        run = Pass(engine, *given, totals=totals)
         with nullcontext() if update else self.parameters.averaged():
             run.step(0, samples)
         return run.result()
@@ -321,12 +325,11 @@ class Trainer(Closing):
         Raises:
             TrainingError: if the loss is not finite; all accumulated gradients are discarded.
         """
-        if self._accumulating is None:
-            engine = self._training
-            if engine.at_once:
-                engine = self.runtime.engine(engine.computation, keep_gradients=True)
-            self._accumulating = engine
-        run = Pass(self._accumulating, data, range(samples), self.info.reduction, {})
+        engine = self._accumulating or self._training
+        if engine.at_once:
+            engine = self.runtime.engine(engine.computation, keep_gradients=True)
+        self._accumulating = engine
+        run = Pass(engine, data, range(samples), self.info.reduction, {})
         return run.accumulate(samples, scale)
 
     def apply_gradients(self) -> None:
@@ -352,20 +355,16 @@ class Trainer(Closing):
         Args:
             data: source of the samples.
             order: numbers of the samples.
-            rest: whether to include a last batch that is not full; otherwise it is left out, as in
-                onert, unless it is the only one.
+            rest: whether to include a last batch that is not full, if there are others.
         """
         rest = rest or len(order) < self.info.batch_size
-        engine, reduction = self._evaluating(data), self.info.reduction
-        seen, totals = self.seen, self.counts
+        engine, given = self._evaluating(data), (data, order, self.info.reduction, self.metrics)
         with self.parameters.averaged():
-            return evaluate(
-                engine, data, order, reduction, self.metrics, rest=rest, seen=seen, totals=totals
-            )
+            return evaluate(engine, *given, rest=rest, seen=self.seen, totals=self.counts)
 
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights or without the cache if the data need it."""
-        cached = not self.caches or isinstance(data, FrozenCache)
+        cached = not self.caches or getattr(data, "policy", None) is self._policy
         if cached and (data.weights is None or self.weighted):
             return self.runtime.engine_of(VALIDATION)
         if self._weighing is None:
@@ -390,9 +389,8 @@ class Trainer(Closing):
 
     def memory(self) -> MemoryReport:
         """Returns the memory allocated for training."""
-        return MemoryReport.of(
-            self.parameters, self.runtime, self._training, self.best.nbytes, self._reserves
-        )
+        kept = self.best.nbytes, self._reserves
+        return MemoryReport.of(self.parameters, self.runtime, self._training, *kept)
 
     def close(self) -> None:
         """Ends the worker threads."""

@@ -64,8 +64,8 @@ KERNELS = [
 KERNELS += ["metricdef", "geometry", "native", "families", "ops", "custom", "integer"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
-# inside functions; and parts of odt that help, or training without an export, a budget or adapters,
-# does not need.
+# inside functions; and parts of odt that help, or training without an export, a budget, adapters,
+# a cache, sparse or quantized weights, variables or short steps does not need.
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"threadpoolctl", "tomllib", "zipfile"}
 # layer: also these
@@ -83,6 +83,10 @@ LATE_IN = {
             "odt.core.planning.budget.fit_budget.",
         ),
         *("odt.core.planning.rewrites.recompute.", "odt.core.storage.atomic_files."),
+        *("odt.core.model.quantization_rules.", "odt.core.model.sparsity."),
+        *("odt.core.model.variables.", "odt.core.planning.stored_integers."),
+        *("odt.core.runtime.integer_weights.", "odt.core.runtime.whole_batch."),
+        "odt.core.training.frozen_cache.",
     ),
 }
 # Imported inside functions only: slow, or an extra that may not be there.

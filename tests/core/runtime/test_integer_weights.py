@@ -11,7 +11,8 @@ from support.quantized_networks import small_net
 import odt
 from odt.core.model.reader import read_model
 from odt.core.recipe import computations
-from odt.core.runtime.integer_weights import WORK, IntegerWeights
+from odt.core.runtime.integer_weights import IntegerWeights
+from odt.core.runtime.parameters import WORK
 from odt.errors import OptionError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
