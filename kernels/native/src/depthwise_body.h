@@ -6,7 +6,7 @@
 
 #include "tile.h"
 
-/* With sums, dy is read and sums and db are computed; else y is computed, in several walks. */
+/* With sums, dy is read, and y = dw, sums and db are computed; else y, in several walks. */
 typedef struct {
   const float *x, *w, *bias, *relu_mask, *dy;
   float *y, *sums, *db;
@@ -247,12 +247,12 @@ static void F(depthwise_tile)(const F(depthwise_job) * c, const tap_loops *taps,
 static void F(depthwise_band)(const F(depthwise_job) * c, const window_walk *g, walk_cursor block,
                               int64_t begin, int64_t end) {
   const float *in[PIXELS];
-  int64_t out[PIXELS], vectors = (g->depth + LANES - 1) / LANES, padded = vectors * LANES;
+  int64_t out[PIXELS], vectors = (g->depth + LANES - 1) / LANES, width = (end - begin) * LANES;
   for (int pixels; (pixels = next_tile(g, &block, c->x, 0, in, out));) {
     tap_loops taps = taps_inside(g, &block, 0);
     if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
     if (c->sums) {
-      taps.w_row = taps.w_row / g->depth * padded, taps.w_col = taps.w_col / g->depth * padded;
+      taps.w_row = taps.w_row / g->depth * width, taps.w_col = taps.w_col / g->depth * width;
       taps.w_first = block.row.tap * taps.w_row + block.col.tap * taps.w_col;
     }
     tap_grid t = {.in = in, .out = out, .pixels = pixels, .x_row = taps.x_row};
@@ -264,15 +264,36 @@ static void F(depthwise_band)(const F(depthwise_job) * c, const window_walk *g, 
   }
 }
 
+/* Sums of the vectors from `begin` to `end`, (taps, vectors), to dw. */
+static void F(store_sums)(const F(depthwise_job) * c, const float *sums, int64_t begin,
+                          int64_t end) {
+  int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w;
+  for (int64_t t = 0; t < taps; t++) {
+    float *to = c->y + t * depth;
+    if (depth < LANES) memset(to, 0, sizeof(float) * depth);
+    for (int64_t j = begin; j < end; j++, sums += LANES)
+      if (depth >= LANES) F(store)(to + F(vector_start)(j, depth), F(load)(sums));
+      else
+        for (int64_t l = 0; l < LANES; l++) to[l % depth] += sums[l];
+  }
+}
+
 /* One part: of the results, or of the channels. The bands of all walks take turns, because those of
-   a strided convolution's gradient share rows of the result. */
+   a strided convolution's gradient share rows of the result. The sums of a part lie side by side,
+   as threads that write neighbouring cache lines wait for each other. */
 static void F(depthwise_part)(void *job, int part, int parts) {
-  const F(depthwise_job) *c = job;
+  F(depthwise_job) own = *(const F(depthwise_job) *)job, *c = &own;
   const window_walk *g = c->g;
-  int64_t vectors = (g->depth + LANES - 1) / LANES;
+  int64_t vectors = (g->depth + LANES - 1) / LANES, full = g->depth / LANES;
   int by_results = !c->sums && MANY_RESULTS(g, parts);
-  int64_t begin = by_results ? 0 : chunk_begin(vectors, part, parts);
-  int64_t end = by_results ? vectors : chunk_begin(vectors, part + 1, parts);
+  int64_t begin = by_results ? 0 : chunk_begin(full, part, parts);
+  int64_t end = by_results || part + 1 == parts ? vectors : chunk_begin(full, part + 1, parts);
+  int64_t taps = g->taps_h * g->taps_w;
+  float *sums = c->sums ? c->sums + taps * begin * LANES : 0;
+  if (sums) {
+    memset(sums, 0, sizeof(float) * taps * (end - begin) * LANES);
+    c->sums = sums - begin * LANES;
+  }
   walk_cursor at[MAX_WALKS];
   for (int64_t k = 0; k < c->walks; k++)
     at[k] = walk_begin(g + k, BAND, by_results ? part : 0, by_results ? parts : 1);
@@ -287,6 +308,7 @@ static void F(depthwise_part)(void *job, int part, int parts) {
       F(depthwise_band)(c, g + k, band_blocks(&at[k]), begin, end);
     }
   }
+  if (sums) F(store_sums)(c, sums, begin, end);
 }
 
 /* Whether narrower vectors are fuller: channels fill half of one, results do not lie side by side,
@@ -323,21 +345,12 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
     return;
   }
 #endif
-  F(depthwise_job) c = {.x = x, .dy = dy, .sums = scratch, .db = db, .g = g, .walks = 1};
-  int64_t depth = g->depth, vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
-  int64_t taps = g->taps_h * g->taps_w;
-  int parts = parallel_parts(result_count(g) * taps * depth / LANES * (3 * PRODUCT));
-  memset(scratch, 0, sizeof(float) * taps * padded);
+  F(depthwise_job) c = {.x = x, .dy = dy, .y = dw, .sums = scratch, .db = db, .g = g, .walks = 1};
+  int64_t depth = g->depth, full = depth / LANES;
+  int parts =
+      parallel_parts(result_count(g) * g->taps_h * g->taps_w * depth / LANES * (3 * PRODUCT));
   if (db) memset(db, 0, sizeof(float) * depth);
-  parallel_for(F(depthwise_part), &c, parts < vectors ? parts : (int)vectors);
-  for (int64_t t = 0; t < taps; t++) {
-    const float *from = scratch + t * padded;
-    float *to = dw + t * depth;
-    for (int64_t j = 0; j < vectors && depth >= LANES; j++)
-      F(store)(to + F(vector_start)(j, depth), F(load)(from + j * LANES));
-    if (depth < LANES) memset(to, 0, sizeof(float) * depth);
-    for (int64_t l = 0; l < LANES && depth < LANES; l++) to[l % depth] += from[l];
-  }
+  parallel_for(F(depthwise_part), &c, parts < full ? parts : full ? (int)full : 1);
 }
 
 /* Each value `times` times, side by side: a depth multiplier as channels of their own. */
