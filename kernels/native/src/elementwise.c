@@ -131,17 +131,19 @@ static void map_folded(const map_job *j, float *y, const float *const *inputs, i
     }
 }
 
-/* One part: a range of the first axis. */
+/* One part: a range of the first axis, or of the columns of a matrix whose rows are summed. */
 static void map_part(void *job, int part, int parts) {
   map_job j = *(const map_job *)job;
   elementwise_shape m = *j.shape;
-  int64_t begin = chunk_begin(m.sizes[0], part, parts), at[MAX_RANK] = {0};
-  m.sizes[0] = chunk_begin(m.sizes[0], part + 1, parts) - begin;
-  if (!m.sizes[0]) return;
+  int64_t axis = m.rank == 2 && !m.y[0], step = axis ? 2 * MAX_LANES : 1, at[MAX_RANK] = {0};
+  int64_t begin = chunk_begin(m.sizes[axis] / step, part, parts) * step;
+  if (part + 1 < parts) m.sizes[axis] = chunk_begin(m.sizes[axis] / step, part + 1, parts) * step;
+  m.sizes[axis] -= begin;
+  if (!m.sizes[axis]) return;
   j.shape = &m;
-  j.y += begin * m.y[0];
+  j.y += begin * m.y[axis];
   for (int k = 0; k < MAX_INPUTS; k++)
-    if (j.inputs[k]) j.inputs[k] += begin * m.inputs[k][0];
+    if (j.inputs[k]) j.inputs[k] += begin * m.inputs[k][axis];
   int64_t folded = is_foldable(&m);
   for (;;) {
     int is_first = 1;
@@ -164,7 +166,8 @@ static void map_all(map_job *j) {
   const elementwise_shape *m = j->shape;
   int64_t work = 1;
   for (int64_t d = 0; d < m->rank; d++) work *= m->sizes[d];
-  parallel_for(map_part, j, m->y[0] ? parallel_parts(work * 2) : 1);
+  int divides = m->y[0] || (m->rank == 2 && m->y[1]);
+  parallel_for(map_part, j, divides ? parallel_parts(work * 2) : 1);
 }
 
 #define BODY "elementwise_body.h"
