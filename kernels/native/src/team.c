@@ -49,9 +49,9 @@ void parallel_for(part_function f, void *job, int parts) {
 #include <stdatomic.h>
 #include <time.h>
 
-#define NEAR_PART_WORK 50000 /* of a part, at least: about two microseconds */
-#define FAR_PART_WORK 500000 /* the same if cores are far from each other */
-#define FAR 250              /* nanoseconds of an exchange: neighbours take 100, others 500 */
+#define PART_WORK 10000      /* of a part, at least: a third of a microsecond */
+#define EXCHANGE_WORK 150    /* the same for each nanosecond of an exchange: five exchanges */
+#define MAX_EXCHANGE 4000    /* nanoseconds, also if the other thread has no core */
 #define MEASURED 1024        /* calls after which it is measured again, as threads move */
 #define LINE 128             /* bytes of two cache lines, which are fetched together */
 #define MIN_WAKE_WORK 600000 /* about twenty microseconds: waking a thread takes fifteen */
@@ -67,7 +67,7 @@ static atomic_int threads = 1;   /* for a call; may change during calls of other
 static int started = 1;          /* threads, including the caller's */
 static atomic_int asleep;        /* sleeping threads */
 static _Atomic int64_t missed;   /* work of calls that might have been divided meanwhile */
-static _Atomic int64_t min_part_work = NEAR_PART_WORK; /* as measured */
+static _Atomic int64_t min_part_work = PART_WORK; /* as measured */
 static atomic_uint dividable; /* calls that were long enough for neighbouring cores */
 static uint64_t given;        /* parts that were left to any thread, of all calls */
 
@@ -185,8 +185,8 @@ static void do_nothing(void *argument, int part, int parts) {
   (void)argument, (void)part, (void)parts;
 }
 
-/* Cores of two sockets or chiplets take longer to exchange a cache line than neighbours, and read
-   each other's results at a fraction of the rate. */
+/* Neighbouring cores exchange a cache line in 100 ns, those of two sockets or chiplets in 500, and
+   read each other's results at a fraction of the rate. */
 static void measure_exchange(void) {
   if (pthread_mutex_trylock(&busy)) return;
   start(2);
@@ -198,13 +198,15 @@ static void measure_exchange(void) {
     int64_t taken = nanoseconds() - begin;
     if (taken < least) least = taken;
   }
-  atomic_store(&min_part_work, least > FAR ? FAR_PART_WORK : NEAR_PART_WORK);
+  if (least > MAX_EXCHANGE) least = MAX_EXCHANGE;
+  least *= EXCHANGE_WORK;
+  atomic_store(&min_part_work, least < PART_WORK ? PART_WORK : least);
   pthread_mutex_unlock(&busy);
 }
 
 int parallel_parts(int64_t work) {
   int64_t all = atomic_load(&threads);
-  if (work < 2 * NEAR_PART_WORK || all < 2) return 1;
+  if (work < 2 * PART_WORK || all < 2) return 1;
   if (atomic_load(&asleep) && atomic_fetch_add(&missed, work) + work < MIN_WAKE_WORK) return 1;
   if (!(atomic_fetch_add(&dividable, 1) % MEASURED)) measure_exchange();
   int64_t max_parts = work / atomic_load(&min_part_work);
