@@ -10,7 +10,7 @@ from odt.core.planning.plan import Call, Plan
 from odt.dataclass import dataclass
 
 CALL = 20e-6  # seconds: overhead of the NumPy calls in a kernel
-BOUND_CALL = 2.5e-6  # seconds: overhead of a compiled kernel, with two workers
+BOUND_CALL = 0.5e-6  # seconds: overhead of a compiled kernel, called from a loop in C
 FLOPS = 150e9  # operations per second
 BYTES = 20e9  # bytes per second, read or written
 SHORT_RUN = 5e-3  # seconds of a run to which waking a thread adds some per cent
