@@ -22,7 +22,8 @@ from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.core.recipe.prepare import prepare
 from odt.core.storage.atomic_files import write_atomically

@@ -38,7 +38,8 @@ from odt.core.model.graph import Tensor
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model
 from odt.core.model.record import Record
-from odt.core.model.training_info import METADATA_NAME, TrainingInfo, encode_training_info
+from odt.core.model.training_info import METADATA_NAME, TrainingInfo
+from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization

@@ -8,6 +8,7 @@ gradient is a separate value, and a call of ADD adds it.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,17 +20,17 @@ from odt.core.lowering.binding import (
     gradient_of,
     row_of,
 )
-from odt.core.lowering.dropout import Mask, add_dropout
 from odt.core.lowering.sample_axis import mixed
 from odt.core.model.graph import LoweredGraph, Node, ranges
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import trainable_tensors
 from odt.dataclass import dataclass
-from odt.kernels.families.copies import Moves, copying, zeros
-from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.native.library import compiled_of
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels.opdef import Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import LOSSES
+
+if TYPE_CHECKING:
+    from odt.core.lowering.dropout import Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,6 @@ class Loss:
     weight: float = 1.0
     output: int = 0
     weighted: bool = False
-
-
-def _zero(attrs: Attrs, *, y: Array) -> Moves:
-    yield zeros(y)
-
-
-ZERO = copying(_zero, (), ("y",))
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -90,7 +84,12 @@ def training_plan(
         outputs: whether to compute the model's outputs too, for a metric.
     """
     wanted = trainable if backward else frozenset()
-    dropped, masks = add_dropout(graph, dict(dropout)) if backward else (graph, ())
+    dropped: LoweredGraph = graph
+    masks: tuple[Mask, ...] = ()
+    if backward and dropout:
+        from odt.core.lowering.dropout import add_dropout
+
+        dropped, masks = add_dropout(graph, dict(dropout))
     builder = _Builder(dropped, wanted, only, sparse, masks)
     return builder.finish(graph.outputs if outputs else (), losses, mixed(graph))
 
@@ -104,7 +103,7 @@ class _Builder:
         trainable: frozenset[int],
         only: Collection[int] | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
-        masks: Sequence[Mask] = (),
+        masks: "Sequence[Mask]" = (),
     ) -> None:
         self.graph = graph
         self.masks = tuple(masks)
@@ -353,6 +352,8 @@ class _Builder:
 
     def _zero_gradient(self, i: int) -> None:
         """Adds a zero gradient for an unused output of a node whose other outputs are used."""
+        from odt.kernels.families.copies import ZERO
+
         spec = self.graph.tensors[i].spec
         self.gradients[i] = self._new(f"d.t{i}", spec)
         self.made[i] += 1
@@ -371,6 +372,8 @@ class _Builder:
         """Adds the call for a contribution to a gradient, and its sum with earlier ones."""
         spec = self.graph.tensors[i].spec
         if i in self.channels:
+            from odt.kernels.families.output_channels import counted, narrowed, of_channels
+
             spec = narrowed("w", spec, len(self.channels[i]))
             kernel = of_channels(kernel, self.channels[i])
             row = row and counted(row, spec.shape[0])

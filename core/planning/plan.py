@@ -7,12 +7,15 @@ plan; its offset in the arena is part of the memory plan.
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from odt.core.lowering.dropout import Mask
 from odt.core.model.graph import LoweredGraph, ranges
 from odt.core.model.training_info import FILE, FOLLOW_ALL
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.lowering.dropout import Mask
 
 
 class Region(Enum):
@@ -140,7 +143,7 @@ class Plan:
     losses: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     mixing: tuple[str, ...] = field(default=())
-    masks: tuple[Mask, ...] = ()
+    masks: "tuple[Mask, ...]" = ()
     seen: tuple[tuple[int, str], ...] = ()
     gradients: Mapping[str, str] = field(init=False, compare=False)
     roots: Mapping[str, str] = field(init=False, compare=False)

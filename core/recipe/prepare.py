@@ -10,7 +10,8 @@ from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
-from odt.core.model.training_info import FILE, TrainingInfo, stored_training_info
+from odt.core.model.training_info import FILE, TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.computations import with_equalized_weights, with_weights_as_integers
 from odt.core.recipe.dropout_layers import choose_dropout

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.gradient_blocks import block_ends, in_blocks
 from odt.core.planning.gradient_sums import gradient_sums
-from odt.core.planning.meetings import Groups, choose_meetings, gathered
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Call, Delivery, Plan
 from odt.core.planning.schedule import Schedule
@@ -28,6 +28,9 @@ from odt.kernels.native.updates import (
     leave_meetings,
 )
 from odt.kernels.opdef import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.planning.meetings import Groups
 
 ALONE = 2**18  # values that one thread updates before others are awake
 ALWAYS = np.ones(1, np.int64)
@@ -121,6 +124,8 @@ class Gradients:
         if self.has_blocks:
             plan, memory = blocks, plan_memory(blocks)
         if self.meets and self.at_once:
+            from odt.core.planning.meetings import choose_meetings
+
             self._groups, plan, memory = choose_meetings(plan, memory, met)
         if self._rewrites:
             verify(plan, memory)
@@ -191,7 +196,11 @@ class Gradients:
             return plans.verified(computation, samples)
         if samples not in self._rewritten:
             usual, _ = plans.at(computation, samples)
-            plan = gathered(in_blocks(usual, self._in_blocks, self._blocks), self._groups)
+            plan = in_blocks(usual, self._in_blocks, self._blocks)
+            if self.meets:
+                from odt.core.planning.meetings import gathered
+
+                plan = gathered(plan, self._groups)
             memory = plan_memory(plan)
             verify(plan, memory)
             self._rewritten[samples] = plan, memory

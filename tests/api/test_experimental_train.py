@@ -16,7 +16,8 @@ from support.paths import MLP_SM, TESTS
 
 from odt.core.export.exporter import add_training_info
 from odt.core.model.reader import read_model
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.errors import DataError, ModelError, OptionError
 from odt.experimental import train
 from odt.experimental.train import losses, metrics

@@ -11,7 +11,8 @@ from support.paths import GOLDEN, MLP_SM, MODELS
 
 from odt.core.export.exporter import add_training_info
 from odt.core.model.reader import read_model
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.experimental.train.nnfw import nnfw_session
 from odt.kernels.opdef import Array
 

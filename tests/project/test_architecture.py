@@ -65,7 +65,7 @@ KERNELS += ["metricdef", "geometry", "native", "families", "ops", "custom", "int
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
 # inside functions; and parts of odt that help, or training without an export, a budget, adapters,
-# a cache, sparse or quantized weights, variables or short steps does not need.
+# a cache, sparse or quantized weights, variables, meetings or short steps does not need.
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"threadpoolctl", "tomllib", "zipfile"}
 # layer: also these
@@ -86,7 +86,8 @@ LATE_IN = {
         *("odt.core.model.quantization_rules.", "odt.core.model.sparsity."),
         *("odt.core.model.variables.", "odt.core.planning.stored_integers."),
         *("odt.core.runtime.integer_weights.", "odt.core.runtime.whole_batch."),
-        "odt.core.training.frozen_cache.",
+        *("odt.core.planning.meetings.", "odt.core.training.frozen_cache."),
+        *("odt.kernels.families.copies.", "odt.kernels.families.output_channels."),
     ),
 }
 # Imported inside functions only: slow, or an extra that may not be there.

@@ -24,7 +24,8 @@ from odt.artifacts.files import (
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.checkpoints.checkpoint import BEST, Checkpoint
 from odt.core.model.record import Record
-from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.resolve import values_used
 from odt.core.storage.atomic_files import write_atomically

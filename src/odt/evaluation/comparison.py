@@ -9,7 +9,7 @@ from odt.core.data.protocol import Data
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
-from odt.core.model.training_info import stored_training_info
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.training.inference import Predictor
 from odt.core.training.passes import Seen, unseen
 from odt.dataclass import dataclass

@@ -11,7 +11,8 @@ from odt.core.lowering.low_rank import Adapters
 from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.model.reader import Model as File
 from odt.core.model.reader import read_model
-from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_training_info
+from odt.core.model.training_info import StoredInfo, TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.sequences import with_sequences

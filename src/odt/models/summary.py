@@ -6,7 +6,8 @@ from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.graph import MOST_NAME, Graph
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.planning.tensor_arena import tensor_arena
 from odt.core.recipe.inspection import Inspection, inspect_graph
 from odt.core.recipe.resolve import counted_operators, number_of_last

@@ -12,7 +12,7 @@ from odt.core.checkpoints.resume import changed_constants
 from odt.core.checkpoints.saver import Saver
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.stored_values import stored_values
-from odt.core.model.training_info import encode_training_info
+from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError

@@ -17,7 +17,8 @@ from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import Model, read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.errors import UnsupportedError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"

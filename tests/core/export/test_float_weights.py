@@ -17,7 +17,8 @@ from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model, read_model
 from odt.core.model.schema_tables import code_of
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import Array

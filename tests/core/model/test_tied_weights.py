@@ -14,7 +14,8 @@ from odt.core.checkpoints.resume import Resume
 from odt.core.export.exporter import export_model, remove_training_info
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model, read_model
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.runtime.optimizer import Optimizer
 from odt.core.runtime.parameters import Parameters
 from odt.core.training.trainer import Trainer

@@ -11,7 +11,8 @@ from support.networks import ArrayData, InOrder, Net
 from odt.cli.main import main
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.output_losses import output_losses
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer

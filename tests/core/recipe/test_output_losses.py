@@ -13,7 +13,8 @@ from support.networks import ArrayData, InOrder, Net
 from odt.cli.main import main
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Node
-from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.output_losses import output_losses
 from odt.core.training.inference import Predictor
 from odt.core.training.metrics import fitting_metrics

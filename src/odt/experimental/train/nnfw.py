@@ -15,7 +15,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Tensor
 from odt.core.model.reader import read_model
-from odt.core.model.training_info import stored_training_info
+from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.recipe.option_values import check_learning_rate
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.resolve import number_of_last, values_used
