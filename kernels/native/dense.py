@@ -17,7 +17,7 @@ from odt.kernels.native.structs import WindowWalk
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 ONE_TAP = [(0, 0)]
-FEW, DEEP = 8, 24  # rows, and depth for each row: as measured
+FEW, DEEP = 24, 24  # rows, and depth for each row: as measured
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:

@@ -27,6 +27,8 @@ INFO = OpInfo(
         Sample("rows are samples", {"x": (2, 2, 2), "w": (5, 4)}, constants=("w",)),
         Sample("keep", {"x": (2, 3, 4), "w": (5, 4)}, {"keep_num_dims": True}, {}, ("w",)),
         Sample("many rows", {"x": (40, 5), "w": (19, 5), "b": (19,)}, constants=("w", "b")),
+        Sample("rest of a vector", {"x": (7, 37), "w": (11, 37), "b": (11,)}, constants=("w", "b")),
+        Sample("half a vector", {"x": (6, 13), "w": (5, 13)}, constants=("w",)),
         Sample("rows of two samples", {"x": (4, 2), "w": (3, 4)}, constants=("w",), mixes=True),
         Sample("units are samples", {"x": (3, 4), "w": (2, 4)}, constants=("x",), mixes=True),
         Sample("square", {"x": (3, 3), "w": (3, 3), "b": (3,)}, constants=("w", "b")),

@@ -4,29 +4,58 @@
 
 #include "tile.h"
 
+/* Adds products of m rows and n units over a vector of the depth, of which x has only `mask`. */
+#undef ADD_DOTS
+#define ADD_DOTS(k, mask)                                                     \
+  do {                                                                        \
+    F(vec) a[MAX_MR];                                                         \
+    UNROLL(i, m, a[i] = mask(F(load)(x + i * depth + (k))));                  \
+    UNROLL(j, n, F(vec) v = F(load)(w + j * depth + (k));                     \
+           UNROLL(i, m, sums[i * n + j] += a[i] * v; KEEP(sums[i * n + j]))); \
+  } while (0)
+
+/* Adds the halves of vectors: sums[q] and sums[q + h] go to the lanes of sums[q] without and with
+   h. After all h, lane l of sums[q] is the sum of what sums[q + l] was. */
+#undef ADD_HALVES
+#define OWN_LANE(l, h) ((l) & (h) ? (l) + LANES : (l))
+#define CROSS_LANE(l, h) (((l) ^ (h)) + ((l) & (h) ? LANES : 0))
+#define ADD_HALVES(h)                                                                            \
+  UNROLL(                                                                                        \
+      q, m *n, if (!(q & (h))) {                                                                 \
+        F(vec) other = sums[q + (h) < m * n ? q + (h) : q];                                      \
+        sums[q] = SHUFFLE(sums[q], other, OWN_LANE, h) + SHUFFLE(sums[q], other, CROSS_LANE, h); \
+      })
+
 /* y[r][u] = x[r] · w[u] for m rows and n units, with vectors along the depth, so that w is not
-   packed. */
+   packed; `bias` has a value for each result. */
 INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, float *y,
                           int64_t depth, int64_t units, int m, int n, int64_t clamp, float lo,
                           float hi) {
-  F(tile) sums;
-  int64_t full_depth = depth / LANES * LANES;
-  F(tile_clear)(sums, m, n);
-  for (int64_t k = 0; k < full_depth; k += LANES) {
-    F(vec) a[MAX_MR];
-    UNROLL(i, m, a[i] = F(load)(x + i * depth + k));
-    UNROLL(j, n, F(vec) v = F(load)(w + j * depth + k);
-           UNROLL(i, m, sums[i][j] += a[i] * v; KEEP(sums[i][j])));
-  }
-  float dots[MAX_MR][MAX_MR];
-  UNROLL(i, m, UNROLL(j, n, dots[i][j] = F(reduce_add)(sums[i][j])));
-  for (int i = 0; i < m; i++)
-    for (int j = 0; j < n; j++) {
-      float s = dots[i][j] + (bias ? bias[j] : 0);
-      for (int64_t k = full_depth; k < depth; k++) s += x[i * depth + k] * w[j * depth + k];
-      if (clamp) s = s < lo ? lo : s > hi ? hi : s;
-      y[i * units + j] = s;
-    }
+  F(vec) sums[MAX_MR];
+  float results[MAX_MR];
+  int64_t rest = (depth - 1) % LANES + 1;
+  F(bits) lane;
+  for (int l = 0; l < LANES; l++) lane[l] = l;
+  lane = lane < (int32_t)rest;
+  UNROLL(q, m * n, sums[q] = (F(vec)){0});
+#define REST(v) F(masked)(lane, v)
+  ADD_DOTS(0, REST);
+#undef REST
+  for (int64_t k = rest; k < depth; k += LANES) ADD_DOTS(k, );
+#if LANES >= 16
+  ADD_HALVES(8);
+#endif
+#if LANES >= 8
+  ADD_HALVES(4);
+#endif
+  ADD_HALVES(2);
+  ADD_HALVES(1);
+  UNROLL(
+      q, m * n, if (q % LANES == 0) {
+        F(vec) v = sums[q] + F(load)(bias + q);
+        F(store)(results + q, clamp ? F(clamp)(v, lo, hi) : v);
+      });
+  for (int i = 0; i < m; i++) memcpy(y + i * units, results + i * n, sizeof(float) * (size_t)n);
 }
 
 #define DENSE_TILE(name, m, n)                                                                     \
@@ -55,7 +84,8 @@ static void F(dense_part)(void *job, int part, int parts) {
   int64_t end = part + 1 < parts ? chunk_begin(groups, part + 1, parts) * UNITS : units;
   while (u < end) {
     int wide = end - u >= UNITS;
-    const float *bias = c->bias ? c->bias + u : 0;
+    float bias[MAX_MR];
+    for (int q = 0; q < MAX_MR; q++) bias[q] = c->bias ? c->bias[u + (wide ? q % UNITS : 0)] : 0;
     for (int64_t r = 0; r < c->rows;) {
       int tall = c->rows - r >= ROWS;
       const float *from = c->x + r * depth, *weights = c->w + u * depth;
@@ -72,6 +102,22 @@ static void F(dense_part)(void *job, int part, int parts) {
 
 void F(dense)(const float *x, const float *w, const float *bias, float *y, int64_t rows,
               int64_t depth, int64_t units, int64_t clamp, float lo, float hi) {
+#ifdef NARROWER
+  if (depth < LANES) {
+    NARROWER(dense)(x, w, bias, y, rows, depth, units, clamp, lo, hi);
+    return;
+  }
+#else
+  if (depth < LANES) {
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t u = 0; u < units; u++) {
+        float s = bias ? bias[u] : 0;
+        for (int64_t k = 0; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
+        y[r * units + u] = !clamp ? s : s < lo ? lo : s > hi ? hi : s;
+      }
+    return;
+  }
+#endif
   F(dense_job) c = {x, w, bias, y, rows, depth, units, clamp, lo, hi};
   parallel_for(F(dense_part), &c,
                parallel_parts((rows * PRODUCT / LANES + WEIGHT) * depth * units));

@@ -62,7 +62,7 @@ BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=51
 #define MR 8
 #define NR 3
 #define ROWS 4
-#define UNITS 6
+#define UNITS 4
 #include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"
