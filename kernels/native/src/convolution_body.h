@@ -176,6 +176,12 @@ static void F(pack_part)(void *job, int part, int parts) {
   }
 }
 
+/* Whether parts are ranges of the results; else they are ranges of the vectors of units. */
+INLINE int F(by_results)(const window_walk *g, int parts) {
+  return MANY_RESULTS(g, parts) ||
+         ((g->units + LANES - 1) / LANES < 2 * parts && result_count(g) >= 4 * MR * parts);
+}
+
 static void F(correlate_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
   const window_walk *g = c->g;
@@ -184,9 +190,11 @@ static void F(correlate_part)(void *job, int part, int parts) {
   int64_t vectors = (g->units + LANES - 1) / LANES, begin_at = 0, end_at = vectors;
   int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0,
       dots = !packed && F(uses_dots)(g);
-  int many = MANY_RESULTS(g, parts) || (vectors < 2 * parts && result_count(g) >= 4 * MR * parts);
-  if (!many)
+  int many = F(by_results)(g, parts);
+  if (!many) {
     begin_at = chunk_begin(vectors, part, parts), end_at = chunk_begin(vectors, part + 1, parts);
+    if (packed) F(pack_part)(job, part, parts);
+  }
   walk_cursor cursor =
       many ? walk_begin(g, WIDE_BAND, part, parts) : walk_begin(g, WIDE_BAND, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, c->x, MAX_MR, in, out));) {
@@ -227,9 +235,11 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
   if (F(uses_dots)(g)) panel = 0;
   F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}};
   int64_t weights = g->units * g->taps_h * g->taps_w * g->depth;
-  if (panel) parallel_for(F(pack_part), &c, parallel_parts(weights * 2 * WEIGHT));
-  parallel_for(F(correlate_part), &c,
-               parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * weights));
+  int parts = parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * weights);
+  /* Parts of the units pack their weights themselves, without waiting for each other. */
+  if (panel && F(by_results)(g, parts))
+    parallel_for(F(pack_part), &c, parallel_parts(weights * 2 * WEIGHT));
+  parallel_for(F(correlate_part), &c, parts);
 }
 
 /* sums[o][vector] += Σ over pixels of dy[out[p] + o] x[p][vector], for m values of o, n vectors. */
