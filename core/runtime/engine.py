@@ -12,6 +12,7 @@ from odt.core.planning.computation import Computation, Plans, held_samples, is_s
 from odt.core.planning.plan import Call
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.activation_ranges import merge_seen
+from odt.core.runtime.arena import make_arena
 from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, Run
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients, Place
@@ -42,7 +43,7 @@ class Engine:
         parameters: Parameters,
         schedule: Schedule,
         team: Team,
-        arenas: Sequence[Array],
+        arenas: list[Array],
         plans: Plans,
         *,
         keep_gradients: bool = False,
@@ -54,7 +55,7 @@ class Engine:
             parameters: parameters, shared by all engines of a model.
             schedule: micro-batches and workers.
             team: threads of the workers.
-            arenas: one arena for each worker.
+            arenas: one arena for each worker, which is allocated here if it is empty.
             plans: plans of the model.
             keep_gradients: whether to keep gradients until `apply` for any schedule.
         """
@@ -124,6 +125,8 @@ class Engine:
         key = worker, samples
         if key not in self._places:
             plan, memory = self.sums.plan(self.plans, self.computation, samples)
+            if not self._arenas[worker].nbytes:
+                self._arenas[worker] = make_arena(memory.nbytes)
             arena = large_enough(self._arenas[worker], memory)
             self._places[key] = Place(plan, memory, arena)
         return self._places[key]

@@ -43,13 +43,15 @@ class Runtime(Closing):
             keep_gradients: keep gradients until the end of a step.
             planned: number of computations, from the first, for which the arenas are large enough;
                 None for all. The others are planned when they are wanted, and get larger arenas if
-                they need more, which is rare: training needs more than validation.
+                they need more, which is rare: training needs more than validation. The first engine
+                then decides how large the arenas are: less if it computes gradients in blocks.
         """
         give_back()
         self.schedule = schedule
         size = schedule.micro_batch
         self._nbytes = plans.arena_nbytes(computations[:planned], schedule)
-        self._arenas = [make_arena(self._nbytes) for _ in range(schedule.workers)]
+        nbytes = self._nbytes if planned is None else 0
+        self._arenas = [make_arena(nbytes) for _ in range(schedule.workers)]
         self._plans, self._parameters = plans, parameters
         of = sample_specs(plans.at(computations[0], size)[0].graph, computations[0].losses, size)
         self.input_specs, self.output_specs = of.input_specs, of.output_specs

@@ -132,7 +132,7 @@ class Trainer(Closing):
         plans, schedule, self.predicted = choose_plans(
             self._plans, runs, self.info, self._budget, micro_batch, workers, self._reserves
         )
-        planned = 1 if self.predicted is None else len(runs)
+        planned = 1 if self.predicted is None else None
         keep, given = self.info.keeps_gradients, (plans, runs, self.parameters, schedule)
         self.runtime = Runtime(*given, keep_gradients=keep, planned=planned)
         self._training = self.runtime.engine_of(TRAINING)
