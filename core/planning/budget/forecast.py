@@ -16,7 +16,7 @@ from odt.kernels.registry import OPTIMIZERS
 
 # Other bytes by which a process grows, as measured: code that runs for the first time, plans and
 # programs, and the BLAS buffers of each thread that multiplies.
-START = 600_000
+START = 100_000
 ENTRY = 5_000  # per entry of the plan
 BOUND_ENTRY = 3_500  # per entry and worker
 SEARCH_ENTRY = 2_000  # per entry, left over from the search for plans within a budget
