@@ -23,5 +23,19 @@ typedef struct {
 /* The number of the next taps of `left`, in a grid. */
 static inline int64_t grid_taps(int64_t left) { return left < 3 ? left : left == 4 ? 2 : 3; }
 
+#define CACHED (1 << 18) /* floats of images that stay in the cache of a core */
+
+/* Reads the image rows of a band, a float of each line, if the images are too large for the cache.
+   A vector of channels of each pixel is too far from the next one for processors to load it ahead
+   of time; whole rows are not. */
+static void load_band(const window_walk *g, const walk_cursor *at, const float *x) {
+  int64_t first = at->row.end * g->stride_h, end = at->band_end * g->stride_h;
+  if (end > g->height) end = g->height;
+  int64_t count = (at->images - 1) * g->image_stride + (end - first) * g->row_stride;
+  if (g->images * g->image_stride <= CACHED) count = 0;
+  x += at->image * g->image_stride + first * g->row_stride;
+  for (int64_t i = 0; i < count; i += MAX_LANES) (void)((const volatile float *)x)[i];
+}
+
 #define BODY "depthwise_body.h"
 #include "each_isa.h"

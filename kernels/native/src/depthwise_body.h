@@ -302,6 +302,7 @@ static void F(depthwise_part)(void *job, int part, int parts) {
     for (int64_t k = 0; k < c->walks; k++) {
       if (!next_band(g + k, &at[k])) continue;
       more = 1;
+      if (c->sums) load_band(g, &at[k], c->x);
       if (c->db)
         F(add_column_sums)(c->dy + band_start(g, &at[k]), band_count(g, &at[k]), g->depth,
                            begin * LANES, end == vectors ? g->depth : end * LANES, c->db);
