@@ -38,10 +38,6 @@ static int has_met(const int64_t *state, int64_t meetings) {
 static void wake(void) {}
 
 void set_threads(int n) { (void)n; }
-int parallel_parts(int64_t work) { return (void)work, 1; }
-void parallel_for(part_function f, void *job, int parts) {
-  for (int k = 0; k < parts; k++) f(job, k, parts);
-}
 
 #else
 

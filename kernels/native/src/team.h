@@ -7,19 +7,28 @@
 
 #ifdef _WIN32
 #define MAX_THREADS 1
+#define LOCAL static inline /* compilers leave out what other parts would need */
 #else
 #define MAX_THREADS 16
+#define LOCAL
 #endif
 
 typedef void (*part_function)(void *job, int part, int parts);
 
 /* The number of parts for a call of so much work: 30 are about a nanosecond. */
-int parallel_parts(int64_t work);
+LOCAL int parallel_parts(int64_t work);
 #define PRODUCT 4 /* work of a multiply-add of vectors in registers */
 #define WEIGHT 2  /* work of a weight that is read or written once, beyond the caches of a core */
 
 /* Runs f(job, part, parts) for every part, and waits for all. */
-void parallel_for(part_function f, void *job, int parts);
+LOCAL void parallel_for(part_function f, void *job, int parts);
+
+#ifdef _WIN32
+LOCAL int parallel_parts(int64_t work) { return (void)work, 1; }
+LOCAL void parallel_for(part_function f, void *job, int parts) {
+  for (int k = 0; k < parts; k++) f(job, k, parts);
+}
+#endif
 
 /* Runs calls when all of several threads have come here, and returns when all of theirs have ended.
    After one of them has left, the others run no calls, because these may need its results.
