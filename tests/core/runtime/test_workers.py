@@ -173,7 +173,7 @@ def test_training_leaves_the_settings_of_numpy_also_after_errors() -> None:
             assert set(np.geterr().values()) == {"raise"}
 
 
-@pytest.mark.skipif(not library.instruction_sets(), reason="nothing is compiled")
+@pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")
 def test_shared_calls_compute_in_the_float_mode_of_the_caller() -> None:
     """Every thread of one call treats subnormal numbers alike."""
     x = np.full((2000, 500), 1e-20, np.float32)
