@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from odt.core.lowering import lower as lowering
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
@@ -100,7 +99,7 @@ def check_same_training(
     """Trains with a pass of `lower`, and without it: the weights move, and are the same.
 
     Args:
-        rewrite: name of the pass.
+        rewrite: the module in core/lowering, a dot and the function.
         graph: the network.
         data: four samples.
         moved: least change of each weight.
@@ -114,7 +113,7 @@ def check_same_training(
         with Trainer(graph, info) as trainer:
             list(trainer.fit(data, InOrder(4), epochs=3))
             found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
-        monkeypatch.setattr(lowering, rewrite, lambda graph: graph)
+        monkeypatch.setattr(f"odt.core.lowering.{rewrite}", lambda graph: graph)
     for i, a in found[0].items():
         assert np.abs(a - graph.tensors[i].data).max() > moved
         np.testing.assert_allclose(a, found[1][i], 1e-5, atol)

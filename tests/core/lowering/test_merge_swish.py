@@ -59,4 +59,4 @@ def test_it_trains_the_same(graph: Graph, kernels: str, monkeypatch: pytest.Monk
     random = np.random.default_rng(0)
     x = random.standard_normal((4, 7, 8, 2), np.float32)
     data = ArrayData([x], [random.standard_normal((4, 3), np.float32)])
-    check_same_training("merge_swish", graph, data, monkeypatch, moved=1e-5, atol=1e-6)
+    check_same_training("merge_swish.merge_swish", graph, data, monkeypatch, moved=1e-5, atol=1e-6)
