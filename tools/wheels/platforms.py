@@ -54,7 +54,7 @@ SHORTER = (
     *("-fomit-frame-pointer", "-falign-loops=1", "-falign-functions=1"),
 )
 # ARMv7 as Debian and Raspberry Pi OS have it; NEON is compiled beside it.
-ARMV7 = ("-mcpu=generic+v7a+vfp3d16-neon",)
+ARMV7 = (*SHORTER, "-mcpu=generic+v7a+vfp3d16-neon")
 # Instructions in an order that suits in-order processors; others reorder them.
 IN_ORDER = ("-Xclang", "-tune-cpu", "-Xclang", "cortex-a55")
 STACK_PROBE = (Path(__file__).with_name("stack_probe.c"),)
