@@ -26,22 +26,28 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
     A value and its views have one lifetime, listed under the name of the value. Inputs live from
     before the first entry, outputs to the end of the forward phase, losses to the end.
     """
-    touched: dict[str, list[int]] = {}
-    for name in plan.filled:
-        touched[name] = [BEFORE]
+    roots = plan.roots
+    first = dict.fromkeys(plan.filled, BEFORE)
+    last = dict(first)
+    in_blocks: list[int] = []
     for k, entry in enumerate(plan.entries):
         for name in entry.touched:
-            touched.setdefault(plan.root(name), []).append(k)
+            root = roots.get(name, name)
+            first.setdefault(root, k)
+            last[root] = k
         if isinstance(entry, Delivery) and entry.call:
-            for name in entry.touched:
-                touched[plan.root(name)] += _neighbours(plan, k)
-    for name in plan.kept:
-        touched.setdefault(plan.root(name), []).append(plan.forward_entries)
-    for name in plan.losses:
-        touched[name].append(len(plan.entries))
+            in_blocks.append(k)
+    for k in in_blocks:
+        since, until = _neighbours(plan, k)
+        for root in map(plan.root, plan.entries[k].touched):
+            first[root], last[root] = min(first[root], since), max(last[root], until)
+    end = plan.forward_entries
+    for root in map(plan.root, plan.kept):
+        first[root], last[root] = min(first.get(root, end), end), max(last.get(root, end), end)
+    last.update(dict.fromkeys(plan.losses, len(plan.entries)))
     return {
-        name: Lifetime(min(entries), max(entries))
-        for name, entries in touched.items()
+        name: Lifetime(k, last[name])
+        for name, k in first.items()
         if plan.values[name].region in (Region.ARENA, Region.INPUT)
     }
 

@@ -127,6 +127,7 @@ class Plan:
         seen: what training's FAKE_QUANT calls saw, as long; with the tensors of their numbers.
         mixing: nodes that mix the samples of a batch.
         masks: masks of dropout, whose values the engine fills.
+        deliveries: parameter → its delivery, in order.
         gradients: parameter → complete gradient, in the order of the deliveries.
         roots: view → the value of which it is a view, also through other views.
         owners: root of each delivered gradient → the last entry that touches its memory. Only a
@@ -145,13 +146,15 @@ class Plan:
     mixing: tuple[str, ...] = field(default=())
     masks: "tuple[Mask, ...]" = ()
     seen: tuple[tuple[int, str], ...] = ()
+    deliveries: Mapping[str, Delivery] = field(init=False, compare=False)
     gradients: Mapping[str, str] = field(init=False, compare=False)
     roots: Mapping[str, str] = field(init=False, compare=False)
     owners: Mapping[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        deliveries = (s for s in self.entries if isinstance(s, Delivery))
-        gradients = {s.parameter: s.gradient for s in deliveries}
+        deliveries = {s.parameter: s for s in self.entries if isinstance(s, Delivery)}
+        object.__setattr__(self, "deliveries", deliveries)
+        gradients = {name: delivery.gradient for name, delivery in deliveries.items()}
         object.__setattr__(self, "gradients", gradients)
         views = (name for name, value in self.values.items() if value.base is not None)
         object.__setattr__(self, "roots", {name: self._find_root(name) for name in views})
@@ -189,11 +192,10 @@ class Plan:
     def trained_specs(self) -> dict[str, TensorSpec]:
         """Specs of the trained parameters, or of their trained rows."""
         specs: dict[str, TensorSpec] = {}
-        for entry in self.entries:
-            if isinstance(entry, Delivery):
-                whole, part = (self.values[n].spec for n in (entry.parameter, entry.gradient))
-                shape = whole.shape if whole.size == part.size else part.shape
-                specs[entry.parameter] = TensorSpec(shape, part.dtype)
+        for name, gradient in self.gradients.items():
+            whole, part = self.values[name].spec, self.values[gradient].spec
+            shape = whole.shape if whole.size == part.size else part.shape
+            specs[name] = TensorSpec(shape, part.dtype)
         return specs
 
     @property
@@ -215,9 +217,11 @@ class Plan:
         return isinstance(entry, Delivery) and self.owners[self.root(entry.gradient)] == k
 
     def _last_touched(self) -> dict[str, int]:
+        roots = self.roots
         last = {self.root(gradient): -1 for gradient in self.gradients.values()}
         for k, entry in enumerate(self.entries):
-            for root in map(self.root, entry.touched):
+            for name in entry.touched:
+                root = roots.get(name, name)
                 if root in last:
                     last[root] = k
         return last
@@ -229,31 +233,32 @@ class Plan:
         reads a parameter after its delivery.
         """
         delivered: set[str] = set()
+        roots = self.roots
         made = {n for n, v in self.values.items() if v.region is not Region.ARENA}
         backward = False
         for entry in self.entries:
             if isinstance(entry, Delivery):
                 if entry.call:
                     made.update(entry.call.values((*entry.call.writes, *entry.call.workspace)))
-                assert all(self._made(name, made) for name in entry.touched), entry.parameter
+                assert all(self.root(name) in made for name in entry.touched), entry.parameter
                 delivered.add(entry.parameter)
                 backward = True
                 continue
             assert not (backward and entry.phase is Phase.FORWARD), entry.label
             backward = backward or entry.phase is Phase.BACKWARD
-            for name in entry.values(entry.reads):
-                assert self._made(name, made), f"{entry.label} reads {name} before it is written"
-                assert self.root(name) not in delivered, f"{entry.label} reads updated {name}"
-            for name in entry.values((*entry.writes, *entry.workspace)):
+            for n in entry.reads:
+                name = entry.arrays[n]
+                root = roots.get(name, name)
+                assert root in made, f"{entry.label} reads {name} before it is written"
+                assert root not in delivered, f"{entry.label} reads updated {name}"
+            for n in (*entry.writes, *entry.workspace):
+                name = entry.arrays[n]
                 assert name not in made, f"{entry.label} writes {name} again"
-                assert self.values[name].base is None, f"{entry.label} writes into a view, {name}"
+                assert name not in roots, f"{entry.label} writes into a view, {name}"
                 made.add(name)
         for value in self.values.values():
             if value.base is not None:
                 assert value.spec.nbytes == self.values[value.base].spec.nbytes, value.name
-
-    def _made(self, name: str, made: set[str]) -> bool:
-        return self.root(name) in made
 
     def __str__(self) -> str:
         lines = []

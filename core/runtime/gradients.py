@@ -10,7 +10,7 @@ from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.gradient_blocks import block_ends, in_blocks
 from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.memory import MemoryPlan, plan_memory
-from odt.core.planning.plan import Call, Delivery, Plan
+from odt.core.planning.plan import Call, Plan
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.verify import verify
 from odt.core.runtime.arena import make_arrays, view
@@ -53,11 +53,6 @@ class Place:
     def gradient(self, parameter: str) -> Array:
         """The complete gradient of a parameter, flat."""
         return self.array(self.plan.gradients[parameter]).reshape(-1, copy=False)
-
-    def delivery(self, parameter: str) -> Delivery:
-        """The delivery of a parameter's gradient."""
-        entries = (e for e in self.plan.entries if isinstance(e, Delivery))
-        return next(e for e in entries if e.parameter == parameter)
 
     def bind_block(self, call: Call, block: Array, first: int) -> Calls:
         """Returns the call that computes a block of a gradient, from unit `first` on."""
@@ -221,7 +216,7 @@ class Gradients:
 
         def deliver(name: str, gradient: Array, owned: bool) -> Sequence[Run]:
             i = self._tensors[name]
-            each, by = list(places.values()), places[worker].delivery(name).call
+            each, by = list(places.values()), places[worker].plan.deliveries[name].call
             if name in self.met or by:
                 bind = self._bind_blocks if by else self._bind_part
                 calls.extend(bind(name, worker, each))
@@ -265,7 +260,7 @@ class Gradients:
     def _bind_blocks(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
         """Returns the calls that compute a worker's part of a gradient in blocks, and use it."""
         i, blocks = self._tensors[name], places[worker].array(places[worker].plan.gradients[name])
-        each = [place.delivery(name).call for place in places]
+        each = [place.plan.deliveries[name].call for place in places]
         weight = self._parameters.trained[i]
         ends = block_ends(TensorSpec(weight.shape, weight.dtype), self._blocks)
         inner, count = weight.size // len(weight), len(ends) - 1
