@@ -26,10 +26,11 @@ def choose_meetings(
         memory: its memory plan.
         met: parameters for whose gradients workers meet.
     """
+    live = _live_bytes(plan)
     for margin in MARGINS:
-        groups = _within(plan, int(memory.nbytes * margin), met)
+        groups = _within(plan, live, int(memory.nbytes * margin), met)
         made = gathered(plan, groups)
-        placed = plan_memory(made)
+        placed = plan_memory(made, below=memory.nbytes + 1)
         if placed.nbytes <= memory.nbytes:
             return groups, made, placed
     return [(name,) for name in plan.parameters if name in met], plan, memory
@@ -39,18 +40,19 @@ def gathered(plan: Plan, groups: Groups) -> Plan:
     """Returns the plan with the deliveries of each group at the place of its last one."""
     lasts = {group[-1]: group for group in groups}
     waiting = {name for group in groups for name in group[:-1]}
-    taken = {e.parameter: e for e in plan.entries if isinstance(e, Delivery)}
     entries: list[Call | Delivery] = []
     for entry in plan.entries:
         if isinstance(entry, Call):
             entries.append(entry)
         elif entry.parameter not in waiting:
-            entries += [taken[name] for name in lasts.get(entry.parameter, (entry.parameter,))]
+            entries += [
+                plan.deliveries[name] for name in lasts.get(entry.parameter, (entry.parameter,))
+            ]
     return replace(plan, entries=tuple(entries))
 
 
-def _within(plan: Plan, nbytes: int, met: Collection[str]) -> Groups:
-    """Returns groups whose gradients, beside the values of the plan, take so many bytes."""
+def _live_bytes(plan: Plan) -> list[int]:
+    """Returns the bytes of the values that are alive at each entry."""
     alive = lifetimes(plan)
     overlaid = replacements(plan, alive).values()
     changes = [0] * (len(plan.entries) + 2)
@@ -58,11 +60,16 @@ def _within(plan: Plan, nbytes: int, met: Collection[str]) -> Groups:
         size = plan.values[name].spec.nbytes
         changes[max(life.first, 0)] += size
         changes[min(life.last - (name in overlaid), len(plan.entries)) + 1] -= size
+    return list(accumulate(changes))[: len(plan.entries)]
+
+
+def _within(plan: Plan, live: Sequence[int], nbytes: int, met: Collection[str]) -> Groups:
+    """Returns groups whose gradients, beside the values of the plan, take so many bytes."""
     groups: list[list[str]] = []
     group: list[str] = []
     held = 0
-    for entry, live in zip(plan.entries, accumulate(changes), strict=False):
-        if group and live + held > nbytes:
+    for entry, alive in zip(plan.entries, live, strict=True):
+        if group and alive + held > nbytes:
             groups.append(group)
             group, held = [], 0
         if isinstance(entry, Delivery) and entry.parameter in met:

@@ -56,7 +56,9 @@ class MemoryPlan:
         return "\n".join([*lines, *(f"{at} {name}" for name, at in self.offsets.items())])
 
 
-def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True) -> MemoryPlan:
+def plan_memory(
+    plan: Plan, planner: str | None = None, *, overlays: bool = True, below: int = sys.maxsize
+) -> MemoryPlan:
     """Places all values of the plan's arena, and its inputs.
 
     Args:
@@ -64,6 +66,8 @@ def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True
         planner: "none" (every value has its own memory) or "first_fit"; None for the value of the
             environment variable ODT_PLANNER, else first_fit.
         overlays: whether a call's result may overlay an operand.
+        below: bytes that the arena must not reach; if it would, the result has as many or more, and
+            offsets are missing.
 
     Raises:
         OptionError: if there is no planner of that name.
@@ -80,7 +84,7 @@ def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True
         offsets, nbytes = place(blocks)
     else:
         blocks = _blocks(alive, sizes, replacements(plan, alive) if overlays else {})
-        offsets, nbytes = _place_best(blocks)
+        offsets, nbytes = _place_best(blocks, below)
     return MemoryPlan(offsets, nbytes, separate)
 
 
@@ -155,22 +159,21 @@ def _blocks(
     return blocks
 
 
-def _place_best(blocks: Sequence[Block]) -> Placed:
-    """Places the blocks in the order that needs the smallest arena."""
+def _place_best(blocks: Sequence[Block], below: int) -> Placed:
+    """Places the blocks in the order that needs the smallest arena; `below` as for `place`."""
     changes: Counter[int] = Counter()  # of the bytes that are alive, by entry
     for block in blocks:
         size = aligned(block.nbytes)
         changes[block.lifetime.first] += size
         changes[block.lifetime.last + 1] -= size
     least = max(accumulate(n for _, n in sorted(changes.items())), default=0)
-    best: Placed | None = None
+    best: Placed = {}, max(least, below)
     for order in _orders(blocks):
-        placed = place(order, best[1] if best else sys.maxsize)
-        if best is None or placed[1] < best[1]:
-            best = placed
         if best[1] == least:  # no order needs less
             break
-    assert best is not None
+        placed = place(order, best[1])
+        if placed[1] < best[1]:
+            best = placed
     return best
 
 

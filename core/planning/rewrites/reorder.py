@@ -44,7 +44,7 @@ def choose_order(plan: Plan) -> tuple[str, ...]:
     segments = _Segments(plan)
     for back in (False, True):
         order = tuple(names[k] for k in segments.order(back=back))
-        nbytes = plan_memory(reorder(plan, order)).nbytes
+        nbytes = plan_memory(reorder(plan, order), below=least).nbytes
         if nbytes < least:
             chosen, least = order, nbytes
     return chosen

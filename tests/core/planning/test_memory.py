@@ -77,6 +77,14 @@ def test_the_planner_needs_less_than_the_bound_without_replacements() -> None:
         assert memory.nbytes <= plan_memory(plan, "none").nbytes == memory.separate
 
 
+def test_a_limit_that_the_arena_keeps_changes_nothing() -> None:
+    for plan in plans():
+        memory = plan_memory(plan)
+        assert plan_memory(plan, below=memory.nbytes + 1) == memory
+        for limit in (memory.nbytes, memory.nbytes // 2):
+            assert plan_memory(plan, below=limit).nbytes >= limit
+
+
 def test_random_blocks_never_meet() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
