@@ -107,6 +107,7 @@ class _Builder:
     ) -> None:
         self.graph = graph
         self.masks = tuple(masks)
+        self.bound = {n.outputs: bind_inputs(row_of(n.op), n) for n in graph.nodes}
         self.filled = {*graph.inputs, *(mask.tensor for mask in masks)}
         self.entries: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
@@ -177,7 +178,9 @@ class _Builder:
         wanted = set(self.parameters)
         for node in nodes:
             row = row_of(node.op)
-            if any(i in wanted and gradient_of(row, n) for n, i in bind_inputs(row, node).items()):
+            if any(
+                i in wanted and gradient_of(row, n) for n, i in self.bound[node.outputs].items()
+            ):
                 wanted.update(i for i in node.outputs if self._is_float(i))
         return wanted
 
@@ -194,8 +197,8 @@ class _Builder:
         reached = []
         for node in reversed(nodes):
             if with_gradient.intersection(node.outputs):
-                bound = bind_inputs(row_of(node.op), node).items()
-                passed = {i for n, i in bound if i in wanted and gradient_of(row_of(node.op), n)}
+                row, bound = row_of(node.op), self.bound[node.outputs].items()
+                passed = {i for n, i in bound if i in wanted and gradient_of(row, n)}
                 if passed:
                     reached.append(node)
                     with_gradient |= passed
@@ -214,7 +217,7 @@ class _Builder:
         seen: set[int] = set()
         waiting: list[int] = []
         for node in needed:
-            read = dict.fromkeys(bind_inputs(row_of(node.op), node).values())
+            read = dict.fromkeys(self.bound[node.outputs].values())
             waiting += [i for i in read if i in self.parameters and i not in seen]
             seen.update(waiting)
             if node.outputs in with_backward:
@@ -332,7 +335,7 @@ class _Builder:
                 arrays[f"d{name}"] = self.gradients[i]
         if row.backward is not None:
             self._shared(node, row, row.backward, arrays)
-        bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
+        bound = [(n, i) for n, i in self.bound[node.outputs].items() if i in wanted]
         for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
             if kernel is not None:
@@ -354,8 +357,7 @@ class _Builder:
         """Adds a zero gradient for an unused output of a node whose other outputs are used."""
         from odt.kernels.families.copies import ZERO
 
-        spec = self.graph.tensors[i].spec
-        self.gradients[i] = self._new(f"d.t{i}", spec)
+        self.gradients[i] = self._new(f"d.t{i}", self.graph.tensors[i].spec)
         self.made[i] += 1
         self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
 

@@ -1,6 +1,7 @@
 """Sums of the gradients of a step, and what workers do with complete gradients."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.gradient_blocks import block_ends, in_blocks
 from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.memory import MemoryPlan, plan_memory
-from odt.core.planning.plan import Call, Plan
+from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.verify import verify
 from odt.core.runtime.arena import make_arrays, view
@@ -54,15 +55,22 @@ class Place:
         """The complete gradient of a parameter, flat."""
         return self.array(self.plan.gradients[parameter]).reshape(-1, copy=False)
 
-    def bind_block(self, call: Call, block: Array, first: int) -> Calls:
-        """Returns the call that computes a block of a gradient, from unit `first` on."""
+    def block_of(self, parameter: str) -> Callable[[Array, int], Calls]:
+        """Returns what binds the call that computes a block of a gradient, from a unit on."""
+        call = self.plan.deliveries[parameter].call
+        assert call is not None
         assert call.compiled is not None
         arrays = {n: self.array(v) for n, v in call.arrays.items() if n not in call.writes}
         given = call.compiled.prepare(call.attrs, call.specs)
-        blocks = dict.fromkeys(call.writes, block)
-        bound = call.compiled.bind(call.attrs, **arrays, **blocks, **given, first=first)
-        assert isinstance(bound, Calls)
-        return bound
+        bound = partial(call.compiled.bind, call.attrs, **arrays, **given)
+        (written,) = call.writes
+
+        def bind_block(block: Array, first: int) -> Calls:
+            calls = bound(**{written: block}, first=first)
+            assert isinstance(calls, Calls)
+            return calls
+
+        return bind_block
 
 
 class Gradients:
@@ -260,7 +268,7 @@ class Gradients:
     def _bind_blocks(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
         """Returns the calls that compute a worker's part of a gradient in blocks, and use it."""
         i, blocks = self._tensors[name], places[worker].array(places[worker].plan.gradients[name])
-        each = [place.plan.deliveries[name].call for place in places]
+        each = [place.block_of(name) for place in places]
         weight = self._parameters.trained[i]
         ends = block_ends(TensorSpec(weight.shape, weight.dtype), self._blocks)
         inner, count = weight.size // len(weight), len(ends) - 1
@@ -272,9 +280,7 @@ class Gradients:
             part = ends[count * k // among : count * (k + 1) // among + 1]
             for first, end in pairwise(part):
                 made = [block[: end - first] for block in own[: len(places)]]
-                for place, call, block in zip(places, each, made, strict=True):
-                    assert call is not None
-                    calls.append(place.bind_block(call, block, first))
+                calls += [bound(block, first) for bound, block in zip(each, made, strict=True)]
                 calls += [bind_accumulate(made[0], other, ALWAYS) for other in made[1:]]
                 values = slice(first * inner, end * inner)
                 calls.append(self._parameters.bind_part(i, made[0], values))
