@@ -133,6 +133,7 @@ class Plan:
         owners: root of each delivered gradient → the last entry that touches its memory. Only a
             delivery that is this entry may destroy the gradient, because views of it may be the
             gradients of other tensors.
+        forward_entries: number of entries of the forward phase, which come first.
     """
 
     graph: LoweredGraph
@@ -150,6 +151,7 @@ class Plan:
     gradients: Mapping[str, str] = field(init=False, compare=False)
     roots: Mapping[str, str] = field(init=False, compare=False)
     owners: Mapping[str, int] = field(init=False, compare=False)
+    forward_entries: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         deliveries = {s.parameter: s for s in self.entries if isinstance(s, Delivery)}
@@ -159,6 +161,8 @@ class Plan:
         views = (name for name, value in self.values.items() if value.base is not None)
         object.__setattr__(self, "roots", {name: self._find_root(name) for name in views})
         object.__setattr__(self, "owners", self._last_touched())
+        forward = (s for s in self.entries if isinstance(s, Call) and s.phase is Phase.FORWARD)
+        object.__setattr__(self, "forward_entries", sum(1 for _ in forward))
         self._verify()
 
     @property
@@ -197,11 +201,6 @@ class Plan:
             shape = whole.shape if whole.size == part.size else part.shape
             specs[name] = TensorSpec(shape, part.dtype)
         return specs
-
-    @property
-    def forward_entries(self) -> int:
-        """Number of entries of the forward phase, which come first."""
-        return sum(isinstance(s, Call) and s.phase is Phase.FORWARD for s in self.entries)
 
     def root(self, name: str) -> str:
         """Returns the value of which a value is a view, also through other views; or itself."""
