@@ -113,8 +113,7 @@ def _rewrites(
     yield compressed
     if compressed.peak <= budget:
         return
-    for margin in MARGINS:
-        dropped = choose_dropped(compressed.plan, int(available * margin))
+    for dropped in choose_dropped(compressed.plan, [int(available * m) for m in MARGINS]):
         fewest = RewrittenPlans(plans, order, digests, dropped)
         rewritten = forecast(fewest, computations, info, schedule, searched=True)
         yield rewritten

@@ -6,7 +6,7 @@ until its last reader, so no call is repeated twice. A repeated call runs before
 reads are updated, because backward visits the nodes in reverse order.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,37 +26,43 @@ def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
     return _Rewriter(plan).plan(_Droppable(plan).order(dropped))
 
 
-def choose_dropped(plan: Plan, target: int) -> frozenset[str]:
+def choose_dropped(plan: Plan, targets: Sequence[int]) -> Iterator[frozenset[str]]:
     """Chooses values to drop, so that at most `target` bytes are alive at once, at low cost.
 
     Repeatedly drops the value that frees the most bytes at the peak per second of recomputation,
     until the peak fits or nothing helps. Then values that need not have been dropped are saved
     again.
+
+    Args:
+        plan: plan of a training step.
+        targets: falling numbers of bytes; there is a choice for each.
     """
     droppable = _Droppable(plan)
     bytes_per_second = droppable.bytes_per_second()
     dropped: set[str] = set()
     useless: set[str] = set()
     most, at = droppable.most_alive(dropped)
-    while most > target:
-        candidates = [
-            n
-            for n in droppable.saved_only_for_later(dropped, at)
-            if n in bytes_per_second and n not in useless
-        ]
-        if not candidates:
-            break
-        name = max(candidates, key=bytes_per_second.__getitem__)
-        now, where = droppable.most_alive({*dropped, name})
-        if now > most:
-            useless.add(name)
-            continue
-        dropped.add(name)
-        most, at = now, where
-    for name in sorted(sorted(dropped), key=bytes_per_second.__getitem__):
-        if droppable.most_alive(dropped - {name})[0] <= max(most, target):
-            dropped.remove(name)
-    return frozenset(dropped)
+    for target in targets:
+        while most > target:
+            candidates = [
+                n
+                for n in droppable.saved_only_for_later(dropped, at)
+                if n in bytes_per_second and n not in useless
+            ]
+            if not candidates:
+                break
+            name = max(candidates, key=bytes_per_second.__getitem__)
+            now, where = droppable.most_alive({*dropped, name})
+            if now > most:
+                useless.add(name)
+                continue
+            dropped.add(name)
+            most, at = now, where
+        needed = set(dropped)
+        for name in sorted(sorted(dropped), key=bytes_per_second.__getitem__):
+            if droppable.most_alive(needed - {name})[0] <= max(most, target):
+                needed.remove(name)
+        yield frozenset(needed)
 
 
 class _Droppable:
@@ -75,6 +81,7 @@ class _Droppable:
                 self.reads.append(self._roots(entry.values(entry.reads)))
                 self.writes.append(self._roots(entry.values((*entry.writes, *entry.workspace))))
         self.maker = {name: k for k in range(self.forward) for name in sorted(self.writes[k])}
+        self.needs = [[self.maker[n] for n in names if n in self.maker] for names in self.reads]
         later = set().union(*self.reads[self.forward :])
         self.saved = [n for n in self.maker if n in later]  # in the order of the steps, for ties
         self.sizes = {
@@ -105,16 +112,16 @@ class _Droppable:
     def order(self, dropped: Collection[str]) -> Replay:
         """Returns the plan's entries; repeated calls precede the first entries that need them."""
         gone = {self.maker[name] for name in dropped if name in self.maker}
+        saved = set(self.saved)
         order = [(k, False) for k in range(self.forward)]
         repeated_calls: set[int] = set()
         for k in range(self.forward, len(self.plan.entries)):
-            wanted = [self.maker[n] for n in self.reads[k] if n in self.maker]
-            repeated = {c for c in wanted if c in gone and c not in repeated_calls}
+            repeated = gone.intersection(self.needs[k]) - repeated_calls
             pending = list(repeated)
             while pending:
                 for name in self.reads[pending.pop()]:
                     c = self.maker.get(name, -1)
-                    kept = name in self.saved and c not in gone
+                    kept = name in saved and c not in gone
                     if c >= 0 and not kept and c not in repeated_calls and c not in repeated:
                         repeated.add(c)
                         pending.append(c)

@@ -15,7 +15,7 @@ from odt.kernels.opdef import TensorSpec
 
 
 def all_that_helps(plan: Plan) -> frozenset[str]:
-    return choose_dropped(plan, 0)
+    return next(choose_dropped(plan, [0]))
 
 
 def rewritten(plan: Plan) -> Plan:
@@ -48,12 +48,13 @@ def test_the_arena_shrinks_and_nothing_is_overwritten(name: str, share: float) -
 def test_no_more_is_dropped_than_the_target_asks_for() -> None:
     plan = plan_of(GRAPHS["mobilenet"](), 4)
     usual = plan_memory(plan).nbytes
-    assert not choose_dropped(plan, usual)
-    counts = [len(choose_dropped(plan, int(usual * share))) for share in (0.95, 0.8, 0.0)]
-    assert 0 < counts[0] < counts[1] < counts[2]
-    for share in (0.95, 0.8):
-        less = recompute(plan, choose_dropped(plan, int(usual * share)))
-        assert plan_memory(less).nbytes <= usual * share * 1.03
+    targets = [int(usual * share) for share in (1.0, 0.95, 0.8, 0.0)]
+    choices = list(choose_dropped(plan, targets))
+    counts = [len(dropped) for dropped in choices]
+    assert 0 == counts[0] < counts[1] < counts[2] < counts[3]
+    for target, dropped in zip(targets[1:3], choices[1:3], strict=True):
+        assert next(choose_dropped(plan, [target])) == dropped
+        assert plan_memory(recompute(plan, dropped)).nbytes <= target * 1.03
 
 
 def test_no_call_is_made_more_than_twice() -> None:
