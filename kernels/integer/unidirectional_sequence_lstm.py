@@ -170,7 +170,7 @@ def infer(attrs: IntegerLstmAttrs, s: Specs) -> Specs:
 
 def tables(attrs: IntegerLstmAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares σ and tanh of all integers of a gate, and tanh of all integers of the cell."""
-    q = np.arange(LO, HI + 1)
+    q = np.arange(LO, HI + 1, dtype=INT64)
     return {
         "sigmoid": logistic(q, GATE_BITS),
         "tanh": tanh(q, GATE_BITS),
