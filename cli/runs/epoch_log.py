@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import read_input, reading
+from odt.core.storage.reading import read_input, reading, unwritable
 from odt.errors import OdtError
 
 Row = dict[str, Any]
@@ -96,8 +96,7 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
             if sync:
                 os.fsync(file.fileno())
     except OSError as e:
-        got = (e.strerror or str(e)).lower()
-        raise OdtError(f"{path}: must be a file that can be written, but got: {got}.") from e
+        raise OdtError(unwritable(path, e)) from e
 
 
 def read_rows(path: Path) -> list[Row]:

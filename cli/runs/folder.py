@@ -35,6 +35,7 @@ from odt.cli.runs.run import (
 )
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import unwritable
 from odt.errors import OdtError
 from odt.kernels.native.library import describe_kernels
 
@@ -116,7 +117,7 @@ class RunFolder(RowLog):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise OdtError(f"--run-dir {path}: must be a folder, but got: {e.strerror}.") from e
+            raise OdtError(unwritable(f"--run-dir {path}", e, "folder")) from e
         self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
         known = path / WARNINGS
         self._warnings = known.read_text("utf-8").splitlines() if known.exists() else []

@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from odt.core.storage.atomic_files import AtomicFile
+from odt.core.storage.reading import unwritable
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -77,6 +78,4 @@ def _refusing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise DataError(
-            f"{path}: must be a file that can be written, but got: {(e.strerror or str(e)).lower()}"
-        ) from e
+        raise DataError(unwritable(path, e)) from e

@@ -20,7 +20,7 @@ import numpy as np
 from odt.core.datasets.tree import COPY
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.hdf5 import load_h5py
-from odt.core.storage.reading import reason
+from odt.core.storage.reading import reason, unwritable
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -257,4 +257,4 @@ def _write(file: IO[bytes], data: Any) -> None:
 
 
 def _refuse(path: Any, e: Exception) -> DataError:
-    return DataError(f"{path}: must be a file that can be written, but got: {reason(e)}.")
+    return DataError(unwritable(path, e))

@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from odt.core.storage.reading import open_input
+from odt.core.storage.reading import open_input, unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError
 
@@ -49,7 +49,7 @@ def download(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise DataError(f"{folder}: must be a folder, but got: {e.strerror}.") from e
+        raise DataError(unwritable(folder, e, "folder")) from e
     for file in files:
         path = folder / file.name
         if path.exists():

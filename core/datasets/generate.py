@@ -27,6 +27,7 @@ from odt.core.datasets.source import (
 from odt.core.datasets.splits import Division, Picked, Wanted, select
 from odt.core.model.record import Record
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers
+from odt.core.storage.reading import unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -119,7 +120,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     try:
         request.out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise DataError(f"{request.out_dir}: must be a folder, but got: {e.strerror}.") from e
+        raise DataError(unwritable(request.out_dir, e, "folder")) from e
     remove_leftovers(request.out_dir)
     with ExitStack() as stack:
         pending = []

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odt.core.storage.reading import open_input, read_input, reading
+from odt.core.storage.reading import open_input, read_input, reading, unwritable
 from odt.errors import ModelError
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
     try:
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise ModelError(
-            f"{folder}: must be a folder that can be written, but got: {e.strerror} at "
-            f"{e.filename}. Give another `out_dir=`."
-        ) from e
+        raise ModelError(unwritable(folder, e, "folder")) from e
     from odt.core.storage.atomic_files import AtomicFile, write_atomically
 
     for target, data in held.items():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from odt.core.storage.reading import open_regular
+from odt.core.storage.reading import open_regular, unwritable
 from odt.errors import ModelError, OdtError
 
 try:
@@ -117,7 +117,7 @@ class AtomicFile:
             raise self._refuse(e) from e
 
     def _refuse(self, e: OSError | ValueError) -> OdtError:
-        return self.error(f"{self.path}: must be a file that can be written, but got: {_reason(e)}")
+        return self.error(unwritable(self.path, e))
 
 
 def write_atomically(
@@ -173,10 +173,6 @@ def _mode(target: str) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
-
-
-def _reason(e: OSError | ValueError) -> str:
-    return str(getattr(e, "strerror", None) or e).lower()
 
 
 def sync_folder(folder: str) -> None:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from odt.core.storage.atomic_files import UNFINISHED, lock, sync_folder
+from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OdtError
 
 
@@ -91,8 +92,7 @@ class AtomicFolder:
             self.discard()
 
     def _refuse(self, e: OSError | ValueError) -> OdtError:
-        text = str(getattr(e, "strerror", None) or e).lower()
-        return self.error(f"{self.path}: must be a folder that can be written, but got: {text}")
+        return self.error(unwritable(self.path, e, "folder"))
 
 
 def entries(path: str | os.PathLike[str]) -> set[str]:

@@ -117,6 +117,15 @@ def without_warnings() -> Iterator[None]:
         yield
 
 
+def unwritable(where: object, error: BaseException, kind: str = "file") -> str:
+    """Returns the message for a file, or a folder, that cannot be written."""
+    missing = isinstance(error, FileNotFoundError)
+    return (
+        f"{where}: must be a {kind} that can be written, but got: {reason(error)}. "
+        f"{'Make its folder first.' if missing else 'Give another path.'}"
+    )
+
+
 def reason(error: BaseException) -> str:
     """Returns the text of an exception, on one line and without a full stop."""
     text = getattr(error, "strerror", None) or ADDRESS.sub("", str(error))

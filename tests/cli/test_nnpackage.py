@@ -123,8 +123,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("package", MODEL, "-o", tmp_path / "file")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "must be a folder that can be written, but got: Not a directory at " in result.stderr
-    assert "Give another --out-dir." in result.stderr
+    assert "must be a folder that can be written, but got: not a directory" in result.stderr
+    assert "Give another path." in result.stderr
 
 
 def test_onert_loads_a_package_that_odt_makes(tmp_path: Path) -> None:

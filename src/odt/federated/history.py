@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from odt.core.storage.reading import unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.federated.update import Tensors
@@ -95,7 +96,7 @@ def write_log(rounds: Sequence[Round], path: str | os.PathLike[str]) -> None:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text)
     except OSError as e:
-        raise DataError(f"{os.fspath(path)}: must be writable, but got: {e.strerror}.") from e
+        raise DataError(unwritable(os.fspath(path), e)) from e
 
 
 def check_log(path: str | os.PathLike[str]) -> str:

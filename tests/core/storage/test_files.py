@@ -52,6 +52,9 @@ def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
 
 def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "none" / "a", tmp_path / "folder"):
-        with pytest.raises(DataError, match=f"{path}: must be a file that can be written"):
+    for path, remedy in (
+        (tmp_path / "none" / "a", "Make its folder first."),
+        (tmp_path / "folder", "Give another path."),
+    ):
+        with pytest.raises(DataError, match=f"{path}: must be a file that .* {remedy}"):
             write_atomically(path, [b""], DataError)

@@ -12,6 +12,7 @@ from odt.compat.ort.checkpoint_state import write_checkpoint
 from odt.compat.ort.onnxblock import loss as losses
 from odt.compat.ort.onnxblock import optim
 from odt.compat.ort.recipe import Recipe, check_names, refuse_onnx
+from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OptionError
 
 
@@ -183,4 +184,4 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise ModelError(f"{folder}: must be a folder, but got: {e.strerror}.") from e
+        raise ModelError(unwritable(folder, e, "folder")) from e

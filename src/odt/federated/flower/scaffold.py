@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from odt.core.storage.reading import unwritable
 from odt.errors import OdtError, OptionError
 
 TEMPLATES = Path(__file__).with_name("app")
@@ -38,7 +39,7 @@ def scaffold(folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> Non
             text = Template(template.read_text(encoding="utf-8")).substitute(words)
             (to / template.name.removesuffix(".in")).write_text(text, encoding="utf-8")
     except OSError as e:
-        raise OdtError(f"{to}: must be a folder that can be written, but {e.strerror}.") from e
+        raise OdtError(unwritable(to, e, "folder")) from e
 
 
 def _toml(value: Any) -> str:
