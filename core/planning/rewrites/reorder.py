@@ -63,6 +63,8 @@ class _Segments:
             for name, v in plan.values.items()
             if v.base is None and v.region in (Region.ARENA, Region.INPUT)
         }
+        touched = zip(self.reads, self.makes, strict=True)
+        self.touches = [(reads | makes) & self.sizes.keys() for reads, makes in touched]
         self.maker = {name: k for k, names in enumerate(self.makes) for name in names}
         self.after: Edges = [set() for _ in plan.entries]
         for k, names in enumerate(self.reads):
@@ -108,7 +110,7 @@ class _Segments:
 
         def grows(k: int) -> int:
             """Returns the bytes by which an entry increases the memory alive."""
-            names = (self.reads[k] | self.makes[k]) & self.sizes.keys()
+            names = self.touches[k]
             new = sum(self.sizes[n] for n in names - alive)
             return new - sum(self.sizes[n] for n in names - stays if left[n] == 1)
 
@@ -116,7 +118,7 @@ class _Segments:
             k = min(ready, key=lambda k: (grows(k), -k if back else k))
             ready.remove(k)
             chosen.append(k)
-            for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():
+            for n in self.touches[k]:
                 left[n] -= 1
                 alive.add(n)
             for other in following[k]:
@@ -142,7 +144,7 @@ class _Segments:
         """Counts the entries that touch each value; returns also the values alive at both ends."""
         left: dict[str, int] = {}
         for k in entries:
-            for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():
+            for n in self.touches[k]:
                 left[n] = left.get(n, 0) + 1
         before = {n for n in left if self.maker.get(n, -1) not in entries}
         outside = set(range(entries.stop, self.count))
