@@ -4,21 +4,51 @@
    registers: forward pass and input gradient.
    depthwise_filter_sums: dw = Σ dy window(x) and db = Σ dy: filter and bias gradient.
 
-   Taps are computed in grids of at most 3 × 3, whose weights or sums are in registers. */
+   Taps are computed in grids of at most 3 columns, or, if results lie side by side as their windows
+   do, in strips of results that share what they read. */
 
 #include "loops.h"
 #include "window_blocks.h"
-
-#define FEW 4 /* results of a tile that are not worth loading the weights of a grid for each */
 
 /* A grid of taps for a tile of results. */
 typedef struct {
   const float *const *in;
   const int64_t *out;
   int pixels;
-  int64_t x_first, x_row, x_col, w_first, w_row, w_col, out_step;
+  int64_t rows, x_first, x_row, x_col, w_first, w_row, w_col;
   int begins, ends; /* whether it is the first grid of the window, and the last */
 } tap_grid;
+
+/* With sums, dy is read, and y = dw, sums and db are computed; else y, in several walks. */
+typedef struct {
+  const float *x, *w, *bias, *relu_mask, *dy;
+  float *y, *sums, *db;
+  const window_walk *g;
+  int64_t walks, clamp;
+  float lo, hi;
+} depthwise_job;
+
+/* The values from `begin` to `end` of the results from result p on, one at a time. */
+static void depthwise_values(const depthwise_job *job, const tap_grid *grid, int p, int64_t begin,
+                             int64_t end, int rows, int cols) {
+  depthwise_job c = *job;
+  tap_grid t = *grid;
+  for (int64_t i = begin; i < end; i++) {
+    const float *x = t.in[p] + t.x_first + i;
+    int64_t out = t.out[p] + i, k = i % c.g->depth;
+    float v = c.sums ? c.dy[out] : !t.begins ? c.y[out] : c.bias ? c.bias[k] : 0;
+    for (int a = 0; a < rows; a++)
+      for (int b = 0; b < cols; b++) {
+        int64_t tap = t.w_first + a * t.w_row + b * t.w_col + k;
+        if (c.sums) c.sums[tap] += v * x[a * t.x_row + b * t.x_col];
+        else v += c.w[tap] * x[a * t.x_row + b * t.x_col];
+      }
+    if (c.sums) continue;
+    if (t.ends && c.clamp) v = v < c.lo ? c.lo : v > c.hi ? c.hi : v;
+    if (t.ends && c.relu_mask && !(c.relu_mask[out] > c.lo && c.relu_mask[out] < c.hi)) v = 0;
+    c.y[out] = v;
+  }
+}
 
 /* The number of the next taps of `left`, in a grid. */
 static inline int64_t grid_taps(int64_t left) { return left < 3 ? left : left == 4 ? 2 : 3; }
@@ -35,6 +65,42 @@ static void load_band(const window_walk *g, const walk_cursor *at, const float *
   if (g->images * g->image_stride <= CACHED) count = 0;
   x += at->image * g->image_stride + first * g->row_stride;
   for (int64_t i = 0; i < count; i += MAX_LANES) (void)((const volatile float *)x)[i];
+}
+
+/* Rows of results of a band: where their first window begins, which may be beyond the border, the
+   first result, and the rows of taps inside the image. */
+typedef struct {
+  int64_t x, out, tap, taps;
+} strip_row;
+typedef struct {
+  strip_row rows[BAND];
+  int64_t count, col; /* of the image, where the first window begins */
+  int64_t x_row, w_row, w_col;
+} strip_rows;
+
+/* Whether at least four windows side by side, of 3 taps or of `most`, read the same values but one,
+   and only half of their taps, to the left or to the right, may be outside. */
+static int has_strips(const window_walk *g, int64_t lanes, int64_t most) {
+  int64_t first = g->start_w + g->col_taps[0], half = g->taps_w / 2;
+  return g->depth >= lanes && g->cols >= 4 && (g->taps_w == 3 || g->taps_w == most) &&
+         g->stride_w == 1 && pitch(g->col_taps, 2) == 1 && first >= -half &&
+         first + g->cols - 1 + half < g->width;
+}
+
+static void rows_of_band(const window_walk *g, const walk_cursor *at, strip_rows *s) {
+  s->count = 0, s->col = g->start_w + g->col_taps[0] + at->first_col;
+  s->x_row = pitch(g->row_taps, g->taps_h) * g->row_stride;
+  s->w_row = pitch(g->row_weights, g->taps_h), s->w_col = pitch(g->col_weights, g->taps_w);
+  for (int64_t image = at->image; image < at->image + at->images; image++)
+    for (int64_t row = at->row.end; row < at->band_end; row++) {
+      int64_t h = g->start_h + row * g->stride_h + g->row_taps[0];
+      window_span span =
+          span_from(row, row + 1, g->start_h, g->stride_h, g->row_taps, g->taps_h, g->height);
+      s->rows[s->count++] = (strip_row){
+          image * g->image_stride + h * g->row_stride + s->col * g->col_stride,
+          g->out_start + image * g->out_image + row * g->out_row + at->first_col * g->out_col,
+          span.tap, span.taps};
+    }
 }
 
 #define BODY "depthwise_body.h"

@@ -6,182 +6,80 @@
 
 #include "tile.h"
 
-/* With sums, dy is read, and y = dw, sums and db are computed; else y, in several walks. */
-typedef struct {
-  const float *x, *w, *bias, *relu_mask, *dy;
-  float *y, *sums, *db;
-  const window_walk *g;
-  int64_t walks, clamp;
-  float lo, hi;
-} F(depthwise_job);
-
-/* Advances a pointer by a step. Compilers would keep all multiples of the step in registers, of
-   which there are too few. */
-#define NEXT(p, step)      \
-  do {                     \
-    (p) += (step);         \
-    __asm__("" : "+r"(p)); \
-  } while (0)
-
-/* Adds the products of a grid's taps for n pixels. Two at a time hide some of a sum's latency, also
-   where loads wait for stores to addresses that are equal modulo 4096. */
-INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, int p, int64_t at,
-                                F(tile) w, F(vec) bias, int n, int rows, int cols) {
-  const float *x[MAX_MR];
+/* Adds the products of a grid's taps for four pixels, which hides some of a sum's latency. */
+INLINE void F(depthwise_pixels)(const depthwise_job *c, const tap_grid *t, int p, int64_t at,
+                                F(vec) bias, int cols) {
+  const float *x[MAX_MR], *w = c->w + t->w_first + at;
   int64_t out[MAX_MR];
   F(vec) v[MAX_MR];
-  UNROLL(i, n, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at; v[i] = bias);
-  if (!t->begins) UNROLL(i, n, v[i] = F(load)(c->y + out[i]));
-  UNROLL(a, rows,
-         UNROLL(b, cols, int64_t tap = a * t->x_row + b * t->x_col;
-                UNROLL(i, n, v[i] += w[a][b] * F(load)(x[i] + tap))));
-  if (t->ends && c->clamp) UNROLL(i, n, v[i] = F(clamp)(v[i], c->lo, c->hi));
+  UNROLL(i, 4, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at; v[i] = bias);
+  if (!t->begins) UNROLL(i, 4, v[i] = F(load)(c->y + out[i]));
+  for (int64_t a = 0; a < t->rows; a++, w += t->w_row) {
+    UNROLL(b, cols, F(vec) weight = F(load)(w + b * t->w_col);
+           UNROLL(i, 4, v[i] += weight * F(load)(x[i] + b * t->x_col)));
+    UNROLL(i, 4, x[i] += t->x_row);
+  }
+  if (t->ends && c->clamp) UNROLL(i, 4, v[i] = F(clamp)(v[i], c->lo, c->hi));
   /* Masks are loaded before the stores, whose addresses may be equal modulo 4096. */
   if (t->ends && c->relu_mask)
-    UNROLL(i, n, v[i] = F(relu_masked)(v[i], F(load)(c->relu_mask + out[i]), c->lo, c->hi));
-  UNROLL(i, n, F(store)(c->y + out[i], v[i]));
+    UNROLL(i, 4, v[i] = F(relu_masked)(v[i], F(load)(c->relu_mask + out[i]), c->lo, c->hi));
+  UNROLL(i, 4, F(store)(c->y + out[i], v[i]));
 }
 
-/* The same for RUN results in a row, whose windows overlap: each value is loaded once, if there are
-   registers for them. */
-#define RUN 4
-INLINE void F(depthwise_run)(const F(depthwise_job) * c, const tap_grid *t, int p, int64_t at,
-                             F(tile) w, F(vec) bias, int rows, int cols) {
-  const float *x = t->in[p] + t->x_first + at;
-  int64_t out = t->out[p] + at;
-  F(vec) v[MAX_MR];
-  UNROLL(i, RUN, v[i] = bias);
-  if (!t->begins) UNROLL(i, RUN, v[i] = F(load)(c->y + out + i * t->out_step));
-  int64_t step = t->x_col, out_step = t->out_step;
-  UNROLL(a, rows, const float *from = x + a * t->x_row; UNROLL(
-             k, RUN + cols - 1, F(vec) read = F(load)(from); NEXT(from, step); UNROLL(
-                 b, cols, int i = k - b; if (i >= 0 && i < RUN) v[i % MAX_MR] += w[a][b] * read)));
-  if (t->ends && c->clamp) UNROLL(i, RUN, v[i] = F(clamp)(v[i], c->lo, c->hi));
-  if (t->ends && c->relu_mask) {
-    const float *mask = c->relu_mask + out;
-    UNROLL(i, RUN, v[i] = F(relu_masked)(v[i], F(load)(mask), c->lo, c->hi); NEXT(mask, out_step));
-  }
-  float *to = c->y + out;
-  UNROLL(i, RUN, F(store)(to, v[i]); NEXT(to, out_step));
-}
-
-/* Whether results p and p + 1 are side by side, and so are their windows. */
-INLINE int F(are_adjacent)(const tap_grid *t, int p) {
-  return t->in[p + 1] - t->in[p] == t->x_col && t->out[p + 1] - t->out[p] == t->out_step;
-}
-
-INLINE int F(is_run)(const tap_grid *t, int p, int end, int cols) {
-  return MR == 8 && cols == 3 && p + RUN <= end && F(are_adjacent)(t, p) &&
-         F(are_adjacent)(t, p + 1) && F(are_adjacent)(t, p + 2);
-}
-
-/* Computes a grid for the vectors from `begin` to `end`. The weights are loaded once for all
-   pixels, or, if these are few, for each. */
-INLINE void F(depthwise_grid)(const F(depthwise_job) * job, const tap_grid *grid, int64_t begin,
-                              int64_t end, int rows, int cols) {
-  F(depthwise_job) only = *job, *c = &only; /* which is not y's memory */
-  tap_grid t = *grid;
-  F(tile) w;
-  F(vec) none = {0};
-  for (int first = 0, next; first < t.pixels; first = next) {
-    next = t.pixels < FEW ? first + 1 : t.pixels;
-    for (int64_t j = begin; j < end; j++) {
-      int64_t at = F(vector_start)(j, c->g->depth);
-      const float *from = c->w + t.w_first + at;
-      F(vec) bias = c->bias ? F(load)(c->bias + at) : none;
-      UNROLL(a, rows, UNROLL(b, cols, w[a][b] = F(load)(from + a * t.w_row + b * t.w_col)));
-      for (int p = first, n; p < next; p += n) {
-        if (F(is_run)(&t, p, next, cols)) {
-          F(depthwise_run)(c, &t, p, at, w, bias, rows, cols);
-          n = RUN;
-        } else if (p + 2 <= next) {
-          F(depthwise_pixels)(c, &t, p, at, w, bias, 2, rows, cols);
-          n = 2;
-        } else {
-          F(depthwise_pixels)(c, &t, p, at, w, bias, 1, rows, cols);
-          n = 1;
-        }
-      }
-    }
-  }
-}
-
-/* Adds a tile's gradients of a grid's taps to the sums, for the vectors from `begin` to `end`. */
-INLINE void F(depthwise_filter_grid)(const F(depthwise_job) * c, const tap_grid *grid,
-                                     int64_t begin, int64_t end, int rows, int cols) {
+/* Computes a grid for the vectors from `begin` to `end`. The last pixel is repeated. */
+INLINE void F(depthwise_grid)(const depthwise_job *job, const tap_grid *grid, int64_t begin,
+                              int64_t end, int cols) {
+  depthwise_job only = *job, *c = &only; /* which is not y's memory */
   tap_grid t = *grid;
   for (int64_t j = begin; j < end; j++) {
     int64_t at = F(vector_start)(j, c->g->depth);
-    float *to = c->sums + t.w_first + j * LANES;
-    F(tile) sums;
-    UNROLL(a, rows, UNROLL(b, cols, sums[a][b] = F(load)(to + a * t.w_row + b * t.w_col)));
-    for (int p = 0; p < t.pixels; p++) {
-      const float *x = t.in[p] + t.x_first + at, *dy = c->dy + t.out[p] + at;
-      if (F(is_run)(&t, p, t.pixels, cols)) {
-        F(vec) d[MAX_MR], read[MAX_MR];
-        UNROLL(i, RUN, d[i] = F(load)(dy); NEXT(dy, t.out_step));
-        UNROLL(a, rows, const float *from = x + a * t.x_row;
-               UNROLL(k, RUN + cols - 1, read[k] = F(load)(from); NEXT(from, t.x_col));
-               UNROLL(i, RUN, UNROLL(b, cols, sums[a][b] += d[i] * read[(i + b) % MAX_MR])));
-        p += RUN - 1;
-        continue;
-      }
-      F(vec) d = F(load)(dy);
-      UNROLL(a, rows, UNROLL(b, cols, sums[a][b] += d * F(load)(x + a * t.x_row + b * t.x_col)));
-    }
-    UNROLL(a, rows, UNROLL(b, cols, F(store)(to + a * t.w_row + b * t.w_col, sums[a][b])));
+    F(vec) bias = {0};
+    if (c->bias) bias = F(load)(c->bias + at);
+    for (int p = 0; p < t.pixels; p += 4) F(depthwise_pixels)(c, &t, p, at, bias, cols);
   }
 }
 
-#define GRID(name, rows, cols)             \
-  case rows * 4 + cols:                    \
-    F(name)(c, t, begin, end, rows, cols); \
-    break;
-#define GRIDS(name)                                                                               \
-  static __attribute__((noinline)) void F(name##s)(const F(depthwise_job) * c, const tap_grid *t, \
-                                                   int64_t begin, int64_t end, int which) {       \
-    switch (which) {                                                                              \
-      GRID(name, 0, 0)                                                                            \
-      GRID(name, 1, 1)                                                                            \
-      GRID(name, 1, 2)                                                                            \
-      GRID(name, 1, 3)                                                                            \
-      GRID(name, 2, 1)                                                                            \
-      GRID(name, 2, 2) GRID(name, 2, 3) GRID(name, 3, 1) GRID(name, 3, 2) GRID(name, 3, 3)        \
-    }                                                                                             \
+/* Adds a tile's gradients of a grid's taps to the sums, for the vectors from `begin` to `end`. Four
+   sums of each tap hide a sum's latency. */
+INLINE void F(depthwise_filter_grid)(const depthwise_job *c, const tap_grid *grid, int64_t begin,
+                                     int64_t end, int cols) {
+  tap_grid t = *grid;
+  for (int64_t j = begin; j < end; j++)
+    for (int64_t a = 0; a < t.rows; a++) {
+      int64_t at = F(vector_start)(j, c->g->depth), x_first = t.x_first + a * t.x_row + at;
+      float *to = c->sums + t.w_first + a * t.w_row + j * LANES;
+      F(tile) sums;
+      int p = 0;
+      UNROLL(b, cols, UNROLL(i, 4, sums[i][b] = (F(vec)){0}));
+      for (; p + 4 <= t.pixels; p += 4)
+        UNROLL(i, 4, F(vec) d = F(load)(c->dy + t.out[p + i] + at);
+               UNROLL(b, cols, sums[i][b] += d * F(load)(t.in[p + i] + x_first + b * t.x_col)));
+      for (; p < t.pixels; p++) {
+        F(vec) d = F(load)(c->dy + t.out[p] + at);
+        UNROLL(b, cols, sums[0][b] += d * F(load)(t.in[p] + x_first + b * t.x_col));
+      }
+      UNROLL(b, cols, F(vec) sum = sums[0][b] + sums[1][b] + (sums[2][b] + sums[3][b]);
+             F(store)(to + b * t.w_col, F(load)(to + b * t.w_col) + sum));
+    }
+}
+
+#define GRIDS(name)                                                                            \
+  static __attribute__((noinline)) void F(name##s)(const depthwise_job *c, const tap_grid *t,  \
+                                                   int64_t begin, int64_t end, int64_t cols) { \
+    if (cols == 3) F(name)(c, t, begin, end, 3);                                               \
+    else if (cols == 2) F(name)(c, t, begin, end, 2);                                          \
+    else F(name)(c, t, begin, end, 1); /* also without rows */                                 \
   }
 GRIDS(depthwise_grid)
 GRIDS(depthwise_filter_grid)
 #undef GRIDS
-#undef GRID
-
-/* The values from `begin` to `end` of the results from result p on, one at a time. */
-static void F(depthwise_values)(const F(depthwise_job) * job, const tap_grid *grid, int p,
-                                int64_t begin, int64_t end, int rows, int cols) {
-  F(depthwise_job) c = *job;
-  tap_grid t = *grid;
-  for (int64_t i = begin; i < end; i++) {
-    const float *x = t.in[p] + t.x_first + i;
-    int64_t out = t.out[p] + i, k = i % c.g->depth;
-    float v = c.sums ? c.dy[out] : !t.begins ? c.y[out] : c.bias ? c.bias[k] : 0;
-    for (int a = 0; a < rows; a++)
-      for (int b = 0; b < cols; b++) {
-        int64_t tap = t.w_first + a * t.w_row + b * t.w_col + k;
-        if (c.sums) c.sums[tap] += v * x[a * t.x_row + b * t.x_col];
-        else v += c.w[tap] * x[a * t.x_row + b * t.x_col];
-      }
-    if (c.sums) continue;
-    if (t.ends && c.clamp) v = v < c.lo ? c.lo : v > c.hi ? c.hi : v;
-    if (t.ends && c.relu_mask && !(c.relu_mask[out] > c.lo && c.relu_mask[out] < c.hi)) v = 0;
-    c.y[out] = v;
-  }
-}
 
 /* A grid where the channels do not fill a vector. Results that lie side by side, as their windows
    do, are computed as one row of values: lane l of a vector that begins with a result is of channel
    l % depth. Sums of a tap are in whole vectors. */
-static void F(depthwise_few_channels)(const F(depthwise_job) * job, const tap_grid *grid, int rows,
+static void F(depthwise_few_channels)(const depthwise_job *job, const tap_grid *grid, int rows,
                                       int cols) {
-  F(depthwise_job) c = *job;
+  depthwise_job c = *job;
   tap_grid t = *grid;
   int64_t depth = c.g->depth, full = LANES / depth * depth;
   F(vec) w[3][3], bias = {0};
@@ -215,7 +113,7 @@ static void F(depthwise_few_channels)(const F(depthwise_job) * job, const tap_gr
       if (t.ends && c.relu_mask) v = F(relu_masked)(v, F(load)(c.relu_mask + out), c.lo, c.hi);
       F(store)(c.y + out, F(selected)(fresh, v, before));
     }
-    F(depthwise_values)(&c, &t, p, done, size, rows, cols);
+    depthwise_values(&c, &t, p, done, size, rows, cols);
   }
   for (int a = 0; c.sums && a < rows; a++)
     for (int b = 0; b < cols; b++) {
@@ -225,30 +123,30 @@ static void F(depthwise_few_channels)(const F(depthwise_job) * job, const tap_gr
 }
 
 /* Computes all grids of a tile for the vectors from `begin` to `end`. */
-static void F(depthwise_tile)(const F(depthwise_job) * c, const tap_loops *taps, tap_grid t,
+static void F(depthwise_tile)(const depthwise_job *c, const tap_loops *taps, tap_grid t,
                               int64_t begin, int64_t end) {
-  for (int64_t a = 0, b, rows, cols; a < taps->rows || !a; a += rows ? rows : 1)
-    for (b = 0, rows = grid_taps(taps->rows - a); b < taps->cols || !b; b += cols ? cols : 1) {
+  int few = c->g->depth < LANES;
+  for (int64_t a = 0, b, rows, cols; a < taps->rows || !a; a += rows ? rows : 1) {
+    rows = few ? grid_taps(taps->rows - a) : taps->rows;
+    for (b = 0; b < taps->cols || !b; b += cols ? cols : 1) {
       cols = grid_taps(taps->cols - b);
       t.begins = !a && !b, t.ends = a + rows == taps->rows && b + cols == taps->cols;
       t.x_first = a * t.x_row + b * t.x_col;
       t.w_first = taps->w_first + a * t.w_row + b * t.w_col;
-      if (c->g->depth < LANES) {
-        F(depthwise_few_channels)(c, &t, (int)rows, (int)cols);
-        continue;
-      }
-      int which = (int)(rows * 4 + cols);
-      if (c->sums) F(depthwise_filter_grids)(c, &t, begin, end, which);
-      else F(depthwise_grids)(c, &t, begin, end, which);
+      t.rows = rows;
+      if (few) F(depthwise_few_channels)(c, &t, (int)rows, (int)cols);
+      else if (c->sums) F(depthwise_filter_grids)(c, &t, begin, end, cols);
+      else F(depthwise_grids)(c, &t, begin, end, cols);
     }
+  }
 }
 
 /* Computes a band of a walk for the vectors from `begin` to `end`. */
-static void F(depthwise_band)(const F(depthwise_job) * c, const window_walk *g, walk_cursor block,
+static void F(depthwise_band)(const depthwise_job *c, const window_walk *g, walk_cursor block,
                               int64_t begin, int64_t end) {
-  const float *in[PIXELS];
-  int64_t out[PIXELS], vectors = (g->depth + LANES - 1) / LANES, width = (end - begin) * LANES;
-  for (int pixels; (pixels = next_tile(g, &block, c->x, 0, in, out));) {
+  const float *in[PIXELS + 3];
+  int64_t out[PIXELS + 3], vectors = (g->depth + LANES - 1) / LANES, width = (end - begin) * LANES;
+  for (int pixels; (pixels = next_tile(g, &block, c->x, 3, in, out));) {
     tap_loops taps = taps_inside(g, &block, 0);
     if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
     if (c->sums) {
@@ -256,17 +154,135 @@ static void F(depthwise_band)(const F(depthwise_job) * c, const window_walk *g, 
       taps.w_first = block.row.tap * taps.w_row + block.col.tap * taps.w_col;
     }
     tap_grid t = {.in = in, .out = out, .pixels = pixels, .x_row = taps.x_row};
-    t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col, t.out_step = g->out_col;
+    t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col;
     /* The last vector may overlap the one before: all grids of one, then of the other. */
-    int64_t step = taps.rows > 3 || taps.cols > 3 ? 1 : vectors;
+    int64_t step = taps.cols > 3 ? 1 : vectors;
     for (int64_t j = begin; j < end; j += step)
       F(depthwise_tile)(c, &taps, t, j, j + step < end ? j + step : end);
   }
 }
 
+/* Advances a pointer by a step. Compilers would keep all multiples of the step in registers, of
+   which there are too few. */
+#undef NEXT
+#define NEXT(p, step)      \
+  do {                     \
+    (p) += (step);         \
+    __asm__("" : "+r"(p)); \
+  } while (0)
+
+/* Loads value k of a row that n windows side by side read, if it is inside the image, and runs
+   `use` for each tap b that takes it, of result i. */
+#undef EACH_VALUE
+#define EACH_VALUE(value, use)                                                             \
+  UNROLL(                                                                                  \
+      k, n + cols - 1, if ((k >= cols / 2 && k < n + cols / 2) || (k >= from && k < to)) { \
+        F(vec) read = F(load)(value);                                                      \
+        UNROLL(b, cols, int i = k - b; if (i >= 0 && i < n) use);                          \
+      } NEXT(value, step))
+
+/* Computes `count` strips of n results side by side in each row, from column `first` on. */
+INLINE void F(depthwise_strips)(const depthwise_job *job, const strip_rows *s, int64_t at,
+                                int64_t first, int64_t count, int n, int cols) {
+  depthwise_job c = *job; /* which is not y's memory */
+  int64_t step = c.g->col_stride, out_step = c.g->out_col, w_col = s->w_col;
+  const float *w = c.w + c.g->row_weights[0] + c.g->col_weights[0] + at;
+  F(vec) bias = {0};
+  if (c.bias) bias = F(load)(c.bias + at);
+  for (const strip_row *row = s->rows, *last = row + s->count; row < last; row++)
+    for (int64_t col = first; col < first + count * n; col += n) {
+      int64_t from = -(s->col + col), to = c.g->width + from, out = row->out + col * out_step + at;
+      const float *x = c.x + (row->x + col * step + row->tap * s->x_row + at);
+      const float *weights = w + row->tap * s->w_row;
+      F(vec) v[MAX_MR];
+      UNROLL(i, n, v[i] = bias);
+      for (int64_t a = 0; a < row->taps; a++, x += s->x_row, weights += s->w_row) {
+        F(vec) t[MAX_MR];
+        UNROLL(b, cols, t[b] = F(load)(weights + b * w_col));
+        const float *value = x;
+        EACH_VALUE(value, v[i % MAX_MR] += t[b] * read);
+      }
+      if (c.clamp) UNROLL(i, n, v[i] = F(clamp)(v[i], c.lo, c.hi));
+      if (c.relu_mask) {
+        const float *mask = c.relu_mask + out;
+        UNROLL(i, n, v[i] = F(relu_masked)(v[i], F(load)(mask), c.lo, c.hi); NEXT(mask, out_step));
+      }
+      float *y = c.y + out;
+      UNROLL(i, n, F(store)(y, v[i]); NEXT(y, out_step));
+    }
+}
+
+/* The same for the gradients of at most three rows of taps from `first_tap` on. */
+INLINE void F(depthwise_filter_strips)(const depthwise_job *job, const strip_rows *s, int64_t at,
+                                       int64_t first, int64_t count, int n, int cols,
+                                       int64_t first_tap, float *to_sums) {
+  depthwise_job c = *job;
+  int64_t step = c.g->col_stride, out_step = c.g->out_col, rows = c.g->taps_h - first_tap;
+  F(tile) sums = {0};
+  UNROLL(
+      a, 3,
+      UNROLL(b, cols, if (a < rows) sums[a][b] = F(load)(to_sums + a * s->w_row + b * s->w_col)));
+  for (const strip_row *row = s->rows, *last = row + s->count; row < last; row++)
+    for (int64_t col = first; col < first + count * n; col += n) {
+      int64_t from = -(s->col + col), to = c.g->width + from, low = row->tap - first_tap;
+      const float *x = c.x + (row->x + col * step + first_tap * s->x_row + at);
+      const float *dy = c.dy + (row->out + col * out_step + at);
+      F(vec) d[MAX_MR];
+      UNROLL(i, n, d[i] = F(load)(dy); NEXT(dy, out_step));
+      UNROLL(
+          a, 3, if (a >= low && a < low + row->taps) {
+            const float *value = x + a * s->x_row;
+            EACH_VALUE(value, sums[a][b] += d[i % MAX_MR] * read);
+          });
+    }
+  UNROLL(
+      a, 3,
+      UNROLL(b, cols, if (a < rows) F(store)(to_sums + a * s->w_row + b * s->w_col, sums[a][b])));
+}
+
+/* Results or, if `sums` are given, gradients of all taps. */
+#define STRIPS(n, cols)                                                                      \
+  static __attribute__((noinline)) void F(strips##n##_##cols)(                               \
+      const depthwise_job *c, const strip_rows *s, int64_t at, int64_t first, int64_t count, \
+      float *sums) {                                                                         \
+    if (!sums) F(depthwise_strips)(c, s, at, first, count, n, cols);                         \
+    for (int64_t first_tap = 0; sums && first_tap < c->g->taps_h; first_tap += 3)            \
+      F(depthwise_filter_strips)(c, s, at, first, count, n, cols, first_tap,                 \
+                                 sums + first_tap * s->w_row);                               \
+  }
+STRIPS(4, 3)
+#if MR == 8
+STRIPS(7, 3)
+STRIPS(4, 5)
+#endif
+#undef STRIPS
+
+/* Computes a band in strips, and columns that are left, for the vectors from `begin` to `end`. */
+static void F(depthwise_strip_band)(const depthwise_job *job, const window_walk *g,
+                                    walk_cursor band, int64_t begin, int64_t end) {
+  depthwise_job c = *job;
+  strip_rows s;
+  c.g = g;
+  rows_of_band(g, &band, &s);
+  int64_t size = band.end_col - band.first_col, width = (end - begin) * LANES;
+  int is_wide = g->taps_w == 5, few = size % 7 % 4 > size % 4 || MR < 8 || is_wide;
+  int64_t sevens = few ? 0 : size / 7 * 7, fours = (size - sevens) / 4;
+  if (c.sums) s.w_row = s.w_row / g->depth * width, s.w_col = s.w_col / g->depth * width;
+  for (int64_t j = begin; j < end; j++) {
+    int64_t at = F(vector_start)(j, g->depth);
+    float *sums = c.sums ? c.sums + j * LANES : 0;
+#if MR == 8
+    if (is_wide) F(strips4_5)(&c, &s, at, 0, fours, sums);
+    else F(strips7_3)(&c, &s, at, 0, sevens / 7, sums);
+#endif
+    if (!is_wide) F(strips4_3)(&c, &s, at, sevens, fours, sums);
+  }
+  band.first_col += sevens + fours * 4;
+  if (band.first_col < band.end_col) F(depthwise_band)(job, g, band, begin, end);
+}
+
 /* Sums of the vectors from `begin` to `end`, (taps, vectors), to dw. */
-static void F(store_sums)(const F(depthwise_job) * c, const float *sums, int64_t begin,
-                          int64_t end) {
+static void F(store_sums)(const depthwise_job *c, const float *sums, int64_t begin, int64_t end) {
   int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w;
   for (int64_t t = 0; t < taps; t++) {
     float *to = c->y + t * depth;
@@ -282,7 +298,7 @@ static void F(store_sums)(const F(depthwise_job) * c, const float *sums, int64_t
    a strided convolution's gradient share rows of the result. The sums of a part lie side by side,
    as threads that write neighbouring cache lines wait for each other. */
 static void F(depthwise_part)(void *job, int part, int parts) {
-  F(depthwise_job) own = *(const F(depthwise_job) *)job, *c = &own;
+  depthwise_job own = *(const depthwise_job *)job, *c = &own;
   const window_walk *g = c->g;
   int64_t vectors = (g->depth + LANES - 1) / LANES, full = g->depth / LANES;
   int by_results = !c->sums && MANY_RESULTS(g, parts);
@@ -306,7 +322,9 @@ static void F(depthwise_part)(void *job, int part, int parts) {
       if (c->db)
         F(add_column_sums)(c->dy + band_start(g, &at[k]), band_count(g, &at[k]), g->depth,
                            begin * LANES, end == vectors ? g->depth : end * LANES, c->db);
-      F(depthwise_band)(c, g + k, band_blocks(&at[k]), begin, end);
+      if (has_strips(g + k, LANES, MR == 8 ? 5 : 3))
+        F(depthwise_strip_band)(c, g + k, band_blocks(&at[k]), begin, end);
+      else F(depthwise_band)(c, g + k, band_blocks(&at[k]), begin, end);
     }
   }
   if (sums) F(store_sums)(c, sums, begin, end);
@@ -330,7 +348,7 @@ void F(depthwise)(const float *x, const float *w, const float *bias, const float
     return;
   }
 #endif
-  F(depthwise_job) c = {x, w, bias, relu_mask, 0, y, 0, 0, g, walks, clamp, lo, hi};
+  depthwise_job c = {x, w, bias, relu_mask, 0, y, 0, 0, g, walks, clamp, lo, hi};
   int64_t results = 0;
   for (int64_t k = 0; k < walks; k++) results += result_count(g + k);
   parallel_for(F(depthwise_part), &c,
@@ -346,7 +364,7 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
     return;
   }
 #endif
-  F(depthwise_job) c = {.x = x, .dy = dy, .y = dw, .sums = scratch, .db = db, .g = g, .walks = 1};
+  depthwise_job c = {.x = x, .dy = dy, .y = dw, .sums = scratch, .db = db, .g = g, .walks = 1};
   int64_t depth = g->depth, full = depth / LANES;
   int parts =
       parallel_parts(result_count(g) * g->taps_h * g->taps_w * depth / LANES * (3 * PRODUCT));
