@@ -45,13 +45,12 @@ void set_threads(int n) { (void)n; }
 #include <stdatomic.h>
 #include <time.h>
 
-#define PART_WORK 10000       /* of a part, at least: a third of a microsecond */
-#define MAX_PART_WORK 1000000 /* the same if cores are far from each other */
-#define EXCHANGE 40           /* cubed nanoseconds of an exchange for a unit of a part's work */
-#define MAX_EXCHANGE 2000     /* nanoseconds, also if the other thread has no core */
-#define MEASURED 1024         /* calls after which it is measured again, as threads move */
-#define LINE 128              /* bytes of two cache lines, which are fetched together */
-#define MIN_WAKE_WORK 600000  /* about twenty microseconds: waking a thread takes fifteen */
+#define PART_WORK 10000      /* of a part, at least: a third of a microsecond */
+#define EXCHANGE 40          /* cubed nanoseconds of an exchange for a unit of a part's work */
+#define MAX_EXCHANGE 342     /* nanoseconds: least parts of 35 us, however far cores are */
+#define MEASURED 1024        /* calls after which it is measured again, as threads move */
+#define LINE 128             /* bytes of two cache lines, which are fetched together */
+#define MIN_WAKE_WORK 600000 /* about twenty microseconds: waking a thread takes fifteen */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -184,7 +183,7 @@ static void do_nothing(void *argument, int part, int parts) {
 
 /* Neighbouring cores exchange a cache line in 100 ns, those of two sockets or chiplets in 500, and
    read each other's results at a fraction of the rate. So the least part grows with the cube, up
-   to 35 us from 340 ns on: sharing shorter calls took 1.2 to 1.4 of the time then. */
+   to MAX_EXCHANGE: sharing shorter calls took 1.2 to 1.4 of the time then. */
 static void measure_exchange(void) {
   if (pthread_mutex_trylock(&busy)) return;
   start(2);
@@ -198,7 +197,6 @@ static void measure_exchange(void) {
   }
   if (least > MAX_EXCHANGE) least = MAX_EXCHANGE;
   least = least * least * least / EXCHANGE;
-  if (least > MAX_PART_WORK) least = MAX_PART_WORK;
   atomic_store(&min_part_work, least < PART_WORK ? PART_WORK : least);
   pthread_mutex_unlock(&busy);
 }
