@@ -166,9 +166,9 @@ def command(
     click.echo("\n".join(lines))
     click.echo("\n".join(describe_memory(forecast, info.optimizer, slots, note, modules)))
     click.echo("\n".join(describe_savings(savings(forecast, work[0]))))
-    click.echo("\n".join(describe_peak(forecast.plan)))
+    click.echo("\n".join(describe_peak(forecast.running)))
     if calls:
-        click.echo("\n".join(describe_calls(forecast.plan, forecast.memory)))
+        click.echo("\n".join(describe_calls(forecast.running, forecast.memory)))
     if png:
         draw(forecast, png)
 
@@ -248,7 +248,6 @@ def describe_memory(
         cache: description of the cache of the frozen layers; empty if there is none.
         modules: resident bytes of Python and its modules, if known.
     """
-    separate = forecast.memory.separate * forecast.schedule.workers
     rows = [
         ("parameters", forecast.parameters, ""),
         ("optimizer", forecast.slots, f"{optimizer}: {', '.join(slots) or 'no state'}"),
@@ -259,7 +258,7 @@ def describe_memory(
             if forecast.gradients
             else "in the arena: immediate update",
         ),
-        ("arenas", forecast.arena, f"{separate:,} bytes without reuse"),
+        ("arenas", forecast.arena, f"{forecast.separate:,} bytes without reuse"),
         ("constants", forecast.constants, "weights that are not trained, in the mapped model file"),
         ("data", forecast.data, "pages of the mapped data files; more without a budget"),
         ("other", forecast.overhead, "Python objects and libraries, estimated"),

@@ -19,8 +19,8 @@ def draw(forecast: Forecast, path: str) -> None:
         "optimizer": [forecast.slots],
         "gradients, accumulated": [forecast.gradients],
     }
-    alive = arena_usage(forecast.plan, forecast.schedule.workers)
-    calls = range(len(forecast.plan.entries))
+    alive = arena_usage(forecast.running, forecast.schedule.workers)
+    calls = range(len(forecast.running.entries))
     heights = [[n / MB for n in (each * len(calls))] for each in layers.values()]
     heights += [[n / MB for n in each] for each in alive.values()]
     names = [*layers, *(f"{name} in arenas" for name in alive)]
@@ -28,7 +28,7 @@ def draw(forecast: Forecast, path: str) -> None:
     axes.stackplot(calls, heights, labels=names, step="post")
     axes.axhline(forecast.total / MB, color="black", linewidth=1, label="allocated")
     axes.axvline(
-        forecast.plan.forward_entries, color="gray", linestyle=":", label="forward | backward"
+        forecast.running.forward_entries, color="gray", linestyle=":", label="forward | backward"
     )
     s = forecast.schedule
     axes.set_title(f"micro-batches of {s.micro_batch} of {s.batch}, workers: {s.workers}")

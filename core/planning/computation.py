@@ -122,14 +122,6 @@ class Plans:
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]
 
-    def arena_nbytes(self, computations: Sequence[Computation], schedule: Schedule) -> int:
-        """Returns the bytes of one worker's arena: the largest of all runs of a whole batch."""
-        return max(
-            self.at(computation, n)[1].nbytes
-            for computation in computations
-            for n in schedule.sizes
-        )
-
     def verified(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """Returns plan and memory plan like `at`, after checking once that they agree."""
         key = (computation, batch)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odt.core.planning.computation import Computation, Plans, held_samples, is_side_by_side
+from odt.core.planning.computation import held_samples, is_side_by_side
 from odt.core.planning.plan import Call
-from odt.core.planning.schedule import Schedule
+from odt.core.planning.step_plans import StepPlans
 from odt.core.runtime.activation_ranges import merge_seen
-from odt.core.runtime.arena import make_arena
 from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, Run
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients, Place
@@ -30,7 +29,7 @@ class Engine:
     """One computation, planned and bound to the arena of each worker.
 
     Attributes:
-        plan: plan of a whole micro-batch.
+        plan: plan of a whole micro-batch, without blocks of gradients and meetings.
         memory: memory plan of the plan.
         sums: sums of the gradients.
         at_once: whether weights are updated as soon as their gradients are complete.
@@ -39,40 +38,33 @@ class Engine:
 
     def __init__(
         self,
-        computation: Computation,
+        plans: StepPlans,
         parameters: Parameters,
-        schedule: Schedule,
         team: Team,
-        arenas: list[Array],
-        plans: Plans,
-        *,
-        keep_gradients: bool = False,
+        arenas: Sequence[Array],
     ) -> None:
         """Binds programs to the arenas.
 
         Args:
-            computation: the computation.
+            plans: plans of the computation.
             parameters: parameters, shared by all engines of a model.
-            schedule: micro-batches and workers.
             team: threads of the workers.
-            arenas: one arena for each worker, which is allocated here if it is empty.
-            plans: plans of the model.
-            keep_gradients: whether to keep gradients until `apply` for any schedule.
+            arenas: one arena for each worker.
         """
-        self.computation = computation
+        self.step_plans, self.plans = plans, plans.plans
+        self.computation = computation = plans.computation
+        self.schedule = schedule = plans.schedule
         self.parameters = parameters
-        self.schedule = schedule
         self.team = team
-        self.plan, self.memory = plans.at(computation, schedule.micro_batch)
+        self.plan, self.memory = self.plans.at(computation, schedule.micro_batch)
         if any(isinstance(e, Call) and e.compiled is None for e in self.plan.entries):
             team.limit_blas()
-        self.plans = plans
         self._trains = computation.backward and bool(self.plan.parameters)
         self._update_number = self._before = 0  # of masks: step, and its samples before this batch
-        self.sums = Gradients(self.plan, self.memory, parameters, schedule, keep=keep_gradients)
+        self.sums = Gradients(plans, parameters)
         self.at_once = self.sums.at_once
         one_each = schedule.micro_batch * schedule.workers >= schedule.batch
-        self.in_place = self._one_each = one_each and not keep_gradients
+        self.in_place = self._one_each = one_each and not plans.keep
         self._short = is_side_by_side(self.plan, schedule, meets=self.sums.meets)
         self._held: Samples | None = None
         if self._short and self._trains:
@@ -124,9 +116,7 @@ class Engine:
         """Returns the plan for a number of samples with a worker's memory."""
         key = worker, samples
         if key not in self._places:
-            plan, memory = self.sums.plan(self.plans, self.computation, samples)
-            if not self._arenas[worker].nbytes:
-                self._arenas[worker] = make_arena(memory.nbytes)
+            plan, memory = self.step_plans.verified(samples)
             arena = large_enough(self._arenas[worker], memory)
             self._places[key] = Place(plan, memory, arena)
         return self._places[key]
@@ -152,7 +142,7 @@ class Engine:
             NotFiniteError: if a loss is not finite; parameters are unchanged.
             LostFileError: if a file became shorter; bytes read after that were used in no update.
         """
-        if self.at_once and self.parameters.pulls and (self.sums.meets or self.sums.has_blocks):
+        if self.at_once and self.parameters.pulls and not self.step_plans.whole:
             return self._at_the_end().run(samples, scales, fill, look)
         if self._trains:
             self.parameters.begin_update()
@@ -172,8 +162,8 @@ class Engine:
     def _at_the_end(self) -> "Engine":
         """The engine that updates whole weights, with a proximal term."""
         if self._at_end is None:
-            given = self.computation, self.parameters, self.schedule, self.team, self._arenas
-            self._at_end = Engine(*given, self.plans, keep_gradients=self.sums.meets)
+            plans = self.step_plans.at_the_end()
+            self._at_end = Engine(plans, self.parameters, self.team, self._arenas)
         return self._at_end
 
     def accumulate(

@@ -3,17 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.gradient_blocks import block_ends, in_blocks
-from odt.core.planning.gradient_sums import gradient_sums
-from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
-from odt.core.planning.schedule import Schedule
-from odt.core.planning.verify import verify
+from odt.core.planning.step_plans import StepPlans
 from odt.core.runtime.arena import make_arrays, view
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.parameters import Parameters
@@ -29,9 +24,6 @@ from odt.kernels.native.updates import (
     leave_meetings,
 )
 from odt.kernels.opdef import Array, TensorSpec
-
-if TYPE_CHECKING:
-    from odt.core.planning.meetings import Groups
 
 ALONE = 2**18  # values that one thread updates before others are awake
 ALWAYS = np.ones(1, np.int64)
@@ -81,58 +73,28 @@ class Gradients:
         adds: of each worker, (1,): whether the next gradients are added to its sums, or begin new
             ones.
         met: parameters for whose gradients workers meet, to add or use them together.
-        has_blocks: whether there are gradients in blocks, which exist only during the update.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        memory: MemoryPlan,
-        parameters: Parameters,
-        schedule: Schedule,
-        *,
-        keep: bool,
-    ) -> None:
+    def __init__(self, plans: StepPlans, parameters: Parameters) -> None:
         """Allocates the sums.
 
         Args:
-            plan: plan for a micro-batch.
-            memory: its memory plan.
+            plans: plans of the computation.
             parameters: parameters to update.
-            schedule: micro-batches and workers.
-            keep: whether to keep gradients until `update` for any schedule.
         """
-        chosen = gradient_sums(plan, schedule, keep=keep, in_parts=parameters.in_parts)
-        self._parameters, self._plan = parameters, plan
+        chosen, (plan, _) = plans.sums, plans.at(plans.schedule.micro_batch)
+        self._parameters, self._plans = parameters, plans
         self._tensors = {name: _tensor(plan, name) for name in plan.parameters}
         self._immediate = frozenset(chosen.immediate)
         self._shared = frozenset(chosen.shared)
         specs = {self._tensors[name]: spec for name, spec in plan.trained_specs.items()}
         kept = [self._tensors[name] for name in (*chosen.separate, *chosen.shared)]
         own = [self._tensors[name] for name in chosen.separate]
-        workers = range(schedule.workers)
+        workers = range(plans.schedule.workers)
         self.sums = [make_arrays({i: specs[i] for i in (own if k else kept)}) for k in workers]
         self.adds = [np.zeros(1, np.int64) for _ in workers]
         self.scratch = [parameters.scratch() for _ in workers]
-        met = chosen.met(schedule.workers)
-        self.met = frozenset(met)
-        self._groups: Groups = [(name,) for name in met]
-        in_parts = parameters.in_parts and not parameters.pulls
-        self._in_blocks = self._immediate if in_parts else frozenset[str]()
-        self._threads = 1 if schedule.workers > 1 else schedule.blas_threads
-        self._blocks = schedule.workers * self._threads
-        blocks = in_blocks(plan, self._in_blocks, self._blocks)
-        self.has_blocks = blocks is not plan
-        self._rewritten: dict[int, tuple[Plan, MemoryPlan]] = {}  # by number of samples
-        if self.has_blocks:
-            plan, memory = blocks, plan_memory(blocks)
-        if self.meets and self.at_once:
-            from odt.core.planning.meetings import choose_meetings
-
-            self._groups, plan, memory = choose_meetings(plan, memory, met)
-        if self._rewrites:
-            verify(plan, memory)
-            self._rewritten[schedule.micro_batch] = plan, memory
+        self.met = frozenset(chosen.met(plans.schedule.workers))
         self._state = np.zeros(3, np.int64)
         self._adds_shared = np.zeros(1, np.int64)
         self._summing = 1  # workers, from the first, whose sums are not added yet
@@ -147,11 +109,6 @@ class Gradients:
     def at_once(self) -> bool:
         """Whether parameters are updated during a step."""
         return bool(self._immediate)
-
-    @property
-    def _rewrites(self) -> bool:
-        """Whether the plans are others than those of `Plans`."""
-        return self.has_blocks or (self.meets and self.at_once)
 
     @property
     def nbytes(self) -> int:
@@ -193,22 +150,6 @@ class Gradients:
         pairs = [(a, sums[i]) for i, a in self.sums[first].items() if i in sums]
         return [(self.adds[first], self.adds[other]), *pairs]
 
-    def plan(self, plans: Plans, computation: Computation, samples: int) -> tuple[Plan, MemoryPlan]:
-        """Returns the plan for a number of samples, in which workers meet as seldom as possible."""
-        if not self._rewrites:
-            return plans.verified(computation, samples)
-        if samples not in self._rewritten:
-            usual, _ = plans.at(computation, samples)
-            plan = in_blocks(usual, self._in_blocks, self._blocks)
-            if self.meets:
-                from odt.core.planning.meetings import gathered
-
-                plan = gathered(plan, self._groups)
-            memory = plan_memory(plan)
-            verify(plan, memory)
-            self._rewritten[samples] = plan, memory
-        return self._rewritten[samples]
-
     def deliver(self, worker: int, places: Mapping[int, Place]) -> Deliver:
         """Returns what takes the gradients of a worker's program.
 
@@ -216,7 +157,7 @@ class Gradients:
             worker: number of the worker.
             places: of the worker, and of those that run at the same time if they meet.
         """
-        lasts = {group[-1] for group in self._groups}
+        lasts = {group[-1] for group in self._plans.groups}
         order = [n for n in places[worker].plan.parameters if n in self.met]
         for place in places.values():
             assert order == [n for n in place.plan.parameters if n in self.met], "workers meet"
@@ -267,15 +208,18 @@ class Gradients:
 
     def _bind_blocks(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
         """Returns the calls that compute a worker's part of a gradient in blocks, and use it."""
+        from odt.core.planning.gradient_blocks import block_ends
+
+        threads = self._plans.threads
         i, blocks = self._tensors[name], places[worker].array(places[worker].plan.gradients[name])
         each = [place.block_of(name) for place in places]
         weight = self._parameters.trained[i]
-        ends = block_ends(TensorSpec(weight.shape, weight.dtype), self._blocks)
+        ends = block_ends(TensorSpec(weight.shape, weight.dtype), self._plans.blocks)
         inner, count = weight.size // len(weight), len(ends) - 1
-        among = len(places) * self._threads
-        threads = []
-        for k in range(worker * self._threads, (worker + 1) * self._threads):
-            own = blocks[k : k + 1] if self._threads > 1 else blocks
+        among = len(places) * threads
+        each_thread = []
+        for k in range(worker * threads, (worker + 1) * threads):
+            own = blocks[k : k + 1] if threads > 1 else blocks
             calls = list[Calls]()
             part = ends[count * k // among : count * (k + 1) // among + 1]
             for first, end in pairwise(part):
@@ -284,8 +228,8 @@ class Gradients:
                 calls += [bind_accumulate(made[0], other, ALWAYS) for other in made[1:]]
                 values = slice(first * inner, end * inner)
                 calls.append(self._parameters.bind_part(i, made[0], values))
-            threads.append(one_loop(calls))
-        return threads if self._threads == 1 else [bind_side_by_side(threads)]
+            each_thread.append(one_loop(calls))
+        return each_thread if threads == 1 else [bind_side_by_side(each_thread)]
 
     def add_up(self, team: Team) -> None:
         """Adds the sums of all workers to those of the first."""

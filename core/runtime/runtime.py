@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
+from odt.core.planning.step_plans import StepPlans
 from odt.core.recipe.sample_specs import sample_specs
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import Engine
@@ -43,38 +44,61 @@ class Runtime(Closing):
             keep_gradients: keep gradients until the end of a step.
             planned: number of computations, from the first, for which the arenas are large enough;
                 None for all. The others are planned when they are wanted, and get larger arenas if
-                they need more, which is rare: training needs more than validation. The first engine
-                then decides how large the arenas are: less if it computes gradients in blocks.
+                they need more, which is rare: training needs more than validation.
         """
         give_back()
         self.schedule = schedule
         size = schedule.micro_batch
-        self._nbytes = plans.arena_nbytes(computations[:planned], schedule)
-        nbytes = self._nbytes if planned is None else 0
-        self._arenas = [make_arena(nbytes) for _ in range(schedule.workers)]
         self._plans, self._parameters = plans, parameters
+        self._computations, self._keep_gradients = computations, keep_gradients
+        self._step_plans: dict[int, StepPlans] = {}
+        self._nbytes = self._largest(planned)
+        self._arenas = [make_arena(self._nbytes) for _ in range(schedule.workers)]
         of = sample_specs(plans.at(computations[0], size)[0].graph, computations[0].losses, size)
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
         self.losses, self.target_specs = of.losses, of.target_specs
         self.quantizations, self.usual = of.quantizations, of.usual
         self._team = Team(schedule.workers, schedule.blas_threads)
-        self._computations, self._keep_gradients = computations, keep_gradients
         self._engines: dict[int, Engine] = {}
 
     @property
     def arena_nbytes(self) -> int:
         """Bytes of the arenas of all workers."""
-        most = self._plans.arena_nbytes(self._computations, self.schedule)
+        most = self._largest(None)
         larger = most if most > self._nbytes else 0  # besides those of training
         return (self._nbytes + larger) * self.schedule.workers
+
+    def _largest(self, planned: int | None) -> int:
+        """Returns the bytes of a worker's arena for the first computations, or for all."""
+        numbers = range(len(self._computations))[:planned]
+        return max(self.plans_of(number).arena_nbytes for number in numbers)
+
+    def plans_of(self, number: int) -> StepPlans:
+        """Returns the plans of one of the computations, which are made when they are wanted."""
+        if number not in self._step_plans:
+            given = self._computations[number], self.schedule, self._keep_gradients
+            self._step_plans[number] = self._plans_for(*given)
+        return self._step_plans[number]
+
+    def _plans_for(self, computation: Computation, schedule: Schedule, keep: bool) -> StepPlans:
+        parameters = self._parameters
+        return StepPlans(
+            self._plans,
+            computation,
+            schedule,
+            keep=keep,
+            in_parts=parameters.in_parts,
+            whole=parameters.pulls,
+        )
 
     def engine_of(self, number: int) -> Engine:
         """Returns the engine of one of the computations, which is bound when it is first wanted."""
         if number not in self._engines:
-            self._engines[number] = self.engine(
-                self._computations[number], keep_gradients=self._keep_gradients
-            )
+            self._engines[number] = self._bind(self.plans_of(number))
         return self._engines[number]
+
+    def _bind(self, plans: StepPlans) -> Engine:
+        return Engine(plans, self._parameters, self._team, self._arenas)
 
     def engine(
         self,
@@ -91,15 +115,7 @@ class Runtime(Closing):
             keep_gradients: keep gradients until `apply`.
         """
         schedule = replace(self.schedule, micro_batch=micro_batch or self.schedule.micro_batch)
-        return Engine(
-            computation,
-            self._parameters,
-            schedule,
-            self._team,
-            self._arenas,
-            self._plans,
-            keep_gradients=keep_gradients,
-        )
+        return self._bind(self._plans_for(computation, schedule, keep_gradients))
 
     def close(self) -> None:
         """Ends the threads and restores the number of BLAS threads."""

@@ -15,6 +15,7 @@ from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.training.trainer import Trainer
+from odt.kernels.native.library import is_available
 
 MNIST = GOLDEN / "mnist" / "model.circle"
 LOSS = ("--loss", "categorical-crossentropy")
@@ -109,6 +110,23 @@ def test_savings_add_up() -> None:
         assert len(saved) == ways
         numbers = [int(n.replace(",", "")) for n in (apart, *(n for _, n in saved))]
         assert numbers[0] - sum(numbers[1:]) == rows(text)["arenas"]
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+def test_blocks_of_gradients_are_counted_once(tmp_path: Path) -> None:
+    """The gradient of 512 × 512 weights exists in blocks only, in tables and calls."""
+    builder = ModelBuilder("circle")
+    y = builder.add_dense(builder.add_dense(builder.add_input((1, 512)), 512), 8)
+    builder.write(tmp_path / "m.circle", y)
+    cut = ("--batch-size", 4, "--micro-batch", 4, "--workers", 1)
+    model = (tmp_path / "m.circle", "--loss", "mean-squared-error", *cut)
+    text = plan(*model, "--calls", "--png", tmp_path / "m.png").stdout
+    assert "in blocks by 0 FULLY_CONNECTED d.w" in text
+    assert rows(text)["arenas"] < 512 * 512 * 4 / 2
+    (apart,) = re.findall(r"([\d,]+) bytes without reuse", text)
+    saved = re.findall(r"^(?:reuse|in place|blocks) +([\d,]+) bytes", text, re.MULTILINE)
+    first, *numbers = (int(n.replace(",", "")) for n in (apart, *saved))
+    assert first - sum(numbers) == rows(text)["arenas"]
 
 
 def test_the_picture_is_a_png(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ LATE_IN = {
         *("odt.core.model.variables.", "odt.core.planning.stored_integers."),
         *("odt.core.runtime.integer_weights.", "odt.core.runtime.whole_batch."),
         *("odt.core.planning.meetings.", "odt.core.training.frozen_cache."),
+        "odt.core.planning.gradient_blocks.",
         *("odt.kernels.families.copies.", "odt.kernels.families.output_channels."),
     ),
 }

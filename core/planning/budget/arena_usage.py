@@ -1,7 +1,7 @@
 """Bytes in use in the arenas at each entry of a plan, by kind of value."""
 
 from odt.core.planning.lifetimes import lifetimes, replacements
-from odt.core.planning.plan import Call, Phase, Plan, Region
+from odt.core.planning.plan import Delivery, Phase, Plan, Region
 
 
 def arena_usage(plan: Plan, workers: int) -> dict[str, list[int]]:
@@ -29,9 +29,11 @@ def arena_usage(plan: Plan, workers: int) -> dict[str, list[int]]:
 
 def _kinds(plan: Plan) -> dict[str, str]:
     """Returns the kind of every value that a call writes."""
-    kinds = {}
+    kinds: dict[str, str] = {}
     for entry in plan.entries:
-        if isinstance(entry, Call):
+        if isinstance(entry, Delivery):
+            kinds.setdefault(entry.gradient, "gradients")  # if it is computed in blocks
+        else:
             recomputed = entry.label.endswith(" recomputed")
             made = "activations" if entry.phase is Phase.FORWARD or recomputed else "gradients"
             kinds.update(dict.fromkeys(entry.values(entry.writes), made))

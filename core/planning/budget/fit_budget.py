@@ -7,6 +7,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import Forecast, forecast
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.cost import step_seconds
+from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.compress import choose_digests
 from odt.core.planning.rewrites.recompute import choose_dropped
 from odt.core.planning.rewrites.reorder import choose_order
@@ -101,24 +102,30 @@ def _rewrites(
     if plain.peak <= budget:
         return
     available = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
-    order = choose_order(plain.plan)
+    order = choose_order(_held(plain))
     reordered = forecast(RewrittenPlans(plans, order), computations, info, schedule, searched=True)
     yield reordered
     if reordered.peak <= budget:
         return
-    digests = choose_digests(reordered.plan)
+    digests = choose_digests(_held(reordered))
     compressed = forecast(
         RewrittenPlans(plans, order, digests), computations, info, schedule, searched=True
     )
     yield compressed
     if compressed.peak <= budget:
         return
-    for dropped in choose_dropped(compressed.plan, [int(available * m) for m in MARGINS]):
+    targets = [int(available * margin) for margin in MARGINS]
+    for dropped in choose_dropped(_held(compressed), targets):
         fewest = RewrittenPlans(plans, order, digests, dropped)
         rewritten = forecast(fewest, computations, info, schedule, searched=True)
         yield rewritten
         if rewritten.peak <= budget or not available:
             return
+
+
+def _held(forecast: Forecast) -> Plan:
+    """Returns the plan with gradients as large as their blocks, to search what saves memory."""
+    return replace(forecast.plan, values=forecast.running.values)
 
 
 def _seconds(forecast: Forecast) -> float:

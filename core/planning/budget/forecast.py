@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans, held_samples, is_side_by_side
-from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
+from odt.core.planning.step_plans import StepPlans
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.dataclass import dataclass
 from odt.kernels.registry import OPTIMIZERS
@@ -32,17 +32,20 @@ class Forecast:
         plans: plans of the model, rewritten or not.
         schedule: micro-batches and workers.
         plan: plan for a micro-batch of a training step.
-        memory: its memory plan.
+        running: the same as programs run it: with gradients in blocks, and meetings of workers.
+        memory: memory plan of `running`.
         parameters: copies of the weights that train; two if they are fake-quantized; and the masks
             of sparse constants.
-        slots: optimizer state.
+        slots: optimizer state, with moving averages of the weights.
         gradients: sums of the gradients; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
+        separate: bytes of the values in them without reuse of memory and blocks of gradients.
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files, and the samples of a whole batch if steps are short.
         overhead: Python objects and libraries.
         dequantized: values of the weights that train as read from a file that stores them in
             another type; those of other files are mapped.
+        averages: moving averages of the weights, which begin as copies.
         frozen: arenas that compute a cached frozen part, in the first epoch only.
         cache: values of the frozen part, if cached in memory, and copies of the best weights.
     """
@@ -50,15 +53,18 @@ class Forecast:
     plans: Plans
     schedule: Schedule
     plan: Plan
+    running: Plan
     memory: MemoryPlan
     parameters: int
     slots: int
     gradients: int
     arena: int
+    separate: int
     constants: int
     data: int
     overhead: int
     dequantized: int = 0
+    averages: int = 0
     frozen: int = 0
     cache: int = 0
 
@@ -78,10 +84,14 @@ class Forecast:
         return self._peak(0)
 
     def _peak(self, frozen: int) -> int:
-        """Returns the larger memory of two phases: copying weights from the file, and training."""
-        running = self.arena + frozen + self.constants + self.data
-        kept = self.total - self.arena + self.dequantized + self.cache
-        return kept + max(running, self.parameters) + self.overhead
+        """Returns the larger memory of two phases: copying weights from the file, and training.
+
+        Optimizer state is zero until the first update, and takes no memory before it.
+        """
+        copying = self.parameters + self.averages
+        running = self.slots + self.gradients + self.arena + frozen + self.constants + self.data
+        kept = self.parameters + self.dequantized + self.cache
+        return kept + max(running, copying) + self.overhead
 
 
 def forecast(
@@ -103,7 +113,7 @@ def forecast(
         searched: whether the plan results from a search.
     """
     size = schedule.micro_batch
-    plan, memory = plans.at(computations[0], size)
+    plan, usual = plans.at(computations[0], size)
     runs, frozen = [plan], 0
     if computations[0].begin:
         part = Computation(end=computations[0].begin)
@@ -115,31 +125,37 @@ def forecast(
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
     masks = sum(plan.values[n].spec.size for n in gradients if _is_sparse(plan, n))
+    averages = trained if info.ema else 0
     rule = OPTIMIZERS[info.optimizer]
     attrs = rule.attrs(**info.hyper_parameters)
     slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
     in_parts = rule.compiled is not None and not info.ema and not info.sparse
-    sums = gradient_sums(plan, schedule, keep=info.keeps_gradients, in_parts=in_parts)
+    keep = info.keeps_gradients
+    steps = [StepPlans(plans, c, schedule, keep=keep, in_parts=in_parts) for c in computations]
+    sums, (running, memory) = steps[0].sums, steps[0].at(size)
     side_by_side = is_side_by_side(plan, schedule, meets=bool(sums.met(schedule.workers)))
     held = held_samples(plan, computations[0].losses, schedule) if side_by_side else {}
     return Forecast(
         plans,
         schedule,
         plan,
+        running,
         memory,
         parameters=trained
         + rounded
         + masks
         + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
-        slots=sum(spec.nbytes for spec in slots) + (trained if info.ema else 0),
+        slots=sum(spec.nbytes for spec in slots) + averages,
         gradients=sums.nbytes(plan, schedule.workers),
-        arena=schedule.workers * plans.arena_nbytes(computations, schedule),
+        arena=schedule.workers * max(each.arena_nbytes for each in steps),
+        separate=schedule.workers * usual.separate,
         constants=_constants(runs),
         data=DATA_PAGES
         + schedule.workers * _read_at_once(runs)
         + sum(spec.nbytes for spec in held.values()),
         overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
         dequantized=sum(_own_memory(plan, name) for name in gradients),
+        averages=averages,
         frozen=frozen,
     )
 

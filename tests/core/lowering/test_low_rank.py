@@ -195,8 +195,8 @@ def test_training_takes_less_memory(tmp_path: Path) -> None:
     full, low = (odt.plan(m, batch_size=8) for m in (model, odt.lora(model, 4)))
     assert low.parameters < full.parameters / 20
     assert low.optimizer < full.optimizer / 20
-    assert low.arenas < full.arenas / 4
-    assert low.peak < full.peak - 2_000_000
+    assert low.arenas < full.arenas / 3
+    assert low.peak < full.peak - 1_500_000
 
 
 def test_a_resumed_run_gives_the_same_adapters(tmp_path: Path) -> None:

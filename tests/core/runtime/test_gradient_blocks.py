@@ -7,9 +7,13 @@ import pytest
 from support.networks import ArrayData, Net
 from support.tied_network import info
 
+from odt.core.model.graph import Graph
 from odt.core.planning import gradient_blocks
+from odt.core.planning.budget.fit_budget import fit_budget
+from odt.core.planning.computation import Plans
 from odt.core.planning.plan import Delivery
 from odt.core.planning.verify import verify
+from odt.core.recipe.computations import training_and_validation
 from odt.core.runtime.engine import Engine
 from odt.core.training.trainer import TRAINING, Trainer
 from odt.kernels.native.library import is_available
@@ -23,15 +27,19 @@ RELU = 1
 pytestmark = pytest.mark.skipif(not is_available(), reason="no compiled kernels")
 
 
-def trainer(m: int, w: int, **options: Any) -> Trainer:
-    """Trains a convolution and dense layers whose units are not a multiple of a block's."""
+def network() -> Graph:
+    """Makes a convolution and dense layers whose units are not a multiple of a block's."""
     net = Net(np.float32)
     x = net.input(1, 6, 6, 16)
     inputs = x, net.weight(40, 3, 3, 16), net.weight(40)
     x = net.add("CONV_2D", inputs, (1, 6, 6, 40), fused_activation_function=RELU)
     x = net.add("RESHAPE", (x, net.constant([1, 1440], np.int32)), (1, 1440))
     x = net.dense(net.dense(x, 72, fused_activation_function=RELU), 48)
-    return Trainer(net.graph(x), info(SAMPLES, **options), micro_batch=m, workers=w)
+    return net.graph(x)
+
+
+def trainer(m: int, w: int, **options: Any) -> Trainer:
+    return Trainer(network(), info(SAMPLES, **options), micro_batch=m, workers=w)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +63,7 @@ def trained(
     x, y = rng.normal(size=(SAMPLES, 6, 6, 16)), rng.normal(size=(SAMPLES, 48))
     data = ArrayData([x.astype(np.float32)], [y.astype(np.float32)])
     with trainer(m, w, **options) as t:
-        blocks = engine(t).sums.has_blocks
+        blocks = engine(t).step_plans.has_blocks
         t.parameters.proximal_mu = mu
         t.parameters.restart(t.parameters.values())
         losses = [t.step(data, samples) for samples in SIZES]
@@ -92,3 +100,18 @@ def test_gradients_in_blocks_take_a_part_of_the_memory(m: int, w: int) -> None:
     assert max(sizes) <= 24 * 1440 * max(w, 2)
     assert place.memory.nbytes < whole.nbytes
     assert "in blocks by 0 CONV_2D d.w" in str(place.plan)
+
+
+@pytest.mark.parametrize("options", [{}, *WHOLE], ids=str)
+@pytest.mark.parametrize(("m", "w"), [(SAMPLES, 1), (6, 2), (5, 2), (4, 3)])
+def test_the_forecast_is_what_is_held(m: int, w: int, options: dict[str, Any]) -> None:
+    plans, training = Plans(network()), info(SAMPLES, **options)
+    runs = training_and_validation(plans.graphs, training)
+    said = fit_budget(plans, runs, training, None, m, w)
+    for budget in (None, said.peak):
+        with Trainer(network(), training, micro_batch=m, workers=w, budget=budget) as t:
+            held = t.memory()
+            assert held.arena == said.arena
+            assert held.gradients == said.gradients
+            assert held.separate == said.separate
+            assert (held.parameters, held.slots) == (said.parameters, said.slots)

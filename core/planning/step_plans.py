@@ -1,0 +1,129 @@
+"""Plans as programs run them: with large gradients in blocks, and with meetings of workers.
+
+Schedule and optimizer decide about both. The forecast and the programs take their plans from here,
+so that what is said before training is what is held.
+"""
+
+from typing import TYPE_CHECKING
+
+from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.gradient_sums import gradient_sums
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.planning.schedule import Schedule
+from odt.core.planning.verify import verify
+
+if TYPE_CHECKING:
+    from odt.core.planning.meetings import Groups
+
+
+class StepPlans:
+    """Plans of a computation's micro-batches, by number of samples.
+
+    Attributes:
+        plans: plans of the model.
+        computation: the computation.
+        schedule: micro-batches and workers.
+        keep: whether gradients are kept until the end of a step.
+        sums: where gradients are added up.
+        groups: parameters of each meeting of workers.
+        threads: threads of a worker that compute blocks of a gradient.
+        has_blocks: whether there are gradients in blocks.
+    """
+
+    def __init__(
+        self,
+        plans: Plans,
+        computation: Computation,
+        schedule: Schedule,
+        *,
+        keep: bool,
+        in_parts: bool,
+        whole: bool = False,
+    ) -> None:
+        """Chooses blocks and meetings.
+
+        Args:
+            plans: plans of the model.
+            computation: the computation.
+            schedule: micro-batches and workers.
+            keep: whether to keep gradients until the end of a step, for any schedule.
+            in_parts: whether parts of parameters can be updated.
+            whole: whether the update needs whole gradients nevertheless.
+        """
+        self.plans, self.computation = plans, computation
+        self.schedule, self.keep = schedule, keep
+        plan, memory = plans.at(computation, schedule.micro_batch)
+        self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts)
+        met = self.sums.met(schedule.workers)
+        self.groups: Groups = [(name,) for name in met]
+        self.threads = 1 if schedule.workers > 1 else schedule.blas_threads
+        self._in_blocks = self.sums.immediate if in_parts and not whole else ()
+        blocks = self._with_blocks(plan)
+        self.has_blocks = blocks is not plan
+        self._gathers = bool(met) and bool(self.sums.immediate)
+        self._made: dict[int, tuple[Plan, MemoryPlan]] = {}
+        self._verified: set[int] = set()
+        if self.has_blocks:
+            plan, memory = blocks, plan_memory(blocks)
+        if self._gathers:
+            from odt.core.planning.meetings import choose_meetings
+
+            self.groups, plan, memory = choose_meetings(plan, memory, met)
+        if self._rewrites:
+            self._made[schedule.micro_batch] = plan, memory
+
+    @property
+    def whole(self) -> bool:
+        """Whether workers do not meet, and gradients are not in blocks."""
+        return not self.has_blocks and not self.sums.met(self.schedule.workers)
+
+    def at_the_end(self) -> "StepPlans":
+        """Returns the plans of the same computation for updates that need whole gradients."""
+        keep = bool(self.sums.met(self.schedule.workers))
+        given = self.plans, self.computation, self.schedule
+        return StepPlans(*given, keep=keep, in_parts=True, whole=True)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks that all workers compute at the same time."""
+        return self.schedule.workers * self.threads
+
+    @property
+    def _rewrites(self) -> bool:
+        """Whether the plans are others than those of `Plans`."""
+        return self.has_blocks or self._gathers
+
+    def _with_blocks(self, plan: Plan) -> Plan:
+        if not self._in_blocks:
+            return plan
+        from odt.core.planning.gradient_blocks import in_blocks
+
+        return in_blocks(plan, self._in_blocks, self.blocks)
+
+    def at(self, samples: int) -> tuple[Plan, MemoryPlan]:
+        """Returns the plan for a number of samples, and its memory plan."""
+        if not self._rewrites:
+            return self.plans.at(self.computation, samples)
+        if samples not in self._made:
+            plan = self._with_blocks(self.plans.at(self.computation, samples)[0])
+            if self._gathers:
+                from odt.core.planning.meetings import gathered
+
+                plan = gathered(plan, self.groups)
+            self._made[samples] = plan, plan_memory(plan)
+        return self._made[samples]
+
+    def verified(self, samples: int) -> tuple[Plan, MemoryPlan]:
+        """Returns plan and memory plan like `at`, after checking once that they agree."""
+        if not self._rewrites:
+            return self.plans.verified(self.computation, samples)
+        if samples not in self._verified:
+            verify(*self.at(samples))
+            self._verified.add(samples)
+        return self.at(samples)
+
+    @property
+    def arena_nbytes(self) -> int:
+        """Bytes of a worker's arena: of the largest run of a whole batch."""
+        return max(self.at(n)[1].nbytes for n in self.schedule.sizes)
