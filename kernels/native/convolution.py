@@ -8,13 +8,17 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native.binding import Calls, bind, in_order, one_loop
 from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, is_float32
-from odt.kernels.native.library import limit
+from odt.kernels.native.library import kernels_in_use, limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.native.window_walk import forward_walk, phase_walks, units_of
+from odt.kernels.native.window_walk import forward_walk, phase_walks, tiled, units_of
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 PANEL = 2**18  # values of weights that are packed at once, unless UNITS have more
 UNITS = 96  # a multiple of two full tiles of every instruction set
+POINTS = 16  # products of a tile of 2×2 results, for each depth and unit: src/winograd.h
+LEAST_CHANNELS = 32  # for which tiles take less time
+LEAST_RESULTS = 64  # the same
+MOST_POINTS = 2  # weights at the points, at most, for each value of an image read or written
 
 
 def panel_workspace(depth: int, units: int) -> Specs:
@@ -34,6 +38,33 @@ def sums_workspace(units: int, taps: int, depth: int) -> Specs:
     return {"scratch": TensorSpec((size,), FLOAT)}
 
 
+def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
+    """Whether y, or dx, is computed in tiles of 2×2 results.
+
+    This depends on neither the number of images nor of threads, because rounding differs. Weights
+    at the points must not need much more memory than the images.
+    """
+    units, height, width, depth = w.shape
+    _, rows, cols, _ = y.shape
+    lanes, results = limit("MAX_LANES"), rows * cols
+    return bool(
+        (kernels_in_use().startswith("avx") or limit("BASE_IN_TILES"))
+        and (height, width, *attrs.stride, *attrs.dilation) == (3, 3, 1, 1, 1, 1)
+        and depth % lanes == units % lanes == 0
+        and min(depth, units) >= LEAST_CHANNELS
+        and results >= LEAST_RESULTS
+        and POINTS * depth * units <= MOST_POINTS * results * (depth + units)
+    )
+
+
+def tiles_workspace(depth: int, units: int) -> Specs:
+    """Returns the workspace of tiles, for every instruction set."""
+    lanes, parts = limit("MAX_LANES"), limit("PANEL_PARTS")
+    each = parts * (depth + 2 * POINTS * lanes)
+    at_once = limit("TILES") * POINTS * (depth + limit("MAX_NR") * lanes)
+    return {"tiles": TensorSpec((POINTS * depth * units + each + at_once,), FLOAT)}
+
+
 def correlate(
     x: Array,
     w: Array,
@@ -43,15 +74,19 @@ def correlate(
     b: Array | None = None,
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
+    tiles: Array | None = None,
 ) -> Callable[[], None]:
     """Computes y = windows of x times w, plus b, with an epilogue: see src/convolution.c.
 
-    If the panel has no memory for all units, there is a call for each part of them.
+    If the panel has no memory for all units, there is a call for each part of them. With workspace
+    for tiles, y is computed in tiles.
     """
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     epilogue = int(clamp is not None), float(lo), float(hi)
     lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
     most = walk.units if panel is None else panel.size // depth // lanes * lanes
+    if tiles is not None:
+        panel, walk, most = tiles, tiled(walk), walk.units
     if most >= walk.units:
         return bind("correlate", x, w, b, opened, y, panel, walk, *epilogue)
 
@@ -67,7 +102,13 @@ def correlate(
 
 
 def filter_sums(
-    dy: Array, x: Array, dw: Array, db: Array | None, scratch: Array, walk: WindowWalk, first: int
+    dy: Array,
+    x: Array,
+    dw: Array,
+    db: Array | None,
+    scratch: Array | None,
+    walk: WindowWalk,
+    first: int,
 ) -> Calls:
     """Computes the gradient of filters, from unit `first` on as many as dw has."""
     return bind("filter_sums", dy.reshape(-1)[first:], x, dw, db, scratch, units_of(walk, len(dw)))
@@ -79,6 +120,8 @@ def fits(attrs: ConvAttrs, s: Specs) -> bool:
 
 def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     w = s["w"]
+    if in_tiles(attrs, w, s["y"]):
+        return tiles_workspace(w.shape[3], w.shape[0])
     return panel_workspace(w.size // w.shape[0], w.shape[0])
 
 
@@ -88,9 +131,9 @@ def forward(
     x: Array,
     w: Array,
     y: Array,
-    panel: Array,
     axes: Axes,
     source: PaddedImages,
+    panel: Array | None = None,
     **more: Any,
 ) -> Callable[[], None]:
     walk = forward_walk(x, w, y, axes)
@@ -103,7 +146,9 @@ def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     They are packed if windows have several taps and dx many pixels, or if its channels do not fill
     a vector.
     """
-    _, height, width, channels = s["w"].shape
+    units, height, width, channels = s["w"].shape
+    if in_tiles(attrs, s["w"], s["dx"]):
+        return tiles_workspace(units, channels)
     many = height * width > 1 and s["dx"].size // channels >= limit("PIXELS")
     packed = many or channels < limit("MAX_LANES")
     return panel_workspace(s["w"].size // channels, channels) if packed else {}
@@ -119,14 +164,19 @@ def grad_x(
     source: PaddedImages,
     pairs: Pairs,
     panel: Array | None = None,
-    relu_mask: ReluMask | None = None,
+    **more: Any,
 ) -> Callable[[], None]:
     walks = phase_walks(dy, w, dx, axes, source, pairs)
-    return in_order([correlate(dy, w, dx, panel, walk, relu_mask=relu_mask) for walk in walks])
+    return in_order([correlate(dy, w, dx, panel, walk, **more) for walk in walks])
 
 
 def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     units, height, width, depth = s["w"].shape
+    if in_tiles(attrs, s["w"], s["dy"]):
+        lanes, parts = limit("MAX_LANES"), limit("PANEL_PARTS")
+        at_once = 4 * (limit("FILTER_TILES") * (depth + units) + 2 * parts * lanes)
+        size = POINTS * depth * units + depth + units
+        return {"tiles": TensorSpec((size + at_once,), FLOAT)}
     return sums_workspace(units, height * width, depth)
 
 
@@ -136,13 +186,17 @@ def grad_w(
     dy: Array,
     x: Array,
     dw: Array,
-    scratch: Array,
     axes: Axes,
     source: PaddedImages,
+    scratch: Array | None = None,
+    tiles: Array | None = None,
     db: Array | None = None,
     first: int = 0,
 ) -> Callable[[], None]:
-    return filter_sums(dy, x, dw, db, scratch, forward_walk(x, dw, dy, axes), first)
+    walk = forward_walk(x, dw, dy, axes)
+    if tiles is not None:
+        scratch, walk = tiles, tiled(walk)
+    return filter_sums(dy, x, dw, db, scratch, walk, first)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}))

@@ -25,7 +25,7 @@ class WindowWalk(ctypes.Structure):
         *_integers("start_h", "stride_h", "start_w", "stride_w"),
         *_integers("out_start", "out_image", "out_row", "out_col"),
         *_integers("depth_stride", "unit_stride"),
-        *_integers("taps_h", "taps_w"),
+        *_integers("taps_h", "taps_w", "tiled"),
         *((name, c_void_p) for name in ("row_taps", "row_weights", "col_taps", "col_weights")),
     ]
 

@@ -50,6 +50,13 @@ def units_of(walk: WindowWalk, units: int) -> WindowWalk:
     return some
 
 
+def tiled(walk: WindowWalk) -> WindowWalk:
+    """Returns a descriptor of the same windows, for tiles of 2×2 results: src/winograd.h."""
+    copy = WindowWalk.from_buffer_copy(walk)
+    copy.tiled, copy.lists = 1, walk.lists
+    return copy
+
+
 # Fields of the two axes.
 PAIRS = (
     ("rows", "cols"),

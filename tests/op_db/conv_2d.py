@@ -57,6 +57,8 @@ INFO = OpInfo(
         filtered("1×1", (8, 32, 32, 16), (32, 1, 1, 16), {}, 32),
         filtered("deep", (96, 7, 6, 40), (24, 3, 3, 40), {}, 24),
         filtered("one row", (8, 1, 2100, 5), (20, 1, 7, 5), {}, 20),
+        filtered("tiles of 2×2", (4, 33, 31, 32), (48, 3, 3, 32), {}, 48),
+        filtered("tiles of 2×2, VALID", (3, 34, 41, 48), (32, 3, 3, 48), VALID, 0),
     ),
     refusals=(
         Refusal("with one C", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 1)}),

@@ -8,10 +8,17 @@
 #include <stdint.h>
 
 /* Limits. */
-#define MAX_LANES 16     /* floats of the widest vector */
-#define MAX_NR 3         /* vectors of a register tile */
-#define PIXELS 128       /* windows in a tile: a multiple of every MR */
-#define BAND 256         /* results of a band of windows, unless an image row has more */
+#define MAX_LANES 16    /* floats of the widest vector */
+#define MAX_NR 3        /* vectors of a register tile */
+#define PIXELS 128      /* windows in a tile: a multiple of every MR */
+#define BAND 256        /* results of a band of windows, unless an image row has more */
+#define TILES 32        /* tiles of 2×2 results that are computed at once, in all parts */
+#define FILTER_TILES 64 /* the same for filter gradients */
+#ifdef __aarch64__
+#define BASE_IN_TILES 1 /* whether the base computes in tiles, which narrow vectors leave out */
+#else
+#define BASE_IN_TILES 0
+#endif
 #define MAX_TAPS 64      /* taps of a window */
 #define MAX_WALKS 16     /* walks of a call */
 #define PANEL_PARTS 4    /* parts of a call that have scratch for a packed panel */
@@ -34,6 +41,7 @@ typedef struct {
   int64_t out_start, out_image, out_row, out_col;
   int64_t depth_stride, unit_stride; /* of the weights */
   int64_t taps_h, taps_w;
+  int64_t tiled; /* whether winograd.h computes tiles of 2×2 results */
   const int64_t *row_taps, *row_weights, *col_taps, *col_weights; /* (taps_h), (taps_w) */
 } window_walk;
 

@@ -8,5 +8,35 @@
 
 #define WIDE_BAND 1024 /* results of a band: borders of many rows together fill tiles */
 
+/* The inputs of a tile of 2×2 results in winograd.h, and the offsets of the results: the first one
+   is last, and stands for those beyond an edge, too. */
+#define POINTS 16
+typedef struct {
+  const float *from[POINTS];
+  int64_t out[4];
+} result_tile;
+
+static inline int64_t tile_count(const window_walk *g) {
+  return g->images * ((g->rows + 1) / 2) * ((g->cols + 1) / 2);
+}
+
+static void list_tiles(const window_walk *g, const float *x, const float *zeros, int64_t first,
+                       int64_t count, result_tile *t) {
+  int64_t wide = (g->cols + 1) / 2, tall = (g->rows + 1) / 2;
+  for (int64_t k = first; k < first + count; k++, t++) {
+    int64_t image = k / wide / tall, row = k / wide % tall * 2, col = k % wide * 2;
+    int64_t down = row + 1 < g->rows ? g->out_row : 0, right = col + 1 < g->cols ? g->out_col : 0,
+            at = g->out_start + image * g->out_image + row * g->out_row + col * g->out_col;
+    t->out[3] = at, t->out[2] = at + right, t->out[1] = at + down;
+    t->out[0] = right && down ? at + down + right : at;
+    for (int p = 0; p < POINTS; p++) {
+      int64_t h = g->start_h + row + p / 4, w = g->start_w + col + p % 4;
+      int inside = h >= 0 && h < g->height && w >= 0 && w < g->width;
+      t->from[p] =
+          inside ? x + image * g->image_stride + h * g->row_stride + w * g->col_stride : zeros;
+    }
+  }
+}
+
 #define BODY "convolution_body.h"
 #include "each_isa.h"

@@ -7,6 +7,20 @@
 #include "tile.h"
 #include "transpose_tile.h"
 
+/* Whether a walk is computed in tiles of 2×2 results, which narrow vectors leave to others. */
+#undef IN_TILES
+#if LANES > 4 || BASE_IN_TILES
+#define IN_TILES(g) ((g)->tiled)
+#else
+#define IN_TILES(g) 0
+#endif
+
+/* G w of three values at a distance. */
+INLINE void F(three_to_four)(F(vec) * w, int step) {
+  F(vec) ends = w[0] + w[2 * step], middle = w[step];
+  w[3 * step] = w[2 * step], w[step] = (ends + middle) * 0.5f, w[2 * step] = (ends - middle) * 0.5f;
+}
+
 /* Computations applied to a result before it is stored. */
 typedef struct {
   const float *bias, *relu_mask;
@@ -61,8 +75,10 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
       UNROLL(i, m, x[i] = in[i] + (a * t->x_row + b * t->x_col));
       F(tile_add_products)(sums, x, t->depth, w + a * t->w_row + b * t->w_col, w_step, at, m, n);
     }
-  if (lanes < LANES) { /* fewer units than lanes */
-    UNROLL(i, m, F(store_narrow)(y, out[i], sums[i][0], lanes, e));
+  if (n == 1 && lanes < LANES) { /* fewer units than lanes */
+    F(vec) result[MAX_MR];
+    UNROLL(i, m, result[i] = sums[i][0]);
+    for (int i = 0; i < m; i++) F(store_narrow)(y, out[i], result[i], lanes, e);
     return;
   }
   F(store_results)(sums, y, out, unit, e, m, n);
@@ -95,17 +111,51 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
 #undef ROWS_OF
 #define ROWS_OF(n) ((n) == 1 && MR < 8 ? 2 * MR : MR) /* 8 accumulators hide a sum's latency */
 CORRELATE_TILE(1, tile, ROWS_OF(1))
-CORRELATE_TILE(1, half, ROWS_OF(1) / 2)
 CORRELATE_TILE(2, tile, ROWS_OF(2))
-CORRELATE_TILE(2, half, ROWS_OF(2) / 2)
 #if NR == 3
 CORRELATE_TILE(3, tile, ROWS_OF(3))
+#endif
+/* Half of a tile, where a whole one would be many rows. */
+#undef HALF
+#if MR >= 8
+CORRELATE_TILE(2, half, ROWS_OF(2) / 2)
+#if NR == 3
 CORRELATE_TILE(3, half, ROWS_OF(3) / 2)
 #endif
+#define HALF(n) F(correlate_half##n)
+#else
+#define HALF(n) F(correlate_tile##n)
+#endif
 #undef CORRELATE_TILE
+/* Old processors alone run the base of x86-64. */
+#undef HAS_LISTED
+#if LANES > 4 || !defined(__x86_64__)
+#define HAS_LISTED 1
+#else
+#define HAS_LISTED 0
+#endif
+#if HAS_LISTED
 LISTED_TILE(1)
 LISTED_TILE(2)
+#endif
 #undef LISTED_TILE
+
+/* The same for any number of pixels; MAX_MR more are listed. */
+static void F(correlate_pixels)(const tap_loops *t, const float *const *in, const float *w,
+                                int64_t w_step, const int64_t *at, int64_t n, float *y,
+                                const int64_t *out, const int64_t *unit, int lanes,
+                                const F(epilogue) * e, int pixels) {
+  for (int p = 0, full; p < pixels; p += full ? ROWS_OF(n) : ROWS_OF(n) / 2) {
+    full = MR < 8 || n == 1 || pixels - p > ROWS_OF(n) / 2;
+#define RUN(name) name(t, in + p, w, w_step, at, y, out + p, unit, lanes, e)
+    if (n == 1) RUN(F(correlate_tile1));
+    else if (n == 2) full ? RUN(F(correlate_tile2)) : RUN(HALF(2));
+#if NR == 3
+    else full ? RUN(F(correlate_tile3)) : RUN(HALF(3));
+#endif
+#undef RUN
+  }
+}
 
 /* Computes the results of four pixels by dot products along the depth, for at most three units. */
 static void F(correlate_dots)(const tap_loops *t, const float *const *in, const float *w,
@@ -149,7 +199,20 @@ typedef struct {
   float *y, *panel;
   const window_walk *g;
   F(epilogue) epilogue;
+  int64_t points; /* packed weights of a unit, by the depth */
 } F(correlate_job);
+
+/* Replaces nine weights of a vector of units by G w Gᵀ, for each of the depth: see winograd.h. */
+static inline void F(weight_points)(float *panel, int64_t depth) {
+  int64_t step = depth * LANES;
+  for (float *end = panel + step; panel < end; panel += LANES) {
+    F(vec) u[POINTS];
+    for (int i = 0; i < 9; i++) u[i / 3 * 4 + i % 3] = F(load)(panel + i * step);
+    for (int i = 0; i < 3; i++) F(three_to_four)(u + i, 4);
+    for (int i = 0; i < 4; i++) F(three_to_four)(u + 4 * i, 1);
+    for (int i = 0; i < POINTS; i++) F(store)(panel + i * step, u[i]);
+  }
+}
 
 /* Packs a part of the weights as (vector, tap, depth, LANES): units of a vector side by side. */
 static void F(pack_part)(void *job, int part, int parts) {
@@ -157,8 +220,9 @@ static void F(pack_part)(void *job, int part, int parts) {
   const window_walk *g = c->g;
   int64_t vectors = (g->units + LANES - 1) / LANES, lanes = g->units < LANES ? g->units : LANES;
   int64_t begin = chunk_begin(vectors, part, parts), end = chunk_begin(vectors, part + 1, parts);
-  float *panel = c->panel + begin * g->taps_h * g->taps_w * g->depth * LANES;
-  for (int64_t j = begin; j < end; j++) {
+  float *unit = c->panel + begin * c->points * g->depth * LANES;
+  for (int64_t j = begin; j < end; j++, unit += c->points * g->depth * LANES) {
+    float *panel = unit;
     int64_t first = lanes < LANES ? 0 : F(vector_start)(j, g->units);
     for (int64_t a = 0; a < g->taps_h; a++)
       for (int64_t b = 0; b < g->taps_w; b++, panel += g->depth * LANES) {
@@ -173,6 +237,7 @@ static void F(pack_part)(void *job, int part, int parts) {
             for (int64_t l = 0; l < LANES; l++)
               panel[k * LANES + l] = l < lanes ? from[l * g->unit_stride] : 0;
       }
+    if (IN_TILES(g)) F(weight_points)(unit, g->depth);
   }
 }
 
@@ -204,42 +269,26 @@ static void F(correlate_part)(void *job, int part, int parts) {
     for (int p = 0; dots && begin_at < end_at && p < pixels; p += 4)
       F(correlate_dots)(&taps, in + p, w, g->unit_stride, lanes, c->y, out + p, &c->epilogue);
     if (dots) continue;
+#if HAS_LISTED
     value_list list;
     int listed = packed && lanes == LANES && list_values(&taps, LANES, &list);
+#endif
     for (int64_t j = begin_at, n; j < end_at; j += n) {
       n = F(vector_group)(end_at - j);
       for (int i = 0; i < n; i++) {
         unit[i] = lanes < LANES ? 0 : F(vector_start)(j + i, g->units);
         at[i] = packed ? (j + i) * g->taps_h * g->taps_w * g->depth * LANES : unit[i];
       }
+#if HAS_LISTED
       for (int p = 0; listed && n < 3 && p < pixels; p += ROWS_OF(n))
         (n == 1 ? F(correlate_listed1) : F(correlate_listed2))(&list, in + p, w, at, c->y, out + p,
                                                                unit, &c->epilogue);
       if (listed && n < 3) continue;
-      for (int p = 0, full; p < pixels; p += full ? ROWS_OF(n) : ROWS_OF(n) / 2) {
-        full = pixels - p > ROWS_OF(n) / 2;
-#define RUN(name) F(name)(&taps, in + p, w, w_step, at, c->y, out + p, unit, lanes, &c->epilogue)
-        if (n == 1) full ? RUN(correlate_tile1) : RUN(correlate_half1);
-        else if (n == 2) full ? RUN(correlate_tile2) : RUN(correlate_half2);
-#if NR == 3
-        else full ? RUN(correlate_tile3) : RUN(correlate_half3);
 #endif
-#undef RUN
-      }
+      F(correlate_pixels)(&taps, in, w, w_step, at, n, c->y, out, unit, lanes, &c->epilogue,
+                          pixels);
     }
   }
-}
-
-void F(correlate)(const float *x, const float *w, const float *bias, const float *relu_mask,
-                  float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
-  if (F(uses_dots)(g)) panel = 0;
-  F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}};
-  int64_t weights = g->units * g->taps_h * g->taps_w * g->depth;
-  int parts = parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * weights);
-  /* Parts of the units pack their weights themselves, without waiting for each other. */
-  if (panel && F(by_results)(g, parts))
-    parallel_for(F(pack_part), &c, parallel_parts(weights * 2 * WEIGHT));
-  parallel_for(F(correlate_part), &c, parts);
 }
 
 /* sums[o][vector] += Σ over pixels of dy[out[p] + o] x[p][vector], for m values of o, n vectors. */
@@ -438,13 +487,37 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
     }
 }
 
+#include "winograd.h"
+
+void F(correlate)(const float *x, const float *w, const float *bias, const float *relu_mask,
+                  float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
+  if (F(uses_dots)(g)) panel = 0;
+  int64_t points = IN_TILES(g) ? POINTS : g->taps_h * g->taps_w,
+          results = IN_TILES(g) ? tile_count(g) : result_count(g);
+  F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}, points};
+  int64_t weights = g->units * points * g->depth;
+  int parts = parallel_parts((results * PRODUCT / LANES + WEIGHT) * weights);
+  if (IN_TILES(g) && parts > PANEL_PARTS) parts = PANEL_PARTS;
+  /* Parts of the units pack their weights themselves, without waiting for each other. */
+  if (panel && (IN_TILES(g) || F(by_results)(g, parts)))
+    parallel_for(F(pack_part), &c, parallel_parts(weights * 2 * WEIGHT));
+  parallel_for(IN_TILES(g) ? F(correlate_tiles_part) : F(correlate_part), &c, parts);
+}
+
 void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                     const window_walk *g) {
   F(filter_job) c = {dy, x, dw, db, scratch, g};
   int64_t size = g->taps_h * g->taps_w * g->depth, by_taps = g->depth < LANES;
   int64_t most = by_taps ? size / TAP_ROWS : F(filter_groups)(g);
   int parts = parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * size * g->units);
+  if (IN_TILES(g)) most = PANEL_PARTS;
   if (most < parts) parts = most > 1 ? (int)most : 1;
   if (db) memset(db, 0, sizeof(float) * g->units);
+  if (IN_TILES(g)) {
+    memset(scratch, 0, sizeof(float) * (g->depth + g->units));
+    parallel_for(F(filter_points_part), &c, parts);
+    parallel_for(F(filter_end_part), &c, parallel_parts(size * g->units * 2 * WEIGHT));
+    return;
+  }
   parallel_for(by_taps ? F(tap_sums_part) : F(filter_sums_part), &c, parts);
 }

@@ -3,7 +3,8 @@
    units, R rows, K values of a row, T steps, I inputs. */
 
 /* convolution_body.h. The panel holds taps·C·O values, O rounded up to whole vectors;
-   native/convolution.py defines the size of scratch. Bias, relu_mask, panel and db may be null. */
+   native/convolution.py defines the size of scratch, and of both for walks in tiles. Bias,
+   relu_mask, panel and db may be null. */
 KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
                    const float *bias /* (O) */, const float *relu_mask /* as y */,
                    float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk,
