@@ -24,7 +24,9 @@ INLINE void F(store_tile)(const float *m, int64_t step, float *y, const int64_t 
 static inline void F(correlate_tiles_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
   const window_walk *g = c->g;
-  int64_t depth = g->depth, vectors = g->units / LANES, tiles = tile_count(g), most = TILES / parts,
+  /* Whole register tiles, because all rows of the last one are stored. */
+  int64_t most = TILES / parts / ROWS_OF(1) * ROWS_OF(1);
+  int64_t depth = g->depth, vectors = g->units / LANES, tiles = tile_count(g),
           end = chunk_begin(tiles, part + 1, parts), v_step = most * depth + LANES,
           m_step = (most * NR + 1) * LANES;
   float *zeros = c->panel + g->units * POINTS * depth + part * (depth + POINTS * (v_step + m_step)),
