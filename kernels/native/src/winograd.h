@@ -17,7 +17,7 @@ INLINE void F(store_tile)(const float *m, int64_t step, float *y, const int64_t 
          s[j] = F(load)(m + j * step) + b + c; s[4 + j] = b - c - F(load)(m + (12 + j) * step));
   UNROLL(i, 2, sums[3 - 2 * i][0] = s[4 * i] + s[4 * i + 1] + s[4 * i + 2];
          sums[2 - 2 * i][0] = s[4 * i + 1] - s[4 * i + 2] - s[4 * i + 3]);
-  F(store_results)(sums, y, out, &unit, e, 4, 1);
+  for (int i = 0; i < 4; i++) F(store_results)(sums + i, y, out + i, &unit, e, 1, 1);
 }
 
 /* One part: a range of the tiles. */
@@ -47,9 +47,11 @@ static inline void F(correlate_tiles_part)(void *job, int part, int parts) {
         F(vec) d[POINTS];
         UNROLL(i, 4, UNROLL(j, 4, d[4 * i + j] = F(load)(tile[t].from[4 * i + j] + k)));
         UNROLL(i, 4, F(input_points)(d + i, 4));
-        UNROLL(i, 4, F(input_points)(d + 4 * i, 1));
-        UNROLL(i, 4,
-               UNROLL(j, 4, F(store)(v + (4 * i + j) * v_step + t * depth + k, d[4 * i + j])));
+        float *point = v + t * depth + k;
+        for (int i = 0; i < 4; i++) {
+          F(input_points)(d + 4 * i, 1);
+          UNROLL(j, 4, F(store)(point, d[4 * i + j]); point += v_step);
+        }
       }
     for (int64_t j = 0, n; j < vectors; j += n) {
       n = F(vector_group)(vectors - j);
