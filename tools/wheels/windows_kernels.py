@@ -124,3 +124,4 @@ def pytest_configure() -> None:
     runner = Runner(json.loads(os.environ["ODT_WINDOWS_CALLS"]))
     assert runner.sets == list(library.instruction_sets()), runner.sets
     binding.call_of = runner.call_of  # type: ignore[assignment]  # not a Calls
+    binding.one_loop = binding.in_order  # type: ignore[assignment]  # of what call_of returns
