@@ -1,7 +1,6 @@
 """Lifetimes of the values in a plan's arena, and values that may overlay others."""
 
 from collections.abc import Mapping
-from itertools import accumulate
 
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.dataclass import dataclass
@@ -98,13 +97,3 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
                     used.add(old)
                     break
     return taken
-
-
-def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> int:
-    """Returns the most bytes alive at one entry: a lower bound of an arena without overlays."""
-    changes = [0] * (len(plan.entries) + 1)
-    for name, life in alive.items():
-        size, end = plan.values[name].spec.nbytes, len(plan.entries)
-        changes[min(max(life.first, 0), end)] += size
-        changes[min(life.last + 1, end)] -= size
-    return max(accumulate(changes[:-1]), default=0)

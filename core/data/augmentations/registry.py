@@ -1,7 +1,7 @@
 """All augmentations by name, and their text form: NAME or NAME:VALUE, separated by commas."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -48,11 +48,6 @@ def parse_augmentations(given: Any) -> tuple[Augmentation, ...]:
         else:
             raise OptionError("augment", "must be names, augmentations or functions", repr(item))
     return tuple(found)
-
-
-def augmentation_text(augmentations: Sequence[Augmentation]) -> str:
-    """Returns the text of augmentations that a checkpoint stores."""
-    return ",".join(map(str, augmentations))
 
 
 def _parse(text: str) -> Any:

@@ -1,6 +1,8 @@
 """Memory plans: no value is overwritten while it is needed, and the arena is small."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from support.networks import Net
 from odt.core.model.graph import Graph
 from odt.core.planning import memory
 from odt.core.planning.autodiff import Loss, inference_plan, training_plan
-from odt.core.planning.lifetimes import Lifetime, lifetimes, live_bytes
+from odt.core.planning.lifetimes import Lifetime, lifetimes
 from odt.core.planning.memory import ALIGNMENT, Block, place, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.verify import faults
@@ -67,6 +69,16 @@ def test_the_check_sees_an_overlap_a_wrong_alignment_and_an_outsider() -> None:
     for offset in (memory.offsets[name] + 8, memory.nbytes, 0):
         moved = {n: offset if n != name else memory.offsets[n] for n in memory.offsets}
         assert faults(plan, replace(memory, offsets=moved))
+
+
+def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> int:
+    """The most bytes alive at one entry: a lower bound of an arena without overlays."""
+    changes = [0] * (len(plan.entries) + 1)
+    for name, life in alive.items():
+        size, end = plan.values[name].spec.nbytes, len(plan.entries)
+        changes[min(max(life.first, 0), end)] += size
+        changes[min(life.last + 1, end)] -= size
+    return max(accumulate(changes[:-1]), default=0)
 
 
 def test_the_planner_needs_less_than_the_bound_without_replacements() -> None:
