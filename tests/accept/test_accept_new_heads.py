@@ -88,9 +88,11 @@ def test_visual_wake_words_learn_two_kinds_of_waste(tmp_path: Path) -> None:
         "train=0.8,test=0.2", "--stratify", "--seed", 1, "--out-dir", tmp_path,
     )  # fmt: skip
     train, test = (part(tmp_path, name, (96, 96, 3)) for name in ("train", "test"))
+    # One of only 40 photos is 2.5 points, and with three seeds 0.8 points of the mean.
+    everything = {"trainable": odt.last(-1), "seeds": 18}
     for rate, ranges in ((1e-3, "file"), (3e-4, "follow")):
         integers, real = (
-            accuracy(head, train, test, rate, 20, trainable=odt.last(-1), quant_ranges=kind)
+            accuracy(head, train, test, rate, 20, **everything, quant_ranges=kind)
             for head, kind in zip(heads, (ranges, "file"), strict=True)
         )
         assert integers >= real - BEHIND

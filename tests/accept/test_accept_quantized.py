@@ -6,6 +6,7 @@ epochs, batch size 32, Adam 1e-4. docs/quantization.md has the accuracies and er
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ INT8 = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
 FLOAT = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 AUTOENCODER = MODELS / "mlperf-tiny-ad-autoencoder-int8.tflite"
 LEAST = 48.4  # percent of the test images
-RECIPE = {"learning_rate": 1e-4, "batch_size": 32}
+RECIPE: dict[str, Any] = {"learning_rate": 1e-4, "batch_size": 32}
 BEHIND = 1.0  # points, at most, behind the float model
 
 

@@ -8,14 +8,21 @@ from typing import Any
 import odt
 from odt.kernels.opdef import Array
 
-SEEDS = (1, 2, 3)
-
 
 def trained_files(
-    path: Path, out: Path, train: tuple[Array, Array], epochs: int, **options: Any
+    path: Path, out: Path, train: tuple[Array, Array], epochs: int, seeds: int = 3, **options: Any
 ) -> Iterator[Path]:
-    """Trains a model with Adam once for each seed, and yields `out` with each trained model."""
-    for seed in SEEDS:
+    """Trains a model with Adam once for each seed from 1, and yields `out` with each trained model.
+
+    Args:
+        path: of the model.
+        out: where to write the trained models.
+        train: inputs, and targets.
+        epochs: of each training.
+        seeds: number of trainings.
+        options: of odt.Trainer.
+    """
+    for seed in range(1, seeds + 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", odt.OdtWarning)
             trainer = odt.Trainer(path, optimizer="adam", workers=1, **options)
