@@ -90,6 +90,7 @@ def _sum_of_taps(
     taps: Taps,
     walks: Walks,
     panel: Array | None = None,
+    tiles: Array | None = None,
     back: bool = False,
 ) -> Iterator[Run]:
     """Yields the calls that compute `into`: for each tap a convolution of images of `read`, plus b.
@@ -101,7 +102,7 @@ def _sum_of_taps(
         filters, part: workspace.
         taps: taps along the depth.
         walks: returns the walks of a convolution of images by filters.
-        panel: workspace, if the filters are packed.
+        panel, tiles: workspace, if the filters are packed, or the sums computed in tiles.
         back: whether `into` is dx.
     """
     yield copy(_in_order_of_images(w), filters)
@@ -113,7 +114,7 @@ def _sum_of_taps(
                 images, sums, k = read[n, source], into[n, target], filters[span.tap]
                 made = part[: len(sums)]
                 for walk in walks(images, k, made, span):
-                    yield convolution.correlate(images, k, made, panel, walk)
+                    yield convolution.correlate(images, k, made, panel, walk, tiles=tiles)
                 yield _add(sums, made)
 
 

@@ -40,6 +40,7 @@ INFO = OpInfo(
         made("more taps than images", (1, 2, 2, 2, 1), (5, 3, 3, 1, 1), {}),
     ),
     large=made("large", (68, 2, 8, 8, 16), (3, 3, 3, 16, 16), {}, bias=True),
+    also_large=(made("tiles", (3, 4, 17, 16, 48), (3, 3, 3, 48, 32), {}, bias=True),),
     refusals=(
         Refusal("one C", {**VOLUME, "w": (2, 3, 3, 1, 3)}),
         Refusal("5 axes", {**VOLUME, "x": (3, 4, 4, 2)}),

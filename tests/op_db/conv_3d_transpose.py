@@ -46,6 +46,7 @@ INFO = OpInfo(
         made("dilation", (1, 5, 4, 3, 1), (2, 2, 2, 2, 1), (5, 4, 3), dilated(2, 2, 1)),
     ),
     large=made("large", (68, 2, 8, 8, 16), (3, 3, 3, 16, 16), (2, 8, 8), {}, bias=True),
+    also_large=(made("tiles", (3, 4, 17, 16, 48), (3, 3, 3, 32, 48), (4, 17, 16), {}, bias=True),),
     refusals=(
         Refusal("one C", {**VOLUME, "x": (1, 3, 4, 4, 1)}, {}, ints(output_shape=[1, 3, 4, 4, 3])),
         Refusal("b must be", {**VOLUME, "b": (2,)}, {}, ints(output_shape=[1, 3, 4, 4, 3])),
