@@ -1,9 +1,9 @@
 """Quantized files with a new head learn other classes as well as float files; LiteRT judges.
 
 MLPerf Tiny's keyword spotter learns yes and no, with all layers but the last frozen. Its visual
-wake words network learns two kinds of waste, with all layers: with a learning rate of 1e-3 and the
-ranges of the file, and with 3e-4 and ranges that follow. With 3e-4 and the ranges of the file,
-which then cut off what the features grow to, 91.7 % as int8 are 6.6 points behind.
+wake words network learns two kinds of waste, with all layers and ranges that follow. The ranges of
+the file cut off what the features grow to: as int8, 97.6 % are then 1.3 points behind with a
+learning rate of 1e-3, 94.4 % 3.3 points with 5e-4, and 91.7 % 5.7 points with 3e-4.
 """
 
 from pathlib import Path
@@ -90,9 +90,13 @@ def test_visual_wake_words_learn_two_kinds_of_waste(tmp_path: Path) -> None:
     train, test = (part(tmp_path, name, (96, 96, 3)) for name in ("train", "test"))
     # One of only 40 photos is 2.5 points, and with three seeds 0.8 points of the mean.
     everything = {"trainable": odt.last(-1), "seeds": 18}
-    for rate, ranges in ((1e-3, "file"), (3e-4, "follow")):
+    for rate, ranges, behind in (
+        (1e-3, "follow", BEHIND),
+        (3e-4, "follow", BEHIND),
+        (1e-3, "file", 2.0),
+    ):
         integers, real = (
             accuracy(head, train, test, rate, 20, **everything, quant_ranges=kind)
             for head, kind in zip(heads, (ranges, "file"), strict=True)
         )
-        assert integers >= real - BEHIND
+        assert integers >= real - behind
