@@ -1,13 +1,12 @@
-"""Compiled convolution of volumes: the compiled convolutions of images, one for each tap.
+"""Compiled convolution of volumes: the compiled convolutions of images, with more channels.
 
-The functions compute what those of kernels/families/convolution_3d.py compute. Filters are copied
-to the order of CONV_2D first, (KD, O, KH, KW, C). Images at a distance along the depth are
-convolved one by one, since a call reads images side by side.
+The functions compute what those of kernels/families/convolution_3d.py compute. The images that the
+taps along the depth read for a result are copied side by side, as the channels of one image:
+(H, W, taps, C). Filters and their gradients are copied to and from the order of CONV_2D.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
-from math import prod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -15,155 +14,202 @@ import numpy as np
 from odt.kernels.families.convolution_3d import Span, VolumeAttrs
 from odt.kernels.families.copies import zeros
 from odt.kernels.native import convolution
-from odt.kernels.native.binding import Run, bind, in_order
+from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.copies import copy
 from odt.kernels.native.elementwise import call
 from odt.kernels.native.float32 import FLOAT, is_float32
-from odt.kernels.native.structs import WindowWalk
-from odt.kernels.native.window_walk import forward_walk, phase_walks
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 Taps = tuple[Span, ...]
-Walks = Callable[[Array, Array, Array, Span], Iterable[WindowWalk]]
+MOST_VALUES = 2**18  # of the images that are copied for one call, unless one image has more
+
+
+def _stack(a: TensorSpec, taps: int, results: int) -> TensorSpec:
+    """Images with the channels of all taps: for all results along the depth, or as many as fit."""
+    _, _, height, width, channels = a.shape
+    most = max(MOST_VALUES // (height * width * taps * channels), 1)
+    return TensorSpec((min(results, most), height, width, taps, channels), FLOAT)
+
+
+def _as_one(a: TensorSpec, stack: TensorSpec) -> TensorSpec:
+    """The images of a call, one below the other: the weights are packed once for all of them."""
+    return TensorSpec((1, stack.shape[0] * a.shape[2], *a.shape[3:]), FLOAT)
 
 
 def _filters(w: TensorSpec) -> TensorSpec:
-    depth, height, width, channels, units = w.shape
-    return TensorSpec((depth, units, height, width, channels), FLOAT)
-
-
-def _images(a: TensorSpec, y: TensorSpec) -> TensorSpec:
-    """As many images of `a` as y has along the depth."""
-    return TensorSpec((y.shape[1], *a.shape[2:]), FLOAT)
-
-
-def _of_image(filters: TensorSpec) -> TensorSpec:
-    return TensorSpec(filters.shape[1:], FLOAT)
+    taps, height, width, channels, units = w.shape
+    return TensorSpec((units, height, width, taps * channels), FLOAT)
 
 
 def correlate_scratch(attrs: VolumeAttrs, s: Specs) -> Specs:
-    filters = _filters(s["w"])
-    _, units, *taps = filters.shape
-    panel = convolution.panel_workspace(prod(taps), units)
-    return {"filters": filters, "part": _images(s["y"], s["y"]), **panel}
+    stack, filters = _stack(s["x"], s["w"].shape[0], s["y"].shape[1]), _filters(s["w"])
+    images = {"w": filters, "y": _as_one(s["y"], stack)}
+    return {"stack": stack, "filters": filters, **convolution.forward_workspace(attrs, images)}
 
 
 def spread_scratch(attrs: VolumeAttrs, s: Specs) -> Specs:
-    filters, part = _filters(s["w"]), _images(s["dx"], s["dy"])
-    panel = convolution.back_workspace(attrs, {"w": _of_image(filters), "dx": part})
-    return {"filters": filters, "part": part, **panel}
+    taps, height, width, channels, units = s["w"].shape
+    stride, dx = attrs.depth_stride, s["dx"]
+    most = -(-taps * gcd(stride, attrs.depth_dilation) // stride)  # that read for one result
+    stack = _stack(s["dy"], most, dx.shape[1] if stride == 1 else 1)
+    filters = TensorSpec((most * units, height, width, channels), FLOAT)
+    images = {"w": filters, "dx": _as_one(dx, stack)}
+    return {"stack": stack, "filters": filters, **convolution.back_workspace(attrs, images)}
 
 
 def filter_scratch(attrs: VolumeAttrs, s: Specs) -> Specs:
-    filters = _of_image(_filters(s["w"]))
-    units, height, width, depth = filters.shape
-    sums = convolution.sums_workspace(units, height * width, depth)
-    return {"filters": filters, "part": filters, **sums}
+    stack, filters = _stack(s["x"], s["w"].shape[0], s["dy"].shape[1]), _filters(s["w"])
+    images = {"w": filters, "dy": _as_one(s["dy"], stack)}
+    more = convolution.filter_workspace(attrs, images)
+    return {"stack": stack, "filters": filters, "part": filters, **more}
+
+
+def _images(span: slice) -> range:
+    return range(span.start, span.stop, span.step or 1)
+
+
+def _copies(
+    volume: Array, stack: Array, taps: Sequence[Span | None], results: range, *, back: bool = False
+) -> Iterator[Run]:
+    """Yields the copies of the images that taps read for results side by side.
+
+    Args:
+        volume: images that are read, of x or dy.
+        stack: (results, H, W, taps, C).
+        taps: taps along the depth; None for one that reads no image.
+        results: images of y or dx that are computed.
+        back: whether they are images of dx.
+    """
+    for k, span in enumerate(taps):
+        to, first, stop = stack[: len(results), ..., k, :], 0, 0
+        if span:
+            read, made = map(_images, (span.outs, span.ins) if back else (span.ins, span.outs))
+            there = range(max(results[0], made[0]), min(results[-1], made[-1]) + 1)
+            if there:
+                first, stop = there[0] - results[0], there[-1] + 1 - results[0]
+                images = read[made.index(there[0]) :][: len(there)]
+                yield copy(volume[images[0] : images[-1] + 1 : images.step], to[first:stop])
+        for outside in (to[:first], to[stop:]):
+            if len(outside):
+                yield copy(*zeros(outside))
+
+
+def _each_call(
+    volumes: Array, made: Array, stack: Array, taps: Sequence[Span | None]
+) -> Iterator[tuple[list[Run], Array, Array]]:
+    """Yields, for each call: copies of images, the images, and results along the depth.
+
+    Args:
+        volumes: x.
+        made: y, or dy.
+        stack: workspace.
+        taps: all taps.
+    """
+    for n in range(len(volumes)):
+        for first in range(0, made.shape[1], len(stack)):
+            results = range(first, min(first + len(stack), made.shape[1]))
+            copies = list(_copies(volumes[n], stack, taps, results))
+            yield copies, _merged(stack[: len(results)]), made[n, first : results.stop]
+
+
+def _merged(images: Array) -> Array:
+    """Merges taps and channels."""
+    return images.reshape(*images.shape[:3], -1, copy=False)
+
+
+def _all_taps(taps: Taps, w: Array) -> list[Span | None]:
+    spans = {span.tap: span for span in taps}
+    return [spans.get(k) for k in range(len(w))]
+
+
+def _of_taps(w: Array, taps: Sequence[Span]) -> Array:
+    """Returns the filters of taps at equal distances."""
+    step = taps[1].tap - taps[0].tap if len(taps) > 1 else 1
+    return w[taps[0].tap : taps[-1].tap + 1 : step]
 
 
 def _in_order_of_images(w: Array) -> Array:
-    return w.transpose(0, 4, 1, 2, 3)
-
-
-def _sides(span: Span) -> Iterator[tuple[slice, slice]]:
-    """Yields outputs and images of x that lie side by side."""
-    if span.ins.step == 1:
-        yield span.outs, span.ins
-        return
-    for k in range(span.count):
-        out, at = span.outs.start + k, span.ins.start + k * span.ins.step
-        yield slice(out, out + 1), slice(at, at + 1)
-
-
-def _add(into: Array, more: Array) -> Run:
-    return call("add", into, (into, more), -np.inf, np.inf)
-
-
-def _sum_of_taps(
-    read: Array,
-    into: Array,
-    w: Array,
-    b: Array | None,
-    *,
-    filters: Array,
-    part: Array,
-    taps: Taps,
-    walks: Walks,
-    panel: Array | None = None,
-    tiles: Array | None = None,
-    back: bool = False,
-) -> Iterator[Run]:
-    """Yields the calls that compute `into`: for each tap a convolution of images of `read`, plus b.
-
-    Args:
-        read: x, or dy.
-        into: y, or dx.
-        w, b: filters, and bias if there is one.
-        filters, part: workspace.
-        taps: taps along the depth.
-        walks: returns the walks of a convolution of images by filters.
-        panel, tiles: workspace, if the filters are packed, or the sums computed in tiles.
-        back: whether `into` is dx.
-    """
-    yield copy(_in_order_of_images(w), filters)
-    yield copy(*zeros(into)) if b is None else copy(np.broadcast_to(b, into.shape), into)
-    for n in range(len(read)):
-        for span in taps:
-            for outs, ins in _sides(span):
-                source, target = (outs, ins) if back else (ins, outs)
-                images, sums, k = read[n, source], into[n, target], filters[span.tap]
-                made = part[: len(sums)]
-                for walk in walks(images, k, made, span):
-                    yield convolution.correlate(images, k, made, panel, walk, tiles=tiles)
-                yield _add(sums, made)
+    return w.transpose(4, 1, 2, 0, 3)
 
 
 def correlate(
-    *, x: Array, w: Array, y: Array, b: Array | None = None, **more: Any
+    attrs: VolumeAttrs,
+    *,
+    x: Array,
+    w: Array,
+    y: Array,
+    stack: Array,
+    filters: Array,
+    taps: Taps,
+    **more: Any,
 ) -> Callable[[], None]:
     """Computes y = windows of x times w, plus b."""
+    order = _in_order_of_images(w)
+    runs: list[Run] = [copy(order, filters.reshape(order.shape))]
+    for copies, images, results in _each_call(x, y, stack, _all_taps(taps, w)):
+        given = {**taps[0].walk, **more}
+        runs += [*copies, convolution.forward(attrs, x=images, w=filters, y=results, **given)]
+    return in_order(runs)
 
-    def walks(images: Array, k: Array, made: Array, span: Span) -> list[WindowWalk]:
-        return [forward_walk(images, k, made, span.walk["axes"])]
 
-    return in_order(_sum_of_taps(x, y, w, b, walks=walks, **more))
+def filter_sums(
+    attrs: VolumeAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    dw: Array,
+    stack: Array,
+    filters: Array,
+    part: Array,
+    taps: Taps,
+    **more: Any,
+) -> Callable[[], None]:
+    """Computes dw = dyᵀ times windows of x."""
+    runs: list[Run] = []
+    for copies, images, results in _each_call(x, dy, stack, _all_taps(taps, dw)):
+        sums, given = part if runs else filters, {**taps[0].walk, **more}
+        runs += [*copies, convolution.grad_w(attrs, dy=results, x=images, dw=sums, **given)]
+        if sums is part:
+            runs.append(call("add", filters, (filters, part), -np.inf, np.inf))
+    order = _in_order_of_images(dw)
+    return in_order([*runs, copy(filters.reshape(order.shape), order)])
 
 
 def spread(
+    attrs: VolumeAttrs,
     *,
     dy: Array,
     w: Array,
     dx: Array,
+    stack: Array,
+    filters: Array,
+    taps: Taps,
     b: Array | None = None,
     **more: Any,
 ) -> Callable[[], None]:
     """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i, plus b."""
-
-    def walks(images: Array, k: Array, made: Array, span: Span) -> Iterable[WindowWalk]:
-        return phase_walks(images, k, made, **span.walk)
-
-    return in_order(_sum_of_taps(dy, dx, w, b, walks=walks, back=True, **more))
-
-
-def filter_sums(
-    *, dy: Array, x: Array, dw: Array, filters: Array, part: Array, scratch: Array, taps: Taps
-) -> Callable[[], None]:
-    """Computes dw = dyᵀ times windows of x."""
-
-    def of_tap(span: Span) -> Iterator[Run]:
-        first = True
-        for n in range(len(x)):
-            for outs, ins in _sides(span):
-                out, read, made = dy[n, outs], x[n, ins], filters if first else part
-                walk = forward_walk(read, made, out, span.walk["axes"])
-                yield bind("filter_sums", out, read, made, None, scratch, walk)
-                if not first:
-                    yield _add(filters, part)
-                first = False
-        yield copy(filters.transpose(1, 2, 3, 0), dw[span.tap])
-
-    unread = sorted({*range(len(dw))} - {span.tap for span in taps})
-    return in_order([*(copy(*zeros(dw[k])) for k in unread), *chain(*map(of_tap, taps))])
+    stride, runs = attrs.depth_stride, list[Run]()
+    for phase in range(stride):
+        some = [span for span in taps if span.ins.start % stride == phase]
+        if not some:
+            unread, value = dx[:, phase::stride], np.zeros((), FLOAT) if b is None else b
+            runs.append(copy(np.broadcast_to(value, unread.shape), unread))
+            continue
+        order = _of_taps(w, some).transpose(0, 4, 1, 2, 3)
+        k = filters[: order.shape[0] * order.shape[1]]
+        given = {**some[0].walk, **more}
+        if len(k) < len(filters):
+            given.pop("tiles", None)  # they need whole vectors
+        runs.append(copy(order, k.reshape(order.shape)))
+        images = stack.reshape(-1)[: stack.size // stack.shape[3] * len(some)]
+        images = images.reshape(*stack.shape[:3], len(some), -1, copy=False)
+        for n in range(len(dx)):
+            for first in range(phase, dx.shape[1], stride * len(stack)):
+                results = range(first, min(first + len(stack), dx.shape[1]))
+                made, read = dx[n, first : results.stop], images[: len(results)]
+                runs += _copies(dy[n], read, some, results, back=True)
+                runs.append(convolution.grad_x(attrs, dy=_merged(read), w=k, dx=made, b=b, **given))
+    return in_order(runs)
 
 
 def of(
@@ -185,7 +231,7 @@ def of(
         return same | {new: given[n] for n, new in roles.items() if n in given}
 
     def call_with(attrs: Attrs, **arrays: Any) -> Callable[[], None]:
-        return run(**renamed(arrays))
+        return run(attrs, **renamed(arrays))
 
     def scratch(attrs: Attrs, s: Specs) -> Specs:
         return workspace(attrs, renamed(s))

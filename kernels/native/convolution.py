@@ -16,7 +16,7 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 PANEL = 2**18  # values of weights that are packed at once, unless UNITS have more
 UNITS = 96  # a multiple of two full tiles of every instruction set
 POINTS = 16  # products of a tile of 2×2 results, for each depth and unit: src/winograd.h
-LEAST_CHANNELS = 32  # for which tiles take less time
+LEAST_CHANNELS = 48  # read and written together, for which tiles take less time
 LEAST_RESULTS = 64  # the same
 MOST_POINTS = 2  # weights at the points, at most, for each value of an image read or written
 
@@ -51,7 +51,7 @@ def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
         (kernels_in_use().startswith("avx") or limit("BASE_IN_TILES"))
         and (height, width, *attrs.stride, *attrs.dilation) == (3, 3, 1, 1, 1, 1)
         and depth % lanes == units % lanes == 0
-        and min(depth, units) >= LEAST_CHANNELS
+        and depth + units >= LEAST_CHANNELS
         and results >= LEAST_RESULTS
         and POINTS * depth * units <= MOST_POINTS * results * (depth + units)
     )
