@@ -132,6 +132,12 @@ def _in_order_of_images(w: Array) -> Array:
     return w.transpose(4, 1, 2, 0, 3)
 
 
+def _fill(target: Array, b: Array | None = None) -> Run:
+    """Results that no tap adds to."""
+    value = np.zeros((), target.dtype) if b is None else b
+    return copy(np.broadcast_to(value, target.shape), target)
+
+
 def correlate(
     attrs: VolumeAttrs,
     *,
@@ -141,14 +147,17 @@ def correlate(
     stack: Array,
     filters: Array,
     taps: Taps,
+    b: Array | None = None,
     **more: Any,
 ) -> Callable[[], None]:
     """Computes y = windows of x times w, plus b."""
+    if not taps:
+        return _fill(y, b)
     order = _in_order_of_images(w)
     runs: list[Run] = [copy(order, filters.reshape(order.shape))]
     for copies, images, results in _each_call(x, y, stack, _all_taps(taps, w)):
         given = {**taps[0].walk, **more}
-        runs += [*copies, convolution.forward(attrs, x=images, w=filters, y=results, **given)]
+        runs += [*copies, convolution.forward(attrs, x=images, w=filters, y=results, b=b, **given)]
     return in_order(runs)
 
 
@@ -165,6 +174,8 @@ def filter_sums(
     **more: Any,
 ) -> Callable[[], None]:
     """Computes dw = dyᵀ times windows of x."""
+    if not taps:
+        return _fill(dw)
     runs: list[Run] = []
     for copies, images, results in _each_call(x, dy, stack, _all_taps(taps, dw)):
         sums, given = part if runs else filters, {**taps[0].walk, **more}
@@ -189,11 +200,10 @@ def spread(
 ) -> Callable[[], None]:
     """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i, plus b."""
     stride, runs = attrs.depth_stride, list[Run]()
-    for phase in range(stride):
+    for phase in range(min(stride, dx.shape[1])):
         some = [span for span in taps if span.ins.start % stride == phase]
         if not some:
-            unread, value = dx[:, phase::stride], np.zeros((), FLOAT) if b is None else b
-            runs.append(copy(np.broadcast_to(value, unread.shape), unread))
+            runs.append(_fill(dx[:, phase::stride], b))
             continue
         order = _of_taps(w, some).transpose(0, 4, 1, 2, 3)
         k = filters[: order.shape[0] * order.shape[1]]

@@ -55,6 +55,7 @@ def copy_shape(source: Array, target: Array) -> TransposeShape | None:
 
 
 def copy(source: Array, target: Array) -> Callable[[], None]:
+    assert target.size, "a compiled copy writes at least one value"
     first: Any = (*(slice(1),) * target.ndim, ...)  # an array, also of a scalar
     ends = (a[first].reshape(-1, copy=False) for a in (source, target))
     return bind("transpose", copy_shape(source, target), *ends)

@@ -38,6 +38,8 @@ INFO = OpInfo(
         made("gaps", (1, 5, 3, 4, 1), (1, 2, 2, 1, 2), {**VALID, **steps(3, 1, 3)}),
         made("dilation", (1, 5, 4, 3, 1), (2, 2, 2, 1, 2), dilated(2, 2, 1)),
         made("more taps than images", (1, 2, 2, 2, 1), (5, 3, 3, 1, 1), {}),
+        made("a stride beyond the images", (2, 2, 3, 3, 2), (1, 2, 2, 2, 1), steps(4, 1, 1)),
+        made("taps around the images", (1, 2, 3, 2, 1), (2, 2, 2, 1, 2), dilated(5, 1, 1), True),
     ),
     large=made("large", (68, 2, 8, 8, 16), (3, 3, 3, 16, 16), {}, bias=True),
     also_large=(made("tiles", (3, 4, 17, 16, 48), (3, 3, 3, 48, 32), {}, bias=True),),

@@ -43,6 +43,8 @@ INFO = OpInfo(
         made("VALID", (1, 2, 2, 2, 2), (2, 2, 3, 3, 2), (3, 3, 4), VALID, bias=True),
         made("strides", (1, 2, 3, 3, 1), (3, 2, 2, 2, 1), (4, 5, 3), steps(2, 2, 1), bias=True),
         made("gaps", (1, 2, 2, 2, 1), (1, 2, 2, 1, 1), (4, 3, 5), {**VALID, **steps(3, 1, 3)}),
+        made("one image", (2, 1, 3, 3, 2), (1, 2, 2, 1, 2), (2, 3, 3), steps(4, 1, 1), True),
+        made("around", (1, 2, 3, 2, 2), (2, 2, 2, 1, 2), (2, 3, 2), dilated(5, 1, 1), True),
         made("dilation", (1, 5, 4, 3, 1), (2, 2, 2, 2, 1), (5, 4, 3), dilated(2, 2, 1)),
     ),
     large=made("large", (68, 2, 8, 8, 16), (3, 3, 3, 16, 16), (2, 8, 8), {}, bias=True),
