@@ -132,7 +132,7 @@ def _in_order_of_images(w: Array) -> Array:
     return w.transpose(4, 1, 2, 0, 3)
 
 
-def _fill(target: Array, b: Array | None = None) -> Run:
+def _fill(target: Array, b: Array | None = None) -> Callable[[], None]:
     """Results that no tap adds to."""
     value = np.zeros((), target.dtype) if b is None else b
     return copy(np.broadcast_to(value, target.shape), target)
