@@ -38,5 +38,27 @@ static void list_tiles(const window_walk *g, const float *x, const float *zeros,
   }
 }
 
+/* Whether a tile of rows shares few sets of a core's cache, since they are multiples of 512 bytes
+   apart: layers of 128, 256, 384, … channels. */
+static int collide(const float *const *rows, int count) {
+  return count > 1 && (rows[1] - rows[0]) % 128 == 0;
+}
+
+/* Rows of a tile side by side. */
+typedef struct {
+  float values[PIXELS * MAX_NR * MAX_LANES];
+  const float *rows[PIXELS];
+} near_rows;
+
+static const float *const *copy_rows(near_rows *to, const float *const *from, int count, int64_t at,
+                                     int64_t width) {
+  for (int p = 0; p < count; p++) {
+    float *row = to->values + p * width;
+    memcpy(row, from[p] + at, sizeof(float) * (size_t)width);
+    to->rows[p] = row;
+  }
+  return to->rows;
+}
+
 #define BODY "convolution_body.h"
 #include "each_isa.h"

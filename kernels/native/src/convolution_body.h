@@ -128,13 +128,13 @@ CORRELATE_TILE(3, half, ROWS_OF(3) / 2)
 #endif
 #undef CORRELATE_TILE
 /* Old processors alone run the base of x86-64. */
-#undef HAS_LISTED
+#undef FASTER_FORMS
 #if LANES > 4 || !defined(__x86_64__)
-#define HAS_LISTED 1
+#define FASTER_FORMS 1
 #else
-#define HAS_LISTED 0
+#define FASTER_FORMS 0
 #endif
-#if HAS_LISTED
+#if FASTER_FORMS
 LISTED_TILE(1)
 LISTED_TILE(2)
 #endif
@@ -269,7 +269,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
     for (int p = 0; dots && begin_at < end_at && p < pixels; p += 4)
       F(correlate_dots)(&taps, in + p, w, g->unit_stride, lanes, c->y, out + p, &c->epilogue);
     if (dots) continue;
-#if HAS_LISTED
+#if FASTER_FORMS
     value_list list;
     int listed = packed && lanes == LANES && list_values(&taps, LANES, &list);
 #endif
@@ -279,7 +279,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
         unit[i] = lanes < LANES ? 0 : F(vector_start)(j + i, g->units);
         at[i] = packed ? (j + i) * g->taps_h * g->taps_w * g->depth * LANES : unit[i];
       }
-#if HAS_LISTED
+#if FASTER_FORMS
       for (int p = 0; listed && n < 3 && p < pixels; p += ROWS_OF(n))
         (n == 1 ? F(correlate_listed1) : F(correlate_listed2))(&list, in + p, w, at, c->y, out + p,
                                                                unit, &c->epilogue);
@@ -315,18 +315,26 @@ FILTER_TILE(filter_row, 1, 3)
 
 /* Adds a tile of pixels to the sums of `size` values for every unit from begin_at to end_at. The
    last two vectors may overlap: they are of one group, loaded before either is stored. */
-static void F(add_filter_tiles)(int pixels, const float *const *in, const float *dy,
-                                const int64_t *out, int64_t offset, int64_t begin_at,
-                                int64_t end_at, int64_t size, float *sums, int64_t step,
-                                int first) {
+static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const float *const *in,
+                                                          const float *dy, const int64_t *out,
+                                                          int64_t offset, int64_t begin_at,
+                                                          int64_t end_at, int64_t size, float *sums,
+                                                          int64_t step, int first) {
   int64_t vectors = (size + LANES - 1) / LANES;
+  near_rows near;
+  const float *const *from = in;
+  int copies = FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
   for (int64_t j = 0, n; j < vectors; j += n) {
     int64_t at[MAX_NR], to[MAX_NR];
     n = F(vector_group)(vectors - j);
     for (int i = 0; i < n; i++) to[i] = F(vector_start)(j + i, size), at[i] = offset + to[i];
+    if (copies) {
+      from = copy_rows(&near, in, pixels, at[0], n * LANES);
+      for (int i = 0; i < n; i++) at[i] = i * LANES;
+    }
     for (int64_t o = begin_at; o < end_at;) {
       int full = end_at - o >= MR, wide = n == 1 && end_at - o >= 2 * MR;
-#define RUN(name) F(name)(pixels, in, dy + o, out, at, sums + o * step, step, to, first)
+#define RUN(name) F(name)(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
       if (wide) RUN(filter_wide1);
       else if (n == 1) full ? RUN(filter_rows1) : RUN(filter_row1);
       else if (n == 2) full ? RUN(filter_rows2) : RUN(filter_row2);
