@@ -1,11 +1,95 @@
 /* LSTM with four gates, forward and backward through time. */
 
 #include <math.h>
+#include <string.h>
 
 #include "loops.h"
 #include "team.h"
 
-#define GATES 4 /* forget, cell, output, input, side by side */
+#define GATES 4         /* forget, cell, output, input, side by side */
+#define LARGE (1 << 18) /* recurrent weights that do not fit into the cache of a core */
+
+/* Samples from n on, at a step. */
+typedef struct {
+  int64_t n, rows, t;
+} lstm_place;
+
+/* A pass of an LSTM, forward or, with dy, backward. */
+typedef struct lstm_job lstm_job;
+struct lstm_job {
+  const float *x, *dy;
+  float *y, *gates, *cells, *dz;
+  const float *const *kinds[3]; /* weights of x, of y and biases, each of all gates */
+  float *w, *r, *bias, *work;   /* packed; `size` floats for each part that computes all units */
+  int64_t size;
+  const lstm_shape *at;
+  /* Packs the weights of units from `begin` to `end`, and computes these units of a step. */
+  void (*pack)(const lstm_job *c, int64_t begin, int64_t end);
+  void (*step)(const lstm_job *c, float *work, lstm_place p, int64_t begin, int64_t end);
+  int64_t lanes;
+  lstm_place place; /* of which the units are divided */
+};
+
+/* The first unit of a part. Units that do not fill vectors are one part. */
+static int64_t first_unit(const lstm_job *c, int part, int parts) {
+  int64_t units = c->at->units;
+  return part < parts ? chunk_begin(units / c->lanes, part, parts) * c->lanes : units;
+}
+
+static void pack_part(void *job, int part, int parts) {
+  const lstm_job *c = job;
+  c->pack(c, first_unit(c, part, parts), first_unit(c, part + 1, parts));
+}
+
+/* One part: some units of a step. */
+static void units_part(void *job, int part, int parts) {
+  const lstm_job *c = job;
+  c->step(c, c->work, c->place, first_unit(c, part, parts), first_unit(c, part + 1, parts));
+}
+
+/* One part: all steps of some samples, in blocks. */
+static void samples_part(void *job, int part, int parts) {
+  const lstm_job *c = job;
+  int64_t steps = c->at->steps, end = chunk_begin(c->at->samples, part + 1, parts);
+  lstm_place p = {.n = chunk_begin(c->at->samples, part, parts)};
+  for (; p.n < end; p.n += p.rows) {
+    p.rows = end - p.n < LSTM_ROWS ? end - p.n : LSTM_ROWS;
+    for (int64_t k = 0; k < steps; k++) {
+      p.t = c->dy ? steps - 1 - k : k;
+      c->step(c, c->work + part * c->size, p, 0, c->at->units);
+    }
+  }
+}
+
+/* Each thread computes some samples; or, if these are few or each thread would read large weights
+   in each step, some units.
+   depth: values that a unit's gate is a product of; low_rows: of the lowest register tile. */
+static void run_lstm(lstm_job *c, int64_t depth, int64_t lanes, int64_t low_rows) {
+  const lstm_shape *q = c->at;
+  int64_t units = q->units, vectors = units % lanes ? 1 : units / lanes,
+          rows = q->samples < LSTM_ROWS ? q->samples : LSTM_ROWS,
+          work = GATES * units * (depth + 64) / lanes * PRODUCT,
+          most = (q->samples + low_rows - 1) / low_rows;
+  c->lanes = lanes;
+  int packing = parallel_parts(GATES * units * depth * 2 * WEIGHT),
+      parts = parallel_parts(rows * work);
+  parallel_for(pack_part, c, packing < vectors ? packing : (int)vectors);
+  if (most > LSTM_PARTS) most = LSTM_PARTS;
+  if (parts > vectors) parts = (int)vectors;
+  if (parts < 2 || (parts <= most && GATES * units * units <= LARGE)) {
+    parts = parallel_parts(q->samples * q->steps * work);
+    parallel_for(samples_part, c, parts < most ? parts : (int)most);
+    return;
+  }
+  lstm_place *p = &c->place;
+  for (p->n = 0; p->n < q->samples; p->n += rows) {
+    p->rows = q->samples - p->n < rows ? q->samples - p->n : rows;
+    for (int64_t k = 0; k < q->steps; k++) {
+      p->t = c->dy ? q->steps - 1 - k : k;
+      parallel_for(units_part, c, parts);
+    }
+  }
+}
 
 /* One LSTM on integers, as in kernels/integer/unidirectional_sequence_lstm.py. Columns of (4, n)
    factors hold m, k, 2ᵏ⁻¹, and 1 if k > 0: a factor is m / 2³¹⁺ᵏ. */

@@ -21,13 +21,14 @@ INLINE void F(add_product)(const float *const *x, const float *b, float *out, in
   F(tile_store)(sums, out, width, to, m, n);
 }
 
-/* out[r] += x[r] b for whole low tiles of rows. b is packed as (vector, depth, LANES), so that its
-   vectors are read once for all rows; out has rows of `width`, in whole vectors. */
+/* Columns `first` to `last` of out[r] += x[r] b for whole low tiles of rows. b is packed as
+   (vector, depth, LANES), so that its vectors are read once for all rows; out has rows of `width`,
+   in whole vectors. */
 static __attribute__((noinline)) void F(gate_product)(const float *const *x, const float *b,
                                                       float *out, int64_t rows, int64_t depth,
-                                                      int64_t width) {
-  for (int64_t j = 0, n; j < width; j += n * LANES) {
-    n = width - j >= NR * LANES ? NR : 1;
+                                                      int64_t width, int64_t first, int64_t last) {
+  for (int64_t j = first, n; j < last; j += n * LANES) {
+    n = last - j >= NR * LANES ? NR : 1;
     for (int64_t r = 0; r < rows;) {
       int tall = rows - r >= MR;
 #define RUN(m, n) F(add_product)(x + r, b + j * depth, out + r * width + j, m, n, depth, width)
@@ -49,66 +50,103 @@ static void F(tanh_row)(const float *x, float *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = F(tanh)(x[i]);
 }
 
-typedef struct {
-  const float *x, *w, *r, *bias, *dy;
-  float *y, *gates, *cells, *dz, *work; /* of each part: LSTM_ROWS rows of whole vectors */
-  const lstm_shape *at;
-} F(lstm_job);
+/* The row of a sample and step. Samples behind the last one stand for that one: their results are
+   not used. */
+#define ROW(s, t) \
+  ((p.n + ((s) < p.rows ? (s) : p.rows - 1)) * q->sample_stride + (t) * q->step_stride)
 
-/* The row of a part's sample and step. Samples behind the last one stand for that one: their
-   results are not used. */
-#define ROW(s, t) ((n + ((s) < rows ? (s) : rows - 1)) * q->sample_stride + (t) * q->step_stride)
+/* Columns of units, gate by gate; of all units at once, because those of a gate may not fill
+   vectors. */
+#define EACH_GATE(first, last)                                                                \
+  for (int64_t gate = 0, all = end - begin == units, first = begin, last = all ? width : end; \
+       gate < (all ? 1 : GATES); gate++, first += units, last += units)
 
-/* One part: samples in blocks. The products with x are computed for several steps at once. */
-static void F(lstm_part)(void *job, int part, int parts) {
-  const F(lstm_job) *c = job;
+/* Columns of the units from `begin` to `end` of out[r] += x[r] b; with a bias, out begins as that. */
+static void F(gate_products)(const float *const *x, const float *b, const float *bias, float *out,
+                             int64_t rows, int64_t depth, int64_t units, int64_t begin,
+                             int64_t end) {
+  int64_t width = F(round_up)(GATES * units, LANES);
+  EACH_GATE(first, last) {
+    for (int64_t r = 0; bias && r < rows; r++)
+      memcpy(out + r * width + first, bias + first, sizeof(float) * (size_t)(last - first));
+    F(gate_product)(x, b, out, rows, depth, width, first, last);
+  }
+}
+
+static void F(forward_step)(const lstm_job *c, float *work, lstm_place p, int64_t begin,
+                            int64_t end) {
   const lstm_shape *q = c->at;
-  int64_t units = q->units, width = F(round_up)(GATES * units, LANES), rows,
-          end = chunk_begin(q->samples, part + 1, parts);
-  float *work = c->work + part * LSTM_ROWS * width;
+  int64_t units = q->units, width = F(round_up)(GATES * units, LANES), count = end - begin,
+          block = F(round_up)(p.rows, HALF), steps = LSTM_ROWS / block, t = p.t;
+  float *z = work + t % steps * block * width;
   const float *from[LSTM_ROWS];
-  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += rows) {
-    rows = end - n < LSTM_ROWS ? end - n : LSTM_ROWS;
-    int64_t block = F(round_up)(rows, HALF), steps = LSTM_ROWS / block;
-    for (int64_t t = 0; t < q->steps; t++) {
-      float *z = work + t % steps * block * width;
-      if (t % steps == 0) {
-        int64_t all = (q->steps - t < steps ? q->steps - t : steps) * block;
-        for (int64_t i = 0; i < all; i++) {
-          IVDEP
-          for (int64_t j = 0; j < width; j++) z[i * width + j] = c->bias[j];
-          from[i] = c->x + ROW(i % block, t + i / block) * q->depth;
-        }
-        F(gate_product)(from, c->w, z, all, q->depth, width);
-      }
-      for (int64_t s = 0; s < block && t; s++) from[s] = c->y + ROW(s, t - 1) * units;
-      if (t) F(gate_product)(from, c->r, z, block, units, width);
-      for (int64_t s = 0; s < rows; s++) {
-        float *a = c->gates + ROW(s, t) * GATES * units, *cell = c->cells + ROW(s, t) * units;
-        float *h = c->y + ROW(s, t) * units;
-        const float *c_prev = t ? cell - q->step_stride * units : 0;
-        const float *zs = z + s * width;
-        F(logistic_row)(zs, a, units);
-        F(tanh_row)(zs + units, a + units, units);
-        F(logistic_row)(zs + 2 * units, a + 2 * units, 2 * units);
-        IVDEP
-        for (int64_t u = 0; u < units; u++) {
-          float cell_value = a[3 * units + u] * a[units + u] + (c_prev ? a[u] * c_prev[u] : 0);
-          cell_value = cell_value < -q->clip ? -q->clip : cell_value;
-          cell[u] = cell_value > q->clip ? q->clip : cell_value;
-        }
-        F(tanh_row)(cell, h, units);
-        IVDEP
-        for (int64_t u = 0; u < units; u++) h[u] *= a[2 * units + u];
-      }
+  if (t % steps == 0) { /* products with x of several steps */
+    int64_t many = (q->steps - t < steps ? q->steps - t : steps) * block;
+    for (int64_t i = 0; i < many; i++) from[i] = c->x + ROW(i % block, t + i / block) * q->depth;
+    F(gate_products)(from, c->w, c->bias, z, many, q->depth, units, begin, end);
+  }
+  for (int64_t s = 0; s < block && t; s++) from[s] = c->y + ROW(s, t - 1) * units;
+  if (t) F(gate_products)(from, c->r, 0, z, block, units, units, begin, end);
+  for (int64_t s = 0; s < p.rows; s++) {
+    const float *zs = z + s * width + begin;
+    float *a = c->gates + ROW(s, t) * GATES * units + begin;
+    float *cell = c->cells + ROW(s, t) * units + begin, *h = c->y + ROW(s, t) * units + begin;
+    const float *c_prev = t ? cell - q->step_stride * units : 0;
+    F(logistic_row)(zs, a, count);
+    F(tanh_row)(zs + units, a + units, count);
+    for (int k = 2; k < GATES; k++) F(logistic_row)(zs + k * units, a + k * units, count);
+    IVDEP
+    for (int64_t u = 0; u < count; u++) {
+      float cell_value = a[3 * units + u] * a[units + u] + (c_prev ? a[u] * c_prev[u] : 0);
+      cell_value = cell_value < -q->clip ? -q->clip : cell_value;
+      cell[u] = cell_value > q->clip ? q->clip : cell_value;
+    }
+    F(tanh_row)(cell, h, count);
+    IVDEP
+    for (int64_t u = 0; u < count; u++) h[u] *= a[2 * units + u];
+  }
+}
+
+static void F(back_step)(const lstm_job *c, float *work, lstm_place p, int64_t begin, int64_t end) {
+  const lstm_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(units, LANES), count = end - begin,
+          block = F(round_up)(p.rows, HALF), t = p.t, last = count == units ? width : end;
+  float *dh = work + begin, *dc_next = dh + LSTM_ROWS * width;
+  const float *from[LSTM_ROWS];
+  for (int64_t s = 0; s < block; s++) {
+    const float *dy = c->dy + ROW(s, t) * units + begin;
+    memset(dh + s * width, 0, sizeof(float) * (size_t)(last - begin));
+    memcpy(dh + s * width, dy, sizeof(float) * (size_t)count);
+    if (t + 1 == q->steps) memset(dc_next + s * width, 0, sizeof(float) * (size_t)count);
+    from[s] = c->dz + ROW(s, t + 1) * GATES * units;
+  }
+  if (t + 1 < q->steps) F(gate_product)(from, c->r, work, block, GATES * units, width, begin, last);
+  for (int64_t s = 0; s < p.rows; s++) {
+    const float *a = c->gates + ROW(s, t) * GATES * units + begin;
+    const float *cell = c->cells + ROW(s, t) * units + begin;
+    const float *c_prev = t ? cell - q->step_stride * units : 0;
+    float *d = c->dz + ROW(s, t) * GATES * units + begin;
+    float *dc = dc_next + s * width, *dm = dh + s * width;
+    IVDEP
+    for (int64_t u = 0; u < count; u++) {
+      float f = a[u], g = a[units + u], o = a[2 * units + u], i = a[3 * units + u];
+      float e = F(tanh)(cell[u]), m = dm[u], d_cell = dc[u] + m * o * (1 - e * e);
+      d[2 * units + u] = m * e * o * (1 - o);
+      d_cell = fabsf(cell[u]) < q->clip ? d_cell : 0;
+      d[u] = c_prev ? d_cell * c_prev[u] * f * (1 - f) : 0;
+      d[units + u] = d_cell * i * (1 - g * g);
+      d[3 * units + u] = d_cell * g * i * (1 - i);
+      dc[u] = d_cell * f;
     }
   }
 }
 
-/* Packs the weights (units, depth) of all gates for gate_product; behind the last gate is 0. */
-static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64_t depth) {
+/* Packs columns of weights (units, depth) of all gates for gate_product; behind the last gate is
+   0. */
+static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64_t depth,
+                          int64_t first, int64_t last) {
   int64_t columns = GATES * units;
-  for (int64_t first = 0; first < columns; first += LANES, to += depth * LANES) {
+  for (to += first * depth; first < last; first += LANES, to += depth * LANES) {
     if (units % LANES == 0 && depth >= LANES) {
       F(pack_rows)(w[first / units] + first % units * depth, depth, depth, to, LANES);
       continue;
@@ -121,12 +159,25 @@ static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64
   }
 }
 
-static void F(run_lstm)(part_function f, F(lstm_job) * c, int64_t width, int64_t depth) {
-  int parts =
-      parallel_parts(c->at->samples * c->at->steps * width * (depth + 64) / LANES * PRODUCT);
-  int64_t most = (c->at->samples + HALF - 1) / HALF;
-  if (most > LSTM_PARTS) most = LSTM_PARTS;
-  parallel_for(f, c, parts < most ? parts : (int)most);
+static void F(pack_forward)(const lstm_job *c, int64_t begin, int64_t end) {
+  int64_t units = c->at->units, width = F(round_up)(GATES * units, LANES);
+  EACH_GATE(first, last) {
+    F(pack_gates)(c->kinds[0], c->w, units, c->at->depth, first, last);
+    F(pack_gates)(c->kinds[1], c->r, units, units, first, last);
+    F(pack_gates)(c->kinds[2], c->bias, units, 1, first, last);
+  }
+}
+
+static void F(pack_back)(const lstm_job *c, int64_t begin, int64_t end) {
+  int64_t units = c->at->units;
+  for (float *to = c->r + begin * GATES * units; begin < end; begin += LANES)
+    for (int k = 0; k < GATES; k++)
+      for (int64_t u = 0; u < units; u++, to += LANES) {
+        const float *from = c->kinds[1][k] + u * units + begin;
+        if (begin + LANES <= units) F(store)(to, F(load)(from));
+        else
+          for (int64_t l = 0; l < LANES; l++) to[l] = begin + l < units ? from[l] : 0;
+      }
 }
 
 /* scratch: the packed weights and bias, then LSTM_ROWS rows of gates for each part. */
@@ -137,51 +188,20 @@ void F(lstm)(const float *x, float *y, float *gates, float *cells, float *scratc
   const float *w[] = {wf, wg, wo, wi}, *r[] = {rf, rg, ro, ri}, *b[] = {bf, bg, bo, bi};
   int64_t width = F(round_up)(GATES * at->units, LANES);
   float *recurrent = scratch + at->depth * width, *bias = recurrent + at->units * width;
-  F(pack_gates)(w, scratch, at->units, at->depth);
-  F(pack_gates)(r, recurrent, at->units, at->units);
-  F(pack_gates)(b, bias, at->units, 1);
-  F(lstm_job) c = {x, scratch, recurrent, bias, 0, y, gates, cells, 0, bias + width, at};
-  F(run_lstm)(F(lstm_part), &c, width, at->depth + at->units);
-}
-
-static void F(lstm_back_part)(void *job, int part, int parts) {
-  const F(lstm_job) *c = job;
-  const lstm_shape *q = c->at;
-  int64_t units = q->units, width = F(round_up)(units, LANES), rows,
-          end = chunk_begin(q->samples, part + 1, parts);
-  float *dh = c->work + part * 2 * LSTM_ROWS * width, *dc_next = dh + LSTM_ROWS * width;
-  const float *from[LSTM_ROWS];
-  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += rows) {
-    rows = end - n < LSTM_ROWS ? end - n : LSTM_ROWS;
-    int64_t block = F(round_up)(rows, HALF);
-    for (int64_t i = 0; i < block * width; i++) dc_next[i] = 0;
-    for (int64_t t = q->steps - 1; t >= 0; t--) {
-      for (int64_t s = 0; s < block; s++) {
-        const float *dy = c->dy + ROW(s, t) * units;
-        IVDEP
-        for (int64_t u = 0; u < width; u++) dh[s * width + u] = u < units ? dy[u] : 0;
-        from[s] = c->dz + ROW(s, t + 1) * GATES * units;
-      }
-      if (t + 1 < q->steps) F(gate_product)(from, c->r, dh, block, GATES * units, width);
-      for (int64_t s = 0; s < rows; s++) {
-        const float *a = c->gates + ROW(s, t) * GATES * units, *cell = c->cells + ROW(s, t) * units;
-        const float *c_prev = t ? cell - q->step_stride * units : 0;
-        float *d = c->dz + ROW(s, t) * GATES * units;
-        float *dc = dc_next + s * width, *dm = dh + s * width;
-        IVDEP
-        for (int64_t u = 0; u < units; u++) {
-          float f = a[u], g = a[units + u], o = a[2 * units + u], i = a[3 * units + u];
-          float e = F(tanh)(cell[u]), m = dm[u], d_cell = dc[u] + m * o * (1 - e * e);
-          d[2 * units + u] = m * e * o * (1 - o);
-          d_cell = fabsf(cell[u]) < q->clip ? d_cell : 0;
-          d[u] = c_prev ? d_cell * c_prev[u] * f * (1 - f) : 0;
-          d[units + u] = d_cell * i * (1 - g * g);
-          d[3 * units + u] = d_cell * g * i * (1 - i);
-          dc[u] = d_cell * f;
-        }
-      }
-    }
-  }
+  lstm_job c = {.x = x,
+                .y = y,
+                .gates = gates,
+                .cells = cells,
+                .kinds = {w, r, b},
+                .w = scratch,
+                .r = recurrent,
+                .bias = bias,
+                .work = bias + width,
+                .size = LSTM_ROWS * width,
+                .at = at,
+                .pack = F(pack_forward),
+                .step = F(forward_step)};
+  run_lstm(&c, at->depth + at->units, LANES, HALF);
 }
 
 /* dz may be gates. scratch: the packed weights, then 2 · LSTM_ROWS rows of units for each part. */
@@ -189,17 +209,22 @@ void F(lstm_back)(const float *dy, const float *gates, const float *cells, float
                   float *scratch, const float *rf, const float *rg, const float *ro,
                   const float *ri, const lstm_shape *at) {
   const float *r[] = {rf, rg, ro, ri};
-  int64_t units = at->units, width = F(round_up)(units, LANES);
-  float *to = scratch;
-  for (int64_t first = 0; first < units; first += LANES)
-    for (int k = 0; k < GATES; k++)
-      for (int64_t u = 0; u < units; u++, to += LANES)
-        for (int64_t l = 0; l < LANES; l++)
-          to[l] = first + l < units ? r[k][u * units + first + l] : 0;
-  F(lstm_job) c = {0, 0, scratch, 0, dy, 0, (float *)gates, (float *)cells, dz, to, at};
-  F(run_lstm)(F(lstm_back_part), &c, width, GATES * units);
+  int64_t width = F(round_up)(at->units, LANES);
+  lstm_job c = {.dy = dy,
+                .gates = (float *)gates,
+                .cells = (float *)cells,
+                .dz = dz,
+                .kinds = {0, r, 0},
+                .r = scratch,
+                .work = scratch + GATES * at->units * width,
+                .size = 2 * LSTM_ROWS * width,
+                .at = at,
+                .pack = F(pack_back),
+                .step = F(back_step)};
+  run_lstm(&c, at->units, LANES, HALF);
 }
 
+#undef EACH_GATE
 #undef ROW
 #undef HALF
 
