@@ -22,6 +22,9 @@ from odt.dataclass import dataclass
 Array: TypeAlias = np.ndarray[Any, Any]
 Attrs: TypeAlias = Any
 Specs: TypeAlias = "Mapping[str, TensorSpec]"
+# Arguments of compiled kernels for an Epilogue: bounds, or the values that are compared with them.
+Clamp: TypeAlias = tuple[float, float]
+ReluMask: TypeAlias = tuple[Array, float, float]
 Options: TypeAlias = Mapping[str, Any]
 Names: TypeAlias = frozenset[str]
 CompiledUpdate: TypeAlias = tuple[str, tuple[float, ...]]

@@ -6,12 +6,11 @@ from typing import Any
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native.binding import Calls, bind, in_order, one_loop
-from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import kernels_in_use, limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks, tiled, units_of
-from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
+from odt.kernels.opdef import Array, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
 PANEL = 2**18  # values of weights that are packed at once, unless UNITS have more
 UNITS = 96  # a multiple of two full tiles of every instruction set

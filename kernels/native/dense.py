@@ -10,11 +10,10 @@ from odt.kernels.native.convolution import (
     panel_workspace,
     sums_workspace,
 )
-from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+from odt.kernels.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs
 
 ONE_TAP = [(0, 0)]
 FEW, DEEP = 24, 24  # rows, and depth for each row: as measured

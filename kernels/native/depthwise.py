@@ -11,12 +11,11 @@ from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geom
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native import elementwise
 from odt.kernels.native.binding import bind, in_order, structs
-from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import along_longer_axis, forward_walk, phase_walks
-from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
+from odt.kernels.opdef import Array, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:

@@ -6,11 +6,10 @@ from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry
 from odt.kernels.native.binding import bind
-from odt.kernels.native.epilogue import ReluMask
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import reading, results, taps, window_walk
-from odt.kernels.opdef import Array, Compiled, Specs
+from odt.kernels.opdef import Array, Compiled, ReluMask, Specs
 
 
 def fits(attrs: PoolAttrs, s: Specs) -> bool:
