@@ -323,7 +323,8 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
   int64_t vectors = (size + LANES - 1) / LANES;
   near_rows near;
   const float *const *from = in;
-  int copies = FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
+  int copies =
+      FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
   for (int64_t j = 0, n; j < vectors; j += n) {
     int64_t at[MAX_NR], to[MAX_NR];
     n = F(vector_group)(vectors - j);

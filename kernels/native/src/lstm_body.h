@@ -61,7 +61,8 @@ static void F(tanh_row)(const float *x, float *y, int64_t n) {
   for (int64_t gate = 0, all = end - begin == units, first = begin, last = all ? width : end; \
        gate < (all ? 1 : GATES); gate++, first += units, last += units)
 
-/* Columns of the units from `begin` to `end` of out[r] += x[r] b; with a bias, out begins as that. */
+/* Columns of the units from `begin` to `end` of out[r] = bias + x[r] b, or without a bias of
+   out[r] += x[r] b. */
 static void F(gate_products)(const float *const *x, const float *b, const float *bias, float *out,
                              int64_t rows, int64_t depth, int64_t units, int64_t begin,
                              int64_t end) {
