@@ -45,12 +45,13 @@ void set_threads(int n) { (void)n; }
 #include <stdatomic.h>
 #include <time.h>
 
-#define PART_WORK 10000      /* of a part, at least: a third of a microsecond */
-#define EXCHANGE 40          /* cubed nanoseconds of an exchange for a unit of a part's work */
-#define MAX_EXCHANGE 342     /* nanoseconds: least parts of 35 us, however far cores are */
-#define MEASURED 1024        /* calls after which it is measured again, as threads move */
-#define LINE 128             /* bytes of two cache lines, which are fetched together */
-#define MIN_WAKE_WORK 600000 /* about twenty microseconds: waking a thread takes fifteen */
+#define PART_WORK 10000       /* of a part, at least: a third of a microsecond */
+#define EXCHANGE 250          /* the same for a nanosecond of an exchange: eight times as long */
+#define FAR 400               /* nanoseconds of an exchange between sockets or chiplets, at least */
+#define FAR_PART_WORK 1000000 /* 33 us, since such cores read each other's results slowly */
+#define MEASURED 1024         /* calls after which it is measured again, as threads move */
+#define LINE 128              /* bytes of two cache lines, which are fetched together */
+#define MIN_WAKE_WORK 600000  /* about twenty microseconds: waking a thread takes fifteen */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -181,9 +182,9 @@ static void do_nothing(void *argument, int part, int parts) {
   (void)argument, (void)part, (void)parts;
 }
 
-/* Neighbouring cores exchange a cache line in 100 ns, those of two sockets or chiplets in 500, and
-   read each other's results at a fraction of the rate. So the least part grows with the cube, up
-   to MAX_EXCHANGE: sharing shorter calls took 1.2 to 1.4 of the time then. */
+/* Neighbouring cores exchange a cache line in 100 ns, those of a mesh in 330, those of two sockets
+   or chiplets in 500 and more. The latter read each other's results at a fraction of the rate:
+   sharing calls in shorter parts took 1.2 to 1.4 of the time then. */
 static void measure_exchange(void) {
   if (pthread_mutex_trylock(&busy)) return;
   start(2);
@@ -195,8 +196,7 @@ static void measure_exchange(void) {
     int64_t taken = nanoseconds() - begin;
     if (taken < least) least = taken;
   }
-  if (least > MAX_EXCHANGE) least = MAX_EXCHANGE;
-  least = least * least * least / EXCHANGE;
+  least = least < FAR ? least * EXCHANGE : FAR_PART_WORK;
   atomic_store(&min_part_work, least < PART_WORK ? PART_WORK : least);
   pthread_mutex_unlock(&busy);
 }
