@@ -14,9 +14,10 @@ LIBRARIES = (".so", ".pyd")
 
 
 def read_wheel(path: Path) -> dict[str, bytes]:
-    """The files of a wheel without RECORD, by name."""
+    """The files of a wheel by name, without RECORD, and without a list that only old tools read."""
+    left_out = ".dist-info/RECORD", ".dist-info/top_level.txt", "/"
     with zipfile.ZipFile(path) as wheel:
-        names = [n for n in wheel.namelist() if not n.endswith((".dist-info/RECORD", "/"))]
+        names = [n for n in wheel.namelist() if not n.endswith(left_out)]
         return {name: wheel.read(name) for name in names}
 
 

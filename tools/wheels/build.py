@@ -32,6 +32,11 @@ ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
 MOST_BYTES = 10**6  # of a wheel
+# Of pyproject.toml: the kernels, which are compiled here, and the extras of a checkout.
+LEFT_OUT = (
+    r"^\[\[tool\.setuptools\.ext-modules\]\]\n.*?(?=^\[)",
+    r"^(test|wheels|torch|references|judges) = \[.*?\]\n",
+)
 # Beside those of pyproject.toml. Without a sanitizer, which zig adds of its own accord.
 OPTIONS = ("-fPIC", "-fno-sanitize=undefined", "-Wno-pass-failed")
 # No kernel throws an exception; tables for unwinding the stack would be 9 to 12 kB of a wheel.
@@ -82,8 +87,9 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
         shutil.copytree(ROOT / place, tree / place, ignore=ignore)
     project = tree / "pyproject.toml"
     text = project.read_text(encoding="utf-8")
-    table = r"^\[\[tool\.setuptools\.ext-modules\]\]\n.*?(?=^\[)"
-    project.write_text(re.sub(table, "", text, flags=re.DOTALL | re.MULTILINE), encoding="utf-8")
+    for part in LEFT_OUT:
+        text = re.sub(part, "", text, flags=re.DOTALL | re.MULTILINE)
+    project.write_text(text, encoding="utf-8")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, tree)
     (wheel,) = out.glob("*-py3-none-any.whl")
     return read_wheel(wheel)
