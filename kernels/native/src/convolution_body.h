@@ -127,7 +127,7 @@ CORRELATE_TILE(3, half, ROWS_OF(3) / 2)
 #define HALF(n) F(correlate_tile##n)
 #endif
 #undef CORRELATE_TILE
-/* Old processors alone run the base of x86-64. */
+/* Forms that only save time. The base of x86-64, which old processors alone run, has none. */
 #undef FASTER_FORMS
 #if LANES > 4 || !defined(__x86_64__)
 #define FASTER_FORMS 1

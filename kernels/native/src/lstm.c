@@ -27,7 +27,7 @@ struct lstm_job {
   void (*pack)(const lstm_job *c, int64_t begin, int64_t end);
   void (*step)(const lstm_job *c, float *work, lstm_place p, int64_t begin, int64_t end);
   int64_t lanes;
-  lstm_place place; /* of which the units are divided */
+  lstm_place place; /* at hand */
 };
 
 /* The first unit of a part. Units that do not fill vectors are one part. */
@@ -47,18 +47,24 @@ static void units_part(void *job, int part, int parts) {
   c->step(c, c->work, c->place, first_unit(c, part, parts), first_unit(c, part + 1, parts));
 }
 
-/* One part: all steps of some samples, in blocks. */
-static void samples_part(void *job, int part, int parts) {
-  const lstm_job *c = job;
-  int64_t steps = c->at->steps, end = chunk_begin(c->at->samples, part + 1, parts);
-  lstm_place p = {.n = chunk_begin(c->at->samples, part, parts)};
-  for (; p.n < end; p.n += p.rows) {
-    p.rows = end - p.n < LSTM_ROWS ? end - p.n : LSTM_ROWS;
-    for (int64_t k = 0; k < steps; k++) {
-      p.t = c->dy ? steps - 1 - k : k;
-      c->step(c, c->work + part * c->size, p, 0, c->at->units);
+/* Computes all steps of the samples from `begin` to `end`, in blocks; parts divide the units. */
+static void compute(lstm_job *c, int64_t begin, int64_t end, int parts) {
+  lstm_place *p = &c->place;
+  for (p->n = begin; p->n < end; p->n += p->rows) {
+    p->rows = end - p->n < LSTM_ROWS ? end - p->n : LSTM_ROWS;
+    for (int64_t k = 0; k < c->at->steps; k++) {
+      p->t = c->dy ? c->at->steps - 1 - k : k;
+      parallel_for(units_part, c, parts);
     }
   }
+}
+
+/* One part: some samples. */
+static void samples_part(void *job, int part, int parts) {
+  lstm_job own = *(const lstm_job *)job;
+  int64_t samples = own.at->samples;
+  own.work += part * own.size;
+  compute(&own, chunk_begin(samples, part, parts), chunk_begin(samples, part + 1, parts), 1);
 }
 
 /* Each thread computes some samples; or, if these are few or each thread would read large weights
@@ -76,19 +82,12 @@ static void run_lstm(lstm_job *c, int64_t depth, int64_t lanes, int64_t low_rows
   parallel_for(pack_part, c, packing < vectors ? packing : (int)vectors);
   if (most > LSTM_PARTS) most = LSTM_PARTS;
   if (parts > vectors) parts = (int)vectors;
-  if (parts < 2 || (parts <= most && GATES * units * units <= LARGE)) {
-    parts = parallel_parts(q->samples * q->steps * work);
-    parallel_for(samples_part, c, parts < most ? parts : (int)most);
+  if (parts > 1 && (parts > most || GATES * units * units > LARGE)) {
+    compute(c, 0, q->samples, parts);
     return;
   }
-  lstm_place *p = &c->place;
-  for (p->n = 0; p->n < q->samples; p->n += rows) {
-    p->rows = q->samples - p->n < rows ? q->samples - p->n : rows;
-    for (int64_t k = 0; k < q->steps; k++) {
-      p->t = c->dy ? q->steps - 1 - k : k;
-      parallel_for(units_part, c, parts);
-    }
-  }
+  parts = parallel_parts(q->samples * q->steps * work);
+  parallel_for(samples_part, c, parts < most ? parts : (int)most);
 }
 
 /* One LSTM on integers, as in kernels/integer/unidirectional_sequence_lstm.py. Columns of (4, n)
