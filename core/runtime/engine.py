@@ -1,6 +1,7 @@
 """Runs batches: micro-batches on workers, gradients added up, parameters updated."""
 
 import math
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -291,7 +292,9 @@ class _Worker:
     """
 
     def __init__(self, engine: Engine, number: int, first: "_Worker | None" = None) -> None:
-        self.engine, self.number = engine, number
+        # Without a cycle, memory and mapped files are free as soon as the engine is.
+        self.engine: Engine = weakref.proxy(engine)
+        self.number = number
         self._first = first  # worker whose programs this one copies, if any
         self.losses: list[float] = []
         self.seen: dict[int, Array] = {}
