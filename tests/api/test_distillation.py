@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
 from support.paths import MLP_SM, MODELS
 
 import odt
@@ -94,6 +95,22 @@ def test_validation_is_of_the_targets_alone(teacher: Path) -> None:
         values = trainer.evaluate(X[:30], Y[:30])
     assert history.history["val_loss"][-1] == pytest.approx(values["loss"], rel=1e-6)
     assert history.history["val_accuracy"][-1] == values["accuracy"]
+
+
+def test_a_memory_budget_holds_for_the_teacher_too(tmp_path: Path) -> None:
+    b, path = ModelBuilder(), tmp_path / "wide.circle"
+    b.write(path, b.add_dense(b.add_dense(b.add_input((1, 784)), 4000), 10))
+    short = r"at least 1\d\.\dMB to compute the teacher's outputs, but got 8\.0MB"
+    with (
+        odt.Trainer(MODEL, teacher=path, memory_budget="8MB") as trainer,
+        pytest.raises(odt.OptionError, match=short),
+    ):
+        trainer.fit(X, Y)
+    losses = []
+    for budget in (None, "40MB"):
+        with odt.Trainer(MODEL, teacher=path, memory_budget=budget) as trainer:
+            losses.append(trainer.fit(X, Y, seed=1).history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
 def test_a_student_of_a_good_teacher_learns_from_few_labels(teacher: Path) -> None:

@@ -76,14 +76,14 @@ def fit_budget(
             chosen.peak for s in schedules for chosen in _rewrites(plans, computations, info, s, 0)
         )
         others = {what: nbytes for what, nbytes in (reserves or {}).items() if nbytes}
-        beside, hint = " and ".join(f"{what} of {_megabytes(n)}" for what, n in others.items()), ""
+        beside, hint = " and ".join(f"{what} of {megabytes(n)}" for what, n in others.items()), ""
         if others and least <= budget:
             hint = f"Keep less: {', '.join(LEAVE_OUT[what] for what in others)}."
         raise OptionError(
             "memory_budget",
-            f"must be at least {_megabytes(least + reserve)} to train in batches of "
+            f"must be at least {megabytes(least + reserve)} to train in batches of "
             f"{batch}{beside and f' with {beside}'}",
-            _rounded_down(budget),
+            rounded_down(budget),
             hint,
         )
     return replace(best, cache=reserve)
@@ -155,11 +155,11 @@ def _halves(batch: int, size: int) -> list[int]:
     return sizes
 
 
-def _megabytes(nbytes: int) -> str:
+def megabytes(nbytes: int) -> str:
     """Formats bytes for the option, rounded up."""
     return f"{-(-nbytes // 100_000) / 10:.1f}MB"
 
 
-def _rounded_down(nbytes: int) -> str:
+def rounded_down(nbytes: int) -> str:
     """Formats bytes rounded down: a budget that is too small must not look like the minimum."""
     return f"{nbytes // 100_000 / 10:.1f}MB" if nbytes >= 100_000 else f"{nbytes}B"

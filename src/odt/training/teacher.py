@@ -11,6 +11,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
 from odt.core.data.real_inputs import RealInputs
 from odt.core.data.taught import Taught
+from odt.core.planning.budget.fit_budget import megabytes, rounded_down
 from odt.core.recipe.distillation import CATEGORICAL
 from odt.core.recipe.output_losses import default_loss, ends_in_softmax
 from odt.core.recipe.sample_specs import SampleSpecs
@@ -45,7 +46,7 @@ class Teacher:
     Attributes:
         model: the teacher, or the path of its file; its inputs are those of the student, or the
             real numbers of a quantized student's. Its outputs for all samples are computed before
-            the first step.
+            the first step; with a memory budget, one sample at a time.
         outputs: instead of `model`: outputs of the teacher for all samples (N, …), an array or the
             path of a data file, as `odt predict` writes it; logits or probabilities.
         temperature: T, above 0; 1 for models without classes.
@@ -127,10 +128,18 @@ class Teacher:
         return column
 
     def _run(self, trainer: "Trainer", data: DataSet, outputs: Array) -> None:
-        """Computes the outputs for all samples."""
-        lowered, seen = lowered_of(self.model), trainer.build().seen
-        with Predictor(lowered.graphs, trainer.recipe.info.batch_size) as predictor:
+        """Computes the outputs for all samples; within a budget, one at a time."""
+        core, budget, graphs = trainer.build(), trainer.memory_budget, lowered_of(self.model).graphs
+        least = None if budget is None else 1
+        batch = core.info.batch_size
+        with Predictor(graphs, batch, micro_batch=least, workers=least) as predictor:
             specs, ours = predictor.runtime, trainer.samples
+            constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
+            needed = core.parameters.nbytes + constants + specs.arena_nbytes
+            if budget is not None and needed > budget:
+                rule = f"must be at least {megabytes(needed)} to compute the teacher's outputs"
+                hint = "Give stored ones: `teacher_outputs=`."
+                raise OptionError("memory_budget", rule, rounded_down(budget), hint)
             spec = ours.losses[0][1]
             read, real = ours.input_specs, _real_inputs(specs, ours)
             wanted = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
@@ -142,7 +151,7 @@ class Teacher:
             for (rows,) in predictor.run(RealInputs(data, read, real), range(len(outputs))):
                 outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
                 first += len(rows)
-                seen(first, len(outputs))
+                core.seen(first, len(outputs))
 
     def _gives_logits(self, column: Column, kind: str) -> bool:
         """Whether the outputs are logits: of a model by its end, of a file by its values."""
