@@ -13,12 +13,14 @@ Key = tuple[str, str]  # work and system
 FORWARD = "LiteRT, forward"
 NARROW = "PyTorch, bf16"
 MOST_OTHERS = 0.1  # cores that other processes may take
+LEAST_SPEED = 0.8  # of the machine before and after a run, as a fraction of its best
 SAME_LOSS = 1e-3  # relative difference of first losses that are the same
 
 
 def is_clean(result: Result) -> bool:
-    """Whether a result was not disturbed by other processes; failures count as undisturbed."""
-    return "failed" in result or result["others"] < MOST_OTHERS
+    """Whether neither other processes nor the host disturbed a run; failures count as such."""
+    is_fast = result.get("speed", 1) >= LEAST_SPEED
+    return "failed" in result or (result["others"] < MOST_OTHERS and is_fast)
 
 
 def measured(results: Sequence[Result]) -> dict[Key, list[Result]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.figures import (
     FORWARD,
+    LEAST_SPEED,
     MOST_OTHERS,
     NARROW,
     SAME_LOSS,
@@ -161,9 +162,10 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "Runtime do not read. PyTorch uses fused Adam; *compiled* includes channels-last images.",
         f"*{NARROW}* computes in bfloat16 by autocast, images channels last, and is not a peer in",
         "comparisons. Processes take turns, odt first and last. Each figure is the median over the",
-        "processes of a system, and each process gives the median of its steps. Runs that other",
-        "processes disturbed are left out if undisturbed ones exist. `*` marks figures without",
-        f"them, where other processes used {MOST_OTHERS} cores or more in all runs. Memory is the",
+        "processes of a system, and each process gives the median of its steps. Runs are left out",
+        f"if other processes used {MOST_OTHERS} cores or more, or if the machine computed matrix",
+        f"products at less than {LEAST_SPEED} of its best rate before or after them, because its",
+        "host was busy; `*` marks figures without any other runs. Memory is the",
         "peak of resident memory, less that of a process with Python, NumPy and a batch, in MB",
         "of 2²⁰ bytes. With cached frozen layers, steps are those of later epochs. Layers of",
         "stride 2 are padded as in TFLite by odt, onert and LiteRT, and equally on both sides by",

@@ -2,9 +2,10 @@
 
 Each measurement runs in its own process. odt is installed from a wheel, as its peers are.
 Systems take turns, so that other load on the machine affects all of them, and odt takes the first
-turn and the last. A run is repeated if other processes used more than a tenth of a core. Results
-are lines of JSON in bench-out/results.jsonl; an interrupted benchmark resumes, and restarts if the
-code of odt or the processor has changed.
+turn and the last. A run is repeated if other processes used more than a tenth of a core, or if the
+machine was slow before or after it, as virtual machines are while their host is busy. Results are
+lines of JSON in bench-out/results.jsonl; an interrupted benchmark resumes, and restarts if the code
+of odt or the processor has changed.
 """
 
 import hashlib
@@ -35,8 +36,20 @@ from bench.work import QUICK, WORK, Work  # noqa: E402
 from bench.write_models import write_all  # noqa: E402
 
 TRIES = 3
+PROBES = 5  # of the machine's speed before the first run
 TIMEOUT = 600  # seconds
 TOUCHED = 2**29  # bytes
+PROBE = f"""
+import numpy, statistics, time
+numpy.ones({TOUCHED}, numpy.uint8)
+a = numpy.ones((1024, 1024), numpy.float32)
+product, times = numpy.empty_like(a), []
+for _ in range(10):
+    begin = time.perf_counter()
+    numpy.matmul(a, a, out=product)
+    times.append(time.perf_counter() - begin)
+print(1 / statistics.median(times))
+"""
 FOLDERS = "cli", "core", "kernels", "schemas", "src"  # of odt's code
 ROOT = HERE.parents[1]
 
@@ -89,14 +102,17 @@ def reason(said: str) -> str:
     return "; ".join(lines) or "no reason given"
 
 
-def provide_memory() -> None:
-    """Touches memory in a process of its own, which leaves it to the next one.
+def prepare() -> float:
+    """Touches memory in a process of its own, and measures the machine's speed.
 
     The host of a virtual machine takes back memory that is free for seconds. To get it again takes
     1 to 2 ms a MB, which was up to 230 ms of a first loss.
+
+    Returns:
+        Matrix products per second, on all cores.
     """
-    touch = f"import numpy; numpy.ones({TOUCHED}, numpy.uint8)"
-    subprocess.run([sys.executable, "-c", touch], check=True)
+    command = [sys.executable, "-c", PROBE]
+    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
 def measure(system: str, work: Work, out: Path) -> Result:
@@ -108,7 +124,6 @@ def measure(system: str, work: Work, out: Path) -> Result:
     variables = startup.environment() | dict(s.variables) | {"OMP_NUM_THREADS": "2"}
     variables["PYTHONPATH"] = str(HERE.parent)
     known: Result = {"system": system, "work": work.name}
-    provide_memory()
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=variables, timeout=TIMEOUT, check=False
@@ -129,6 +144,7 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
     results = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     before = lasting(results, mark)
     path.write_text("".join(json.dumps(r) + "\n" for r in before))
+    rates = [prepare() for _ in range(PROBES)]
     for work in works:
         for number, system in turns(systems, work, repeat):
             same = [r for r in before if (r["system"], r["work"]) == (system, work.name)]
@@ -136,6 +152,8 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
                 continue
             for _ in range(TRIES):
                 result = measure(system, work, out) | mark
+                rates.append(prepare())
+                result["speed"] = min(rates[-2:]) / max(rates)
                 with path.open("a") as file:
                     file.write(json.dumps(result) + "\n")
                 said = result.get("failed") or f"{result['step_ms']:.2f} ms"
