@@ -109,7 +109,7 @@ def prepare() -> float:
     1 to 2 ms a MB, which was up to 230 ms of a first loss.
 
     Returns:
-        Matrix products per second on all cores: the rate of the fastest, as hosts are busy longer.
+        Matrix products per second on all cores, by the fastest one: a busy host slows them all.
     """
     command = [sys.executable, "-c", PROBE]
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)

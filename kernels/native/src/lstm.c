@@ -27,7 +27,7 @@ struct lstm_job {
   void (*pack)(const lstm_job *c, int64_t begin, int64_t end);
   void (*step)(const lstm_job *c, float *work, lstm_place p, int64_t begin, int64_t end);
   int64_t lanes;
-  lstm_place place; /* at hand */
+  lstm_place place; /* that is computed now */
 };
 
 /* The first unit of a part. Units that do not fill vectors are one part. */

@@ -129,17 +129,10 @@ class Teacher:
 
     def _run(self, trainer: "Trainer", data: DataSet, outputs: Array) -> None:
         """Computes the outputs for all samples; within a budget, one at a time."""
-        core, budget, graphs = trainer.build(), trainer.memory_budget, lowered_of(self.model).graphs
-        least = None if budget is None else 1
-        batch = core.info.batch_size
+        core, graphs = trainer.build(), lowered_of(self.model).graphs
+        batch, least = core.info.batch_size, None if trainer.memory_budget is None else 1
         with Predictor(graphs, batch, micro_batch=least, workers=least) as predictor:
             specs, ours = predictor.runtime, trainer.samples
-            constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
-            needed = core.parameters.nbytes + constants + specs.arena_nbytes
-            if budget is not None and needed > budget:
-                rule = f"must be at least {megabytes(needed)} to compute the teacher's outputs"
-                hint = "Give stored ones: `teacher_outputs=`."
-                raise OptionError("memory_budget", rule, rounded_down(budget), hint)
             spec = ours.losses[0][1]
             read, real = ours.input_specs, _real_inputs(specs, ours)
             wanted = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
@@ -147,6 +140,8 @@ class Teacher:
                 raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
             if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
                 raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))
+            constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
+            _check_budget(trainer, core.parameters.nbytes + constants + specs.arena_nbytes)
             first = 0
             for (rows,) in predictor.run(RealInputs(data, read, real), range(len(outputs))):
                 outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
@@ -166,6 +161,18 @@ class Teacher:
             return True
         sums = rows.reshape(-1, *column.spec.shape[-1:]).sum(-1)
         return kind in CATEGORICAL and bool(np.abs(sums - 1).max() > 1e-3)
+
+
+def _check_budget(trainer: "Trainer", needed: int) -> None:
+    """Refuses a memory budget of fewer bytes than the teacher needs beside the student."""
+    budget = trainer.memory_budget
+    if budget is not None and needed > budget:
+        raise OptionError(
+            "memory_budget",
+            f"must be at least {megabytes(needed)} to compute the teacher's outputs",
+            rounded_down(budget),
+            "Give stored outputs: `teacher_outputs=`.",
+        )
 
 
 def _soften(rows: Array, temperature: float, logits: bool) -> None:
