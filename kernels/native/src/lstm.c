@@ -30,6 +30,16 @@ struct lstm_job {
   lstm_place place; /* that is computed now */
 };
 
+/* out[r] = from[r] + x[r] b for some rows, those of `from` `stride` apart and those of `out`
+   `width`. `turned` begins with the last columns: if weights do not fit into the cache, steps that
+   alternate find there those that the step before has read last. */
+typedef struct {
+  const float *const *x;
+  const float *b, *from;
+  float *out;
+  int64_t rows, depth, stride, width, turned;
+} row_product;
+
 /* The first unit of a part. Units that do not fill vectors are one part. */
 static int64_t first_unit(const lstm_job *c, int part, int parts) {
   int64_t units = c->at->units;

@@ -10,31 +10,28 @@
 
 INLINE int64_t F(round_up)(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* out[r] += x[r] b for m rows and n vectors of columns. */
-INLINE void F(add_product)(const float *const *x, const float *b, float *out, int m, int n,
-                           int64_t depth, int64_t width) {
+/* Columns of a product from j on, of m rows and n vectors. */
+INLINE void F(add_product)(const row_product *p, int64_t r, int64_t j, int m, int n) {
   F(tile) sums;
   int64_t at[MAX_MR], to[MAX_MR];
-  for (int j = 0; j < n; j++) at[j] = j * depth * LANES, to[j] = j * LANES;
-  F(tile_load)(sums, out, width, to, m, n);
-  F(tile_add_products)(sums, x, depth, b, LANES, at, m, n);
-  F(tile_store)(sums, out, width, to, m, n);
+  for (int i = 0; i < n; i++) at[i] = i * p->depth * LANES, to[i] = i * LANES;
+  F(tile_load)(sums, p->from + r * p->stride + j, p->stride, to, m, n);
+  F(tile_add_products)(sums, p->x + r, p->depth, p->b + j * p->depth, LANES, at, m, n);
+  F(tile_store)(sums, p->out + r * p->width + j, p->width, to, m, n);
 }
 
-/* Columns `first` to `last` of out[r] += x[r] b for whole low tiles of rows. b is packed as
-   (vector, depth, LANES), so that its vectors are read once for all rows; out has rows of `width`,
-   in whole vectors. */
-static __attribute__((noinline)) void F(gate_product)(const float *const *x, const float *b,
-                                                      float *out, int64_t rows, int64_t depth,
-                                                      int64_t width, int64_t first, int64_t last) {
-  for (int64_t j = first, n; j < last; j += n * LANES) {
-    n = last - j >= NR * LANES ? NR : 1;
-    for (int64_t r = 0; r < rows;) {
-      int tall = rows - r >= MR;
-#define RUN(m, n) F(add_product)(x + r, b + j * depth, out + r * width + j, m, n, depth, width)
-      if (tall) n == NR ? RUN(MR, NR) : RUN(MR, 1);
-      else n == NR ? RUN(HALF, NR) : RUN(HALF, 1);
-#undef RUN
+/* Columns `first` to `last` of a product, in whole vectors, for whole low tiles of rows. b is
+   packed as (vector, depth, LANES), so that its vectors are read once for all rows. */
+static __attribute__((noinline)) void F(gate_product)(const row_product *p, int64_t first,
+                                                      int64_t last) {
+  int64_t vectors = (last - first) / LANES, wide = vectors / NR, tiles = wide + vectors % NR;
+  for (int64_t k = 0; k < tiles; k++) {
+    int64_t tile = p->turned ? tiles - 1 - k : k, n = tile < wide ? NR : 1,
+            j = first + (tile < wide ? tile * NR : tile + wide * (NR - 1)) * LANES;
+    for (int64_t r = 0; r < p->rows;) {
+      int tall = p->rows - r >= MR;
+      if (tall) n == NR ? F(add_product)(p, r, j, MR, NR) : F(add_product)(p, r, j, MR, 1);
+      else n == NR ? F(add_product)(p, r, j, HALF, NR) : F(add_product)(p, r, j, HALF, 1);
       r += tall ? MR : HALF;
     }
   }
@@ -55,23 +52,18 @@ static void F(tanh_row)(const float *x, float *y, int64_t n) {
 #define ROW(s, t) \
   ((p.n + ((s) < p.rows ? (s) : p.rows - 1)) * q->sample_stride + (t) * q->step_stride)
 
-/* Columns of units, gate by gate; of all units at once, because those of a gate may not fill
-   vectors. */
-#define EACH_GATE(first, last)                                                                \
-  for (int64_t gate = 0, all = end - begin == units, first = begin, last = all ? width : end; \
-       gate < (all ? 1 : GATES); gate++, first += units, last += units)
+/* Columns of units, gate by gate, from the last one on if `turned`; of all units at once, because
+   those of a gate may not fill vectors. */
+#define EACH_GATE(first, last, turned)                                                         \
+  for (int64_t gate = 0, all = end - begin == units, next = (turned) && !all ? -units : units, \
+               first = begin + (next < 0 ? (GATES - 1) * units : 0),                           \
+               last = all ? width : first + end - begin;                                       \
+       gate < (all ? 1 : GATES); gate++, first += next, last += next)
 
-/* Columns of the units from `begin` to `end` of out[r] = bias + x[r] b, or without a bias of
-   out[r] += x[r] b. */
-static void F(gate_products)(const float *const *x, const float *b, const float *bias, float *out,
-                             int64_t rows, int64_t depth, int64_t units, int64_t begin,
-                             int64_t end) {
-  int64_t width = F(round_up)(GATES * units, LANES);
-  EACH_GATE(first, last) {
-    for (int64_t r = 0; bias && r < rows; r++)
-      memcpy(out + r * width + first, bias + first, sizeof(float) * (size_t)(last - first));
-    F(gate_product)(x, b, out, rows, depth, width, first, last);
-  }
+/* Columns of the units from `begin` to `end` of a product. */
+static void F(gate_products)(const row_product *p, int64_t units, int64_t begin, int64_t end) {
+  int64_t width = p->width;
+  EACH_GATE(first, last, p->turned) F(gate_product)(p, first, last);
 }
 
 static void F(forward_step)(const lstm_job *c, float *work, lstm_place p, int64_t begin,
@@ -84,10 +76,12 @@ static void F(forward_step)(const lstm_job *c, float *work, lstm_place p, int64_
   if (t % steps == 0) { /* products with x of several steps */
     int64_t many = (q->steps - t < steps ? q->steps - t : steps) * block;
     for (int64_t i = 0; i < many; i++) from[i] = c->x + ROW(i % block, t + i / block) * q->depth;
-    F(gate_products)(from, c->w, c->bias, z, many, q->depth, units, begin, end);
+    row_product read = {from, c->w, c->bias, z, many, q->depth, 0, width, 0};
+    F(gate_products)(&read, units, begin, end);
   }
   for (int64_t s = 0; s < block && t; s++) from[s] = c->y + ROW(s, t - 1) * units;
-  if (t) F(gate_products)(from, c->r, 0, z, block, units, units, begin, end);
+  row_product returned = {from, c->r, z, z, block, units, width, width, t % 2};
+  if (t) F(gate_products)(&returned, units, begin, end);
   for (int64_t s = 0; s < p.rows; s++) {
     const float *zs = z + s * width + begin;
     float *a = c->gates + ROW(s, t) * GATES * units + begin;
@@ -116,12 +110,13 @@ static void F(back_step)(const lstm_job *c, float *work, lstm_place p, int64_t b
   const float *from[LSTM_ROWS];
   for (int64_t s = 0; s < block; s++) {
     const float *dy = c->dy + ROW(s, t) * units + begin;
-    memset(dh + s * width, 0, sizeof(float) * (size_t)(last - begin));
     memcpy(dh + s * width, dy, sizeof(float) * (size_t)count);
+    memset(dh + s * width + count, 0, sizeof(float) * (size_t)(last - end));
     if (t + 1 == q->steps) memset(dc_next + s * width, 0, sizeof(float) * (size_t)count);
     from[s] = c->dz + ROW(s, t + 1) * GATES * units;
   }
-  if (t + 1 < q->steps) F(gate_product)(from, c->r, work, block, GATES * units, width, begin, last);
+  row_product returned = {from, c->r, work, work, block, GATES * units, width, width, t % 2};
+  if (t + 1 < q->steps) F(gate_product)(&returned, begin, last);
   for (int64_t s = 0; s < p.rows; s++) {
     const float *a = c->gates + ROW(s, t) * GATES * units + begin;
     const float *cell = c->cells + ROW(s, t) * units + begin;
@@ -162,7 +157,7 @@ static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64
 
 static void F(pack_forward)(const lstm_job *c, int64_t begin, int64_t end) {
   int64_t units = c->at->units, width = F(round_up)(GATES * units, LANES);
-  EACH_GATE(first, last) {
+  EACH_GATE(first, last, 0) {
     F(pack_gates)(c->kinds[0], c->w, units, c->at->depth, first, last);
     F(pack_gates)(c->kinds[1], c->r, units, units, first, last);
     F(pack_gates)(c->kinds[2], c->bias, units, 1, first, last);
