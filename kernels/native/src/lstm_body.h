@@ -24,10 +24,9 @@ INLINE void F(add_product)(const row_product *p, int64_t r, int64_t j, int m, in
    packed as (vector, depth, LANES), so that its vectors are read once for all rows. */
 static __attribute__((noinline)) void F(gate_product)(const row_product *p, int64_t first,
                                                       int64_t last) {
-  int64_t vectors = (last - first) / LANES, wide = vectors / NR, tiles = wide + vectors % NR;
-  for (int64_t k = 0; k < tiles; k++) {
-    int64_t tile = p->turned ? tiles - 1 - k : k, n = tile < wide ? NR : 1,
-            j = first + (tile < wide ? tile * NR : tile + wide * (NR - 1)) * LANES;
+  for (int64_t left = last - first, n; left; left -= n * LANES) {
+    n = left >= NR * LANES ? NR : 1;
+    int64_t j = p->turned ? first + left - n * LANES : last - left;
     for (int64_t r = 0; r < p->rows;) {
       int tall = p->rows - r >= MR;
       if (tall) n == NR ? F(add_product)(p, r, j, MR, NR) : F(add_product)(p, r, j, MR, 1);
