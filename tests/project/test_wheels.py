@@ -44,6 +44,23 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     }
 
 
+def test_empty_init_files_are_left_out(tmp_path: Path) -> None:
+    """A folder without one is a package of the one around it all the same."""
+    inner = {"small/inner/__init__.py": b"\n", "small/inner/code.py": b"NUMBER = 5\n"}
+    path = write_wheel({**FILES, **inner}, TAGS, tmp_path)
+    files = read_wheel(path)
+    assert "small/inner/code.py" in files
+    assert "small/inner/__init__.py" not in files
+    with zipfile.ZipFile(write_wheel(files, TAGS, tmp_path)) as wheel:
+        wheel.extractall(tmp_path / "there")
+    code = "import small, small.inner.code as code; print(small.VALUE + code.NUMBER)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "there")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["8"]
+
+
 def test_the_record_names_every_file_and_its_hash(tmp_path: Path) -> None:
     tags = [f"py3-none-{t}" for t in ("manylinux_2_17_x86_64", "manylinux2014_x86_64")]
     path = write_wheel(FILES, tags, tmp_path)

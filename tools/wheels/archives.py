@@ -14,11 +14,15 @@ LIBRARIES = (".so", ".pyd")
 
 
 def read_wheel(path: Path) -> dict[str, bytes]:
-    """The files of a wheel by name, without RECORD, and without a list that only old tools read."""
+    """The files of a wheel by name, without RECORD and those that only old tools read.
+
+    These are a list of packages, and empty __init__.py: the folders of a package are packages
+    without them, too (PEP 420).
+    """
     left_out = ".dist-info/RECORD", ".dist-info/top_level.txt", "/"
     with zipfile.ZipFile(path) as wheel:
-        names = [n for n in wheel.namelist() if not n.endswith(left_out)]
-        return {name: wheel.read(name) for name in names}
+        files = {n: wheel.read(n) for n in wheel.namelist() if not n.endswith(left_out)}
+    return {n: data for n, data in files.items() if data.strip() or not n.endswith("/__init__.py")}
 
 
 def wheel_text(tags: Sequence[str], is_pure: bool) -> bytes:
