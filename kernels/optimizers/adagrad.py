@@ -10,7 +10,7 @@ Source: torch.optim.Adagrad, with its defaults. Duchi, Hazan and Singer 2011.
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, UpdateRule
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import EPSILON
 
 
@@ -50,12 +50,17 @@ def run(
         np.subtract(pt, wt, out=pt)
 
 
+def compiled(attrs: AdagradAttrs, learning_rate: float, step: int) -> CompiledUpdate:
+    return "root_scaled", (learning_rate, attrs.weight_decay, 1.0, 1.0, attrs.epsilon)
+
+
 RULE = UpdateRule(
     "adagrad",
     AdagradAttrs,
     slots,
     run,
     work=1,
+    compiled=compiled,
     hyper_parameters=(EPSILON, WEIGHT_DECAY),
     place=4,
     learning_rate=0.01,

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, UpdateRule
+from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import BETA_1, BETA_2, move_to
 
 
@@ -53,12 +53,18 @@ def run(
         move_to(mt, gt, 1 - attrs.beta_2)
 
 
+def compiled(attrs: LionAttrs, learning_rate: float, step: int) -> CompiledUpdate:
+    kept = 1 - learning_rate * attrs.weight_decay
+    return "lion", (learning_rate, kept, attrs.beta_1, 1 - attrs.beta_2)
+
+
 RULE = UpdateRule(
     "lion",
     LionAttrs,
     slots,
     run,
     work=1,
+    compiled=compiled,
     hyper_parameters=(
         replace(BETA_1, note="weight of the momentum in the update"),
         replace(BETA_2, note="decay rate of the momentum"),

@@ -12,7 +12,7 @@ Source: torch.optim.RMSprop, not centered; ρ, its alpha, and ε have Keras' def
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, UpdateRule
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, HyperParameter, UpdateRule
 from odt.kernels.optimizers.adam import EPSILON, move_to
 from odt.kernels.optimizers.sgd import MOMENTUM
 
@@ -61,12 +61,20 @@ def run(
         np.subtract(pt, wt, out=pt)
 
 
+def compiled(attrs: RmsPropAttrs, learning_rate: float, step: int) -> CompiledUpdate:
+    numbers = learning_rate, attrs.weight_decay, attrs.rho, 1 - attrs.rho, attrs.epsilon
+    if not attrs.momentum:
+        return "root_scaled", numbers
+    return "root_scaled_momentum", (*numbers, attrs.momentum)
+
+
 RULE = UpdateRule(
     "rmsprop",
     RmsPropAttrs,
     slots,
     run,
     work=1,
+    compiled=compiled,
     hyper_parameters=(
         HyperParameter("rho", "Decay rate of the squared gradients", most=1, below=True),
         MOMENTUM,

@@ -29,6 +29,10 @@ Step = Callable[[float, float, int, dict[str, float]], float]
         ("adam", {"weight_decay": 0.1}),
         ("adamw", {"weight_decay": 0.1, "epsilon": 1e-3}),
         ("ort_adamw", {"weight_decay": 0.1, "epsilon": 1e-3}),
+        ("rmsprop", {"weight_decay": 0.1, "epsilon": 1e-3}),
+        ("rmsprop", {"momentum": 0.9, "weight_decay": 0.1}),
+        ("adagrad", {"weight_decay": 0.1}),
+        ("lion", {"weight_decay": 0.1}),
     ],
 )
 def test_compiled_updates_agree(name: str, options: dict[str, float]) -> None:

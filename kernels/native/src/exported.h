@@ -194,3 +194,10 @@ KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) 
                   const float *numbers /* learning rate, decay, momentum, nesterov */))
 KERNEL(adam, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, float *v /* (n) */,
               int64_t n, const float *numbers /* α, rates of m and v, ε, scale, decay, p_scale */))
+KERNEL(root_scaled, (float *p /* (n) */, const float *g /* (n) */, float *v /* (n) */, int64_t n,
+                     const float *numbers /* learning rate, decay, keep, add, ε */))
+KERNEL(root_scaled_momentum,
+       (float *p /* (n) */, const float *g /* (n) */, float *v /* (n) */, float *m /* (n) */,
+        int64_t n, const float *numbers /* learning rate, decay, keep, add, ε, momentum */))
+KERNEL(lion, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
+              const float *numbers /* learning rate, what is kept of p, β₁, rate of m */))

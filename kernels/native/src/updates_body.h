@@ -59,3 +59,40 @@ void F(momentum)(float *p, const float *g, float *m, int64_t n, const float *num
     p[i] -= learning_rate * (nesterov ? gi + momentum * mi : mi);
   }
 }
+
+/* RMSprop and Adagrad: divides by the root of a sum of squares v, of which `keep` is kept; `add` of
+   the new square is added. */
+void F(root_scaled)(float *p, const float *g, float *v, int64_t n, const float *numbers) {
+  float learning_rate = numbers[0], decay = numbers[1], keep = numbers[2], add = numbers[3],
+        epsilon = numbers[4];
+  IVDEP
+  for (int64_t i = 0; i < n; i++) {
+    float gi = g[i] + decay * p[i];
+    v[i] = v[i] * keep + gi * gi * add;
+    p[i] -= learning_rate * gi / (sqrtf(v[i]) + epsilon);
+  }
+}
+
+void F(root_scaled_momentum)(float *p, const float *g, float *v, float *m, int64_t n,
+                             const float *numbers) {
+  float learning_rate = numbers[0], decay = numbers[1], keep = numbers[2], add = numbers[3],
+        epsilon = numbers[4], momentum = numbers[5];
+  IVDEP
+  for (int64_t i = 0; i < n; i++) {
+    float gi = g[i] + decay * p[i];
+    v[i] = v[i] * keep + gi * gi * add;
+    m[i] = m[i] * momentum + gi / (sqrtf(v[i]) + epsilon);
+    p[i] -= learning_rate * m[i];
+  }
+}
+
+/* The sign of NaN is NaN, as in np.sign. */
+void F(lion)(float *p, const float *g, float *m, int64_t n, const float *numbers) {
+  float learning_rate = numbers[0], kept = numbers[1], beta = numbers[2], rate = numbers[3];
+  IVDEP
+  for (int64_t i = 0; i < n; i++) {
+    float away = m[i] - g[i], u = away * beta + g[i];
+    p[i] = p[i] * kept - learning_rate * (u > 0 ? 1 : u < 0 ? -1 : u);
+    m[i] -= rate * away;
+  }
+}

@@ -71,10 +71,12 @@ def trained(
 
 
 ADAMW = {"optimizer": "adamw", "hyper_parameters": {"weight_decay": 0.1}}
-WHOLE: tuple[dict[str, Any], ...] = {"optimizer": "lion"}, {"ema": 0.9}, {"clip_norm": 0.5}
+WHOLE: tuple[dict[str, Any], ...] = {"optimizer": "adafactor"}, {"ema": 0.9}, {"clip_norm": 0.5}
+NAMES = "sgd", "rmsprop", "lion"
+OPTIONS = [{}, *({"optimizer": n} for n in NAMES), ADAMW, {"mu": 0.1}, *WHOLE]
 
 
-@pytest.mark.parametrize("options", [{}, {"optimizer": "sgd"}, ADAMW, {"mu": 0.1}, *WHOLE], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize(("m", "w"), [(SAMPLES, 1), (6, 2), (4, 3)])
 def test_blocks_have_the_bits_of_whole_gradients(
     m: int, w: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
