@@ -161,10 +161,14 @@ class LoweredGraphs:
             from odt.core.lowering.merge_pads import merge_pads
 
             lowered = merge_pads(lowered)
-        if "LOGISTIC" in operators:
-            from odt.core.lowering.merge_swish import merge_swish
+        if "POW" in operators:
+            from odt.core.lowering.constant_powers import replace_powers
 
-            lowered = merge_swish(lowered)
+            lowered = replace_powers(lowered)
+        if operators & {"LOGISTIC", "RELU6", "TANH"}:
+            from odt.core.lowering.merge_activations import merge_activations
+
+            lowered = merge_activations(lowered)
         return lowered
 
     def _lower(self, batch: int, size: int) -> LoweredGraph:
