@@ -18,7 +18,7 @@ from setuptools.errors import LinkError
 # Packages and modules of odt that hold no part of the Python API: odt.Trainer and its kin stay as
 # they are; docstrings of federations and of the interfaces of other systems are in docs/ alone.
 INTERNAL = (
-    *("core", "kernels", "cli", "federated", "compat", "experimental"),
+    *("core", "kernels", "schemas", "cli", "federated", "compat", "experimental"),
     *("dataclass", "text", "artifacts.files", "data.class_labels", "data.run_samples"),
     *("evaluation.comparison", "models.summary", "personalization.replay"),
     *("training.batch_totals", "training.default_rate", "training.fit_warnings"),
