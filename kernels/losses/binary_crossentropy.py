@@ -25,6 +25,7 @@ from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoo
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
+from odt.kernels.native.losses import binary_cross_entropy
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
 
@@ -158,6 +159,8 @@ def unit_interval(output: TensorSpec) -> Check:
     return check_unit_interval
 
 
+COMPILED, COMPILED_BACK = binary_cross_entropy(smoothing_workspace, prepare)
+
 LOSS = LossDef(
     op=loss_operator(
         "binary_crossentropy",
@@ -167,6 +170,8 @@ LOSS = LossDef(
         workspace=scratch,
         workspace_back=scratch_back,
         overwrites=("x",),
+        compiled=COMPILED,
+        compiled_back=COMPILED_BACK,
         attrs=attrs_of,
         prepare=prepare,
     ),

@@ -19,6 +19,7 @@ from odt.kernels.families.difference_loss import difference, elements, infer
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
+from odt.kernels.native import losses
 from odt.kernels.opdef import Array, HyperParameter, Options, Specs
 
 
@@ -76,6 +77,8 @@ LOSS = LossDef(
         grad_x,
         workspace=scratch,
         overwrites=("x", "t"),
+        compiled=losses.HUBER,
+        compiled_back=losses.HUBER_BACK,
         attrs=attrs_of,
     ),
     formula="mean of e² / 2 where |e| ≤ δ, else of δ (|e| − δ / 2), e = x − t",

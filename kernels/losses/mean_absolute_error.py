@@ -14,6 +14,7 @@ from odt.kernels.families.difference_loss import difference, elements, infer
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
+from odt.kernels.native import losses
 from odt.kernels.opdef import Array
 
 
@@ -39,6 +40,8 @@ LOSS = LossDef(
         grad_x,
         workspace=difference,
         overwrites=("x", "t"),
+        compiled=losses.ABSOLUTE_ERROR,
+        compiled_back=losses.ABSOLUTE_ERROR_BACK,
     ),
     formula="mean of |x − t|",
     constant_loss=absolute_deviation,

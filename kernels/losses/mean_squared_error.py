@@ -15,7 +15,7 @@ from odt.kernels.families.difference_loss import difference, elements, infer
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
-from odt.kernels.native import elementwise
+from odt.kernels.native import losses
 from odt.kernels.opdef import Array
 
 
@@ -44,8 +44,8 @@ LOSS = LossDef(
         grad_x,
         workspace=difference,
         overwrites=("x", "t"),
-        compiled=elementwise.SQUARED_ERROR,
-        compiled_back=elementwise.SQUARED_ERROR_BACK,
+        compiled=losses.SQUARED_ERROR,
+        compiled_back=losses.SQUARED_ERROR_BACK,
     ),
     formula="mean of (x − t)²",
     constant_loss=variance,

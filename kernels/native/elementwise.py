@@ -234,31 +234,3 @@ def _one_per_result(attrs: ReduceAttrs, s: Specs) -> Specs:
 
 
 EXTREME_BACK = Compiled(_extreme_back, _fits_rank, _one_per_result, prepare)
-
-
-def _squared_error(
-    attrs: Attrs, *, x: Array, t: Array, scale: Array, loss: Array, sums: Array
-) -> Callable[[], None]:
-    samples = [a.reshape(len(x), -1, copy=False) for a in (x, t)]
-    summed = call("squared_difference", sums[:, np.newaxis], samples)
-    return in_order([summed, call("multiply", loss, (sums, scale), len(x) / x.size)])
-
-
-def _squared_error_back(
-    attrs: Attrs, *, x: Array, t: Array, scale: Array, dx: Array
-) -> Callable[[], None]:
-    made, *samples = (a.reshape(len(x), -1, copy=False) for a in (dx, x, t))
-    read = scale[:, np.newaxis], *samples
-    return call("squared_difference_back", made, read, 2 * len(x) / x.size)
-
-
-def _is_float(attrs: Attrs, s: Specs) -> bool:
-    return s["x"].dtype == FLOAT and s["x"].size > 0
-
-
-def _one_per_sample(attrs: Attrs, s: Specs) -> Specs:
-    return {"sums": TensorSpec(s["x"].shape[:1], FLOAT)}
-
-
-SQUARED_ERROR = Compiled(_squared_error, _is_float, _one_per_sample)
-SQUARED_ERROR_BACK = Compiled(_squared_error_back, _is_float)
