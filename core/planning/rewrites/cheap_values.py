@@ -49,6 +49,7 @@ class _Uses:
                 self.first.setdefault(root, k)
                 self.last[root] = k
         self._kept = {plan.root(name) for name in (*plan.kept, *plan.losses)}
+        self._any_compiled = any(isinstance(e, Call) and e.compiled for e in plan.entries)
 
     @property
     def saved_nbytes(self) -> int:
@@ -64,8 +65,11 @@ class _Uses:
     def is_cheap(self, k: int, call: Call) -> bool:
         """Whether a call is elementwise, and what it reads is there when backward reads its result.
 
-        The result of another cheap call is: it is recomputed before.
+        The result of another cheap call is: it is recomputed before. Beside compiled calls, those
+        in NumPy are dear: one core computes them, and values are mostly a sine.
         """
+        if self._any_compiled and call.compiled is None:
+            return False
         y = call.arrays[call.writes[0]]
         at = self.first.get(y, -1)
         if at < 0 or y in self._kept or self.plan.values[y].spec.nbytes < LEAST:

@@ -10,6 +10,7 @@ from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Call, Phase, Plan
 from odt.core.planning.rewrites import cheap_values as module
 from odt.core.planning.verify import faults
+from odt.kernels.native.library import is_available
 
 SHAPE = (1, 16, 16, 8)
 
@@ -47,6 +48,21 @@ def test_products_are_recomputed_and_the_arena_shrinks(monkeypatch: pytest.Monke
 def test_a_few_values_beside_many_others_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARE", 0.9)
     assert not recomputed(plan_of(gates(), 8))
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "compiled"])
+def test_sines_are_saved_beside_compiled_kernels(
+    kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy computes them on one core."""
+    if kernels == "numpy":
+        monkeypatch.setenv("ODT_KERNELS", "numpy")
+    net = Net()
+    x = net.input(1, 64)
+    for _ in range(4):
+        x = net.add("SIN", (net.dense(x, 64),), (1, 64))
+    made = recomputed(plan_of(net.graph(net.dense(x, 4)), 256))
+    assert ("SIN" in made) == (not is_available())
 
 
 @pytest.mark.parametrize("name", ["resnet8", "mobilenet"])
