@@ -80,7 +80,8 @@ def _functions(
         return
     for x in before[1:]:
         values = {x: POINTS}
-        result = _value(graph, y, made, values)
+        with np.errstate(all="ignore"):
+            result = _value(graph, y, made, values)
         if result is None or graph.tensors[x].spec != graph.tensors[y].spec:
             continue
         for op, (wanted, _) in MERGED.items():
