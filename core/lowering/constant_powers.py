@@ -31,13 +31,13 @@ def replace_powers(graph: LoweredGraph) -> LoweredGraph:
 
 
 def _exponent(graph: LoweredGraph, node: Node) -> float | None:
-    """The exponent if it is one constant, which does not train, and the base is real."""
+    """Returns the exponent if it is a scalar and the base is real."""
     if node.op != "POW":
         return None
     base, exponent = (graph.tensors[i] for i in node.inputs)
-    if exponent.data is None or exponent.spec.shape or base.spec.dtype.kind != "f":
+    if exponent.scalar is None or base.spec.dtype.kind != "f":
         return None
-    return float(exponent.data)
+    return float(exponent.scalar)
 
 
 def _of(node: Node, op: str, output: int) -> Node:

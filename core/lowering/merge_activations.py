@@ -20,7 +20,7 @@ from odt.core.lowering.binding import row_of
 from odt.core.model.graph import LoweredGraph, Node
 from odt.kernels.opdef import Array
 
-MOST = 12  # operators of a function
+MOST = 12  # operators of a function, at most
 POINTS = np.linspace(-7, 7, 57)
 
 
@@ -38,7 +38,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "LOGISTIC": _logistic,
     "RELU6": lambda x: np.clip(x, 0, 6),
 }
-CURVES = frozenset({"TANH", "LOGISTIC", "RELU6"})  # one of them is in each of these:
+CURVES = frozenset({"TANH", "LOGISTIC", "RELU6"})  # each function in MERGED has one of these
 _U = sqrt(2 / pi) * (POINTS + 0.044715 * POINTS**3)
 MERGED: Mapping[str, tuple[Array, Mapping[str, Any]]] = {
     "SWISH": (POINTS * _logistic(POINTS), {}),
@@ -48,7 +48,10 @@ MERGED: Mapping[str, tuple[Array, Mapping[str, Any]]] = {
 
 
 def merge_activations(graph: LoweredGraph) -> LoweredGraph:
-    """Returns a graph with one operator for those of a function of which nothing else is read."""
+    """Returns a graph with one operator for each activation function that is spelled out.
+
+    The operators stay if one of their intermediate results is read elsewhere.
+    """
     readers = Counter(i for node in graph.nodes for i in node.inputs) + Counter(graph.outputs)
     makers, gone = dict[int, Node](), set[int]()
     for node in graph.nodes:
@@ -68,24 +71,29 @@ def merge_activations(graph: LoweredGraph) -> LoweredGraph:
 def _functions(
     graph: LoweredGraph, y: int, makers: Mapping[int, Node]
 ) -> Iterator[tuple[int, str, set[int]]]:
-    """Yields tensors x of which y is a function in MERGED, with it and the tensors between."""
+    """Yields each x of which y is a function in MERGED: x, the operator, the tensors between."""
     made, before = dict[int, Node](), [y]
     if makers[y].op in ("MUL", "DIV"):
         for i in before:  # which grows
             node = makers.get(i)
             if node is not None and node.op in FUNCTIONS and len(made) < MOST:
                 made[i] = node
-                before += [k for k in node.inputs if not _is_scalar(graph, k) and k not in before]
+                others = (k for k in node.inputs if graph.tensors[k].scalar is None)
+                before += [k for k in others if k not in before]
     if not any(node.op in CURVES for node in made.values()):
         return
+    reads = Counter(i for node in made.values() for i in node.inputs)
     for x in before[1:]:
+        if reads[x] == 1:  # the functions are products of x and a function of x
+            continue
         values = {x: POINTS}
         with np.errstate(all="ignore"):
             result = _value(graph, y, made, values)
         if result is None or graph.tensors[x].spec != graph.tensors[y].spec:
             continue
         for op, (wanted, _) in MERGED.items():
-            if np.allclose(result, wanted, rtol=1e-6, atol=1e-7):
+            # np.allclose would take most of the time of this pass
+            if np.all(np.abs(result - wanted) <= 1e-7 + 1e-6 * np.abs(wanted)):
                 yield x, op, values.keys() - {x, y}
 
 
@@ -93,16 +101,11 @@ def _value(
     graph: LoweredGraph, y: int, made: Mapping[int, Node], values: dict[int, Array]
 ) -> Array | None:
     """Computes y from the known values, to which it adds those between; None if others are read."""
-    if _is_scalar(graph, y):
-        return graph.tensors[y].data
+    scalar = graph.tensors[y].scalar
+    if scalar is not None:
+        return scalar
     if y not in values and y in made:
         read = [_value(graph, i, made, values) for i in made[y].inputs]
         if all(a is not None for a in read):
             values[y] = FUNCTIONS[made[y].op](*read)
     return values.get(y)
-
-
-def _is_scalar(graph: LoweredGraph, i: int) -> bool:
-    """Whether a tensor is a constant that does not train."""
-    tensor = graph.tensors[i]
-    return tensor.data is not None and not tensor.spec.shape

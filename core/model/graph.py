@@ -68,6 +68,11 @@ class Tensor:
             return self.data
         return dequantize(self.data, self.quantization.first)
 
+    @property
+    def scalar(self) -> np.ndarray[Any, Any] | None:
+        """The value of a constant without axes, which does not train; None for other tensors."""
+        return None if self.spec.shape or self.variable else self.real
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

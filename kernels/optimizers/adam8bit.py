@@ -51,16 +51,16 @@ def table(signed: bool, dtype: np.dtype[Any]) -> Array:
 
 @cache
 def borders(signed: bool, dtype: np.dtype[Any]) -> Array:
-    """Returns the midpoints between the values of a code; no value is above the last code."""
+    """Returns the midpoints between the values of a code, and infinity."""
     values = table(signed, dtype)
     return np.append((values[1:] + values[:-1]) / 2, dtype.type(np.inf))
 
 
 @cache
 def first_codes(signed: bool) -> Array:
-    """Returns the least code of the numbers whose float32 has the upper 16 bits that are the index.
+    """Returns the code of the least number with each upper half of a float32.
 
-    Among these numbers there is at most one border.
+    Among the numbers with the same upper half there is at most one border.
     """
     numbers = np.arange(2**16, dtype=np.uint32) << 16
     negative = numbers >> 31

@@ -65,8 +65,8 @@ class _Uses:
     def is_cheap(self, k: int, call: Call) -> bool:
         """Whether a call is elementwise, and what it reads is there when backward reads its result.
 
-        The result of another cheap call is: it is recomputed before. Beside compiled calls, those
-        in NumPy are dear: one core computes them, and values are mostly a sine.
+        The result of another cheap call is: it is recomputed before. Beside compiled calls, a call
+        in NumPy is not cheap, because it runs on one core.
         """
         if self._any_compiled and call.compiled is None:
             return False

@@ -60,8 +60,7 @@ void F(momentum)(float *p, const float *g, float *m, int64_t n, const float *num
   }
 }
 
-/* RMSprop and Adagrad: divides by the root of a sum of squares v, of which `keep` is kept; `add` of
-   the new square is added. */
+/* RMSprop and Adagrad: v = keep · v + add · g²; the gradient is divided by √v + ε. */
 void F(root_scaled)(float *p, const float *g, float *v, int64_t n, const float *numbers) {
   float learning_rate = numbers[0], decay = numbers[1], keep = numbers[2], add = numbers[3],
         epsilon = numbers[4];
