@@ -25,9 +25,10 @@ class GraphBuilder:
         self.tensors.append(Tensor(name, TensorSpec(tuple(shape), like.dtype)))
         return len(self.tensors) - 1
 
-    def constant(self, values: Array) -> int:
+    def constant(self, values: Array, *, formula: bool = False) -> int:
         """Adds a constant without a name; returns its index."""
-        self.tensors.append(Tensor("", TensorSpec(values.shape, values.dtype), (), values))
+        spec = TensorSpec(values.shape, values.dtype)
+        self.tensors.append(Tensor("", spec, (), values, formula=formula))
         return len(self.tensors) - 1
 
     def view(self, x: int, y: int, origin: int) -> None:

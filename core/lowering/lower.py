@@ -165,10 +165,15 @@ class LoweredGraphs:
             from odt.core.lowering.constant_powers import replace_powers
 
             lowered = replace_powers(lowered)
+            operators = {node.op for node in lowered.nodes}
         if operators & {"LOGISTIC", "RELU6", "TANH"}:
             from odt.core.lowering.merge_activations import merge_activations
 
             lowered = merge_activations(lowered)
+        if operators & {"RSQRT", "SQRT"}:
+            from odt.core.lowering.merge_norms import merge_norms
+
+            lowered = merge_norms(lowered)
         return lowered
 
     def _lower(self, batch: int, size: int) -> LoweredGraph:

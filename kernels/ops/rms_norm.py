@@ -1,6 +1,6 @@
 """RMS_NORM: divides rows by the root of their mean square, and scales them.
 
-x, y (…, K)    gamma (K)    inv (…, 1), for backward
+x, y (…, K)    gamma (K) or (1, …, K)    inv (…, 1), for backward
 
 With means over the last axis, inv = 1 / √(mean(x²) + ε), x̂ = x inv:
 y = γ x̂      dγ = Σ dy x̂      dx = inv (γ dy − x̂ mean(γ dy x̂))
@@ -25,7 +25,9 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> float:
 
 def infer(epsilon: float, s: Specs) -> Specs:
     x, gamma = s["x"], s["gamma"]
-    if not x.shape or not x.size or x.dtype.kind != "f" or gamma.shape != x.shape[-1:]:
+    leading = len(gamma.shape) - 1
+    fits = gamma.shape == (1,) * leading + x.shape[-1:] and leading < len(x.shape)
+    if not x.shape or not x.size or x.dtype.kind != "f" or not fits:
         raise ShapeError(
             f"x must be (…, K) of a float type, and gamma (K), but got x {x}, gamma {gamma}"
         )
@@ -85,7 +87,7 @@ def grad_gamma(
 ) -> None:
     np.multiply(x, inv, out=part)
     np.multiply(part, dy, out=part)
-    np.sum(part, axis=tuple(range(x.ndim - 1)), out=dgamma)
+    np.sum(part, axis=tuple(range(x.ndim - 1)), out=dgamma.reshape(-1))
 
 
 OP = OpDef(

@@ -19,6 +19,7 @@ INFO = OpInfo(
     rms_norm,
     samples=(
         Sample("tokens", {"x": (2, 3, 5), "gamma": (5,)}, constants=("gamma",)),
+        Sample("a row as weight", {"x": (2, 3, 5), "gamma": (1, 5)}, constants=("gamma",)),
         Sample("epsilon", {"x": (2, 4), "gamma": (4,)}, {"epsilon": 0.5}, {}, ("gamma",)),
         Sample("a list", {"x": (6,), "gamma": (6,)}, {}, {}, ("gamma",), rebatches=False),
     ),

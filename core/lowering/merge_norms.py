@@ -1,0 +1,148 @@
+"""Merges the operators that spell out a normalization of rows into RMS_NORM.
+
+With means over the last axis, files spell out layer normalization in nine operators,
+
+    d = x − mean    inv = 1 / √(mean(d²) + ε)    y = γ (d inv) + β
+
+or as y = x g + (β − mean g) with g = γ inv. RMS_NORM computes γ d inv in one pass over memory, and
+the gradient of d in one more. With x instead of d this is RMS normalization.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.binding import row_of
+from odt.core.lowering.graph_builder import GraphBuilder
+from odt.core.model.graph import LoweredGraph, Node
+from odt.kernels.opdef import TensorSpec
+
+# The name of any tensor, an operator and the patterns of its inputs, or a list of alternatives.
+Pattern = str | tuple[Any, ...] | list[Any]
+Found = Mapping[str, int]
+
+NOTHING: Found = MappingProxyType({})
+COMMUTATIVE = frozenset({"ADD", "MUL"})
+SQUARES: Pattern = [("SQUARE", "d"), ("MUL", "d", "d"), ("SQUARED_DIFFERENCE", "x", "mean")]
+VARIANCE: Pattern = ("ADD", ("MEAN", SQUARES, "axes"), "epsilon")
+INVERSE: Pattern = ("RSQRT", VARIANCE)
+NORMALIZED: Pattern = [("MUL", "d", INVERSE), ("DIV", "d", ("SQRT", VARIANCE))]
+SCALE: Pattern = ("MUL", "gamma", INVERSE)
+# Of two with the same result, the longer one is last.
+PATTERNS: Sequence[Pattern] = (
+    NORMALIZED,
+    ("MUL", "gamma", NORMALIZED),
+    ("MUL", "d", SCALE),
+    ("ADD", ("MUL", "x", SCALE), ("SUB", "beta", ("MUL", "mean", SCALE))),
+)
+
+
+def merge_norms(graph: LoweredGraph) -> LoweredGraph:
+    """Returns a graph with one RMS_NORM for each normalization of rows that is spelled out.
+
+    The operators stay if one of their intermediate results is read elsewhere.
+    """
+    return _Merging(graph).graph()
+
+
+class _Merging:
+    def __init__(self, graph: LoweredGraph) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder(graph)
+        self._makers = {node.outputs[0]: node for node in graph.nodes}
+        self._reads = Counter(i for node in graph.nodes for i in node.inputs)
+        self._reads.update(graph.outputs)
+        self._ones = dict[TensorSpec, int]()
+
+    def graph(self) -> LoweredGraph:
+        new, gone = dict[int, Sequence[Node]](), set[int]()  # nodes by the old one's result
+        for node in self._graph.nodes:
+            y = node.outputs[0]
+            new[y] = (node,)
+            for found, made in (each for p in PATTERNS for each in self._match(p, y)):
+                if self._is_norm(found, made, y):
+                    new[y] = self._nodes(found, made, y)
+                    gone |= made - {y}
+                    break
+        self._builder.nodes = [n for y, nodes in new.items() if y not in gone for n in nodes]
+        return self._builder.graph() if gone else self._graph
+
+    def _match(
+        self, pattern: Pattern, i: int, found: Found = NOTHING
+    ) -> Iterator[tuple[Found, frozenset[int]]]:
+        """Yields the tensors named in a pattern of tensor i, and those its operators compute."""
+        if isinstance(pattern, str):
+            if found.get(pattern, i) == i:
+                yield {**found, pattern: i}, frozenset()
+            return
+        if isinstance(pattern, list):
+            for one in pattern:
+                yield from self._match(one, i, found)
+            return
+        op, *parts = pattern
+        node = self._makers.get(i)
+        if node is None or node.op != op:
+            return
+        for inputs in (node.inputs, node.inputs[::-1])[: 1 + (op in COMMUTATIVE)]:
+            ways = [(found, frozenset({i}))]
+            for part, k in zip(parts, inputs, strict=True):
+                ways = [
+                    (known, made | more)
+                    for before, made in ways
+                    for known, more in self._match(part, k, before)
+                ]
+            yield from ways
+
+    def _is_norm(self, found: Found, made: Collection[int], y: int) -> bool:
+        """Whether y is a normalization of rows, and nothing else reads what is between."""
+        tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
+        mean = next(self._makers[i] for i in made if self._makers[i].op == "MEAN")
+        rows = len(spec.shape) > 1 and mean.attrs.axes in ((-1,), (len(spec.shape) - 1,))
+        squares = tensors[mean.inputs[0]].spec
+        if not rows or not mean.attrs.keep_dims or spec.dtype.kind != "f" or squares != spec:
+            return False
+        if tensors[found["epsilon"]].scalar is None:
+            return False
+        if "gamma" in found:
+            gamma, k = tensors[found["gamma"]], spec.shape[-1]
+            if gamma.data is None or gamma.spec.shape[-1:] != (k,) or gamma.spec.size != k:
+                return False
+        if "d" in found and "x" in found:
+            d = self._makers.get(found["d"])
+            if d is None or (d.op, d.inputs) != ("SUB", (found["x"], found["mean"])):
+                return False
+        own = Counter(i for k in made for i in self._makers[k].inputs)
+        return all(own[i] == self._reads[i] for i in made if i != y)
+
+    def _nodes(self, found: Found, made: Collection[int], y: int) -> Sequence[Node]:
+        """Returns the nodes that compute y; each has the origin of the one that read its weight."""
+        tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
+        origins = {i: self._makers[k].origin for k in (*made, y) for i in self._makers[k].inputs}
+        nodes, d = list[Node](), found.get("d")
+        if d is None:
+            d = self._builder.tensor(f"{tensors[y].name}/difference", spec.shape, spec)
+            nodes.append(_node("SUB", (found["x"], found["mean"]), d, origins[found["x"]]))
+        gamma = found["gamma"] if "gamma" in found else self._all_ones(spec)
+        z = y
+        if "beta" in found:
+            z = self._builder.tensor(f"{tensors[y].name}/normalized", spec.shape, spec)
+        epsilon = float(tensors[found["epsilon"]].scalar or 0)
+        origin = origins.get(gamma, self._makers[y].origin)
+        nodes.append(_node("RMS_NORM", (d, gamma), z, origin, epsilon=epsilon))
+        if z != y:
+            nodes.append(_node("ADD", (z, found["beta"]), y, origins[found["beta"]]))
+        return nodes
+
+    def _all_ones(self, spec: TensorSpec) -> int:
+        """Returns γ for rows that are not scaled; it does not train."""
+        row = TensorSpec(spec.shape[-1:], spec.dtype)
+        if row not in self._ones:
+            self._ones[row] = self._builder.constant(np.ones(row.shape, row.dtype), formula=True)
+        return self._ones[row]
+
+
+def _node(op: str, inputs: tuple[int, ...], y: int, origin: int, **options: Any) -> Node:
+    return Node(op, inputs, (y,), options, origin, row_of(op).attrs(options, {}))
