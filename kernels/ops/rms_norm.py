@@ -43,9 +43,13 @@ def inverses(epsilon: float, s: Specs) -> Specs:
     return {"inv": TensorSpec((*x.shape[:-1], 1), x.dtype)}
 
 
-def forward(epsilon: float, *, x: Array, gamma: Array, y: Array, inv: Array) -> None:
-    np.multiply(x, x, out=y)
-    np.mean(y, axis=-1, keepdims=True, out=inv)
+def like_x(epsilon: float, s: Specs) -> Specs:
+    return {"part": s["x"]}
+
+
+def forward(epsilon: float, *, x: Array, gamma: Array, y: Array, inv: Array, part: Array) -> None:
+    np.multiply(x, x, out=part)
+    np.mean(part, axis=-1, keepdims=True, out=inv)
     np.add(inv, epsilon, out=inv)
     np.sqrt(inv, out=inv)
     np.reciprocal(inv, out=inv)
@@ -78,10 +82,6 @@ def grad_x(
     np.multiply(dx, inv, out=dx)
 
 
-def like_x(epsilon: float, s: Specs) -> Specs:
-    return {"part": s["x"]}
-
-
 def grad_gamma(
     epsilon: float, *, dy: Array, x: Array, inv: Array, dgamma: Array, part: Array
 ) -> None:
@@ -94,13 +94,21 @@ OP = OpDef(
     "RMS_NORM",
     inputs=("x", "gamma"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "gamma"), writes=("y", "inv"), compiled=normalization.RMS),
+    forward=Kernel(
+        forward,
+        reads=("x", "gamma"),
+        writes=("y", "inv"),
+        workspace=like_x,
+        may_alias=frozenset({("y", "x")}),
+        compiled=normalization.RMS,
+    ),
     grads={
         "x": Kernel(
             grad_x,
             reads=("dy", "x", "gamma", "inv"),
             writes=("dx",),
             workspace=back_workspace,
+            may_alias=frozenset({("dx", "dy")}),
             compiled=normalization.RMS_BACK,
         ),
         "gamma": Kernel(

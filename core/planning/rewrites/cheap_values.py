@@ -1,8 +1,8 @@
 """Values that cost little to compute again, and much memory to save.
 
-They are the results of elementwise calls whose operands are saved anyway: x · σ(x) beside x, or the
-scaled and shifted form of a normalized value. Each costs one pass over values that backward reads
-at this point in any case.
+They are the results of calls that could work in place, and whose operands are saved anyway:
+x · σ(x) beside x, or the normalized, scaled and shifted form of a value. Each costs one or two
+passes over values that backward reads at this point in any case.
 """
 
 from odt.core.planning.cost import call_seconds, run_seconds
@@ -18,9 +18,9 @@ def cheap_values(plan: Plan) -> frozenset[str]:
     uses = _Uses(plan)
     forward = plan.entries[: plan.forward_entries]
     rates: dict[str, float] = {}
-    for k, call in enumerate(forward):
+    for call in forward:
         assert isinstance(call, Call)
-        if len(call.writes) == 1 and uses.is_cheap(k, call):
+        if uses.is_cheap(call):
             name = call.arrays[call.writes[0]]
             rates[name] = call_seconds(plan, call) / plan.values[name].spec.nbytes
     if not rates:
@@ -62,21 +62,22 @@ class _Uses:
         }
         return sum(self.plan.values[name].spec.nbytes for name in made & self.first.keys())
 
-    def is_cheap(self, k: int, call: Call) -> bool:
-        """Whether a call is elementwise, and what it reads is there when backward reads its result.
+    def is_cheap(self, call: Call) -> bool:
+        """Whether a call could work in place, and its operands are there when backward reads y.
 
         The result of another cheap call is: it is recomputed before. Beside compiled calls, a call
         in NumPy is not cheap, because it runs on one core.
         """
-        if self._any_compiled and call.compiled is None:
+        if not call.writes or (self._any_compiled and call.compiled is None):
             return False
-        y = call.arrays[call.writes[0]]
+        values, y = self.plan.values, call.arrays[call.writes[0]]
+        if any(values[n].region is not Region.ARENA for n in call.values(call.writes)):
+            return False
         at = self.first.get(y, -1)
-        if at < 0 or y in self._kept or self.plan.values[y].spec.nbytes < LEAST:
+        if at < 0 or y in self._kept or values[y].spec.nbytes < LEAST:
             return False
         aliased = {read for written, read in call.kernel.may_alias if written in call.writes}
         roots = [self.plan.root(name) for name in call.values(call.reads)]
         return bool(aliased & {*call.reads}) and all(
-            self.plan.values[root].region is Region.CONSTANT or self.last.get(root, -1) > at
-            for root in roots
+            values[root].region is Region.CONSTANT or self.last.get(root, -1) > at for root in roots
         )
