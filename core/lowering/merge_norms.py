@@ -17,7 +17,7 @@ import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import LoweredGraph, Node
+from odt.core.model.graph import LoweredGraph, Node, Tensor
 from odt.kernels.opdef import TensorSpec
 
 # The name of any tensor, an operator and the patterns of its inputs, or a list of alternatives.
@@ -99,17 +99,18 @@ class _Merging:
     def _is_norm(self, found: Found, made: Collection[int], y: int) -> bool:
         """Whether y is a normalization of rows, and nothing else reads what is between."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
-        mean = next(self._makers[i] for i in made if self._makers[i].op == "MEAN")
-        rows = len(spec.shape) > 1 and mean.attrs.axes in ((-1,), (len(spec.shape) - 1,))
-        squares = tensors[mean.inputs[0]].spec
-        if not rows or not mean.attrs.keep_dims or spec.dtype.kind != "f" or squares != spec:
+        if (
+            len(spec.shape) < 2
+            or spec.dtype.kind != "f"
+            or tensors[found["epsilon"]].scalar is None
+        ):
             return False
-        if tensors[found["epsilon"]].scalar is None:
-            return False
-        if "gamma" in found:
-            gamma, k = tensors[found["gamma"]], spec.shape[-1]
-            if gamma.data is None or gamma.spec.shape[-1:] != (k,) or gamma.spec.size != k:
+        for mean in (self._makers[i] for i in made if self._makers[i].op == "MEAN"):
+            last = mean.attrs.axes in ((-1,), (len(spec.shape) - 1,))
+            if not last or not mean.attrs.keep_dims or tensors[mean.inputs[0]].spec != spec:
                 return False
+        if "gamma" in found and not _is_row(tensors[found["gamma"]], spec.shape[-1]):
+            return False
         if "d" in found and "x" in found:
             d = self._makers.get(found["d"])
             if d is None or (d.op, d.inputs) != ("SUB", (found["x"], found["mean"])):
@@ -142,6 +143,12 @@ class _Merging:
         if row not in self._ones:
             self._ones[row] = self._builder.constant(np.ones(row.shape, row.dtype), formula=True)
         return self._ones[row]
+
+
+def _is_row(gamma: Tensor, length: int) -> bool:
+    """Whether a tensor is a weight with a value for each place of a row."""
+    weight = gamma.data is not None and not (gamma.variable or gamma.holds_integers)
+    return weight and gamma.spec.shape[-1:] == (length,) and gamma.spec.size == length
 
 
 def _node(op: str, inputs: tuple[int, ...], y: int, origin: int, **options: Any) -> Node:
