@@ -29,6 +29,7 @@ HELP = ("odt.cli", "odt.cli.commands")  # whose docstrings are the help
 PARSED = {"bool", "float", "int", "str"}  # by the types of their fields options are parsed
 SECTIONS = "kernels/native/src/sections.ld"
 KINDS = {"ClassVar", "InitVar", "KW_ONLY"}  # of fields, in annotations
+VALUES = ast.Name | ast.Attribute | ast.Subscript  # which are read without side effects
 Documented = ast.FunctionDef | ast.ClassDef | ast.Module
 
 
@@ -37,7 +38,7 @@ def for_interpreters(source: str, *, docstrings: bool = False) -> str:
     tree = ast.parse(source)
     if not docstrings:
         remove_docstrings(tree)
-    tree = WithoutTypes().visit(tree)
+    tree = without_pass(WithoutTypes().visit(tree))
     return narrow(ast.unparse(WithoutUnusedImports(tree).visit(tree)))
 
 
@@ -48,6 +49,16 @@ def remove_docstrings(tree: ast.Module) -> None:
             del node.body[0]
             if not node.body and not isinstance(node, ast.Module):
                 node.body = [ast.Expr(ast.Constant(...))]
+
+
+def without_pass(tree: ast.Module) -> ast.Module:
+    """Removes `pass` beside other statements."""
+    for node in ast.walk(tree):
+        for body in (getattr(node, name, []) for name in ("body", "orelse")):
+            if isinstance(body, list):
+                kept = [n for n in body if not isinstance(n, ast.Pass)]
+                body[:] = kept or body[:1]
+    return tree
 
 
 class WithoutTypes(ast.NodeTransformer):
@@ -87,7 +98,20 @@ class WithoutTypes(ast.NodeTransformer):
         match node:
             case ast.Call(ast.Name("cast"), [_, value]):
                 return value
+            case ast.Call(ast.Subscript(ast.Name("dict" | "list" | "set" | "Counter") as made)):
+                node.func = made
         return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        """Drops those that narrow a type: without them the next use of the value raises."""
+        match node.test:
+            case ast.Compare(value, [ast.IsNot()], [ast.Constant(None)]):
+                pass
+            case ast.Call(ast.Name("isinstance"), [value, _]):
+                pass
+            case _:
+                return node
+        return ast.Pass() if isinstance(value, VALUES) else node
 
 
 class WithoutUnusedImports(ast.NodeTransformer):
@@ -111,7 +135,7 @@ def names(tree: ast.AST) -> set[str]:
 
 
 def narrow(source: str) -> str:
-    """Drops blank lines and indents by one space instead of four, except in strings."""
+    """Drops blank lines, parentheses of tuples, and three of four spaces, except in strings."""
     strings = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.start[0] < token.end[0]:
@@ -122,8 +146,20 @@ def narrow(source: str) -> str:
         if row in strings:
             lines.append(line)
         elif line:
-            lines.append(" " * (indent // 4) + line[indent:])
+            lines.append(" " * (indent // 4) + without_parentheses(line[indent:]))
     return "\n".join(lines) + "\n"
+
+
+def without_parentheses(statement: str) -> str:
+    """Drops the parentheses around a tuple that is returned or assigned."""
+    match = re.fullmatch(r"(return |[\w., ]+ = )\((.*)\)", statement)
+    try:
+        bare = match and ast.parse(match[1] + match[2])
+    except SyntaxError:  # such as (a, b) + (c, d)
+        return statement
+    if match and bare and ast.dump(bare) == ast.dump(ast.parse(statement)):
+        return match[1] + match[2]
+    return statement
 
 
 class BuildPy(build_py):

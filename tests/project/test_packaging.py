@@ -145,6 +145,14 @@ def test_the_source_code_in_wheels_lacks_what_only_readers_need() -> None:
         '    """Doubles."""',
         '    text: str = cast("Iterator", "# kept")  # not kept',
         "    self.names: list[str] = []",
+        "    self.counts = dict[str, int]()",
+        "    pairs = (x, x) + (x, x)",
+        "    assert self.names is not None",
+        "    assert isinstance(x, int)",
+        "    assert find(x) is not None",
+        "    assert x > 0",
+        "    if all:",
+        "        assert isinstance(all, tuple)",
         "    return (",
         "        x,",
         "        text, '''",
@@ -162,7 +170,13 @@ def test_the_source_code_in_wheels_lacks_what_only_readers_need() -> None:
         "def twice(x=1, *all):",
         " text = '# kept'",
         " self.names = []",
-        r" return (x, text, '\n    kept')",
+        " self.counts = dict()",
+        " pairs = (x, x) + (x, x)",
+        " assert find(x) is not None",
+        " assert x > 0",
+        " if all:",
+        "  pass",
+        r" return x, text, '\n    kept'",
         "class Point:",
         " x: int = 0",
         " kind: ClassVar[Any]",
@@ -195,7 +209,18 @@ class WithoutTypes(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        return node.args[1] if ast.unparse(node.func) == "cast" else node
+        match node.func:
+            case ast.Name("cast"):
+                return node.args[1]
+            case ast.Subscript(ast.Name("dict" | "list" | "set" | "Counter") as made):
+                node.func = made
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert | None:
+        simple = not {ast.NamedExpr, ast.BoolOp} & {type(n) for n in ast.walk(node.test)}
+        calls = [ast.unparse(n.func) for n in ast.walk(node.test) if isinstance(n, ast.Call)]
+        narrows = ast.unparse(node.test).endswith(" is not None") and not calls
+        return None if simple and (narrows or calls == ["isinstance"]) else node
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
