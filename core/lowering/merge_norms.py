@@ -31,7 +31,6 @@ VARIANCE: Pattern = ("ADD", ("MEAN", SQUARES, "axes"), "epsilon")
 INVERSE: Pattern = ("RSQRT", VARIANCE)
 NORMALIZED: Pattern = [("MUL", "d", INVERSE), ("DIV", "d", ("SQRT", VARIANCE))]
 SCALE: Pattern = ("MUL", "gamma", INVERSE)
-# Of two with the same result, the longer one is last.
 PATTERNS: Sequence[Pattern] = (
     NORMALIZED,
     ("MUL", "gamma", NORMALIZED),
