@@ -135,7 +135,7 @@ def names(tree: ast.AST) -> set[str]:
 
 
 def narrow(source: str) -> str:
-    """Drops blank lines, parentheses of tuples, and three of four spaces, except in strings."""
+    """Drops blank lines and parentheses of tuples, and indents by one space, except in strings."""
     strings = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.start[0] < token.end[0]:

@@ -52,7 +52,7 @@ def merge_activations(graph: LoweredGraph) -> LoweredGraph:
 
     The operators stay if one of their intermediate results is read elsewhere.
     """
-    readers = Counter(i for node in graph.nodes for i in node.inputs) + Counter(graph.outputs)
+    readers = graph.count_reads()
     makers, gone = dict[int, Node](), set[int]()
     for node in graph.nodes:
         y = node.outputs[0]

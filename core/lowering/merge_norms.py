@@ -48,16 +48,18 @@ def merge_norms(graph: LoweredGraph) -> LoweredGraph:
 
 
 class _Merging:
+    """Searches a graph for the patterns, and builds the new graph."""
+
     def __init__(self, graph: LoweredGraph) -> None:
         self._graph = graph
         self._builder = GraphBuilder(graph)
         self._makers = {node.outputs[0]: node for node in graph.nodes}
-        self._reads = Counter(i for node in graph.nodes for i in node.inputs)
-        self._reads.update(graph.outputs)
+        self._reads = graph.count_reads()
         self._ones = dict[TensorSpec, int]()
 
     def graph(self) -> LoweredGraph:
-        new, gone = dict[int, Sequence[Node]](), set[int]()  # nodes by the old one's result
+        new = dict[int, Sequence[Node]]()  # the nodes that compute each tensor
+        gone = set[int]()  # tensors that are no longer computed
         for node in self._graph.nodes:
             y = node.outputs[0]
             new[y] = (node,)
@@ -72,7 +74,7 @@ class _Merging:
     def _match(
         self, pattern: Pattern, i: int, found: Found = NOTHING
     ) -> Iterator[tuple[Found, frozenset[int]]]:
-        """Yields the tensors named in a pattern of tensor i, and those its operators compute."""
+        """Yields tensors by their names in a pattern of tensor i, and those computed in it."""
         if isinstance(pattern, str):
             if found.get(pattern, i) == i:
                 yield {**found, pattern: i}, frozenset()
@@ -120,7 +122,7 @@ class _Merging:
     def _nodes(self, found: Found, made: Collection[int], y: int) -> Sequence[Node]:
         """Returns the nodes that compute y; each has the origin of the one that read its weight."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
-        origins = {i: self._makers[k].origin for k in (*made, y) for i in self._makers[k].inputs}
+        origins = {i: self._makers[k].origin for k in made for i in self._makers[k].inputs}
         nodes, d = list[Node](), found.get("d")
         if d is None:
             d = self._builder.tensor(f"{tensors[y].name}/difference", spec.shape, spec)

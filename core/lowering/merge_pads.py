@@ -5,7 +5,6 @@ before and after each row with stride 2, for example. The padded images would be
 of many networks, and the convolution can read the zeros without them.
 """
 
-from collections import Counter
 from dataclasses import replace
 
 from odt.core.model.graph import LoweredGraph, Node
@@ -20,7 +19,7 @@ def merge_pads(graph: LoweredGraph) -> LoweredGraph:
     pads = {node.outputs[0]: node for node in graph.nodes if node.op == "PAD"}
     if not pads:
         return graph
-    readers = Counter(i for node in graph.nodes for i in node.inputs) + Counter(graph.outputs)
+    readers = graph.count_reads()
     nodes, merged = list[Node](), set[int]()
     for node in graph.nodes:
         pad = pads.get(node.inputs[0]) if node.op in CONVOLUTIONS else None

@@ -3,6 +3,7 @@
 Indices are those of the file; tensors that `lower` adds have larger indices.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NewType, Protocol
@@ -156,6 +157,10 @@ class Graph:
     def label(self, index: int) -> str:
         """Returns the name of a tensor in messages."""
         return label(self.tensors, index)
+
+    def count_reads(self) -> Counter[int]:
+        """Counts how often each tensor is read by nodes, or is an output."""
+        return Counter(i for node in self.nodes for i in node.inputs) + Counter(self.outputs)
 
     @property
     def output_names(self) -> tuple[str, ...]:
