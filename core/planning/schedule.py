@@ -16,7 +16,7 @@ CACHE = 2 * 2**20  # bytes that an arena may have in any case: about the private
 SEVERAL = 16
 # Fraction of its samples' time that a run may take beside them. Runs of half as many samples as
 # that asks for cost up to 14 % of a step's time, larger ones saved at most 5 % (15 networks).
-FIXED = 0.13
+FIXED = 0.135
 ARENAS = 64 * 2**20  # bytes that all arenas may have for the sake of that
 # Larger arenas, if those of single samples are large: arenas of single samples times this.
 GROWTH = 1.25

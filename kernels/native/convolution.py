@@ -17,7 +17,8 @@ UNITS = 96  # a multiple of two full tiles of every instruction set
 POINTS = 16  # products of a tile of 2×2 results, for each depth and unit: src/winograd.h
 LEAST_CHANNELS = 48  # read and written together, for which tiles take less time
 LEAST_RESULTS = 64  # the same
-MOST_POINTS = 2  # weights at the points, at most, for each value of an image read or written
+MOST_POINTS = 24  # weights at the points, at most, for each value of an image read or written
+FEW_POINTS = 2**20  # weights at the points that may be there in any case
 
 
 def panel_workspace(depth: int, units: int) -> Specs:
@@ -41,7 +42,7 @@ def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
     """Whether y, or dx, is computed in tiles of 2×2 results.
 
     This depends on neither the number of images nor of threads, because rounding differs. Weights
-    at the points must not need much more memory than the images.
+    at the points are limited for the sake of memory: all layers share it, but none of the workers.
     """
     units, height, width, depth = w.shape
     _, rows, cols, _ = y.shape
@@ -52,7 +53,7 @@ def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
         and depth % lanes == units % lanes == 0
         and depth + units >= LEAST_CHANNELS
         and results >= LEAST_RESULTS
-        and POINTS * depth * units <= MOST_POINTS * results * (depth + units)
+        and POINTS * depth * units <= max(FEW_POINTS, MOST_POINTS * results * (depth + units))
     )
 
 

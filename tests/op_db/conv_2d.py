@@ -58,6 +58,7 @@ INFO = OpInfo(
         filtered("deep", (96, 7, 6, 40), (24, 3, 3, 40), {}, 24),
         filtered("one row", (8, 1, 2100, 5), (20, 1, 7, 5), {}, 20),
         filtered("tiles of 2×2", (4, 33, 31, 32), (48, 3, 3, 32), {}, 48),
+        filtered("tiles of 2×2, many channels", (6, 8, 9, 128), (112, 3, 3, 128), {}, 112),
         filtered("tiles of 2×2, VALID", (3, 34, 41, 48), (32, 3, 3, 48), VALID, 0),
     ),
     refusals=(
