@@ -42,7 +42,7 @@ def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
     """Whether y, or dx, is computed in tiles of 2×2 results.
 
     This depends on neither the number of images nor of threads, because rounding differs. Weights
-    at the points are limited for the sake of memory: all layers share it, but none of the workers.
+    at the points are limited for the sake of memory: all layers of a worker share it.
     """
     units, height, width, depth = w.shape
     _, rows, cols, _ = y.shape
