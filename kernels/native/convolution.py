@@ -18,7 +18,7 @@ POINTS = 16  # products of a tile of 2×2 results, for each depth and unit: src/
 LEAST_CHANNELS = 48  # read and written together, for which tiles take less time
 LEAST_RESULTS = 64  # the same
 MOST_POINTS = 2  # weights at the points, at most, for each value of an image read or written
-WIDE = 128  # channels read and written together, with which more weights at the points pay
+WIDE = 160  # channels read and written together, with which more weights at the points pay
 MOST_WIDE_POINTS = 24  # the same
 FEW_POINTS = 2**20  # weights at the points that wide layers may have in any case
 

@@ -12,7 +12,7 @@
 #define MAX_NR 3        /* vectors of a register tile */
 #define PIXELS 128      /* windows in a tile: a multiple of every MR */
 #define BAND 256        /* results of a band of windows, unless an image row has more */
-#define TILES 64        /* tiles of 2×2 results that are computed at once, in all parts */
+#define TILES 32        /* tiles of 2×2 results that are computed at once, in all parts */
 #define FILTER_TILES 64 /* the same for filter gradients */
 #ifdef __aarch64__
 #define BASE_IN_TILES 1 /* whether the base computes in tiles, which narrow vectors leave out */
