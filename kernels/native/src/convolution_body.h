@@ -109,22 +109,29 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
     F(correlate_tile)(t, in, w, w_step, at, m, n, y, out, unit, lanes, e);             \
   }
 #undef ROWS_OF
-#define ROWS_OF(n) ((n) == 1 && MR < 8 ? 2 * MR : MR) /* 8 accumulators hide a sum's latency */
+/* So many accumulators hide a sum's latency, and use each value that is loaded often. */
+#define ROWS_OF(n) (MR >= 8 ? MR : (n) == 1 ? 2 * MR : MR * NR / (n))
 CORRELATE_TILE(1, tile, ROWS_OF(1))
 CORRELATE_TILE(2, tile, ROWS_OF(2))
 #if NR == 3
 CORRELATE_TILE(3, tile, ROWS_OF(3))
 #endif
-/* Half of a tile, where a whole one would be many rows. */
-#undef HALF
-#if MR >= 8
-CORRELATE_TILE(2, half, ROWS_OF(2) / 2)
-#if NR == 3
-CORRELATE_TILE(3, half, ROWS_OF(3) / 2)
-#endif
-#define HALF(n) F(correlate_half##n)
+/* A low tile, for pixels that are left where a whole one has more rows. */
+#undef LOW
+#undef LOW2
+#undef LOW3
+#define LOW 4
+#if MR >= 8 || NR == 3
+CORRELATE_TILE(2, low, LOW)
+#define LOW2 F(correlate_low2)
 #else
-#define HALF(n) F(correlate_tile##n)
+#define LOW2 F(correlate_tile2)
+#endif
+#if MR >= 8 && NR == 3
+CORRELATE_TILE(3, low, LOW)
+#define LOW3 F(correlate_low3)
+#else
+#define LOW3 F(correlate_tile3)
 #endif
 #undef CORRELATE_TILE
 /* Forms that only save time. The base of x86-64, which old processors alone run, has none. */
@@ -145,13 +152,14 @@ static void F(correlate_pixels)(const tap_loops *t, const float *const *in, cons
                                 int64_t w_step, const int64_t *at, int64_t n, float *y,
                                 const int64_t *out, const int64_t *unit, int lanes,
                                 const F(epilogue) * e, int pixels) {
-  for (int p = 0, full; p < pixels; p += full ? ROWS_OF(n) : ROWS_OF(n) / 2) {
-    full = MR < 8 || n == 1 || pixels - p > ROWS_OF(n) / 2;
+  for (int p = 0, low, rows = ROWS_OF(n); p < pixels; p += low ? LOW : rows) {
+    int left = pixels - p;
+    low = n > 1 && rows > LOW && (left <= LOW || (left > rows && left <= 2 * LOW));
 #define RUN(name) name(t, in + p, w, w_step, at, y, out + p, unit, lanes, e)
     if (n == 1) RUN(F(correlate_tile1));
-    else if (n == 2) full ? RUN(F(correlate_tile2)) : RUN(HALF(2));
+    else if (n == 2) low ? RUN(LOW2) : RUN(F(correlate_tile2));
 #if NR == 3
-    else full ? RUN(F(correlate_tile3)) : RUN(HALF(3));
+    else low ? RUN(LOW3) : RUN(F(correlate_tile3));
 #endif
 #undef RUN
   }
@@ -307,9 +315,23 @@ FILTER_TILE(filter_rows, MR, 1)
 FILTER_TILE(filter_rows, MR, 2)
 FILTER_TILE(filter_row, 1, 1)
 FILTER_TILE(filter_row, 1, 2)
+#undef WIDE2
+#undef ROWS3
+#undef ROW3
+#if MR < 8 && NR == 3
+FILTER_TILE(filter_wide, ROWS_OF(2), 2)
+#define WIDE2 F(filter_wide2)
+#else
+#define WIDE2 F(filter_rows2)
+#endif
 #if NR == 3
 FILTER_TILE(filter_rows, MR, 3)
 FILTER_TILE(filter_row, 1, 3)
+#define ROWS3 F(filter_rows3)
+#define ROW3 F(filter_row3)
+#else
+#define ROWS3 F(filter_rows2)
+#define ROW3 F(filter_row2)
 #endif
 #undef FILTER_TILE
 
@@ -334,16 +356,16 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
       for (int i = 0; i < n; i++) at[i] = i * LANES;
     }
     for (int64_t o = begin_at; o < end_at;) {
-      int full = end_at - o >= MR, wide = n == 1 && end_at - o >= 2 * MR;
-#define RUN(name) F(name)(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
-      if (wide) RUN(filter_wide1);
-      else if (n == 1) full ? RUN(filter_rows1) : RUN(filter_row1);
-      else if (n == 2) full ? RUN(filter_rows2) : RUN(filter_row2);
-#if NR == 3
-      else full ? RUN(filter_rows3) : RUN(filter_row3);
-#endif
+      int64_t left = end_at - o, most = n == 1 ? 2 * MR : n == 2 ? ROWS_OF(2) : MR;
+      int even = left / MR == 2 && left % MR < 2; /* two times MR, at most one more */
+      int64_t rows = left >= most && (most == 2 * MR || !even) ? most : left >= MR ? MR : 1;
+#define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
+      if (rows == 1) n == 1 ? RUN(F(filter_row1)) : n == 2 ? RUN(F(filter_row2)) : RUN(ROW3);
+      else if (rows == MR)
+        n == 1 ? RUN(F(filter_rows1)) : n == 2 ? RUN(F(filter_rows2)) : RUN(ROWS3);
+      else n == 1 ? RUN(F(filter_wide1)) : RUN(WIDE2);
 #undef RUN
-      o += wide ? 2 * MR : full ? MR : 1;
+      o += rows;
     }
   }
 }
