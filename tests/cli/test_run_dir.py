@@ -127,7 +127,7 @@ def test_a_killed_run_can_be_read_and_continued(tmp_path: Path) -> None:
 def test_a_run_stopped_by_ctrl_c_continues_where_it_was(tmp_path: Path) -> None:
     """Within an epoch, with the same bits, and says how.
 
-    So many epochs that a slow machine stops it before its end.
+    The run has enough epochs not to end before the signal arrives, even on a slow machine.
     """
     through, stopped = tmp_path / "through", tmp_path / "stopped"
     line = [*LINE, "--batch-size", "2", "--epochs", "40", "--keep-best"]

@@ -109,14 +109,14 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
     F(correlate_tile)(t, in, w, w_step, at, m, n, y, out, unit, lanes, e);             \
   }
 #undef ROWS_OF
-/* So many accumulators hide a sum's latency, and use each value that is loaded often. */
+/* Rows of a tile of n vectors: enough accumulators to hide the latency of a multiply-add. */
 #define ROWS_OF(n) (MR >= 8 ? MR : (n) == 1 ? 2 * MR : MR * NR / (n))
 CORRELATE_TILE(1, tile, ROWS_OF(1))
 CORRELATE_TILE(2, tile, ROWS_OF(2))
 #if NR == 3
 CORRELATE_TILE(3, tile, ROWS_OF(3))
 #endif
-/* A low tile, for pixels that are left where a whole one has more rows. */
+/* A tile of fewer rows for the last pixels, where a full tile has more than LOW rows. */
 #undef LOW
 #undef LOW2
 #undef LOW3
@@ -357,8 +357,8 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
     }
     for (int64_t o = begin_at; o < end_at;) {
       int64_t left = end_at - o, most = n == 1 ? 2 * MR : n == 2 ? ROWS_OF(2) : MR;
-      int even = left / MR == 2 && left % MR < 2; /* two times MR, at most one more */
-      int64_t rows = left >= most && (most == 2 * MR || !even) ? most : left >= MR ? MR : 1;
+      int split = left / MR == 2 && left % MR < 2; /* two tiles of MR rows leave fewest rows */
+      int64_t rows = left >= most && (most == 2 * MR || !split) ? most : left >= MR ? MR : 1;
 #define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
       if (rows == 1) n == 1 ? RUN(F(filter_row1)) : n == 2 ? RUN(F(filter_row2)) : RUN(ROW3);
       else if (rows == MR)
