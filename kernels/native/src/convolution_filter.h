@@ -1,0 +1,220 @@
+/* The gradient of a convolution's filter: tiles of sums over the pixels. */
+
+/* sums[o][vector] += Σ over pixels of dy[out[p] + o] x[p][vector], for m values of o, n vectors. */
+#define FILTER_TILE(name, m, n)                                                                   \
+  static __attribute__((noinline)) void F(name##n)(                                               \
+      int pixels, const float *const *in, const float *dy, const int64_t *out, const int64_t *at, \
+      float *sums, int64_t step, const int64_t *to, int first) {                                  \
+    F(tile) acc;                                                                                  \
+    if (first) F(tile_clear)(acc, m, n);                                                          \
+    else F(tile_load)(acc, sums, step, to, m, n);                                                 \
+    F(tile_add_outer_products)(acc, dy, out, in, at, pixels, m, n);                               \
+    F(tile_store)(acc, sums, step, to, m, n);                                                     \
+  }
+FILTER_TILE(filter_wide, 2 * MR, 1)
+FILTER_TILE(filter_rows, MR, 1)
+FILTER_TILE(filter_rows, MR, 2)
+FILTER_TILE(filter_row, 1, 1)
+FILTER_TILE(filter_row, 1, 2)
+#undef WIDE2
+#undef ROWS3
+#undef ROW3
+#if MR < 8 && NR == 3
+FILTER_TILE(filter_wide, ROWS_OF(2), 2)
+#define WIDE2 F(filter_wide2)
+#else
+#define WIDE2 F(filter_rows2)
+#endif
+#if NR == 3
+FILTER_TILE(filter_rows, MR, 3)
+FILTER_TILE(filter_row, 1, 3)
+#define ROWS3 F(filter_rows3)
+#define ROW3 F(filter_row3)
+#else
+#define ROWS3 F(filter_rows2)
+#define ROW3 F(filter_row2)
+#endif
+#undef FILTER_TILE
+
+/* Adds a tile of pixels to the sums of `size` values for every unit from begin_at to end_at. The
+   last two vectors may overlap: they are of one group, loaded before either is stored. */
+static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const float *const *in,
+                                                          const float *dy, const int64_t *out,
+                                                          int64_t offset, int64_t begin_at,
+                                                          int64_t end_at, int64_t size, float *sums,
+                                                          int64_t step, int first) {
+  int64_t vectors = (size + LANES - 1) / LANES;
+  near_rows near;
+  const float *const *from = in;
+  int copies =
+      FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
+  for (int64_t j = 0, n; j < vectors; j += n) {
+    int64_t at[MAX_NR], to[MAX_NR];
+    n = F(vector_group)(vectors - j);
+    for (int i = 0; i < n; i++) to[i] = F(vector_start)(j + i, size), at[i] = offset + to[i];
+    if (copies) {
+      from = copy_rows(&near, in, pixels, at[0], n * LANES);
+      for (int i = 0; i < n; i++) at[i] = i * LANES;
+    }
+    for (int64_t o = begin_at; o < end_at;) {
+      int64_t left = end_at - o, most = n == 1 ? 2 * MR : n == 2 ? ROWS_OF(2) : MR;
+      int split = left / MR == 2 && left % MR < 2; /* two tiles of MR rows leave fewest rows */
+      int64_t rows = left >= most && (most == 2 * MR || !split) ? most : left >= MR ? MR : 1;
+#define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
+      if (rows == 1) n == 1 ? RUN(F(filter_row1)) : n == 2 ? RUN(F(filter_row2)) : RUN(ROW3);
+      else if (rows == MR)
+        n == 1 ? RUN(F(filter_rows1)) : n == 2 ? RUN(F(filter_rows2)) : RUN(ROWS3);
+      else n == 1 ? RUN(F(filter_wide1)) : RUN(WIDE2);
+#undef RUN
+      o += rows;
+    }
+  }
+}
+
+typedef struct {
+  const float *dy, *x;
+  float *dw, *db, *scratch;
+  const window_walk *g;
+} F(filter_job);
+
+/* Adds the bias gradient of a band, for the units of a part. */
+static void F(add_bias_band)(const F(filter_job) * c, const walk_cursor *at, int part, int parts) {
+  const window_walk *g = c->g;
+  if (c->db)
+    F(add_column_sums)(c->dy + band_start(g, at), band_count(g, at), g->units,
+                       chunk_begin(g->units, part, parts), chunk_begin(g->units, part + 1, parts),
+                       c->db);
+}
+
+/* Whether each tap has a walk of its own, over all results whose window has it inside, because the
+   depth fills several vectors and the taps of a row need not be merged. */
+static int F(walks_by_tap)(const window_walk *g) { return g->depth >= 2 * LANES && g->units >= MR; }
+
+/* The values of a filter gradient are divided into groups: MR units of a row of taps, or of a tap
+   with a walk of its own. */
+static int64_t F(groups_of_units)(const window_walk *g) { return (g->units + MR - 1) / MR; }
+static int64_t F(filter_groups)(const window_walk *g) {
+  return g->taps_h * (F(walks_by_tap)(g) ? g->taps_w : 1) * F(groups_of_units)(g);
+}
+
+/* Adds the band's gradients of the taps of `g`, all or one, for a range of groups. */
+static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, walk_cursor at,
+                               int64_t begin, int64_t end, float *dw, int first) {
+  const float *in[PIXELS];
+  int64_t out[PIXELS], step = c->g->taps_h * c->g->taps_w * c->g->depth,
+                       groups = F(groups_of_units)(g);
+  if (end <= 0 || begin >= g->taps_h * groups) return;
+  for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out)); first = 0) {
+    tap_loops t = taps_inside(g, &at, 1);
+    for (int64_t a = 0; a < t.rows; a++) {
+      int64_t before = (at.row.tap + a) * groups, from = begin > before ? (begin - before) * MR : 0,
+              to = end < before + groups ? (end - before) * MR : g->units;
+      for (int64_t b = 0; from < to && b < t.cols; b++)
+        F(add_filter_tiles)(pixels, in, c->dy, out, a * t.x_row + b * t.x_col, from, to, t.depth,
+                            dw + t.w_first + a * t.w_row + b * t.w_col, step, first);
+    }
+  }
+}
+
+/* One part: a range of groups. */
+static void F(filter_sums_part)(void *job, int part, int parts) {
+  const F(filter_job) *c = job;
+  const window_walk *g = c->g;
+  int64_t groups = F(groups_of_units)(g), taps = g->taps_h * g->taps_w, step = taps * g->depth,
+          begin = chunk_begin(F(filter_groups)(g), part, parts),
+          end = chunk_begin(F(filter_groups)(g), part + 1, parts);
+  int apart = F(walks_by_tap)(g), first = step == g->depth;
+  int64_t length = apart ? g->depth : g->taps_w * g->depth;
+  window_walk one = *g;
+  if (apart) one.taps_h = one.taps_w = 1;
+  for (int64_t o = 0; !first && o < g->units; o++) {
+    int64_t rest = groups - 1 - o / MR, row = (begin + rest) / groups;
+    memset(c->dw + o * step + row * length, 0,
+           sizeof(float) * ((end + rest) / groups - row) * length);
+  }
+  for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
+    F(add_bias_band)(c, &at, part, parts);
+    for (int64_t tap = 0; tap < (apart ? taps : 1); tap++) {
+      one.row_taps = g->row_taps + tap / g->taps_w, one.col_taps = g->col_taps + tap % g->taps_w;
+      F(add_filter_band)(c, &one, band_blocks(&at), begin - tap * groups, end - tap * groups,
+                         c->dw + tap * length, first);
+    }
+    first = 0;
+  }
+}
+
+/* sums[to[i]][vector] += Σ over pixels of in[p][tap[i]] dy[out[p]][vector], for TAP_ROWS values of
+   a window, n vectors of units. */
+#undef TAP_ROWS
+#define TAP_ROWS (MR == 8 ? 9 : MR) /* 9 divides the values of windows of 3×3 */
+#define TAP_TILE(n)                                                                               \
+  static __attribute__((noinline)) void F(tap_rows##n)(                                           \
+      int pixels, const float *const *in, const float *dy, const int64_t *out, const int64_t *at, \
+      const int64_t *tap, float *sums, const int64_t *to) {                                       \
+    F(tile) acc;                                                                                  \
+    UNROLL(i, TAP_ROWS, UNROLL(j, n, acc[i][j] = F(load)(sums + to[i] + j * LANES)));             \
+    for (int p = 0; p < pixels; p++) {                                                            \
+      const float *x = in[p], *from = dy + out[p];                                                \
+      TILE_ADD_PRODUCT(acc, TAP_ROWS, n, x[tap[i]], from, at);                                    \
+    }                                                                                             \
+    UNROLL(i, TAP_ROWS, UNROLL(j, n, F(store)(sums + to[i] + j * LANES, acc[i][j])));             \
+  }
+TAP_TILE(1)
+TAP_TILE(2)
+#undef TAP_TILE
+
+/* Adds a tile of pixels to `count` values of a window, for all units. If there are fewer than
+   TAP_ROWS, the last one is computed several times. */
+static void F(add_tap_rows)(int pixels, const float *const *in, const float *dy, const int64_t *out,
+                            int64_t units, int64_t *tap, float *sums, int64_t *to, int count) {
+  int64_t vectors = (units + LANES - 1) / LANES;
+  for (int i = count; i < TAP_ROWS; i++) tap[i] = tap[count - 1], to[i] = to[count - 1];
+  for (int64_t j = 0, n; j < vectors; j += n, sums += n * LANES) {
+    int64_t at[MAX_NR];
+    n = vectors - j > 1 ? 2 : 1;
+    for (int i = 0; i < n; i++) at[i] = units < LANES ? 0 : F(vector_start)(j + i, units);
+    if (n == 1) F(tap_rows1)(pixels, in, dy, out, at, tap, sums, to);
+    else F(tap_rows2)(pixels, in, dy, out, at, tap, sums, to);
+  }
+}
+
+/* One part if the depth does not fill a vector: a range of the window's values, with vectors along
+   the units. The sums of a value are in whole vectors, in scratch. */
+static void F(tap_sums_part)(void *job, int part, int parts) {
+  const F(filter_job) *c = job;
+  const window_walk *g = c->g;
+  int64_t size = g->taps_h * g->taps_w * g->depth, begin = chunk_begin(size, part, parts),
+          end = chunk_begin(size, part + 1, parts);
+  int64_t vectors = (g->units + LANES - 1) / LANES, step = vectors * LANES, out[PIXELS];
+  const float *in[PIXELS], *dy = c->dy;
+  float narrow[PIXELS * LANES] = {0};
+  memset(c->scratch + begin * step, 0, sizeof(float) * (end - begin) * step);
+  for (walk_cursor band = walk_begin(g, WIDE_BAND, 0, 1); next_band(g, &band);) {
+    F(add_bias_band)(c, &band, part, parts);
+    walk_cursor at = band_blocks(&band);
+    for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out));) {
+      tap_loops t = taps_inside(g, &at, 1);
+      int64_t tap[TAP_ROWS], to[TAP_ROWS];
+      int count = 0;
+      for (int p = 0; p < pixels && g->units < LANES; p++, dy = narrow) {
+        memcpy(narrow + p * LANES, c->dy + out[p], sizeof(float) * g->units);
+        out[p] = p * LANES;
+      }
+      for (int64_t a = 0; a < t.rows; a++)
+        for (int64_t k = 0; k < t.cols * t.depth; k++) {
+          int64_t b = k / t.depth, row = t.w_first + a * t.w_row + b * t.w_col + k % t.depth;
+          if (row < begin || row >= end) continue;
+          tap[count] = a * t.x_row + b * t.x_col + k % t.depth, to[count++] = row * step;
+          if (count < TAP_ROWS) continue;
+          F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
+          count = 0;
+        }
+      if (count) F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
+    }
+  }
+  for (int64_t row = begin; row < end; row++)
+    for (int64_t o = 0; o < g->units; o++) {
+      int64_t j = o / LANES, first = g->units < LANES ? 0 : F(vector_start)(j, g->units);
+      c->dw[o * size + row] = c->scratch[row * step + j * LANES + o - first];
+    }
+}
