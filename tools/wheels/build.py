@@ -101,16 +101,18 @@ def compiled(platform: Platform, folder: Path) -> Path:
     path = folder / platform.tag / platform.library
     path.parent.mkdir()
     compiler = (*ZIG, "cc", "-target", platform.target, QUIET)
-    options = (*module["extra-compile-args"], *OPTIONS, *platform.flags)
+    options = (*module["extra-compile-args"], *OPTIONS)
     sources = [*sorted(SOURCES.glob("*.c")), *platform.more_sources]
     # One by one: while it links, zig compiles its own libraries with the same options, and those
     # for Windows need the tables.
     for source in sources:  # in its folder: paths of the build stay out of the library
         output = path.with_name(f"{source.stem}.o")
-        run(*compiler, *options, NO_TABLES, "-c", source.name, "-o", output, cwd=source.parent)
+        own = (*options, *platform.options(source), NO_TABLES)
+        run(*compiler, *own, "-c", source.name, "-o", output, cwd=source.parent)
     objects = [f"{p.stem}.o" for p in sources]
     if platform.has_runtime:
-        linker = (*compiler, *options, *LINKING, *module["extra-link-args"], "-o", path.name)
+        own = (*options, *platform.flags, *LINKING, *module["extra-link-args"])
+        linker = (*compiler, *own, "-o", path.name)
     else:
         linker = (*ZIG, "build-lib", "-target", platform.target, *NO_RUNTIME, f"-femit-bin={path}")
     run(*linker, *objects, cwd=path.parent)
