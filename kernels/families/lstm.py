@@ -36,7 +36,7 @@ from odt.kernels.families.recurrent import (
     rows,
     sigmoid,
 )
-from odt.kernels.geometry.lstm_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
+from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 INPUTS = (

@@ -52,8 +52,8 @@ from odt.kernels.families.recurrent import (
     times_sigmoid_slope,
     times_slope,
 )
-from odt.kernels.geometry.lstm_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
-from odt.kernels.native import lstm as compiled
+from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
+from odt.kernels.native import recurrent as compiled
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.copies import copy
 from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec, no_specs
@@ -232,36 +232,7 @@ def call_grad_x(
 ) -> Callable[[], None]:
     parts = np.split(w, len(names_of(given)))
     copies = [copy(given[f"w{gate}"], a) for gate, a in zip(names_of(given), parts, strict=True)]
-    return in_order([*copies, compiled.input_gradient(dz, w, dx, panel)])
-
-
-def call_grad_w(
-    gate: int, attrs: LstmAttrs, *, dz: Array, x: Array, panel: Array | None = None, **dw: Array
-) -> Callable[[], None]:
-    (out,) = dw.values()
-    return compiled.weight_gradient(dz, gate, x, out, panel)
-
-
-def call_grad_r(
-    gate: int,
-    attrs: LstmAttrs,
-    *,
-    dz: Array,
-    y: Array,
-    panel: Array | None = None,
-    **dr: Array,
-) -> Callable[[], None]:
-    """Multiplies dz of each step except the first by y of the step before."""
-    (out,) = dr.values()
-    axis = attrs.time_axis
-    blocks, later = (len(y), 1) if axis == 1 else (1, len(by_time(axis, y)[0]))
-    return compiled.weight_gradient(dz, gate, y, out, panel, blocks=blocks, later=later)
-
-
-def call_grad_b(
-    gate: int, attrs: LstmAttrs, *, dz: Array, da: Array | None = None, **db: Array
-) -> Callable[[], None]:
-    return compiled.bias_gradient(dz if da is None else da, gate, *db.values())
+    return in_order([*copies, compiled.input_gradient(attrs, dz=dz, w=w, dx=dx, panel=panel)])
 
 
 def by_gate(
@@ -269,18 +240,12 @@ def by_gate(
     run: Callable[..., None],
     *reads: str,
     workspace: Workspace = no_specs,
-    call: Callable[..., Callable[[], None]] | None = None,
-    compiled_workspace: Workspace = no_specs,
+    compiled: Callable[[int], Compiled | None] = lambda gate: None,
 ) -> dict[str, Kernel]:
     """Makes the kernels of the gradients by one kind of weights, one for each gate."""
-
-    def of(k: int) -> Compiled | None:
-        fits = compiled.fits_gradient
-        return Compiled(partial(call, k), fits, compiled_workspace) if call else None
-
     return {
         f"{kind}{gate}": Kernel(
-            partial(run, k), reads, (f"d{kind}{gate}",), workspace, compiled=of(k)
+            partial(run, k), reads, (f"d{kind}{gate}",), workspace, compiled=compiled(k)
         )
         for k, gate in enumerate(GATES)
         if f"{kind}{gate}?" in INPUTS
@@ -295,17 +260,8 @@ def before_each_step(attrs: LstmAttrs, s: Specs) -> Specs:
     return {"before": s["y"]}
 
 
-def panel_of_x(attrs: LstmAttrs, s: Specs) -> Specs:
-    return compiled.panel(s["x"], side=True)
-
-
-def panel_of_y(attrs: LstmAttrs, s: Specs) -> Specs:
-    return compiled.panel(s["y"], side=True)
-
-
 def stacked_w_and_panel(attrs: LstmAttrs, s: Specs) -> Specs:
-    weights = stacked_w(attrs, s)
-    return {**weights, **compiled.panel(weights["w"])}
+    return {**stacked_w(attrs, s), **compiled.input_panel(attrs, s)}
 
 
 def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
@@ -354,18 +310,17 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
                 workspace=stacked_w,
                 compiled=Compiled(call_grad_x, compiled.fits_input_gradient, stacked_w_and_panel),
             ),
-            **by_gate("w", grad_w, "dz", "x", call=call_grad_w, compiled_workspace=panel_of_x),
+            **by_gate("w", grad_w, "dz", "x", compiled=partial(compiled.by_weights, "x")),
             **by_gate(
                 "r",
                 grad_r,
                 "dz",
                 "y",
                 workspace=before_each_step,
-                call=call_grad_r,
-                compiled_workspace=panel_of_y,
+                compiled=partial(compiled.by_weights, "y"),
             ),
             **by_gate("p", grad_peephole, "dz", "cells"),
-            **by_gate("b", grad_b, "dz", "da?", workspace=one_per_row, call=call_grad_b),
+            **by_gate("b", grad_b, "dz", "da?", workspace=one_per_row, compiled=compiled.by_bias),
             **by_gate("n", grad_n, "da", "normal"),
             "wp": Kernel(
                 grad_wp,

@@ -11,16 +11,14 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, zeros
-from odt.kernels.geometry.lstm_geometry import TANH
+from odt.kernels.geometry.recurrent_geometry import BOUNDS, NONE, TANH
 from odt.kernels.opdef import Array, Attrs, Names, Options, Specs, TensorSpec
-
-BOUNDS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}  # RELU, RELU_N1_TO_1, RELU6
 
 
 def fused(options: Options) -> int:
     """Reads the code of the fused activation; raises ShapeError if it is unknown."""
     code = int(options.get("fused_activation_function", 0))
-    if code not in (0, TANH, *BOUNDS):
+    if code not in (TANH, *BOUNDS):
         raise ShapeError(
             f"fused_activation_function must be 0 … {TANH} (NONE, RELU, RELU_N1_TO_1, RELU6, "
             f"TANH), but got {code}"
@@ -73,7 +71,7 @@ def activate(code: int, a: Array) -> None:
     """Applies an activation in place."""
     if code == TANH:
         np.tanh(a, out=a)
-    elif code in BOUNDS:
+    elif code != NONE:
         np.clip(a, *BOUNDS[code], out=a)
 
 
@@ -98,7 +96,7 @@ def times_slope(code: int, y: Array, dy: Array, work: Array) -> None:
         np.multiply(y, y, out=work)
         np.subtract(1, work, out=work)
         np.multiply(dy, work, out=dy)
-    elif code in BOUNDS:
+    elif code != NONE:
         inside(y, *BOUNDS[code], dy, work)
 
 

@@ -15,7 +15,7 @@ from odt.kernels.native.library import limit
 from odt.kernels.native.structs import MatmulShape
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
-DEEPEST = 1024  # rows of columns that stay in the cache
+DEEPEST = 1024  # most of the depth of a product with less than MAX_LANES columns
 
 Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
 Shapes = dict[str, tuple[int, ...]]
@@ -40,6 +40,18 @@ def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shape
         right_depth_stride=1 if turn_right else columns,
         right_column_stride=depth if turn_right else 1,
     )
+
+
+def fits_panel(depth: int, columns: int) -> bool:
+    """Whether a product is compiled: if it has few columns, its panel has all of the depth."""
+    return columns >= limit("MAX_LANES") or depth <= DEEPEST
+
+
+def panel(depth: int, columns: int, width: int) -> Specs:
+    """Returns the workspace for panels of a product; `depth` is that of all blocks."""
+    if columns >= limit("MAX_LANES"):
+        depth = min(depth, 2 * limit("DEPTH_BLOCK"))
+    return {"panel": TensorSpec((limit("PANEL_PARTS"), depth, width), FLOAT)}
 
 
 def factors(attrs: Attrs, made: str) -> tuple[tuple[str, bool], tuple[str, bool]]:
@@ -84,7 +96,8 @@ def of(made: str, geometry: Prepare) -> Compiled:
             return dense.fits(attrs, weights(s))
         known, pair = shapes(attrs, s), factors(attrs, made)
         g = matmul_shape(made, pair, known)
-        return g.depth <= DEEPEST and all(prod(known[n][:-2]) in (1, g.count) for n, _ in pair)
+        whole = all(prod(known[n][:-2]) in (1, g.count) for n, _ in pair)
+        return whole and fits_panel(g.depth, g.columns)
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         if sums_rows(attrs, s):
@@ -94,7 +107,7 @@ def of(made: str, geometry: Prepare) -> Compiled:
             return {}
         lanes = limit("MAX_LANES")
         width = min(limit("MAX_NR"), -(-g.columns // lanes)) * lanes
-        return {"panel": TensorSpec((limit("PANEL_PARTS"), g.depth, width), FLOAT)}
+        return panel(g.depth, g.columns, width)
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         if sums_rows(attrs, s):

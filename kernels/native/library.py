@@ -28,11 +28,7 @@ class LibraryError(OdtError):
 class _Entry(ctypes.Structure):
     """The struct export_entry in src/module.c."""
 
-    _fields_ = [
-        *((name, ctypes.c_char_p) for name in ("kind", "name", "arguments")),
-        ("value", ctypes.c_int64),
-        ("call", ctypes.c_void_p),
-    ]
+    _fields_ = [("text", ctypes.c_char_p), ("value", ctypes.c_int64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +78,9 @@ def read_exports(library: ctypes.CDLL) -> Exports:
     entries = library.exports()
     table: dict[str, dict[str, int | str]] = {"limit": {}, "struct": {}, "kernel": {}, "caller": {}}
     k = 0
-    while entries[k].name:
-        entry = entries[k]
-        value = entry.arguments.decode() if entry.arguments else entry.call or entry.value
-        table[entry.kind.decode()][entry.name.decode()] = value
+    while text := entries[k].text:
+        kind, name, *arguments = text.decode().split(" ", 2)
+        table[kind][name] = arguments[0] if arguments else entries[k].value
         k += 1
     return Exports(*(MappingProxyType(d) for d in table.values()))  # type: ignore[arg-type]
 

@@ -62,10 +62,11 @@ class TransposeShape(ctypes.Structure):
     ]
 
 
-class LstmShape(ctypes.Structure):
+class RecurrentShape(ctypes.Structure):
     _fields_ = [
-        *_integers("samples", "steps", "depth", "units", "sample_stride", "step_stride"),
-        ("clip", c_float),
+        *_integers("samples", "steps", "depth", "units", "gates"),
+        *_integers("sample_stride", "step_stride", "is_tanh"),
+        *((name, c_float) for name in ("lo", "hi")),
     ]
 
 
@@ -91,7 +92,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "elementwise_shape": ElementwiseShape,
     "matmul_shape": MatmulShape,
     "transpose_shape": TransposeShape,
-    "lstm_shape": LstmShape,
+    "recurrent_shape": RecurrentShape,
     "integer_lstm_shape": IntegerLstmShape,
     "bound_call": BoundCall,
     "call_list": CallList,

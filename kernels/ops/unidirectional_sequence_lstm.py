@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from odt.kernels.families.lstm import lstm_attrs
 from odt.kernels.families.lstm_gradients import lstm_row
-from odt.kernels.geometry.lstm_geometry import LstmAttrs
+from odt.kernels.geometry.recurrent_geometry import LstmAttrs
 from odt.kernels.opdef import Array, Options
 
 

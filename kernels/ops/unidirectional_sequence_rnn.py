@@ -14,7 +14,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.recurrent import (
     activate,
@@ -27,13 +26,9 @@ from odt.kernels.families.recurrent import (
     state_before,
     times_slope,
 )
+from odt.kernels.geometry.recurrent_geometry import RnnAttrs
+from odt.kernels.native import recurrent as compiled
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class RnnAttrs:
-    time_axis: int
-    activation: int
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> RnnAttrs:
@@ -103,33 +98,46 @@ def grad_b(attrs: RnnAttrs, *, dz: Array, db: Array) -> None:
     np.sum(rows(dz), axis=0, out=db)
 
 
+def before_each_step(attrs: RnnAttrs, s: Specs) -> Specs:
+    return {"before": s["y"]}
+
+
 def flops(attrs: RnnAttrs, s: Specs) -> int:
-    return 2 * s["y"].size * (s["w"].shape[1] + s["r"].shape[1])
+    """Counts one sample more, as for an LSTM: reading the weights at each time step."""
+    steps = s["x"].shape[attrs.time_axis]
+    rows = s["y"].size // max(s["y"].shape[-1], 1) + steps
+    return 2 * rows * (s["w"].size + s["r"].size)
 
 
 OP = OpDef(
     "UNIDIRECTIONAL_SEQUENCE_RNN",
     inputs=("x", "w", "r", "b", "h"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "w", "r", "b"), writes=("y",), workspace=one_step),
+    forward=Kernel(
+        forward,
+        reads=("x", "w", "r", "b"),
+        writes=("y",),
+        workspace=one_step,
+        compiled=compiled.RNN,
+    ),
     backward=Kernel(
         backward,
         reads=("dy", "y", "r"),
         writes=("dz",),
         workspace=one_step,
         may_alias=frozenset({("dz", "dy")}),
+        compiled=compiled.RNN_BACK,
     ),
     shared=lambda attrs, s: {"dz": s["y"]},
     grads={
-        "x": Kernel(grad_x, reads=("dz", "w"), writes=("dx",)),
-        "w": Kernel(grad_w, reads=("dz", "x"), writes=("dw",)),
-        "r": Kernel(
-            grad_r,
-            reads=("dz", "y"),
-            writes=("dr",),
-            workspace=lambda attrs, s: {"before": s["y"]},
+        "x": Kernel(grad_x, reads=("dz", "w"), writes=("dx",), compiled=compiled.BY_X),
+        "w": Kernel(
+            grad_w, reads=("dz", "x"), writes=("dw",), compiled=compiled.by_weights("x", 0)
         ),
-        "b": Kernel(grad_b, reads=("dz",), writes=("db",)),
+        "r": Kernel(
+            grad_r, ("dz", "y"), ("dr",), before_each_step, compiled=compiled.by_weights("y", 0)
+        ),
+        "b": Kernel(grad_b, reads=("dz",), writes=("db",), compiled=compiled.by_bias(0)),
     },
     zero_state=("h",),
     attrs=attrs,

@@ -17,7 +17,7 @@ FULL_TILES = {  # source: functions whose inner loops are full register tiles
     "dense.c": r"dense_tile_full",
     "depthwise.c": r"depthwise_filter_grids",
     "batch_matmul.c": r"matmul_rows\d",
-    "lstm.c": r"gate_product",
+    "recurrent.c": r"gate_product",
 }
 MULTIPLY_ADD = re.compile(r"vfmadd|v?mulps|fmla")
 VECTOR_STORE = re.compile(r"v?mov[au]p[sd]\w*\s+%[xyz]mm\d+, .*\(|st[pr]\s+q\d")

@@ -97,7 +97,7 @@ def test_arguments_of_another_type_or_number_are_refused_when_they_are_bound() -
     with pytest.raises(TypeError):
         bind("dense", x, x, None, *sizes[:1], x, *sizes[1:])
     with pytest.raises(TypeError):
-        bind("max_pool", x, x, structs.LstmShape())
+        bind("max_pool", x, x, structs.RecurrentShape())
 
 
 def test_a_library_of_other_structs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,13 +107,13 @@ def test_a_library_of_other_structs_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("ODT_KERNELS", raising=False)
     found = library.load()
     assert found is not None
-    monkeypatch.setitem(structs.STRUCTS, "lstm_shape", Longer)
+    monkeypatch.setitem(structs.STRUCTS, "recurrent_shape", Longer)
     wrong = library._mismatch(found)
     monkeypatch.setattr(library, "_open", lambda: (found, wrong))
     with pytest.raises(LibraryError) as caught:
         library.load()
     assert str(caught.value) == (
-        "the compiled kernels must be those of this odt, but lstm_shape has 56 bytes, not 8. "
+        "the compiled kernels must be those of this odt, but recurrent_shape has 72 bytes, not 8. "
         "Install odt again, or set ODT_KERNELS=numpy."
     )
     monkeypatch.setenv("ODT_KERNELS", "numpy")

@@ -79,6 +79,11 @@ INFO = OpInfo(
         Sample("heads", {"a": (8, 4, 131, 33), "b": (8, 4, 131, 33)}, {"adj_y": True}),
         Sample("weighted heads", {"a": (8, 4, 131, 131), "b": (8, 4, 131, 50)}),
         Sample("narrow", {"a": (64, 100, 70), "b": (64, 10, 70)}, {"adj_y": True}),
+        # In ranges of the depth, with columns and rows that do not fill tiles, and one at once.
+        Sample("deep", {"a": (2, 101, 600), "b": (2, 600, 133)}),
+        Sample("deep, A turned", {"a": (4, 1100, 28), "b": (4, 1100, 44)}, {"adj_x": True}),
+        Sample("deep, B turned", {"a": (6, 17, 600), "b": (6, 75, 600)}, {"adj_y": True}),
+        Sample("deep, narrow", {"a": (4, 90, 700), "b": (4, 700, 9)}),
         Sample("long and odd", {"a": (30, 131, 50), "b": (50, 70)}),
     ),
     refusals=(

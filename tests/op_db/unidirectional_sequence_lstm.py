@@ -50,6 +50,7 @@ INFO = OpInfo(
     large=lstm_sample("large", lstm_inputs((64, 16, 32), 64)),
     also_large=(
         lstm_sample("large, blocks of samples", lstm_inputs((70, 26, 9), 20)),
+        lstm_sample("large, long sequences", lstm_inputs((16, 150, 24), 36)),
         lstm_sample("large, time first", lstm_inputs((16, 64, 32), 64), time_major=True),
         lstm_sample("large, few samples", lstm_inputs((3, 8, 64), 208)),
         lstm_sample("large, weights beyond a cache", lstm_inputs((70, 3, 16), 272)),

@@ -51,13 +51,13 @@ INFO = OpInfo(
             mixes=True,
         ),
     ),
-    large=Sample(
-        "large",
-        rnn_inputs((64, 32, 64), 128),
-        {"fused_activation_function": TANH},
-        constants=RNN_WEIGHTS,
-    ),
+    large=rnn_sample("large", TANH, (64, 32, 64), 128),
     also_large=(
+        rnn_sample("large, blocks of samples", TANH, (134, 52, 9), 30),
+        rnn_sample("large, few samples", RELU6, (3, 4, 64), 512),
+        rnn_sample("large, weights beyond a cache", RELU, (70, 3, 16), 528),
+        rnn_sample("large, long sequences", TANH, (40, 300, 20), 9),
+        rnn_sample("large, linear", 0, (330, 10, 20), 81),
         Sample(
             "large, time first",
             rnn_inputs((8, 256, 64), 128),

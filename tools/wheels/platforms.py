@@ -58,7 +58,7 @@ SHORTER = (
     *("-fomit-frame-pointer", "-falign-loops=1", "-falign-functions=1"),
 )
 # Files that take 2.5 kB less of a wheel with -Os, and whose kernels are as fast with it; those of
-# others are larger (vectorized loops) or slower (lstm.c with AVX2).
+# others are larger (vectorized loops) or slower (recurrent.c with AVX2).
 SMALL = frozenset({
     *("batch_matmul.c", "bitmask.c", "convolution.c", "dense.c", "depthwise.c", "pool.c"),
     *("instruction_sets.c", "mapped_files.c", "module.c", "team.c", "transpose.c"),

@@ -19,15 +19,16 @@
 #else
 #define BASE_IN_TILES 0
 #endif
-#define MAX_TAPS 64      /* taps of a window */
-#define MAX_WALKS 16     /* walks of a call */
-#define PANEL_PARTS 4    /* parts of a call that have scratch for a packed panel */
-#define ROW_BLOCK 128    /* rows of a block of a product: a multiple of every MR */
-#define MAX_RANK 6       /* axes of an elementwise kernel */
-#define MAX_INPUTS 3     /* inputs of an elementwise kernel */
-#define MAX_OUTER_AXES 4 /* axes around the matrices of a transpose */
-#define LSTM_ROWS 64     /* samples × steps that an LSTM computes at once */
-#define LSTM_PARTS 4     /* parts of a call that have scratch for these rows */
+#define MAX_TAPS 64       /* taps of a window */
+#define MAX_WALKS 16      /* walks of a call */
+#define PANEL_PARTS 4     /* parts of a call that have scratch for a packed panel */
+#define DEPTH_BLOCK 256   /* most of the depth of a product that is computed at once */
+#define ROW_BLOCK 128     /* rows of a block of a product: a multiple of every MR */
+#define MAX_RANK 6        /* axes of an elementwise kernel */
+#define MAX_INPUTS 3      /* inputs of an elementwise kernel */
+#define MAX_OUTER_AXES 4  /* axes around the matrices of a transpose */
+#define RECURRENT_ROWS 64 /* samples × steps that an RNN or LSTM computes at once */
+#define RECURRENT_PARTS 4 /* parts of a call that have scratch for these rows */
 
 /* Windows of images, and the offsets of their results. Result (n, r, c) reads the input rows
    start_h + r·stride_h + row_taps[a] and the columns start_w + c·stride_w + col_taps[b]; positions
@@ -68,15 +69,17 @@ typedef struct {
   int64_t lines, length, x_line_stride, x_stride, y_line_stride;
 } transpose_shape;
 
-/* N samples, T steps of I values, O units; the strides of samples and steps are in rows. */
+/* N samples, T steps of I values, O units of one gate (RNN) or four (LSTM); the strides of samples
+   and steps are in rows. */
 typedef struct {
-  int64_t samples, steps, depth, units, sample_stride, step_stride;
-  float clip; /* the cell is limited to ± clip */
-} lstm_shape;
+  int64_t samples, steps, depth, units, gates, sample_stride, step_stride;
+  int64_t is_tanh; /* whether the activation of an RNN is tanh */
+  float lo, hi;    /* otherwise limits of its results; of an LSTM, limits of the cell */
+} recurrent_shape;
 
 /* The same of an LSTM on integers, with P outputs and G gates, and its limits: numbers before and
    after a multiplication of the cell by the forget gate, and steps of 2⁻ᵇⁱᵗˢ of its input. m is the
-   factor of the output of a cell, in the form of src/lstm.c. */
+   factor of the output of a cell, in the form of src/recurrent.c. */
 typedef struct {
   int64_t samples, steps, depth, units, out, gates, sample_stride, step_stride;
   int64_t cell_lo, cell_hi, bits, m[4], hidden_zero, hidden_lo, hidden_hi, zero, lo, hi;

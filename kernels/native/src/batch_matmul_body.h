@@ -7,11 +7,11 @@
 
 /* n vectors of columns of `right`: vector j begins at b + at[j] and continues in steps of
    `depth_stride`, blocks of the depth in steps of `block_stride`; in y it begins at column to[j].
-   `lanes` of each vector are stored. */
+   `lanes` of each vector are stored, or all are added to y. */
 typedef struct {
   const float *b;
   int64_t block_stride, depth_stride, at[MAX_NR], to[MAX_NR];
-  int lanes;
+  int lanes, adds;
 } F(block_of_columns);
 
 /* Computes the product of m rows and n vectors of columns. */
@@ -19,13 +19,14 @@ INLINE void F(matmul_tile)(const matmul_shape *g, const float *a, const F(block_
                            float *y, int m, int n) {
   F(tile) sums;
   const int64_t *at = c->at;
-  F(tile_clear)(sums, m, n);
+  if (c->adds) F(tile_load)(sums, y, g->columns, c->to, m, n);
+  else F(tile_clear)(sums, m, n);
   for (int64_t q = 0; q < g->blocks; q++) {
     const float *left = a + q * g->left_block_stride, *b = c->b + q * c->block_stride;
     for (int64_t k = 0; k < g->depth; k++, left += g->left_depth_stride, b += c->depth_stride)
       TILE_ADD_PRODUCT(sums, m, n, left[i * g->left_row_stride], b, at);
   }
-  if (c->lanes == LANES) F(tile_store)(sums, y, g->columns, c->to, m, n);
+  if (n > 1 || c->lanes == LANES) F(tile_store)(sums, y, g->columns, c->to, m, n);
   else { /* one vector */ float part[MAX_MR][LANES];
     UNROLL(i, m, F(store)(part[i], sums[i][0]));
     for (int i = 0; i < m; i++)
@@ -72,18 +73,11 @@ static void F(pack_side)(const matmul_shape *g, const float *left, int64_t rows,
     }
 }
 
-typedef struct {
-  const matmul_shape *g;
-  const float *left, *right;
-  float *y, *panel;
-  int side; /* whether the panel is of rows of `left` */
-} F(matmul_job);
-
 /* One part: blocks of rows and columns. Blocks that use the same panel follow each other: it is
    packed once. */
 static void F(matmul_part)(void *job, int part, int parts) {
-  const F(matmul_job) *c = job;
-  const matmul_shape *g = c->g;
+  const matmul_job *c = job;
+  const matmul_shape *g = &c->g;
   int64_t vectors = (g->columns + LANES - 1) / LANES, across = (vectors + NR - 1) / NR;
   int64_t width = c->side ? ROW_BLOCK : (vectors < NR ? vectors : NR) * LANES,
           down = (g->rows + ROW_BLOCK - 1) / ROW_BLOCK, run = c->side ? across : down;
@@ -101,7 +95,7 @@ static void F(matmul_part)(void *job, int part, int parts) {
     const float *left = c->left + matrix * g->left_matrix_stride + begin * g->left_row_stride;
     const float *right = c->right + matrix * g->right_matrix_stride;
     F(block_of_columns)
-    b = {right, g->right_block_stride, g->right_depth_stride, {0}, {0}, LANES};
+    b = {right, g->right_block_stride, g->right_depth_stride, {0}, {0}, LANES, c->adds};
     if (g->columns < LANES) b.lanes = (int)g->columns;
     else
       for (int j = 0; j < n; j++) b.at[j] = b.to[j] = F(vector_start)(first + j, g->columns);
@@ -119,7 +113,10 @@ static void F(matmul_part)(void *job, int part, int parts) {
     }
     packed = at / run;
     for (int64_t r = begin; r < last; r += tall ? MR : 1) {
-      if (tall && last - r < MR) r = last - MR; /* computes some rows twice, to the same bits */
+      if (tall && last - r < MR) {
+        if (c->adds) tall = 0;
+        else r = last - MR; /* computes some rows twice, to the same bits */
+      }
       const float *a = left + (r - begin) * g->left_row_stride;
       float *y = c->y + (matrix * g->rows + r) * g->columns;
 #define RUN(n) \
@@ -142,8 +139,6 @@ void F(matmul)(const matmul_shape *g, const float *left, const float *right, flo
   int columns = g->right_column_stride != 1 || g->columns < LANES,
       side = panel && !columns && g->left_row_stride == 1 && g->columns > LANES &&
              g->columns >= MAX_LANES;
-  F(matmul_job) c = {g, left, right, y, columns || side ? panel : 0, side};
-  int parts =
-      parallel_parts(g->count * g->rows * g->blocks * g->depth * g->columns / LANES * PRODUCT);
-  parallel_for(F(matmul_part), &c, c.panel && parts > PANEL_PARTS ? PANEL_PARTS : parts);
+  run_matmul((matmul_job){*g, left, right, y, columns || side ? panel : 0, side, 0}, F(matmul_part),
+             LANES);
 }

@@ -30,6 +30,8 @@ CALLER(rms_norm_back, P(0), P(1), P(2), P(3), P(4), I(5), I(6))
 CALLER(instance_norm, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8), F(9))
 CALLER(instance_norm_back, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8))
 CALLER(instance_norm_scale, P(0), P(1), P(2), P(3), P(4), I(5), I(6), I(7))
+CALLER(rnn, P(0), P(1), P(2), P(3), P(4), P(5), P(6))
+CALLER(rnn_back, P(0), P(1), P(2), P(3), P(4), P(5))
 CALLER(lstm, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11), P(12), P(13),
        P(14), P(15), P(16), P(17))
 CALLER(lstm_back, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9))

@@ -127,15 +127,21 @@ KERNEL(instance_norm_scale,
         float *inv /* (N, C) */, float *dgamma /* (C) */, int64_t images, int64_t rows,
         int64_t channels))
 
-/* lstm_body.h. The shape has the strides of samples and steps; native/lstm.py defines the size of
-   scratch. */
+/* recurrent_body.h. The shape has the strides of samples and steps; native/recurrent.py defines the
+   size of scratch. */
+KERNEL(rnn, (const float *x /* (N, T, I) */, float *y /* (N, T, O) */, float *scratch,
+             const float *w /* (O, I) */, const float *r /* (O, O) */, const float *b /* (O) */,
+             const recurrent_shape *shape))
+KERNEL(rnn_back,
+       (const float *dy /* (N, T, O) */, const float *y /* (N, T, O) */, float *dz /* (N, T, O) */,
+        float *scratch, const float *r /* (O, O) */, const recurrent_shape *shape))
 KERNEL(lstm,
        (const float *x /* (N, T, I) */, float *y /* (N, T, O) */, float *gates /* (N, T, 4·O) */,
         float *cells /* (N, T, O) */, float *scratch, const float *wf /* (O, I) */,
         const float *wg /* (O, I) */, const float *wo /* (O, I) */, const float *wi /* (O, I) */,
         const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
         const float *ri /* (O, O) */, const float *bf /* (O) */, const float *bg /* (O) */,
-        const float *bo /* (O) */, const float *bi /* (O) */, const lstm_shape *shape))
+        const float *bo /* (O) */, const float *bi /* (O) */, const recurrent_shape *shape))
 KERNEL(integer_lstm,
        (const int8_t *x /* (N, T, I) */, const float *w /* (G O, I) */,
         const float *r /* (G O, P) */, const int64_t *b /* (G O) */, const int64_t *br /* (G O) */,
@@ -148,7 +154,7 @@ KERNEL(lstm_back,
        (const float *dy /* (N, T, O) */, const float *gates /* (N, T, 4·O) */,
         const float *cells /* (N, T, O) */, float *dz /* (N, T, 4·O) */, float *scratch,
         const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
-        const float *ri /* (O, O) */, const lstm_shape *shape))
+        const float *ri /* (O, O) */, const recurrent_shape *shape))
 
 /* bitmask_body.h: the digest of n elements, eight in a byte. */
 KERNEL(pack_bitmask,

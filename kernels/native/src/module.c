@@ -28,17 +28,25 @@ KERNEL(map, MAP_ARGUMENTS)
 #undef CALLER
 
 typedef struct {
-  const char *kind, *name, *arguments; /* arguments of a kernel, as in C */
-  int64_t value;                       /* value of a limit, or size of a struct in bytes */
-  caller call;                         /* of a kernel */
+  const char *text; /* kind, name, and the arguments of a kernel as in C */
+  union {
+    int64_t value; /* of a limit, or size of a struct in bytes */
+    caller call;
+  };
 } export_entry;
 
-#define LIMIT(name) {"limit", #name, 0, name, 0}
-#define STRUCT(name) {"struct", #name, 0, sizeof(name), 0}
-#define CALLER(name, ...) {"caller", #name, 0, 0, call_##name},
-#define KERNEL(name, arguments) {"kernel", #name, #arguments, 0, 0},
+#define LIMIT(name)          \
+  {                          \
+    "limit " #name, { name } \
+  }
+#define STRUCT(name)                  \
+  {                                   \
+    "struct " #name, { sizeof(name) } \
+  }
+#define CALLER(name, ...) {"caller " #name, {.call = call_##name}},
+#define KERNEL(name, arguments) {"kernel " #name " " #arguments, {0}},
 #define TEXT(arguments) #arguments
-#define MAP_ENTRY(name, arguments) {"kernel", "map_" #name, TEXT(arguments), 0, 0},
+#define MAP_ENTRY(name, arguments) {"kernel map_" #name " " TEXT(arguments), {0}},
 #define MAP(name, value) MAP_ENTRY(name, MAP_ARGUMENTS)
 
 static const export_entry table[] = {LIMIT(MAX_LANES),
@@ -51,19 +59,20 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
                                      LIMIT(MAX_TAPS),
                                      LIMIT(MAX_WALKS),
                                      LIMIT(PANEL_PARTS),
+                                     LIMIT(DEPTH_BLOCK),
                                      LIMIT(ROW_BLOCK),
                                      LIMIT(TILE_BYTES),
                                      LIMIT(MAX_RANK),
                                      LIMIT(MAX_INPUTS),
                                      LIMIT(MAX_OUTER_AXES),
-                                     LIMIT(LSTM_ROWS),
-                                     LIMIT(LSTM_PARTS),
+                                     LIMIT(RECURRENT_ROWS),
+                                     LIMIT(RECURRENT_PARTS),
                                      LIMIT(MAX_THREADS),
                                      STRUCT(window_walk),
                                      STRUCT(elementwise_shape),
                                      STRUCT(matmul_shape),
                                      STRUCT(transpose_shape),
-                                     STRUCT(lstm_shape),
+                                     STRUCT(recurrent_shape),
                                      STRUCT(integer_lstm_shape),
                                      STRUCT(bound_call),
                                      STRUCT(call_list),
@@ -72,5 +81,5 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
 #include "exported.h"
                                      {0}};
 
-/* Returns the table; its last entry has no name. */
+/* Returns the table; its last entry has no text. */
 const export_entry *exports(void) { return table; }

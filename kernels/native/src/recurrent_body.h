@@ -1,4 +1,4 @@
-/* One instruction set's version of lstm.c; the compiler makes the vectors. */
+/* One instruction set's version of recurrent.c; the compiler makes the vectors. */
 
 #include "exponential.h"
 #include "vectors.h"
@@ -55,34 +55,60 @@ static void F(tanh_row)(const float *x, float *y, int64_t n) {
    those of a gate may not fill vectors. */
 #define EACH_GATE(first, last, turned)                                                         \
   for (int64_t gate = 0, all = end - begin == units, next = (turned) && !all ? -units : units, \
-               first = begin + (next < 0 ? (GATES - 1) * units : 0),                           \
+               first = begin + (next < 0 ? (q->gates - 1) * units : 0),                        \
                last = all ? width : first + end - begin;                                       \
-       gate < (all ? 1 : GATES); gate++, first += next, last += next)
+       gate < (all ? 1 : q->gates); gate++, first += next, last += next)
 
 /* Columns of the units from `begin` to `end` of a product. */
-static void F(gate_products)(const row_product *p, int64_t units, int64_t begin, int64_t end) {
-  int64_t width = p->width;
+static void F(gate_products)(const row_product *p, const recurrent_shape *q, int64_t begin,
+                             int64_t end) {
+  int64_t units = q->units, width = p->width;
   EACH_GATE(first, last, p->turned) F(gate_product)(p, first, last);
 }
 
-static void F(forward_step)(const lstm_job *c, float *work, lstm_place p, int64_t begin,
-                            int64_t end) {
-  const lstm_shape *q = c->at;
-  int64_t units = q->units, width = F(round_up)(GATES * units, LANES), count = end - begin,
-          block = F(round_up)(p.rows, HALF), steps = LSTM_ROWS / block, t = p.t;
+/* Computes the arguments of all gates at a step, those of the samples `width` apart. */
+static float *F(gate_arguments)(const recurrent_job *c, float *work, recurrent_place p,
+                                int64_t begin, int64_t end, int64_t width) {
+  const recurrent_shape *q = c->at;
+  int64_t block = F(round_up)(p.rows, HALF), steps = RECURRENT_ROWS / block, t = p.t;
   float *z = work + t % steps * block * width;
-  const float *from[LSTM_ROWS];
+  const float *from[RECURRENT_ROWS];
   if (t % steps == 0) { /* products with x of several steps */
     int64_t many = (q->steps - t < steps ? q->steps - t : steps) * block;
     for (int64_t i = 0; i < many; i++) from[i] = c->x + ROW(i % block, t + i / block) * q->depth;
     row_product read = {from, c->w, c->bias, z, many, q->depth, 0, width, 0};
-    F(gate_products)(&read, units, begin, end);
+    F(gate_products)(&read, q, begin, end);
   }
-  for (int64_t s = 0; s < block && t; s++) from[s] = c->y + ROW(s, t - 1) * units;
-  row_product returned = {from, c->r, z, z, block, units, width, width, t % 2};
-  if (t) F(gate_products)(&returned, units, begin, end);
-  for (int64_t s = 0; s < p.rows; s++) {
-    const float *zs = z + s * width + begin;
+  for (int64_t s = 0; s < block && t; s++) from[s] = c->y + ROW(s, t - 1) * q->units;
+  row_product returned = {from, c->r, z, z, block, q->units, width, width, t % 2};
+  if (t) F(gate_products)(&returned, q, begin, end);
+  return z + begin;
+}
+
+static void F(rnn_step)(const recurrent_job *c, float *work, recurrent_place p, int64_t begin,
+                        int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t width = F(round_up)(q->units, LANES);
+  const float *z = F(gate_arguments)(c, work, p, begin, end, width);
+  for (int64_t s = 0; s < p.rows; s++, z += width) {
+    float *h = c->y + ROW(s, p.t) * q->units + begin;
+    if (q->is_tanh) F(tanh_row)(z, h, end - begin);
+    else {
+      IVDEP
+      for (int64_t u = 0; u < end - begin; u++) {
+        float limited = z[u] < q->lo ? q->lo : z[u];
+        h[u] = limited > q->hi ? q->hi : limited;
+      }
+    }
+  }
+}
+
+static void F(lstm_step)(const recurrent_job *c, float *work, recurrent_place p, int64_t begin,
+                         int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(GATES * units, LANES), count = end - begin, t = p.t;
+  const float *zs = F(gate_arguments)(c, work, p, begin, end, width);
+  for (int64_t s = 0; s < p.rows; s++, zs += width) {
     float *a = c->gates + ROW(s, t) * GATES * units + begin;
     float *cell = c->cells + ROW(s, t) * units + begin, *h = c->y + ROW(s, t) * units + begin;
     const float *c_prev = t ? cell - q->step_stride * units : 0;
@@ -92,8 +118,8 @@ static void F(forward_step)(const lstm_job *c, float *work, lstm_place p, int64_
     IVDEP
     for (int64_t u = 0; u < count; u++) {
       float cell_value = a[3 * units + u] * a[units + u] + (c_prev ? a[u] * c_prev[u] : 0);
-      cell_value = cell_value < -q->clip ? -q->clip : cell_value;
-      cell[u] = cell_value > q->clip ? q->clip : cell_value;
+      cell_value = cell_value < q->lo ? q->lo : cell_value;
+      cell[u] = cell_value > q->hi ? q->hi : cell_value;
     }
     F(tanh_row)(cell, h, count);
     IVDEP
@@ -101,34 +127,61 @@ static void F(forward_step)(const lstm_job *c, float *work, lstm_place p, int64_
   }
 }
 
-static void F(back_step)(const lstm_job *c, float *work, lstm_place p, int64_t begin, int64_t end) {
-  const lstm_shape *q = c->at;
-  int64_t units = q->units, width = F(round_up)(units, LANES), count = end - begin,
+/* Computes the gradients by y at a step, those of the samples `width` apart. */
+static float *F(arrived_gradients)(const recurrent_job *c, float *work, recurrent_place p,
+                                   int64_t begin, int64_t end, int64_t width) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, wide = q->gates * units, count = end - begin,
           block = F(round_up)(p.rows, HALF), t = p.t, last = count == units ? width : end;
-  float *dh = work + begin, *dc_next = dh + LSTM_ROWS * width;
-  const float *from[LSTM_ROWS];
+  float *dh = work + begin;
+  const float *from[RECURRENT_ROWS];
   for (int64_t s = 0; s < block; s++) {
     const float *dy = c->dy + ROW(s, t) * units + begin;
     memcpy(dh + s * width, dy, sizeof(float) * (size_t)count);
     memset(dh + s * width + count, 0, sizeof(float) * (size_t)(last - end));
-    if (t + 1 == q->steps) memset(dc_next + s * width, 0, sizeof(float) * (size_t)count);
-    from[s] = c->dz + ROW(s, t + 1) * GATES * units;
+    from[s] = c->dz + ROW(s, t + 1) * wide;
   }
-  row_product returned = {from, c->r, work, work, block, GATES * units, width, width, t % 2};
+  row_product returned = {from, c->r, work, work, block, wide, width, width, t % 2};
   if (t + 1 < q->steps) F(gate_product)(&returned, begin, last);
-  for (int64_t s = 0; s < p.rows; s++) {
+  return dh;
+}
+
+static void F(rnn_back_step)(const recurrent_job *c, float *work, recurrent_place p, int64_t begin,
+                             int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(units, LANES);
+  const float *dh = F(arrived_gradients)(c, work, p, begin, end, width);
+  float square = q->is_tanh ? 1 : 0;
+  for (int64_t s = 0; s < p.rows; s++, dh += width) {
+    const float *h = c->y + ROW(s, p.t) * units + begin;
+    float *d = c->dz + ROW(s, p.t) * units + begin;
+    IVDEP
+    for (int64_t u = 0; u < end - begin; u++) {
+      float slope = 1 - square * h[u] * h[u];
+      d[u] = h[u] > q->lo && h[u] < q->hi ? dh[u] * slope : 0;
+    }
+  }
+}
+
+static void F(lstm_back_step)(const recurrent_job *c, float *work, recurrent_place p, int64_t begin,
+                              int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(units, LANES), count = end - begin, t = p.t;
+  const float *dh = F(arrived_gradients)(c, work, p, begin, end, width);
+  float *dc = work + RECURRENT_ROWS * width + begin, has_prev = t ? 1 : 0;
+  for (int64_t s = 0; s < p.rows; s++, dh += width, dc += width) {
+    if (t + 1 == q->steps) memset(dc, 0, sizeof(float) * (size_t)count);
     const float *a = c->gates + ROW(s, t) * GATES * units + begin;
     const float *cell = c->cells + ROW(s, t) * units + begin;
-    const float *c_prev = t ? cell - q->step_stride * units : 0;
+    const float *c_prev = t ? cell - q->step_stride * units : cell;
     float *d = c->dz + ROW(s, t) * GATES * units + begin;
-    float *dc = dc_next + s * width, *dm = dh + s * width;
     IVDEP
     for (int64_t u = 0; u < count; u++) {
       float f = a[u], g = a[units + u], o = a[2 * units + u], i = a[3 * units + u];
-      float e = F(tanh)(cell[u]), m = dm[u], d_cell = dc[u] + m * o * (1 - e * e);
+      float e = F(tanh)(cell[u]), m = dh[u], d_cell = dc[u] + m * o * (1 - e * e);
       d[2 * units + u] = m * e * o * (1 - o);
-      d_cell = fabsf(cell[u]) < q->clip ? d_cell : 0;
-      d[u] = c_prev ? d_cell * c_prev[u] * f * (1 - f) : 0;
+      d_cell = cell[u] > q->lo && cell[u] < q->hi ? d_cell : 0;
+      d[u] = d_cell * has_prev * c_prev[u] * f * (1 - f);
       d[units + u] = d_cell * i * (1 - g * g);
       d[3 * units + u] = d_cell * g * i * (1 - i);
       dc[u] = d_cell * f;
@@ -138,9 +191,9 @@ static void F(back_step)(const lstm_job *c, float *work, lstm_place p, int64_t b
 
 /* Packs columns of weights (units, depth) of all gates for gate_product; behind the last gate is
    0. */
-static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64_t depth,
+static void F(pack_gates)(const float *const *w, float *to, const recurrent_shape *q, int64_t depth,
                           int64_t first, int64_t last) {
-  int64_t columns = GATES * units;
+  int64_t units = q->units, columns = q->gates * units;
   for (to += first * depth; first < last; first += LANES, to += depth * LANES) {
     if (units % LANES == 0 && depth >= LANES) {
       F(pack_rows)(w[first / units] + first % units * depth, depth, depth, to, LANES);
@@ -154,19 +207,20 @@ static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64
   }
 }
 
-static void F(pack_forward)(const lstm_job *c, int64_t begin, int64_t end) {
-  int64_t units = c->at->units, width = F(round_up)(GATES * units, LANES);
+static void F(pack_forward)(const recurrent_job *c, int64_t begin, int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(q->gates * units, LANES);
   EACH_GATE(first, last, 0) {
-    F(pack_gates)(c->kinds[0], c->w, units, c->at->depth, first, last);
-    F(pack_gates)(c->kinds[1], c->r, units, units, first, last);
-    F(pack_gates)(c->kinds[2], c->bias, units, 1, first, last);
+    F(pack_gates)(c->kinds[0], c->w, q, q->depth, first, last);
+    F(pack_gates)(c->kinds[1], c->r, q, units, first, last);
+    F(pack_gates)(c->kinds[2], c->bias, q, 1, first, last);
   }
 }
 
-static void F(pack_back)(const lstm_job *c, int64_t begin, int64_t end) {
-  int64_t units = c->at->units;
-  for (float *to = c->r + begin * GATES * units; begin < end; begin += LANES)
-    for (int k = 0; k < GATES; k++)
+static void F(pack_back)(const recurrent_job *c, int64_t begin, int64_t end) {
+  int64_t units = c->at->units, gates = c->at->gates;
+  for (float *to = c->r + begin * gates * units; begin < end; begin += LANES)
+    for (int64_t k = 0; k < gates; k++)
       for (int64_t u = 0; u < units; u++, to += LANES) {
         const float *from = c->kinds[1][k] + u * units + begin;
         if (begin + LANES <= units) F(store)(to, F(load)(from));
@@ -175,50 +229,58 @@ static void F(pack_back)(const lstm_job *c, int64_t begin, int64_t end) {
       }
 }
 
-/* scratch: the packed weights and bias, then LSTM_ROWS rows of gates for each part. */
+#define STEPS(step_of, pack_of) .step = step_of, .pack = pack_of, .lanes = LANES, .low_rows = HALF
+
+void F(rnn)(const float *x, float *y, float *scratch, const float *w, const float *r,
+            const float *b, const recurrent_shape *at) {
+  recurrent_job c = {
+      .x = x, .y = y, .kinds = {&w, &r, &b}, .at = at, STEPS(F(rnn_step), F(pack_forward))};
+  run_recurrent(&c, scratch);
+}
+
+/* dz may be dy. */
+void F(rnn_back)(const float *dy, const float *y, float *dz, float *scratch, const float *r,
+                 const recurrent_shape *at) {
+  recurrent_job c = {.dy = dy,
+                     .y = (float *)y,
+                     .dz = dz,
+                     .kinds = {0, &r, 0},
+                     .at = at,
+                     STEPS(F(rnn_back_step), F(pack_back))};
+  run_recurrent(&c, scratch);
+}
+
 void F(lstm)(const float *x, float *y, float *gates, float *cells, float *scratch, const float *wf,
              const float *wg, const float *wo, const float *wi, const float *rf, const float *rg,
              const float *ro, const float *ri, const float *bf, const float *bg, const float *bo,
-             const float *bi, const lstm_shape *at) {
+             const float *bi, const recurrent_shape *at) {
   const float *w[] = {wf, wg, wo, wi}, *r[] = {rf, rg, ro, ri}, *b[] = {bf, bg, bo, bi};
-  int64_t width = F(round_up)(GATES * at->units, LANES);
-  float *recurrent = scratch + at->depth * width, *bias = recurrent + at->units * width;
-  lstm_job c = {.x = x,
-                .y = y,
-                .gates = gates,
-                .cells = cells,
-                .kinds = {w, r, b},
-                .w = scratch,
-                .r = recurrent,
-                .bias = bias,
-                .work = bias + width,
-                .size = LSTM_ROWS * width,
-                .at = at,
-                .pack = F(pack_forward),
-                .step = F(forward_step)};
-  run_lstm(&c, at->depth + at->units, LANES, HALF);
+  recurrent_job c = {.x = x,
+                     .y = y,
+                     .gates = gates,
+                     .cells = cells,
+                     .kinds = {w, r, b},
+                     .at = at,
+                     STEPS(F(lstm_step), F(pack_forward))};
+  run_recurrent(&c, scratch);
 }
 
-/* dz may be gates. scratch: the packed weights, then 2 · LSTM_ROWS rows of units for each part. */
+/* dz may be gates. */
 void F(lstm_back)(const float *dy, const float *gates, const float *cells, float *dz,
                   float *scratch, const float *rf, const float *rg, const float *ro,
-                  const float *ri, const lstm_shape *at) {
+                  const float *ri, const recurrent_shape *at) {
   const float *r[] = {rf, rg, ro, ri};
-  int64_t width = F(round_up)(at->units, LANES);
-  lstm_job c = {.dy = dy,
-                .gates = (float *)gates,
-                .cells = (float *)cells,
-                .dz = dz,
-                .kinds = {0, r, 0},
-                .r = scratch,
-                .work = scratch + GATES * at->units * width,
-                .size = 2 * LSTM_ROWS * width,
-                .at = at,
-                .pack = F(pack_back),
-                .step = F(back_step)};
-  run_lstm(&c, at->units, LANES, HALF);
+  recurrent_job c = {.dy = dy,
+                     .gates = (float *)gates,
+                     .cells = (float *)cells,
+                     .dz = dz,
+                     .kinds = {0, r, 0},
+                     .at = at,
+                     STEPS(F(lstm_back_step), F(pack_back))};
+  run_recurrent(&c, scratch);
 }
 
+#undef STEPS
 #undef EACH_GATE
 #undef ROW
 #undef HALF

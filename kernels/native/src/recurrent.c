@@ -1,4 +1,4 @@
-/* LSTM with four gates, forward and backward through time. */
+/* RNN and LSTM, forward and backward through time. */
 
 #include <math.h>
 #include <string.h>
@@ -6,28 +6,28 @@
 #include "loops.h"
 #include "team.h"
 
-#define GATES 4         /* forget, cell, output, input, side by side */
+#define GATES 4         /* of an LSTM: forget, cell, output, input, side by side */
 #define LARGE (1 << 18) /* recurrent weights that do not fit into the cache of a core */
 
 /* Samples from n on, at a step. */
 typedef struct {
   int64_t n, rows, t;
-} lstm_place;
+} recurrent_place;
 
-/* A pass of an LSTM, forward or, with dy, backward. */
-typedef struct lstm_job lstm_job;
-struct lstm_job {
+/* A pass, forward or, with dy, backward and without x; gates and cells are those of an LSTM. */
+typedef struct recurrent_job recurrent_job;
+struct recurrent_job {
   const float *x, *dy;
   float *y, *gates, *cells, *dz;
   const float *const *kinds[3]; /* weights of x, of y and biases, each of all gates */
   float *w, *r, *bias, *work;   /* packed; `size` floats for each part that computes all units */
   int64_t size;
-  const lstm_shape *at;
+  const recurrent_shape *at;
   /* Packs the weights of units from `begin` to `end`, and computes these units of a step. */
-  void (*pack)(const lstm_job *c, int64_t begin, int64_t end);
-  void (*step)(const lstm_job *c, float *work, lstm_place p, int64_t begin, int64_t end);
-  int64_t lanes;
-  lstm_place place; /* that is computed now */
+  void (*pack)(const recurrent_job *c, int64_t begin, int64_t end);
+  void (*step)(const recurrent_job *c, float *work, recurrent_place p, int64_t begin, int64_t end);
+  int64_t lanes, low_rows; /* floats of a vector, rows of the lowest register tile */
+  recurrent_place place;   /* that is computed now */
 };
 
 /* out[r] = from[r] + x[r] b for some rows, those of `from` `stride` apart and those of `out`
@@ -41,27 +41,27 @@ typedef struct {
 } row_product;
 
 /* The first unit of a part. Units that do not fill vectors are one part. */
-static int64_t first_unit(const lstm_job *c, int part, int parts) {
+static int64_t first_unit(const recurrent_job *c, int part, int parts) {
   int64_t units = c->at->units;
   return part < parts ? chunk_begin(units / c->lanes, part, parts) * c->lanes : units;
 }
 
 static void pack_part(void *job, int part, int parts) {
-  const lstm_job *c = job;
+  const recurrent_job *c = job;
   c->pack(c, first_unit(c, part, parts), first_unit(c, part + 1, parts));
 }
 
 /* One part: some units of a step. */
 static void units_part(void *job, int part, int parts) {
-  const lstm_job *c = job;
+  const recurrent_job *c = job;
   c->step(c, c->work, c->place, first_unit(c, part, parts), first_unit(c, part + 1, parts));
 }
 
 /* Computes all steps of the samples from `begin` to `end`, in blocks; parts divide the units. */
-static void compute(lstm_job *c, int64_t begin, int64_t end, int parts) {
-  lstm_place *p = &c->place;
+static void compute(recurrent_job *c, int64_t begin, int64_t end, int parts) {
+  recurrent_place *p = &c->place;
   for (p->n = begin; p->n < end; p->n += p->rows) {
-    p->rows = end - p->n < LSTM_ROWS ? end - p->n : LSTM_ROWS;
+    p->rows = end - p->n < RECURRENT_ROWS ? end - p->n : RECURRENT_ROWS;
     for (int64_t k = 0; k < c->at->steps; k++) {
       p->t = c->dy ? c->at->steps - 1 - k : k;
       parallel_for(units_part, c, parts);
@@ -71,28 +71,31 @@ static void compute(lstm_job *c, int64_t begin, int64_t end, int parts) {
 
 /* One part: some samples. */
 static void samples_part(void *job, int part, int parts) {
-  lstm_job own = *(const lstm_job *)job;
+  recurrent_job own = *(const recurrent_job *)job;
   int64_t samples = own.at->samples;
   own.work += part * own.size;
   compute(&own, chunk_begin(samples, part, parts), chunk_begin(samples, part + 1, parts), 1);
 }
 
 /* Each thread computes some samples; or, if these are few or each thread would read large weights
-   in each step, some units.
-   depth: values that a unit's gate is a product of; low_rows: of the lowest register tile. */
-static void run_lstm(lstm_job *c, int64_t depth, int64_t lanes, int64_t low_rows) {
-  const lstm_shape *q = c->at;
-  int64_t units = q->units, vectors = units % lanes ? 1 : units / lanes,
-          rows = q->samples < LSTM_ROWS ? q->samples : LSTM_ROWS,
-          work = GATES * units * (depth + 64) / lanes * PRODUCT,
-          most = (q->samples + low_rows - 1) / low_rows;
-  c->lanes = lanes;
-  int packing = parallel_parts(GATES * units * depth * 2 * WEIGHT),
-      parts = parallel_parts(rows * work);
+   in each step, some units. scratch: the packed weights and bias, then RECURRENT_ROWS rows of gates
+   for each part; backward the packed weights, then twice as many rows of units. */
+static void run_recurrent(recurrent_job *c, float *scratch) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, wide = q->gates * units,
+          vectors = units % c->lanes ? 1 : units / c->lanes,
+          rows = q->samples < RECURRENT_ROWS ? q->samples : RECURRENT_ROWS,
+          depth = q->depth + units, work = wide * (depth + 64) / c->lanes * PRODUCT,
+          most = (q->samples + c->low_rows - 1) / c->low_rows;
+  int64_t width = ((c->dy ? units : wide) + c->lanes - 1) / c->lanes * c->lanes;
+  c->w = scratch, c->r = c->w + q->depth * width;
+  c->bias = c->r + (c->dy ? wide : units) * width, c->work = c->bias + (c->dy ? 0 : width);
+  c->size = (c->dy ? 2 : 1) * RECURRENT_ROWS * width;
+  int packing = parallel_parts(wide * depth * 2 * WEIGHT), parts = parallel_parts(rows * work);
   parallel_for(pack_part, c, packing < vectors ? packing : (int)vectors);
-  if (most > LSTM_PARTS) most = LSTM_PARTS;
+  if (most > RECURRENT_PARTS) most = RECURRENT_PARTS;
   if (parts > vectors) parts = (int)vectors;
-  if (parts > 1 && (parts > most || GATES * units * units > LARGE)) {
+  if (parts > 1 && (parts > most || wide * units > LARGE)) {
     compute(c, 0, q->samples, parts);
     return;
   }
@@ -203,5 +206,5 @@ static void integer_steps(integer_lstm_job *c, dense_kernel *dense) {
   }
 }
 
-#define BODY "lstm_body.h"
+#define BODY "recurrent_body.h"
 #include "each_isa.h"

@@ -1,0 +1,28 @@
+"""Attributes of recurrent operators, and the order of the gates of an LSTM."""
+
+from math import inf
+
+from odt.dataclass import dataclass
+
+NONE, RELU, RELU_N1_TO_1, RELU6, TANH = range(5)  # ActivationFunctionType in the schema
+BOUNDS = {NONE: (-inf, inf), RELU: (0.0, inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
+GATES = "fgoi"
+FORGET, CELL, OUTPUT, INPUT = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class LstmAttrs:
+    """Axis of time (None: one step), activation φ, and clipping bounds (0: no bound)."""
+
+    time_axis: int | None
+    activation: int
+    cell_clip: float
+    proj_clip: float
+
+
+@dataclass(frozen=True, slots=True)
+class RnnAttrs:
+    """Axis of time, and activation."""
+
+    time_axis: int
+    activation: int
