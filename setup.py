@@ -30,6 +30,10 @@ PARSED = {"bool", "float", "int", "str"}  # by the types of their fields options
 SECTIONS = "kernels/native/src/sections.ld"
 KINDS = {"ClassVar", "InitVar", "KW_ONLY"}  # of fields, in annotations
 VALUES = ast.Name | ast.Attribute | ast.Subscript  # which are read without side effects
+# Tokens, of which Python 3.12 and later have those of f-strings.
+FSTRING_START, FSTRING_END = (getattr(tokenize, f"FSTRING_{n}", -1) for n in ("START", "END"))
+WORDS, STRINGS = {tokenize.NAME, tokenize.NUMBER}, {tokenize.STRING, FSTRING_START}
+LAYOUT = {tokenize.INDENT, tokenize.DEDENT, tokenize.NEWLINE, tokenize.NL}
 Documented = ast.FunctionDef | ast.ClassDef | ast.Module
 
 
@@ -147,7 +151,23 @@ def narrow(source: str) -> str:
             lines.append(line)
         elif line:
             lines.append(" " * (indent // 4) + without_parentheses(line[indent:]))
-    return "\n".join(lines) + "\n"
+    return without_spaces("\n".join(lines) + "\n")
+
+
+def without_spaces(source: str) -> str:
+    """Drops spaces inside lines, except in strings and between words: 14 kB of a wheel."""
+    lines, depth, before = source.splitlines(keepends=True), 0, None
+    gaps = list[tuple[int, int, int]]()  # line, begin and end
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if before and before.type not in LAYOUT and before.end[0] == token.start[0] and not depth:
+            words = before.type in WORDS and token.type in {*WORDS, *STRINGS}
+            if not words and before.end[1] < token.start[1]:
+                gaps.append((token.start[0] - 1, before.end[1], token.start[1]))
+        depth += (token.type == FSTRING_START) - (token.type == FSTRING_END)
+        before = token
+    for row, begin, end in reversed(gaps):
+        lines[row] = lines[row][:begin] + lines[row][end:]
+    return "".join(lines)
 
 
 def without_parentheses(statement: str) -> str:

@@ -47,9 +47,8 @@ NO_RUNTIME = (
     *("-dynamic", "-O", "ReleaseFast", "-fstrip", "-fno-compiler-rt", "-fno-ubsan-rt"),
     *("-fno-emit-implib", "--build-id=none", "-lc", "-lpthread"),
 )
-# As many blocks as are smallest, instead of at most 15, and more iterations than 15: 300 save 0.5 kB
-# more than 60, and take half a minute of a core longer.
-ARCHIVE = partial(zopfli.ZipFile, block_splitting_max=0, iterations=300)
+# As many blocks as are smallest, instead of at most 15, and more iterations than 15.
+ARCHIVE = partial(zopfli.ZipFile, block_splitting_max=0, iterations=60)
 ZIG = (sys.executable, "-m", "ziglang")
 QUIET = "-Wno-unused-command-line-argument"
 
