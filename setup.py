@@ -30,7 +30,7 @@ PARSED = {"bool", "float", "int", "str"}  # by the types of their fields options
 SECTIONS = "kernels/native/src/sections.ld"
 KINDS = {"ClassVar", "InitVar", "KW_ONLY"}  # of fields, in annotations
 VALUES = ast.Name | ast.Attribute | ast.Subscript  # which are read without side effects
-# Tokens, of which Python 3.12 and later have those of f-strings.
+# Kinds of tokens. Before Python 3.12 an f-string is one token.
 FSTRING_START, FSTRING_END = (getattr(tokenize, f"FSTRING_{n}", -1) for n in ("START", "END"))
 WORDS, STRINGS = {tokenize.NAME, tokenize.NUMBER}, {tokenize.STRING, FSTRING_START}
 LAYOUT = {tokenize.INDENT, tokenize.DEDENT, tokenize.NEWLINE, tokenize.NL}

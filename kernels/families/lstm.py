@@ -114,13 +114,6 @@ def mixes_samples(attrs: LstmAttrs, s: Specs, batched: Names) -> bool:
     return mixes_along_time(attrs.time_axis, batched)
 
 
-def flops(attrs: LstmAttrs, s: Specs) -> int:
-    """Counts one sample more: reading the weights at each time step takes about as long."""
-    rows = s["y"].size // max(s["y"].shape[-1], 1)
-    steps = 1 if attrs.time_axis is None else s["x"].shape[attrs.time_axis]
-    return 2 * (rows + steps) * sum(spec.size for n, spec in s.items() if n[0] in "wr")
-
-
 def names_of(given: Mapping[str, object]) -> str:
     """Returns the gates that have weights."""
     return GATES if "wi" in given or "ri" in given else GATES[:3]

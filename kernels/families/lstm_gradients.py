@@ -30,7 +30,6 @@ from odt.kernels.families.lstm import (
     aux,
     backward_work,
     before_norm,
-    flops,
     forward,
     forward_work,
     hidden,
@@ -45,7 +44,9 @@ from odt.kernels.families.lstm import (
 from odt.kernels.families.recurrent import (
     activate,
     batch_first,
+    before_each_step,
     by_time,
+    flops,
     inside,
     rows,
     state_before,
@@ -256,10 +257,6 @@ def one_per_row(attrs: LstmAttrs, s: Specs) -> Specs:
     return {"ones": TensorSpec((s["dz"].size // s["dz"].shape[-1],), s["dz"].dtype)}
 
 
-def before_each_step(attrs: LstmAttrs, s: Specs) -> Specs:
-    return {"before": s["y"]}
-
-
 def stacked_w_and_panel(attrs: LstmAttrs, s: Specs) -> Specs:
     return {**stacked_w(attrs, s), **compiled.input_panel(attrs, s)}
 
@@ -279,7 +276,7 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
             reads=("x", *W, *R, *PEEPHOLES, *BIASES, *NORMS, "wp?", "bp?"),
             writes=("y", "gates", "cells", "normal?", "spread?"),
             workspace=forward_work,
-            compiled=compiled.FORWARD,
+            compiled=compiled.LSTM,
         ),
         aux=aux,
         backward=Kernel(
@@ -298,7 +295,7 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
             ),
             writes=("dz", "dp?", "da?"),
             workspace=backward_work,
-            compiled=compiled.BACKWARD,
+            compiled=compiled.LSTM_BACK,
             may_alias=frozenset({("dz", "gates"), ("dp", "dy")}),
         ),
         shared=shared,

@@ -43,7 +43,7 @@ def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shape
 
 
 def fits_panel(depth: int, columns: int) -> bool:
-    """Whether a product is compiled: if it has few columns, its panel has all of the depth."""
+    """Whether the panel is small enough: that of few columns holds all of the depth."""
     return columns >= limit("MAX_LANES") or depth <= DEEPEST
 
 

@@ -38,7 +38,7 @@ def recurrent_shape(
     return RecurrentShape(samples, steps, depth, units, gates, *rows, is_tanh, *bounds)
 
 
-def fits(attrs: LstmAttrs, s: Specs) -> bool:
+def fits_lstm(attrs: LstmAttrs, s: Specs) -> bool:
     return (
         attrs.activation == TANH
         and "ri" in s
@@ -64,7 +64,7 @@ def samples_of(attrs: RecurrentAttrs, y: TensorSpec) -> int:
     return y.shape[1 if attrs.time_axis == 0 else 0]
 
 
-def forward_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
+def lstm_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
     units, depth = s["wf"].shape
     return scratch(depth + units + 1, len(GATES) * units, 1, samples_of(attrs, s["cells"]))
 
@@ -93,7 +93,7 @@ def rnn_back(
     return bind("rnn_back", dy, y, dz, scratch, r, shape)
 
 
-def forward(
+def lstm(
     attrs: LstmAttrs,
     *,
     x: Array,
@@ -108,12 +108,12 @@ def forward(
     return bind("lstm", x, y, gates, cells, scratch, *weights, shape)
 
 
-def back_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
+def lstm_back_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
     units = s["cells"].shape[-1]
     return scratch(len(GATES) * units, units, 2, samples_of(attrs, s["cells"]))
 
 
-def backward(
+def lstm_back(
     attrs: LstmAttrs,
     *,
     dy: Array,
@@ -236,9 +236,7 @@ def input_gradient(
 
 
 BY_X = Compiled(input_gradient, fits_input_gradient, input_panel)
-RNN, RNN_BACK = (
-    Compiled(rnn, fits_rnn, rnn_workspace),
-    Compiled(rnn_back, fits_rnn, rnn_back_workspace),
-)
-FORWARD = Compiled(forward, fits, forward_workspace)
-BACKWARD = Compiled(backward, fits, back_workspace)
+RNN = Compiled(rnn, fits_rnn, rnn_workspace)
+RNN_BACK = Compiled(rnn_back, fits_rnn, rnn_back_workspace)
+LSTM = Compiled(lstm, fits_lstm, lstm_workspace)
+LSTM_BACK = Compiled(lstm_back, fits_lstm, lstm_back_workspace)

@@ -18,7 +18,9 @@ from odt.errors import ShapeError
 from odt.kernels.families.recurrent import (
     activate,
     batch_first,
+    before_each_step,
     by_time,
+    flops,
     fused,
     mixes_along_time,
     must_be,
@@ -96,17 +98,6 @@ def grad_r(attrs: RnnAttrs, *, dz: Array, y: Array, dr: Array, before: Array) ->
 
 def grad_b(attrs: RnnAttrs, *, dz: Array, db: Array) -> None:
     np.sum(rows(dz), axis=0, out=db)
-
-
-def before_each_step(attrs: RnnAttrs, s: Specs) -> Specs:
-    return {"before": s["y"]}
-
-
-def flops(attrs: RnnAttrs, s: Specs) -> int:
-    """Counts one sample more, as for an LSTM: reading the weights at each time step."""
-    steps = s["x"].shape[attrs.time_axis]
-    rows = s["y"].size // max(s["y"].shape[-1], 1) + steps
-    return 2 * rows * (s["w"].size + s["r"].size)
 
 
 OP = OpDef(

@@ -57,7 +57,7 @@ SHORTER = (
     *("-fno-vectorize", "-mllvm", "-enable-epilogue-vectorization=false"),
     *("-fomit-frame-pointer", "-falign-loops=1", "-falign-functions=1"),
 )
-# Files that take 2.5 kB less of a wheel with -Os, and whose kernels are as fast with it; those of
+# Files that take 1.8 kB less of a wheel with -Os, and whose kernels are as fast with it; those of
 # others are larger (vectorized loops) or slower (recurrent.c with AVX2).
 SMALL = frozenset({
     *("batch_matmul.c", "bitmask.c", "convolution.c", "dense.c", "depthwise.c", "pool.c"),

@@ -74,7 +74,7 @@ typedef struct {
 typedef struct {
   int64_t samples, steps, depth, units, gates, sample_stride, step_stride;
   int64_t is_tanh; /* whether the activation of an RNN is tanh */
-  float lo, hi;    /* otherwise limits of its results; of an LSTM, limits of the cell */
+  float lo, hi;    /* limits of the results of an RNN, ± ∞ with tanh, or of the cell of an LSTM */
 } recurrent_shape;
 
 /* The same of an LSTM on integers, with P outputs and G gates, and its limits: numbers before and

@@ -139,6 +139,6 @@ void F(matmul)(const matmul_shape *g, const float *left, const float *right, flo
   int columns = g->right_column_stride != 1 || g->columns < LANES,
       side = panel && !columns && g->left_row_stride == 1 && g->columns > LANES &&
              g->columns >= MAX_LANES;
-  run_matmul((matmul_job){*g, left, right, y, columns || side ? panel : 0, side, 0}, F(matmul_part),
-             LANES);
+  matmul_job c = {*g, left, right, y, columns || side ? panel : 0, side, 0};
+  run_matmul(&c, F(matmul_part), LANES);
 }

@@ -35,18 +35,12 @@ typedef struct {
   };
 } export_entry;
 
-#define LIMIT(name)          \
-  {                          \
-    "limit " #name, { name } \
-  }
-#define STRUCT(name)                  \
-  {                                   \
-    "struct " #name, { sizeof(name) } \
-  }
-#define CALLER(name, ...) {"caller " #name, {.call = call_##name}},
-#define KERNEL(name, arguments) {"kernel " #name " " #arguments, {0}},
+#define LIMIT(name) {.text = "limit " #name, .value = name}
+#define STRUCT(name) {.text = "struct " #name, .value = sizeof(name)}
+#define CALLER(name, ...) {.text = "caller " #name, .call = call_##name},
+#define KERNEL(name, arguments) {.text = "kernel " #name " " #arguments},
 #define TEXT(arguments) #arguments
-#define MAP_ENTRY(name, arguments) {"kernel map_" #name " " TEXT(arguments), {0}},
+#define MAP_ENTRY(name, arguments) {.text = "kernel map_" #name " " TEXT(arguments)},
 #define MAP(name, value) MAP_ENTRY(name, MAP_ARGUMENTS)
 
 static const export_entry table[] = {LIMIT(MAX_LANES),

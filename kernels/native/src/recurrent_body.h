@@ -168,12 +168,12 @@ static void F(lstm_back_step)(const recurrent_job *c, float *work, recurrent_pla
   const recurrent_shape *q = c->at;
   int64_t units = q->units, width = F(round_up)(units, LANES), count = end - begin, t = p.t;
   const float *dh = F(arrived_gradients)(c, work, p, begin, end, width);
-  float *dc = work + RECURRENT_ROWS * width + begin, has_prev = t ? 1 : 0;
+  float *dc = work + RECURRENT_ROWS * width + begin;
   for (int64_t s = 0; s < p.rows; s++, dh += width, dc += width) {
     if (t + 1 == q->steps) memset(dc, 0, sizeof(float) * (size_t)count);
     const float *a = c->gates + ROW(s, t) * GATES * units + begin;
     const float *cell = c->cells + ROW(s, t) * units + begin;
-    const float *c_prev = t ? cell - q->step_stride * units : cell;
+    const float *c_prev = t ? cell - q->step_stride * units : 0;
     float *d = c->dz + ROW(s, t) * GATES * units + begin;
     IVDEP
     for (int64_t u = 0; u < count; u++) {
@@ -181,7 +181,7 @@ static void F(lstm_back_step)(const recurrent_job *c, float *work, recurrent_pla
       float e = F(tanh)(cell[u]), m = dh[u], d_cell = dc[u] + m * o * (1 - e * e);
       d[2 * units + u] = m * e * o * (1 - o);
       d_cell = cell[u] > q->lo && cell[u] < q->hi ? d_cell : 0;
-      d[u] = d_cell * has_prev * c_prev[u] * f * (1 - f);
+      d[u] = c_prev ? d_cell * c_prev[u] * f * (1 - f) : 0;
       d[units + u] = d_cell * i * (1 - g * g);
       d[3 * units + u] = d_cell * g * i * (1 - i);
       dc[u] = d_cell * f;
