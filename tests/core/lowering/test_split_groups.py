@@ -1,5 +1,6 @@
 """CONV_2D with groups of channels: LiteRT judges outputs, differences judge gradients."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from odt.core.training.self_test import DIFFERENCES, self_test
 from odt.core.training.trainer import Trainer
 
 RELU, SAME = 1, 0
+OTHERS = {"RELU", "RESHAPE", "FULLY_CONNECTED"}
 
 
 def grouped(path: Path, filters: tuple[int, ...], channels: int) -> Path:
@@ -43,24 +45,29 @@ def grouped(path: Path, filters: tuple[int, ...], channels: int) -> Path:
 @pytest.mark.parametrize(
     ("filters", "channels", "ops"),
     [
-        ((6, 3, 3, 2), 6, ("SPLIT", "CONV_2D", "CONCATENATION")),
-        ((4, 2, 3, 3), 6, ("SPLIT", "CONV_2D", "CONCATENATION")),
-        ((8, 3, 3, 1), 4, ("TRANSPOSE", "DEPTHWISE_CONV_2D")),
+        ((24, 3, 3, 10), 20, {"SPLIT": 3, "CONV_2D": 2, "CONCATENATION": 1}),
+        ((6, 3, 3, 2), 6, {"CONCATENATION": 1, "MUL": 1, "CONV_2D": 1}),
+        ((4, 2, 3, 3), 6, {"CONCATENATION": 1, "MUL": 1, "CONV_2D": 1}),
+        ((24, 3, 3, 4), 32, {"SPLIT": 3, "MUL": 1, "CONV_2D": 2, "CONCATENATION": 2}),
+        ((8, 3, 3, 1), 4, {"TRANSPOSE": 1, "DEPTHWISE_CONV_2D": 1}),
     ],
 )
 def test_groups_of_channels_train(
-    filters: tuple[int, ...], channels: int, ops: tuple[str, ...], tmp_path: Path
+    filters: tuple[int, ...], channels: int, ops: dict[str, int], tmp_path: Path
 ) -> None:
     path = grouped(tmp_path / "m.tflite", filters, channels)
     model, inputs = read_model(str(path)), random_inputs(path, 4)
-    assert set(ops) <= {node.op for node in lower(model.graph, 2).nodes}
+    found = Counter(node.op for node in lower(model.graph, 2).nodes)
+    assert {op: n for op, n in found.items() if op not in OTHERS} == ops
     before = odt(path, inputs)[0]
     assert difference(before, litert(path, inputs)[0]) < 1e-6
-    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=0.01)
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=0.005)
     targets = [before + np.float32(0.5)]
     data = ArrayData(inputs, targets)
-    found = {f.what: f.passed for f in self_test(lower_model(model).graphs, info, data, weights=60)}
-    assert found[DIFFERENCES]
+    passed = {
+        f.what: f.passed for f in self_test(lower_model(model).graphs, info, data, weights=60)
+    }
+    assert passed[DIFFERENCES]
     with Trainer(model.graph, info) as trainer:
         list(trainer.fit(data, InOrder(4), epochs=10))
         weights = trainer.weights()
