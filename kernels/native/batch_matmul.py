@@ -22,21 +22,31 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> MatmulShape:
-    """Returns the struct of a product, from result and factors with flags for transposition."""
+    """Returns the struct of a product, from result and factors with flags for transposition.
+
+    A single matrix that was broadcast has the sum of all products as gradient: the matrices of the
+    factors are blocks of its depth.
+    """
     y = shapes[made]
     (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
     rows, columns = y[-2:]
     depth = left[-2] if turn_left else left[-1]
+    count = prod(y[:-2])
+    blocks = max(prod(left[:-2]), prod(right[:-2])) if count == 1 else 1
+    left_stride = 0 if prod(left[:-2]) == 1 else rows * depth
+    right_stride = 0 if prod(right[:-2]) == 1 else depth * columns
     return MatmulShape(
-        count=prod(y[:-2]),
+        count=count,
         rows=rows,
-        blocks=1,
+        blocks=blocks,
         depth=depth,
         columns=columns,
-        left_matrix_stride=0 if prod(left[:-2]) == 1 else rows * depth,
+        left_matrix_stride=left_stride,
         left_row_stride=1 if turn_left else depth,
+        left_block_stride=left_stride,
         left_depth_stride=rows if turn_left else 1,
-        right_matrix_stride=0 if prod(right[:-2]) == 1 else depth * columns,
+        right_matrix_stride=right_stride,
+        right_block_stride=right_stride,
         right_depth_stride=1 if turn_right else columns,
         right_column_stride=depth if turn_right else 1,
     )
@@ -89,15 +99,15 @@ def of(made: str, geometry: Prepare) -> Compiled:
         return {"w": TensorSpec(s["b"].shape[-2:], s["b"].dtype)}
 
     def fits(attrs: Attrs, s: Specs) -> bool:
-        """Whether arrays are float32, and no factor is broadcast except a single matrix."""
+        """Whether arrays are float32, and none is broadcast except a single matrix."""
         if any(s[n].dtype != FLOAT or not s[n].size for n in "aby"):
             return False
         if sums_rows(attrs, s):
             return dense.fits(attrs, weights(s))
         known, pair = shapes(attrs, s), factors(attrs, made)
         g = matmul_shape(made, pair, known)
-        whole = all(prod(known[n][:-2]) in (1, g.count) for n, _ in pair)
-        return whole and fits_panel(g.depth, g.columns)
+        whole = all(prod(known[n][:-2]) in (1, g.count * g.blocks) for n, _ in pair)
+        return whole and fits_panel(g.blocks * g.depth, g.columns)
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         if sums_rows(attrs, s):
@@ -107,7 +117,7 @@ def of(made: str, geometry: Prepare) -> Compiled:
             return {}
         lanes = limit("MAX_LANES")
         width = min(limit("MAX_NR"), -(-g.columns // lanes)) * lanes
-        return panel(g.depth, g.columns, width)
+        return panel(g.blocks * g.depth, g.columns, width)
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         if sums_rows(attrs, s):

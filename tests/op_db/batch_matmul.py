@@ -84,6 +84,11 @@ INFO = OpInfo(
         Sample("deep, A turned", {"a": (4, 1100, 28), "b": (4, 1100, 44)}, {"adj_x": True}),
         Sample("deep, B turned", {"a": (6, 17, 600), "b": (6, 75, 600)}, {"adj_y": True}),
         Sample("deep, narrow", {"a": (4, 90, 700), "b": (4, 700, 9)}),
+        Sample("A of one", {"a": (1, 101, 75), "b": (40, 75, 133)}),
+        Sample("A of one, turned", {"a": (75, 101), "b": (40, 75, 133)}, {"adj_x": True}),
+        Sample("A of one, B turned", {"a": (1, 101, 300), "b": (7, 133, 300)}, {"adj_y": True}),
+        Sample("A of one, narrow", {"a": (1, 300, 700), "b": (60, 700, 9)}),
+        Sample("both of one turned", {"a": (60, 75, 101), "b": (1, 75, 133)}, {"adj_x": True}),
         Sample("long and odd", {"a": (30, 131, 50), "b": (50, 70)}),
     ),
     refusals=(
