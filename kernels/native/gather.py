@@ -59,6 +59,13 @@ def _topk_back(k: int, *, dvalues: Array, indices: Array, dx: Array) -> Callable
 TOPK, TOPK_BACK = Compiled(_topk, _fits_topk), Compiled(_topk_back, _fits_topk)
 
 
+def transposed(at: Array, columns: int) -> dict[str, Array]:
+    """Returns the transpose of y[r] = x[at[r]], for x of so many rows, as `gather` reads it."""
+    order = np.argsort(at, kind="stable")
+    first = np.searchsorted(at[order], np.arange(columns + 1))
+    return {"first": first.astype(np.int64), "at": order, "weights": np.ones(at.size, FLOAT)}
+
+
 def entries(matrix: Array) -> dict[str, Array]:
     """Returns the elements of a matrix that are not 0, as `gather` reads them."""
     rows, at = np.nonzero(matrix)
@@ -67,7 +74,11 @@ def entries(matrix: Array) -> dict[str, Array]:
     return {"first": first.astype(np.int64), "at": at.astype(np.int64), "weights": weights}
 
 
-def multiply(matrix: Mapping[str, Array], x: Array, y: Array) -> Callable[[], None]:
-    """Computes y[i] = matrix x[i] for x (images, columns, width) and y (images, rows, width)."""
+def multiply(matrix: Mapping[str, Array | None], x: Array, y: Array) -> Callable[[], None]:
+    """Computes y[i] = matrix x[i] for x (images, columns, width) and y (images, rows, width).
+
+    Args:
+        matrix: from `entries` or `transposed`; or `at` alone, for y[i, r] = x[i, at[r]].
+    """
     sizes = *y.shape, x.shape[1]
     return bind("gather", x, y, *matrix.values(), *sizes)

@@ -3,10 +3,14 @@
 In mode REFLECT (0) the last value is not repeated, in mode SYMMETRIC (1) it is. y is filled axis by
 axis, so corners are mirrored twice. Backward adds the gradient of each mirrored value to that of
 the value it mirrors, in the reverse order. Source: MirrorPadOptions in the TFLite schema, tf.pad.
+
+Over 150 lines because the compiled kernels, which select and add rows of channels, need tables.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +19,10 @@ from odt.errors import ShapeError
 from odt.kernels.families.pad import PadAttrs, add_batch_axis_to_pads, pad_attrs
 from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.families.pad import mixes_samples as pad_mixes
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
+from odt.kernels.native import gather
+from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs
+
+LONG = 8  # values of a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +97,57 @@ def grad_x(attrs: MirrorAttrs, *, dy: Array, dx: Array, dy_copy: Array) -> None:
     np.copyto(dx, dy_copy[attrs.pad.inside(dx.shape)])
 
 
+def padded_axes(attrs: MirrorAttrs) -> slice:
+    """Returns the range of axes from the first to the last one with padding."""
+    found = [k for k, pair in enumerate(attrs.pad.pads) if any(pair)] or [0]
+    return slice(found[0], found[-1] + 1)
+
+
+def as_rows(attrs: MirrorAttrs, a: Array) -> Array:
+    """Reshapes a to (axes before the padded ones, padded axes, axes after them)."""
+    axes = padded_axes(attrs)
+    sizes = (a.shape[: axes.start], a.shape[axes], a.shape[axes.stop :])
+    return a.reshape([prod(n) for n in sizes], copy=False)
+
+
+def has_long_rows(attrs: MirrorAttrs, s: Specs) -> bool:
+    """Whether it takes less time to copy rows than NumPy does along each axis."""
+    width = prod(s["x"].shape[padded_axes(attrs).stop :])
+    return width >= LONG and gather.fits("x")(attrs, s)
+
+
+def selected(attrs: MirrorAttrs, s: Specs) -> Mapping[str, Any]:
+    """Returns the row of x for each row of y."""
+    axes = padded_axes(attrs)
+    shape, pads = s["x"].shape[axes], attrs.pad.pads[axes]
+    rows = np.arange(prod(shape)).reshape(shape)
+    at = np.pad(rows, pads, "symmetric" if attrs.mode else "reflect").reshape(-1)
+    return {"matrix": {"first": None, "at": at, "weights": None}}
+
+
+def selected_back(attrs: MirrorAttrs, s: Specs) -> Mapping[str, Any]:
+    at = selected(attrs, s)["matrix"]["at"]
+    return {"matrix": gather.transposed(at, prod(s["x"].shape[padded_axes(attrs)]))}
+
+
+def call_forward(attrs: MirrorAttrs, *, x: Array, y: Array, matrix: Any) -> Callable[[], None]:
+    return gather.multiply(matrix, as_rows(attrs, x), as_rows(attrs, y))
+
+
+def call_grad_x(attrs: MirrorAttrs, *, dy: Array, dx: Array, matrix: Any) -> Callable[[], None]:
+    return gather.multiply(matrix, as_rows(attrs, dy), as_rows(attrs, dx))
+
+
+FORWARD = Compiled(call_forward, has_long_rows, prepare=selected)
+GRAD_X = Compiled(call_grad_x, has_long_rows, prepare=selected_back)
 OP = OpDef(
     "MIRROR_PAD",
     inputs=("x", "paddings"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",)),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=copy_of_dy)},
+    forward=Kernel(forward, reads=("x",), writes=("y",), compiled=FORWARD),
+    grads={
+        "x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=copy_of_dy, compiled=GRAD_X)
+    },
     static=("paddings",),
     attrs=attrs,
     mixes_samples=mixes_samples,

@@ -19,6 +19,18 @@ INFO = OpInfo(
     samples=(
         Sample("reflect", {"x": (2, 4, 3)}, {}, ints(paddings=[[0, 0], [3, 1], [1, 2]])),
         Sample("symmetric", {"x": (2, 4, 3)}, {"mode": 1}, ints(paddings=[[0, 0], [4, 1], [0, 3]])),
+        Sample(
+            "rows of channels",
+            {"x": (2, 4, 3, 9)},
+            {},
+            ints(paddings=[[0, 0], [3, 1], [1, 2], [0, 0]]),
+        ),
+        Sample(
+            "rows of images, symmetric",
+            {"x": (2, 4, 3, 3)},
+            {"mode": 1},
+            ints(paddings=[[0, 0], [4, 1], [0, 0], [0, 0]]),
+        ),
         Sample("nothing", {"x": (2, 3)}, {}, ints(paddings=[[0, 0], [0, 0]])),
         Sample("the batch", {"x": (3, 2)}, {}, ints(paddings=[[1, 2], [1, 0]]), mixes=True),
     ),
