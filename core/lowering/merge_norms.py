@@ -55,6 +55,7 @@ class _Merging:
         self._builder = GraphBuilder(graph)
         self._makers = {node.outputs[0]: node for node in graph.nodes}
         self._reads = graph.count_reads()
+        self._epsilons = graph.epsilons()
         self._ones = dict[TensorSpec, int]()
 
     def graph(self) -> LoweredGraph:
@@ -100,11 +101,9 @@ class _Merging:
     def _is_norm(self, found: Found, made: Collection[int], y: int) -> bool:
         """Whether y is a normalization of rows, and nothing else reads what is between."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
-        if (
-            len(spec.shape) < 2
-            or spec.dtype.kind != "f"
-            or tensors[found["epsilon"]].scalar is None
-        ):
+        epsilon = found["epsilon"]
+        known = tensors[epsilon].scalar is not None or epsilon in self._epsilons
+        if len(spec.shape) < 2 or spec.dtype.kind != "f" or not known:
             return False
         for mean in (self._makers[i] for i in made if self._makers[i].op == "MEAN"):
             last = mean.attrs.axes in ((-1,), (len(spec.shape) - 1,))
@@ -131,9 +130,10 @@ class _Merging:
         z = y
         if "beta" in found:
             z = self._builder.tensor(f"{tensors[y].name}/normalized", spec.shape, spec)
-        epsilon = float(tensors[found["epsilon"]].scalar or 0)
+        epsilon = tensors[found["epsilon"]].real
+        assert epsilon is not None
         origin = origins.get(gamma, self._makers[y].origin)
-        nodes.append(_node("RMS_NORM", (d, gamma), z, origin, epsilon=epsilon))
+        nodes.append(_node("RMS_NORM", (d, gamma), z, origin, epsilon=float(epsilon.item())))
         if z != y:
             nodes.append(_node("ADD", (z, found["beta"]), y, origins[found["beta"]]))
         return nodes

@@ -20,6 +20,7 @@ MOST_AXES = 64  # of a NumPy array
 MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has
 MOST_NAME = 80  # characters of a name in messages and tables
 COMPILED = ("CUSTOM:ethos-u",)  # operators that read memory for themselves, which none writes
+SMALL = 0.01  # most of an ε
 ABSENT = -1  # in a node's inputs: an optional input that is absent
 
 
@@ -68,6 +69,11 @@ class Tensor:
         if self.data is None or self.quantization is None or not self.holds_integers:
             return self.data
         return dequantize(self.data, self.quantization.first)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a constant of one number that is above 0 and at most SMALL."""
+        return self.spec.size == 1 and self.data is not None and 0 < self.data.item() <= SMALL
 
     @property
     def scalar(self) -> np.ndarray[Any, Any] | None:
@@ -161,6 +167,14 @@ class Graph:
     def count_reads(self) -> Counter[int]:
         """Counts how often each tensor is read by nodes, or is an output."""
         return Counter(i for node in self.nodes for i in node.inputs) + Counter(self.outputs)
+
+    def epsilons(self) -> frozenset[int]:
+        """Returns the constants that keep a divisor from 0: one small number, added at a root."""
+        roots = [node for node in self.nodes if node.op in ("SQRT", "RSQRT")]
+        ends = {i for node in roots for i in (*node.inputs, *node.outputs)}
+        sums = (node for node in self.nodes if node.op in ("ADD", "MAXIMUM"))
+        added = (i for n in sums if ends.intersection((*n.inputs, *n.outputs)) for i in n.inputs)
+        return frozenset(i for i in added if i != ABSENT and self.tensors[i].is_small)
 
     @property
     def output_names(self) -> tuple[str, ...]:

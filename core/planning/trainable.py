@@ -15,7 +15,7 @@ HIDES = 1e3  # the softmax of a score that is smaller by so much is 0
 
 
 def is_formula_constant(op: str, tensor: Tensor) -> bool:
-    """Whether a constant of an operator belongs to a formula: a scalar such as ε, or by its name.
+    """Whether a constant of an operator belongs to a formula: a scalar, or by its name.
 
     So does the mask of an attention, which is added to scores.
     """
@@ -56,6 +56,7 @@ def trainable_by_operator(
         trainable: positions of the operators in the file; None for all.
         only: tensors to choose from; None for all except those that belong to a formula.
     """
+    epsilons = graph.epsilons() if only is None else ()
     for node in graph.nodes:
         if trainable is not None and node.origin not in trainable:
             continue
@@ -67,6 +68,7 @@ def trainable_by_operator(
                 and not (tensor.variable or tensor.formula)
                 and tensor.spec.dtype.kind == "f"
                 and gradient_of(row, name)
-                and (not is_formula_constant(node.op, tensor) if only is None else i in only)
+                and (i in only if only is not None else not is_formula_constant(node.op, tensor))
+                and i not in epsilons
             ):
                 yield node.origin, i

@@ -74,6 +74,12 @@ def rms_norm(net: Rows, x: int) -> int:
     return net.of("MUL", y, net.weight(6))
 
 
+def with_axes_of_epsilon(net: Rows, x: int) -> int:
+    mean = net.mean(net.of("SQUARE", x))
+    variance = net.of("ADD", mean, net.constant([[[1e-5]]]), shape=ROWS)
+    return net.of("MUL", x, net.of("RSQRT", variance, shape=ROWS))
+
+
 def read_twice(net: Rows, x: int) -> int:
     d = net.difference(x)
     inverse = net.root(net.of("SQUARE", d))
@@ -106,6 +112,7 @@ MERGED = {
     layer_norm_by_power: ["MEAN", "SUB", "RMS_NORM", "ADD"],
     without_weights: ["MEAN", "SUB", "RMS_NORM"],
     rms_norm: ["RMS_NORM"],
+    with_axes_of_epsilon: ["RMS_NORM"],
 }
 KEPT = (read_twice, of_another, of_another_mean, columns, trained_epsilon)
 

@@ -37,3 +37,20 @@ def test_the_mask_of_an_attention_does_not_train(hidden: float) -> None:
 )
 def test_other_constants_train(values: Array) -> None:
     assert constants_that_train("ADD", values) == 1
+
+
+@pytest.mark.parametrize(("value", "trains"), [(1e-5, False), (0.5, True), (-1e-5, True)])
+@pytest.mark.parametrize("after", [False, True], ids=["before the root", "after the root"])
+def test_one_small_number_at_a_root_does_not_train(value: float, trains: bool, after: bool) -> None:
+    net = Net()
+    x, shape = net.input(1, 4), (1, 4)
+    if after:
+        x = net.add("SQRT", (x,), shape)
+    y = net.add("ADD", (x, net.constant([value])), shape)
+    y = y if after else net.add("RSQRT", (y,), shape)
+    graph = net.graph(y)
+    assert bool(trainable_tensors(graph, {node.origin for node in graph.nodes})) == trains
+
+
+def test_one_small_number_trains_elsewhere() -> None:
+    assert constants_that_train("ADD", np.array([1e-5])) == 1
