@@ -77,7 +77,7 @@ class OnnxGraph:
 def conv(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
     apart = layer.kind == "depthwise"
     w = weights["w"].transpose((3, 0, 1, 2) if apart else (0, 3, 1, 2))
-    group = g.net.shape_of(layer.sources[0])[2] if apart else 1
+    group = g.net.shape_of(layer.sources[0])[2] if apart else layer.groups
     return g.add(
         "Conv", [*ins, g.weight("w", w), g.weight("b", weights["b"])], kernel_shape=layer.size,
         strides=[layer.stride] * 2, pads=layer.symmetric * 2, group=group,

@@ -145,7 +145,7 @@ def windowed(layer: Layer, shape: tuple[int, ...], padding: tuple[int, int]) -> 
     """Returns the module of a layer with windows, or None."""
     channels, units = shape[-1], layer.shape[-1]
     if layer.kind in ("conv", "depthwise"):
-        groups = channels if layer.kind == "depthwise" else 1
+        groups = channels if layer.kind == "depthwise" else layer.groups
         return nn.Conv2d(channels, units, layer.size, layer.stride, padding, groups=groups)
     if layer.kind == "transposed":
         return nn.ConvTranspose2d(channels, units, layer.size, layer.stride)

@@ -59,6 +59,7 @@ WORK = (
     Work("squeezenet", 8),
     Work("resnet18", 8),
     Work("resnet18", 32),
+    Work("resnext", 8),
     Work("resnet_groupnorm", 32),
     Work("densenet", 32),
     Work("dscnn", 8),

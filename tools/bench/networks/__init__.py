@@ -25,6 +25,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "magic_wand": plain.magic_wand,
     "squeezenet": plain.squeezenet,
     "resnet18": residual.resnet18,
+    "resnext": residual.resnext,
     "resnet_groupnorm": residual.resnet_groupnorm,
     "densenet": residual.densenet,
     "mobilenetv1": mobile.mobilenetv1,

@@ -64,7 +64,8 @@ class Layer:
         activation: "" or a key of GAINS.
         size: (height, width) of its window.
         pads: zeros around an image, as TFLite's SAME has them.
-        groups: groups of channels that `norm` normalizes apart; 0 for each pixel or token.
+        groups: groups of channels that `norm` normalizes apart, 0 for each pixel or token; or that
+            the filters of a convolution read.
         heads: heads of attention.
         unrolled: whether a file has a node for each operation of each time step.
         weights: weights by name.
@@ -154,14 +155,15 @@ class Network:
 
     def conv(
         self, units: int, size: int | Size, stride: int = 1, activation: str = "relu", *,
-        same: bool = True, source: int | None = None, gain: float | None = None,
+        same: bool = True, source: int | None = None, gain: float | None = None, groups: int = 1,
     ) -> int:  # fmt: skip
         number, shape = self._source(source)
         window = (size, size) if isinstance(size, int) else size
         out, pads = _window(shape, window, stride, same)
-        w = matrix(units, *window, shape[2], gain=GAINS[activation] if gain is None else gain)
+        gain = GAINS[activation] if gain is None else gain
+        w = matrix(units, *window, shape[2] // groups, gain=gain)
         return self._add(
-            Layer("conv", (number,), (*out, units), activation, window, stride, same, pads,
+            Layer("conv", (number,), (*out, units), activation, window, stride, same, pads, groups,
                   weights={"w": w, "b": Weight((units,), BIAS)},
                   multiplications=math.prod(out) * w.size)
         )  # fmt: skip

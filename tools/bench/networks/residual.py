@@ -36,6 +36,23 @@ def resnet18() -> Network:
     return net
 
 
+def resnext() -> Network:
+    """Six blocks of ResNeXt for 64×64 images: filters read 32 groups of 4 or 8 channels."""
+    net = Network((64, 64, 3))
+    last = net.conv(64, 7, 2)
+    for units in (128, 256):
+        for k in range(3):
+            stride = 2 if k == 0 else 1
+            net.conv(units, 1, source=last)
+            net.conv(units, 3, stride, groups=32)
+            inner = net.conv(units, 1, 1, "", gain=0.25)
+            short = last if k else net.conv(units, 1, stride, "", source=last)
+            last = net.add(short, inner, "relu")
+    net.mean()
+    net.dense(10)
+    return net
+
+
 def resnet_groupnorm() -> Network:
     """A residual network for 32×32 images with group normalization in eight groups."""
     net = Network((32, 32, 3))
