@@ -1,10 +1,14 @@
 """ADD_N: y = Σ xs, inputs of one shape; the gradient by each input is dy."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, always
+from odt.kernels.native import elementwise
+from odt.kernels.native.binding import in_order
+from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Specs, always
 
 
 def infer(attrs: None, s: Specs) -> Specs:
@@ -22,6 +26,15 @@ def forward(attrs: None, *, y: Array, **xs: Array) -> None:
             np.copyto(y, xs["xs0"])
 
 
+def call_forward(attrs: None, *, y: Array, **xs: Array) -> Callable[[], None]:
+    first, *others = (xs[f"xs{k}"] for k in range(len(xs)))
+    if not others:
+        return elementwise.call("scale", y, (first,))
+    lefts = (first, *[y] * (len(others) - 1))
+    pairs = zip(lefts, others, strict=True)
+    return in_order([elementwise.call("add", y, pair, -np.inf, np.inf) for pair in pairs])
+
+
 def grad(index: int) -> Kernel:
     def run(attrs: None, *, dy: Array, **gradient: Array) -> None:
         np.copyto(gradient[f"dxs{index}"], dy)
@@ -33,7 +46,12 @@ OP = OpDef(
     "ADD_N",
     inputs=("xs*",),
     infer=infer,
-    forward=Kernel(forward, reads=("xs*",), writes=("y",)),
+    forward=Kernel(
+        forward,
+        reads=("xs*",),
+        writes=("y",),
+        compiled=Compiled(call_forward, elementwise.fits("xs0")),
+    ),
     grads={"xs*": grad},
     permute=same,
 )

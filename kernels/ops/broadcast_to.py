@@ -10,6 +10,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.binary import reducer, sum_into
 from odt.kernels.families.copies import Moves, copying
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Shape = tuple[int, ...]
@@ -61,7 +62,15 @@ OP = OpDef(
     inputs=("x", "shape"),
     infer=infer,
     forward=copying(forward, ("x",), ("y",)),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=reducer("x"))},
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy",),
+            writes=("dx",),
+            prepare=reducer("x"),
+            compiled=elementwise.sums("x"),
+        )
+    },
     static=("shape",),
     attrs=attrs,
     scale_batch=scale_batch,

@@ -3,13 +3,14 @@
 dx sums dy over the copies of each value. Source: tf.tile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import elementwise
+from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Multiples = tuple[int, ...]
 
@@ -36,20 +37,38 @@ def add_batch_axis(multiples: Multiples, samples: int) -> Multiples:
     return (1, *multiples)
 
 
-def split_copies(multiples: Multiples, y: Array) -> Array:
-    """Reshapes y to two axes for each axis of x: number of the copy, position in the copy."""
-    pairs = zip(multiples, y.shape, strict=True)
-    return y.reshape(tuple(k for m, n in pairs for k in (m, n // m)), copy=False)
+def split(multiples: Multiples, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns two axes for each axis of y: number of the copy, position in the copy."""
+    pairs = zip(multiples, shape, strict=True)
+    return tuple(k for m, n in pairs for k in (m, n // m))
+
+
+def copies(multiples: Multiples, y: Array) -> Array:
+    return y.reshape(split(multiples, y.shape), copy=False)
+
+
+def one_copy(x: Array) -> Array:
+    return copies((1,) * x.ndim, x)
 
 
 def forward(multiples: Multiples, *, x: Array, y: Array) -> Moves:
-    copies = split_copies(multiples, y)
-    one = x.reshape(tuple(k for n in x.shape for k in (1, n)), copy=False)
-    yield np.broadcast_to(one, copies.shape), copies
+    target = copies(multiples, y)
+    yield np.broadcast_to(one_copy(x), target.shape), target
 
 
 def grad_x(multiples: Multiples, *, dy: Array, dx: Array) -> None:
-    np.sum(split_copies(multiples, dy), axis=tuple(range(0, 2 * dx.ndim, 2)), out=dx)
+    np.sum(copies(multiples, dy), axis=tuple(range(0, 2 * dx.ndim, 2)), out=dx)
+
+
+def call_grad_x(multiples: Multiples, *, dy: Array, dx: Array) -> Callable[[], None]:
+    return elementwise.call("scale", one_copy(dx), (copies(multiples, dy),))
+
+
+def fits_grad_x(multiples: Multiples, s: Specs) -> bool:
+    x, y = s["x"], s["y"]
+    one = split((1,) * len(x.shape), x.shape)
+    found = {"x": (one, x.dtype), "y": (split(multiples, y.shape), y.dtype)}
+    return elementwise.fits("x", "y")(multiples, {n: TensorSpec(*v) for n, v in found.items()})
 
 
 OP = OpDef(
@@ -57,7 +76,11 @@ OP = OpDef(
     inputs=("x", "multiples"),
     infer=infer,
     forward=copying(forward, ("x",), ("y",)),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",))},
+    grads={
+        "x": Kernel(
+            grad_x, reads=("dy",), writes=("dx",), compiled=Compiled(call_grad_x, fits_grad_x)
+        )
+    },
     static=("multiples",),
     attrs=attrs,
     mixes_samples=mixes_samples,
