@@ -31,11 +31,11 @@ def replace_powers(graph: LoweredGraph) -> LoweredGraph:
 
 
 def _exponent(graph: LoweredGraph, node: Node) -> float | None:
-    """Returns the exponent if it is a scalar and the base is real."""
+    """Returns the exponent if it is a scalar and the base is real, with the result's shape."""
     if node.op != "POW":
         return None
-    base, exponent = (graph.tensors[i] for i in node.inputs)
-    if exponent.scalar is None or base.spec.dtype.kind != "f":
+    base, exponent, y = (graph.tensors[i] for i in (*node.inputs, *node.outputs))
+    if exponent.scalar is None or base.spec.dtype.kind != "f" or base.spec != y.spec:
         return None
     return float(exponent.scalar)
 

@@ -5,7 +5,8 @@ swish as x · RELU6(x + 3) / 6, GELU by TANH in six to nine operators, in any or
 operator passes over memory once in each direction, instead of up to 25 times.
 
 Elementwise operators that compute a tensor from another one and scalars are a function of one
-variable. It is recognized by its values at some points.
+variable. It is recognized by its values at some points. Its scalars are then no weights, even if a
+converter gave them axes.
 """
 
 from collections import Counter

@@ -77,8 +77,14 @@ class Tensor:
 
     @property
     def scalar(self) -> np.ndarray[Any, Any] | None:
-        """The value of a constant without axes, which does not train; None for other tensors."""
-        return None if self.spec.shape or self.variable else self.real
+        """The value of a constant of one number, or None.
+
+        Converters from ONNX write a scalar with all axes of the other operand. A vector of one
+        value is none, but may be a weight.
+        """
+        if self.spec.size != 1 or len(self.spec.shape) == 1 or self.variable or self.real is None:
+            return None
+        return self.real.reshape(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from support.rewriting import check_same_training
 
 from odt.core.lowering import merge_activations as module
 from odt.core.model.graph import Graph, Tensor
+from odt.core.planning.trainable import trainable_tensors
 from odt.kernels.opdef import TensorSpec
 
 SHAPE = (1, 5, 6, 3)
@@ -44,6 +45,16 @@ def gelu_by_products(net: Elementwise, x: int) -> int:
     square = net.of("MUL", net.of("MUL", x, x), 0.044715)
     u = net.of("MUL", net.of("MUL", x, sqrt(2 / pi)), net.of("ADD", square, 1.0))
     return net.of("DIV", net.of("MUL", net.of("ADD", net.of("TANH", u), 1.0), x), 2.0)
+
+
+def gelu_of_onnx(net: Elementwise, x: int) -> int:
+    """Scalars with four axes."""
+    half, one, three, cubic, factor = (
+        net.constant([[[[v]]]]) for v in (0.5, 1, 3, 0.044715, sqrt(2 / pi))
+    )
+    cube = net.of("MUL", net.of("POW", x, three), cubic)
+    bent = net.of("TANH", net.of("MUL", net.of("ADD", x, cube), factor))
+    return net.of("MUL", x, net.of("MUL", net.of("ADD", bent, one), half))
 
 
 def hard_swish(net: Elementwise, x: int) -> int:
@@ -140,6 +151,13 @@ def operators(graph: Graph) -> list[str]:
 )
 def test_a_function_is_one_operator(spelling: Spelling, made: list[str]) -> None:
     assert operators(network(spelling)) == ["CONV_2D", *made, "MEAN"]
+
+
+def test_scalars_with_axes_are_no_weights_of_a_function() -> None:
+    graph = lower(network(gelu_of_onnx), 2)
+    assert [node.op for node in graph.nodes] == ["CONV_2D", "GELU", "MEAN"]
+    trained = trainable_tensors(graph, {node.origin for node in graph.nodes})
+    assert [graph.tensors[i].spec.shape for i in trained] == [(3, 3, 3, 2), (3,)]
 
 
 @pytest.mark.filterwarnings("error")
