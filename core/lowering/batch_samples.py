@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind_operands, bind_outputs, row_of
-from odt.core.lowering.graph_builder import GraphBuilder
+from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
@@ -232,8 +232,7 @@ class _BatchBuilder(GraphBuilder):
         target = np.array(shape, np.int32)
         inputs = i, self.constant(target)
         y = self._several(i, shape)
-        attrs = row_of("BROADCAST_TO").attrs({}, {"shape": target})
-        self.nodes.append(Node("BROADCAST_TO", inputs, (y,), {}, node.origin, attrs))
+        self.nodes.append(node_of("BROADCAST_TO", inputs, (y,), node.origin, {"shape": target}))
         return y
 
     def _several(self, i: int, shape: tuple[int, ...]) -> int:

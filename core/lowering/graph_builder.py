@@ -1,11 +1,33 @@
 """Builds a new graph from a lowered one: the base class of graph rewrites."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from odt.core.lowering.binding import row_of
 from odt.core.model.graph import LoweredGraph, Node, Tensor
 from odt.kernels.opdef import Array, TensorSpec
+
+NO_STATICS: Mapping[str, Array] = MappingProxyType({})
+
+
+def node_of(
+    op: str,
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    origin: int,
+    statics: Mapping[str, Array] = NO_STATICS,
+    **options: Any,
+) -> Node:
+    """Returns a node of a supported operator, with the attributes of its row.
+
+    Args:
+        statics: values of its static inputs, by name.
+        options: its options in the schema.
+    """
+    attrs = row_of(op).attrs(options, statics)
+    return Node(op, tuple(inputs), tuple(outputs), options, origin, attrs)
 
 
 class GraphBuilder:
@@ -33,8 +55,8 @@ class GraphBuilder:
 
     def view(self, x: int, y: int, origin: int) -> None:
         """Adds a RESHAPE from x to y."""
-        attrs = row_of("RESHAPE").attrs({"new_shape": self.tensors[y].spec.shape}, {})
-        self.nodes.append(Node("RESHAPE", (x,), (y,), {}, origin, attrs))
+        shape = self.tensors[y].spec.shape
+        self.nodes.append(node_of("RESHAPE", (x,), (y,), origin, new_shape=shape))
 
     def graph(self) -> LoweredGraph:
         return replace(self._graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.lowering.binding import row_of
-from odt.core.lowering.graph_builder import GraphBuilder
+from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import LoweredGraph, Node, Tensor
 from odt.kernels.opdef import TensorSpec
 
@@ -125,7 +124,7 @@ class _Merging:
         nodes, d = list[Node](), found.get("d")
         if d is None:
             d = self._builder.tensor(f"{tensors[y].name}/difference", spec.shape, spec)
-            nodes.append(_node("SUB", (found["x"], found["mean"]), d, origins[found["x"]]))
+            nodes.append(node_of("SUB", (found["x"], found["mean"]), (d,), origins[found["x"]]))
         gamma = found["gamma"] if "gamma" in found else self._all_ones(spec)
         z = y
         if "beta" in found:
@@ -133,9 +132,9 @@ class _Merging:
         epsilon = tensors[found["epsilon"]].real
         assert epsilon is not None
         origin = origins.get(gamma, self._makers[y].origin)
-        nodes.append(_node("RMS_NORM", (d, gamma), z, origin, epsilon=float(epsilon.item())))
+        nodes.append(node_of("RMS_NORM", (d, gamma), (z,), origin, epsilon=float(epsilon.item())))
         if z != y:
-            nodes.append(_node("ADD", (z, found["beta"]), y, origins[found["beta"]]))
+            nodes.append(node_of("ADD", (z, found["beta"]), (y,), origins[found["beta"]]))
         return nodes
 
     def _all_ones(self, spec: TensorSpec) -> int:
@@ -150,7 +149,3 @@ def _is_row(gamma: Tensor, length: int) -> bool:
     """Whether a tensor is a weight with a value for each place of a row."""
     weight = gamma.data is not None and not (gamma.variable or gamma.holds_integers)
     return weight and gamma.spec.shape[-1:] == (length,) and gamma.spec.size == length
-
-
-def _node(op: str, inputs: tuple[int, ...], y: int, origin: int, **options: Any) -> Node:
-    return Node(op, inputs, (y,), options, origin, row_of(op).attrs(options, {}))

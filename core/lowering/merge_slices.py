@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from odt.core.lowering.binding import row_of
-from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import LoweredGraph, Node
+from odt.core.lowering.graph_builder import GraphBuilder, node_of
+from odt.core.model.graph import LoweredGraph
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -101,8 +101,7 @@ def _split(builder: GraphBuilder, graph: LoweredGraph, x: int, parts: Sequence[P
         shape = (*spec.shape[:axis], n, *spec.shape[axis + 1 :])
         at[begin] = builder.tensor(f"{graph.tensors[x].name}/part", shape, spec)
     origin = graph.nodes[min(p.node for p in parts)].origin
-    attrs = row_of("SPLIT_V").attrs({}, statics)
-    builder.nodes.append(Node("SPLIT_V", tuple(inputs), tuple(at.values()), {}, origin, attrs))
+    builder.nodes.append(node_of("SPLIT_V", inputs, tuple(at.values()), origin, statics))
     for part in parts:
         node = graph.nodes[part.node]
         builder.view(at[part.begin], node.outputs[0], node.origin)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind_operands, row_of
-from odt.core.lowering.graph_builder import GraphBuilder
+from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import LoweredGraph, Node
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, reduced_axes
 from odt.kernels.opdef import OpDef
@@ -162,8 +162,7 @@ class _TransposePusher(GraphBuilder):
             return
         value = np.array(perm, np.int32)
         inputs = x, self.constant(value)
-        attrs = row_of("TRANSPOSE").attrs({}, {"perm": value})
-        self.nodes.append(Node("TRANSPOSE", inputs, (y,), {}, origin, attrs))
+        self.nodes.append(node_of("TRANSPOSE", inputs, (y,), origin, {"perm": value}))
 
     def _turned(self, i: int, shape: tuple[int, ...]) -> int:
         """Adds a tensor like `i` with permuted axes."""

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.lowering.binding import row_of
-from odt.core.lowering.graph_builder import GraphBuilder
+from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node
 from odt.kernels.geometry.conv_geometry import number_of_groups
+from odt.kernels.opdef import TensorSpec
 
 FILTERS, CHANNELS = 0, 3  # axes
-# Channels of a convolution that fill vectors. With 32 groups of 4 channels it took 0.70 of the time
-# with AVX-512 and 0.81 with AVX2; groups of 8 channels gave 0.82 and 0.74, of 32 0.77 and 0.92.
+# Most channels of narrow groups that one CONV_2D computes. A ResNeXt with groups of 4 channels took
+# 0.70 of the time with AVX-512 and 0.81 with AVX2; 8 gave 0.82 and 0.74, 32 gave 0.77 and 0.92.
 WIDTH = 16
 
 
@@ -34,12 +34,7 @@ def split_groups(graph: LoweredGraph) -> LoweredGraph:
         elif graph.tensors[node.inputs[1]].spec.shape[CHANNELS] == 1:
             _add_depthwise(builder, node)
         else:
-            together = _groups_together(graph, node, number)
-            wide = _with_wide_filters(builder, node, together)
-            if together < number:
-                _add_groups(builder, wide, number // together)
-            else:
-                builder.nodes.append(wide)
+            _add_groups(builder, node, number)
     return builder.graph()
 
 
@@ -57,47 +52,22 @@ def _add_depthwise(builder: GraphBuilder, node: Node) -> None:
     perm, old = np.array((CHANNELS, 1, 2, FILTERS), np.int32), builder.tensors[w]
     shape = [old.spec.shape[p] for p in perm]
     filters = builder.tensor(f"{old.name}/transposed", shape, old.spec)
-    attrs = row_of("TRANSPOSE").attrs({}, {"perm": perm})
     read = w, builder.constant(perm)
     builder.nodes += [
-        Node("TRANSPOSE", read, (filters,), {}, node.origin, attrs),
+        node_of("TRANSPOSE", read, (filters,), node.origin, {"perm": perm}),
         replace(node, op="DEPTHWISE_CONV_2D", inputs=(x, filters, *bias), options={}),
     ]
 
 
-def _groups_together(graph: Graph, node: Node, number: int) -> int:
-    """Returns how many of the groups one CONV_2D computes."""
-    w = graph.tensors[node.inputs[1]].spec
-    most = WIDTH // max(w.shape[CHANNELS], w.shape[FILTERS] // number)
-    return max((k for k in range(2, most + 1) if number % k == 0), default=1)
-
-
-def _with_wide_filters(builder: GraphBuilder, node: Node, together: int) -> Node:
-    """Returns the node with filters that read the channels of several groups.
-
-    The filters are repeated for each of these groups, and multiplied by 1 for their own group and
-    by 0 for others.
-    """
-    if together == 1:
-        return node
-    x, w, *bias = node.inputs
-    name, spec = builder.tensors[w].name, builder.tensors[w].spec
-    filters, *window, channels = spec.shape
-    shape = (filters, *window, together * channels)
-    repeated, wide = (builder.tensor(f"{name}/{n}", shape, spec) for n in ("repeated", "wide"))
-    groups = builder.tensors[x].spec.shape[CHANNELS] // channels
-    own = np.arange(filters) // (filters // groups) % together  # of the groups that are together
-    is_own = own[:, None] == np.arange(together * channels) // channels
-    mask = builder.constant(is_own[:, None, None].astype(spec.dtype), formula=True)
-    builder.nodes += [
-        _node("CONCATENATION", (w,) * together, repeated, node.origin, axis=CHANNELS),
-        _node("MUL", (repeated, mask), wide, node.origin),
-    ]
-    return replace(node, inputs=(x, wide, *bias))
-
-
 def _add_groups(builder: GraphBuilder, node: Node, number: int) -> None:
-    """Adds a CONV_2D for each group, between SPLITs and a CONCATENATION."""
+    """Adds a CONV_2D for each group or several narrow ones, between SPLITs and a CONCATENATION."""
+    together = _joined(builder.tensors[node.inputs[1]].spec, number)
+    if together > 1:
+        node = _with_wide_filters(builder, node, number, together)
+        number //= together
+    if number == 1:
+        builder.nodes.append(node)
+        return
     x, w, *bias = node.inputs
     inputs = [
         _parts(builder, x, CHANNELS, number, node.origin),
@@ -111,7 +81,34 @@ def _add_groups(builder: GraphBuilder, node: Node, number: int) -> None:
     for output, *group in zip(outputs, *inputs, strict=True):
         read = tuple(group)
         builder.nodes.append(Node("CONV_2D", read, (output,), {}, node.origin, node.attrs))
-    builder.nodes.append(_node("CONCATENATION", tuple(outputs), y, node.origin, axis=CHANNELS))
+    builder.nodes.append(node_of("CONCATENATION", outputs, (y,), node.origin, axis=CHANNELS))
+
+
+def _joined(filters: TensorSpec, number: int) -> int:
+    """Returns how many of the groups one CONV_2D computes: a divisor of their number."""
+    most = WIDTH // max(filters.shape[CHANNELS], filters.shape[FILTERS] // number)
+    return max((k for k in range(2, most + 1) if number % k == 0), default=1)
+
+
+def _with_wide_filters(builder: GraphBuilder, node: Node, number: int, together: int) -> Node:
+    """Returns the node with filters that read the channels of several groups.
+
+    The filters are repeated for each of these groups, and multiplied by 1 for their own group and
+    by 0 for others.
+    """
+    x, w, *bias = node.inputs
+    name, spec = builder.tensors[w].name, builder.tensors[w].spec
+    filters, *window, channels = spec.shape
+    shape = (filters, *window, together * channels)
+    repeated, wide = (builder.tensor(f"{name}/{n}", shape, spec) for n in ("repeated", "wide"))
+    own = np.arange(number).repeat(filters // number) % together  # group of each filter
+    mask = own[:, None] == np.arange(together).repeat(channels)
+    factors = builder.constant(mask[:, None, None].astype(spec.dtype), formula=True)
+    builder.nodes += [
+        node_of("CONCATENATION", (w,) * together, (repeated,), node.origin, axis=CHANNELS),
+        node_of("MUL", (repeated, factors), (wide,), node.origin),
+    ]
+    return replace(node, inputs=(x, wide, *bias))
 
 
 def _parts(builder: GraphBuilder, x: int, axis: int, number: int, origin: int) -> list[int]:
@@ -120,11 +117,6 @@ def _parts(builder: GraphBuilder, x: int, axis: int, number: int, origin: int) -
     shape = list(tensor.spec.shape)
     shape[axis] //= number
     parts = [builder.tensor(f"{tensor.name}/group{k}", shape, tensor.spec) for k in range(number)]
-    attrs = row_of("SPLIT").attrs({"num_splits": number}, {"axis": at})
     inputs = (builder.constant(at), x)
-    builder.nodes.append(Node("SPLIT", inputs, tuple(parts), {}, origin, attrs))
+    builder.nodes.append(node_of("SPLIT", inputs, parts, origin, {"axis": at}, num_splits=number))
     return parts
-
-
-def _node(op: str, inputs: tuple[int, ...], y: int, origin: int, **options: int) -> Node:
-    return Node(op, inputs, (y,), {}, origin, row_of(op).attrs(options, {}))

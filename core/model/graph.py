@@ -20,7 +20,7 @@ MOST_AXES = 64  # of a NumPy array
 MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has
 MOST_NAME = 80  # characters of a name in messages and tables
 COMPILED = ("CUSTOM:ethos-u",)  # operators that read memory for themselves, which none writes
-SMALL = 0.01  # most of an ε
+MOST_EPSILON = 0.01
 ABSENT = -1  # in a node's inputs: an optional input that is absent
 
 
@@ -71,20 +71,16 @@ class Tensor:
         return dequantize(self.data, self.quantization.first)
 
     @property
-    def is_small(self) -> bool:
-        """Whether it is a constant of one number that is above 0 and at most SMALL."""
-        return self.spec.size == 1 and self.data is not None and 0 < self.data.item() <= SMALL
-
-    @property
     def scalar(self) -> np.ndarray[Any, Any] | None:
-        """The value of a constant of one number, or None.
+        """The value of a scalar constant; None for other tensors.
 
-        Converters from ONNX write a scalar with all axes of the other operand. A vector of one
-        value is none, but may be a weight.
+        Converters from ONNX give a scalar as many axes as the other operand has. A vector of one
+        value is not a scalar here: it may be a weight.
         """
-        if self.spec.size != 1 or len(self.spec.shape) == 1 or self.variable or self.real is None:
+        if self.spec.size != 1 or len(self.spec.shape) == 1 or self.variable:
             return None
-        return self.real.reshape(())
+        real = self.real
+        return None if real is None else real.reshape(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +171,21 @@ class Graph:
         return Counter(i for node in self.nodes for i in node.inputs) + Counter(self.outputs)
 
     def epsilons(self) -> frozenset[int]:
-        """Returns the constants that keep a divisor from 0: one small number, added at a root."""
+        """Returns the constants that keep a divisor from 0.
+
+        They have one value, above 0 and at most MOST_EPSILON, which is added before or after a
+        square root, or is a lower limit there.
+        """
         roots = [node for node in self.nodes if node.op in ("SQRT", "RSQRT")]
         ends = {i for node in roots for i in (*node.inputs, *node.outputs)}
-        sums = (node for node in self.nodes if node.op in ("ADD", "MAXIMUM"))
-        added = (i for n in sums if ends.intersection((*n.inputs, *n.outputs)) for i in n.inputs)
-        return frozenset(i for i in added if i != ABSENT and self.tensors[i].is_small)
+        sums = [node for node in self.nodes if node.op in ("ADD", "MAXIMUM")]
+        added = {i for n in sums if ends.intersection(n.inputs + n.outputs) for i in n.inputs}
+        values = {i: self.tensors[i].data for i in added - {ABSENT}}
+        return frozenset(
+            i
+            for i, a in values.items()
+            if a is not None and a.size == 1 and 0 < a.item() <= MOST_EPSILON
+        )
 
     @property
     def output_names(self) -> tuple[str, ...]:

@@ -59,8 +59,13 @@ def _topk_back(k: int, *, dvalues: Array, indices: Array, dx: Array) -> Callable
 TOPK, TOPK_BACK = Compiled(_topk, _fits_topk), Compiled(_topk_back, _fits_topk)
 
 
+def selection(at: Array) -> dict[str, Array | None]:
+    """Returns y[r] = x[at[r]] as `gather` reads it."""
+    return {"first": None, "at": at, "weights": None}
+
+
 def transposed(at: Array, columns: int) -> dict[str, Array]:
-    """Returns the transpose of y[r] = x[at[r]], for x of so many rows, as `gather` reads it."""
+    """Returns the transpose of a selection from x of so many rows."""
     order = np.argsort(at, kind="stable")
     first = np.searchsorted(at[order], np.arange(columns + 1))
     return {"first": first.astype(np.int64), "at": order, "weights": np.ones(at.size, FLOAT)}
@@ -78,7 +83,7 @@ def multiply(matrix: Mapping[str, Array | None], x: Array, y: Array) -> Callable
     """Computes y[i] = matrix x[i] for x (images, columns, width) and y (images, rows, width).
 
     Args:
-        matrix: from `entries` or `transposed`; or `at` alone, for y[i, r] = x[i, at[r]].
+        matrix: from `selection`, `transposed` or `entries`.
     """
     sizes = *y.shape, x.shape[1]
     return bind("gather", x, y, *matrix.values(), *sizes)

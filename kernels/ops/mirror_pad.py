@@ -20,7 +20,7 @@ from odt.kernels.families.pad import PadAttrs, add_batch_axis_to_pads, pad_attrs
 from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.families.pad import mixes_samples as pad_mixes
 from odt.kernels.native import gather
-from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs
+from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 LONG = 8  # values of a row
 
@@ -116,18 +116,22 @@ def has_long_rows(attrs: MirrorAttrs, s: Specs) -> bool:
     return width >= LONG and gather.fits("x")(attrs, s)
 
 
-def selected(attrs: MirrorAttrs, s: Specs) -> Mapping[str, Any]:
+def mirrored_rows(attrs: MirrorAttrs, x: TensorSpec) -> Array:
     """Returns the row of x for each row of y."""
     axes = padded_axes(attrs)
-    shape, pads = s["x"].shape[axes], attrs.pad.pads[axes]
-    rows = np.arange(prod(shape)).reshape(shape)
-    at = np.pad(rows, pads, "symmetric" if attrs.mode else "reflect").reshape(-1)
-    return {"matrix": {"first": None, "at": at, "weights": None}}
+    rows = np.arange(prod(x.shape[axes])).reshape(x.shape[axes])
+    mode = "symmetric" if attrs.mode else "reflect"
+    padded: Array = np.pad(rows, attrs.pad.pads[axes], mode)  # type: ignore[call-overload]
+    return padded.reshape(-1)
+
+
+def selected(attrs: MirrorAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"matrix": gather.selection(mirrored_rows(attrs, s["x"]))}
 
 
 def selected_back(attrs: MirrorAttrs, s: Specs) -> Mapping[str, Any]:
-    at = selected(attrs, s)["matrix"]["at"]
-    return {"matrix": gather.transposed(at, prod(s["x"].shape[padded_axes(attrs)]))}
+    rows = prod(s["x"].shape[padded_axes(attrs)])
+    return {"matrix": gather.transposed(mirrored_rows(attrs, s["x"]), rows)}
 
 
 def call_forward(attrs: MirrorAttrs, *, x: Array, y: Array, matrix: Any) -> Callable[[], None]:

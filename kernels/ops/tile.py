@@ -44,6 +44,7 @@ def split(multiples: Multiples, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def copies(multiples: Multiples, y: Array) -> Array:
+    """Reshapes y to the axes of `split`."""
     return y.reshape(split(multiples, y.shape), copy=False)
 
 
@@ -66,9 +67,9 @@ def call_grad_x(multiples: Multiples, *, dy: Array, dx: Array) -> Callable[[], N
 
 def fits_grad_x(multiples: Multiples, s: Specs) -> bool:
     x, y = s["x"], s["y"]
-    one = split((1,) * len(x.shape), x.shape)
-    found = {"x": (one, x.dtype), "y": (split(multiples, y.shape), y.dtype)}
-    return elementwise.fits("x", "y")(multiples, {n: TensorSpec(*v) for n, v in found.items()})
+    one = TensorSpec(split((1,) * len(x.shape), x.shape), x.dtype)
+    several = TensorSpec(split(multiples, y.shape), y.dtype)
+    return elementwise.fits("x", "y")(multiples, {"x": one, "y": several})
 
 
 OP = OpDef(
