@@ -162,12 +162,14 @@ class _Test:
         alive: tensors that have had a gradient.
         free: tensors on which the loss does not depend.
         noise: rounding error of the loss.
+        rounds: whether activations are rounded to integers, through which gradients pass straight.
     """
 
     def __init__(self, trainer: Trainer, graph: Graph, weights: int, seed: int, left: int) -> None:
         self.trainer, self.graph = trainer, graph
         self.weights, self.seed, self.left = weights, seed, left
         self.channels = dict(trainer.info.sparse)
+        self.rounds = any(node.op == "FAKE_QUANT" for node in graph.nodes)
         self.start = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
         self.alive: set[int] = set()
         self.free: set[int] = set()
@@ -285,7 +287,7 @@ class _Test:
 
     def _differences(self, gradient: dict[int, Array], rng: np.random.Generator) -> Finding:
         """Compares gradients with central differences, at weights with large gradients."""
-        if any(node.op == "FAKE_QUANT" for node in self.graph.nodes):
+        if self.rounds:
             detail = "unknown: gradients pass straight through rounding, differences do not"
             return Finding(DIFFERENCES, None, detail)
         worst, bad, told = 0.0, [], 0
@@ -354,7 +356,10 @@ class _Test:
             step *= min(max(lowest, least), most)
         if seen < SEARCHED // 2:
             return Finding("one step", None, "unknown: rounding of the loss hides it")
-        return Finding("one step", False, f"no step against the gradient lowers {loss:.6g}")
+        detail = f"no step against the gradient lowers {loss:.6g}"
+        if self.rounds:
+            return Finding("one step", None, f"unknown: {detail}; rounding to integers can do so")
+        return Finding("one step", False, detail)
 
     def _loss_or_inf(self, values: dict[int, Array]) -> float:
         try:

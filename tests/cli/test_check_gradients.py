@@ -96,3 +96,23 @@ def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("odt.core.planning.autodiff.row_of", lambda op: replace(row, grads=grads))
     failed = [f.what for f in self_test(LoweredGraphs(graph), info, data) if not f.passed]
     assert failed == ["finite differences"]
+
+
+def test_a_step_hidden_by_rounding_to_integers_is_not_a_failure() -> None:
+    """0.4 is rounded to 0; the target is 0.3, and a larger weight is rounded to 1, or more."""
+    net = Net()
+    x, w = net.add("SIGN", [net.input(1, 1)], (1, 1)), net.constant([0.4])
+    y = net.add("MUL", (net.add("MUL", (x, x), (1, 1)), w), (1, 1))
+    options: dict[str, Any] = {"scale": 1.0, "lo": -128, "hi": 127, "clamp": (-np.inf, np.inf)}
+    y = net.add("FAKE_QUANT", (y,), (1, 1), estimated=False, output=False, **options)
+    graph = net.graph(net.add("NEG", (net.add("NEG", (y,), (1, 1)),), (1, 1)))
+
+    def target(rng: np.random.Generator, spec: TensorSpec) -> Array:
+        return np.array([0.3])
+
+    one = [TensorSpec((1,), FLOAT32)]
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, trainable_tensors=(w,))
+    data = RandomData(one, one, [target])
+    findings = {f.what: f for f in self_test(LoweredGraphs(graph), info, data)}
+    assert findings["one step"].passed is None, findings
+    assert "rounding to integers" in findings["one step"].detail
