@@ -103,11 +103,15 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
 
 
 def _own_buffers(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
-    """Returns a buffer of float32 values for each weight, even if weights shared one before."""
+    """Returns a buffer of float32 values for each weight, even if weights shared one before.
+
+    Tensors of no values, such as the intermediate ones of an int8 LSTM, have no bytes to replace.
+    """
     for i, stored in dequantized.stored.items():
         values = dequantized.graph.tensors[i].data
         assert values is not None
-        yield OwnBuffer((model.place(stored),), values.astype("<f4").tobytes())
+        if values.size:
+            yield OwnBuffer((model.place(stored),), values.astype("<f4").tobytes())
 
 
 def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
@@ -186,8 +190,11 @@ def _rewired(table: Table, graph: Graph, gone: Sequence[Node]) -> Iterator[Patch
     for n in gone:
         (x,), (y,) = n.inputs, n.outputs
         x = instead.get(x, x)
-        is_output = y in graph.outputs and x not in (*graph.inputs, *graph.outputs)
-        instead |= {x: y} if is_output else {y: x}  # outputs keep their numbers
+        if y in graph.outputs and x not in (*graph.inputs, *graph.outputs):
+            instead = {i: y if k == x else k for i, k in instead.items()}
+            instead[x] = y  # outputs keep their numbers
+        else:
+            instead[y] = x
     tables, positions = list(table.tables(OPERATORS, "operator")), {n.origin for n in gone}
     kept = [t.pos for k, t in enumerate(tables) if k not in positions]
     start, _ = table.vector(OPERATORS, 4, "operators")

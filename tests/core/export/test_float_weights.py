@@ -9,6 +9,7 @@ from model_builder import ModelBuilder
 from support.half_weights import HYBRID, half_model
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
+from support.paths import MODELS
 from support.subgraphs import WIDTH, Subgraphs
 
 from odt.cli.main import main
@@ -21,7 +22,10 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
+from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.opdef import Array
+
+LSTM = MODELS / "tflm-mnist-lstm-int8.tflite"
 
 
 def trained(model: Model, inputs: list[Array], targets: Array, out: Path) -> list[Array]:
@@ -76,6 +80,16 @@ def test_a_model_of_floats_is_left_as_it_is(tmp_path: Path) -> None:
     path = HYBRID.parent / "tflm-magic-wand-float.tflite"
     export_model(read_model(str(path)), {}, tmp_path / "out.tflite", float_weights=True)
     assert (tmp_path / "out.tflite").read_bytes() == path.read_bytes()
+
+
+def test_an_integer_lstm_becomes_a_float_one(tmp_path: Path) -> None:
+    """Its intermediate tensors are of integers, have no values, and store no buffer."""
+    model, out = read_model(LSTM), tmp_path / "out.tflite"
+    export_model(model, {}, out, float_weights=True)
+    (i,), shape = model.graph.inputs, (4, 28, 28)
+    integers = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
+    real = dequantize(integers, model.quantization[i])
+    assert difference(litert(out, [real])[0], odt(LSTM, [integers])[0]) < 0.05
 
 
 def test_a_circle_plus_counts_operators_as_they_then_are(tmp_path: Path) -> None:

@@ -208,6 +208,22 @@ def test_a_float_export_has_no_integers_left(tmp_path: Path) -> None:
             np.testing.assert_array_equal(weights[name], values)
 
 
+def test_a_float_export_of_an_output_that_is_read_in_another_scale(tmp_path: Path) -> None:
+    """In the float file, the output and what the second layer reads are one tensor."""
+    net, path, out = QuantizedBuilder(seed=1), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    x = net.activation((1, 6), 0.05)
+    y = net.operator("FULLY_CONNECTED", (x, net.weights((4, 6), [0.01]), -1), (1, 4), 0.1)
+    other = net.operator("QUANTIZE", (y,), (1, 4), 0.12, 4)
+    z = net.operator("FULLY_CONNECTED", (other, net.weights((2, 4), [0.01]), -1), (1, 2), 0.1)
+    real = [net.add_operator("DEQUANTIZE", (i,), net.graph.tensors[i].shape) for i in (y, z)]
+    net.write(path, *real)
+    odt.Trainer(path, loss="mean_squared_error").export(out, float_weights=True)
+    integers = np.random.default_rng(0).integers(-60, 60, (8, 6), np.int8)
+    computed = litert(out, [integers * np.float32(0.05)])
+    for a, b in zip(computed, litert(path, [integers]), strict=True):
+        np.testing.assert_allclose(a, b, atol=0.3)
+
+
 def test_conversions_at_the_end_do_not_count_as_last_operators(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     small_net(path, floats=True)  # …, FULLY_CONNECTED, SOFTMAX, DEQUANTIZE
