@@ -3,7 +3,8 @@
 New buffers are put in front of the old bytes (see flatbuffer_edit). In the old bytes, the types of
 the tensors change and their scales are removed, also those of quantized activations; the DEQUANTIZE
 of a weight and conversions of activations are removed from the list of operators, and operators
-that read their outputs read their inputs.
+that read their outputs read their inputs. If ranges of activations imply RELUs, or weights are
+sparse, the file is serialised anew before.
 """
 
 import struct
@@ -25,7 +26,9 @@ from odt.core.export.flatbuffer_edit import (
     name_own_buffers,
     patched,
 )
+from odt.core.export.named_activations import with_named_activations
 from odt.core.lowering.fake_quantize import real_graph
+from odt.core.lowering.implied_activations import implied_activations
 from odt.core.lowering.left_out import PASSING
 from odt.core.lowering.stored_values import shared_biases
 from odt.core.model.dequantize import Dequantized
@@ -75,6 +78,10 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
         model = with_dense_constants(model)
         dequantized = real_graph(model)
     _check_readers(model, dequantized)
+    implied = implied_activations(model)
+    if implied:
+        model = with_named_activations(model, implied)
+        dequantized = real_graph(model)
     source = FlatBuffer(model.path, model.data)
     root = source.root()
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))

@@ -25,6 +25,7 @@ import numpy as np
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.equalize import equalize, pairs
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
+from odt.core.lowering.implied_activations import implied_activations, with_implied_activations
 from odt.core.lowering.stored_values import (
     bias_quantization,
     biases_of,
@@ -78,7 +79,8 @@ def real_graph(model: Model) -> Dequantized:
     if not has_quantized_activations(model):
         return dequantized
     check_quantization(model)
-    builder = _Builder(model, dequantized.graph)
+    named = with_implied_activations(dequantized.graph, implied_activations(model))
+    builder = _Builder(model, named)
     graph = builder.build()
     activations = (i for i in model.quantization if _is_quantized_activation(model.graph, i))
     stored = {**dequantized.stored, **builder.stored}

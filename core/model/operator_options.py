@@ -63,7 +63,7 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
     if op.startswith("CUSTOM:"):
         start, size = operator.vector(5, 1, "custom options")
         return {"custom_options": bytes(operator.source.data[start : start + size])}
-    options, wanted = {}, _options_of(op)
+    options, wanted = {}, options_table(op)
     for slot, union in ((3, "BuiltinOptions"), (11, "BuiltinOptions2")):
         code = operator.number(slot, "B")
         table = operator.table(slot + 1, "options") if code else None
@@ -81,13 +81,13 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
 
 def default_options(op: str) -> Mapping[str, Any]:
     """Returns an operator's options with the schema's defaults."""
-    wanted = _options_of(op)
+    wanted = options_table(op)
     return _defaults(wanted) if wanted else {}
 
 
 @cache
-def _options_of(op: str) -> str | None:
-    """Returns the name of an operator's option table; None if it has none."""
+def options_table(op: str) -> str | None:
+    """Returns the name of an operator's option table in the schema; None if it has none."""
     if op in _SHARED:
         return _SHARED[op]
     wanted = op.replace("_", "").lower() + "options"

@@ -1,0 +1,29 @@
+"""Rewrites a quantized file so that operators name the activations that their ranges imply."""
+
+from collections.abc import Mapping
+
+from odt.core.export.kept_tables import model_tables, packed_model
+from odt.core.lowering.implied_activations import FUSED
+from odt.core.model.operator_options import options_table
+from odt.core.model.reader import Model, parse_model
+from odt.core.model.schema_tables import code_of
+from odt.core.recipe.interface import resized
+
+
+def with_named_activations(model: Model, implied: Mapping[int, int]) -> Model:
+    """Returns a model of the same function.
+
+    Args:
+        model: the model.
+        implied: position of an operator → code of its activation.
+    """
+    tables = model_tables(model)
+    operators = tables["subgraphs"][model.subgraph]["operators"]
+    names = {n.origin: options_table(n.op) for n in model.graph.nodes if n.origin in implied}
+    for position, code in implied.items():
+        operator, name = operators[position], names[position]
+        assert name is not None
+        operator["builtin_options_type"] = code_of("BuiltinOptions", name)
+        operator["builtin_options"] = {**operator.get("builtin_options", {}), FUSED: code}
+    data = memoryview(packed_model(model, tables))
+    return resized(parse_model(data, model.path, model.signature), model.input_shapes)
