@@ -15,8 +15,9 @@ Source: Jacob et al., *Quantization and Training of Neural Networks for Efficien
 Integer-Arithmetic-Only Inference* (2018), section 3.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +67,11 @@ KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_N
 SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
 # Ranges of the fused activations that a quantized range can stand for.
 CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+# Operators without limit → smallest input by the limits of the output.
+LEAST: Mapping[str, Callable[[float, float], float]] = {
+    "RSQRT": lambda lo, hi: 1 / hi**2 if hi > 0 else 0.0,
+    "LOG": lambda lo, hi: math.exp(lo),
+}
 
 
 def real_graph(model: Model) -> Dequantized:
@@ -266,11 +272,29 @@ class _Builder:
                 options = self._without_clamp(node, i)
                 if options is not node.options:
                     clamp = CLAMPS[node.options["fused_activation_function"]]
+                if node.op in LEAST:
+                    inputs = (self._at_least(inputs[0], node, i),)
         made = tuple(outputs.values())
         self._nodes.append(replace(node, inputs=inputs, outputs=made, options=options))
         for y, x in outputs.items():
             if x != y:
                 self._fake_quantize(x, y, node.origin, clamp)
+
+    def _at_least(self, x: int, node: Node, y: int) -> int:
+        """Limits the input of a node to numbers whose results the range of y reaches.
+
+        Results without limit, as those of 0, would have no gradient but NaN.
+        """
+        lo, hi = (limit * float(self._model.quantization[y].scale[0]) for limit in self._limits(y))
+        least = np.full((), LEAST[node.op](lo, hi), FLOAT32)
+        least.flags.writeable = False
+        name = f"{self._graph.tensors[y].name}/smallest input"
+        spec = TensorSpec((), FLOAT32)
+        self._tensors.append(Tensor(name, spec, (), least, formula=True))
+        made = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
+        inputs = (x, len(self._tensors) - 2)
+        self._nodes.append(Node("MAXIMUM", inputs, (made,), {}, node.origin))
+        return made
 
     def _with_own_bias(self, node: Node) -> tuple[int, ...]:
         """Returns a node's inputs, with constants of its own for shared biases other than 0."""

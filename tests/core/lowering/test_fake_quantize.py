@@ -224,6 +224,33 @@ def test_a_float_export_of_an_output_that_is_read_in_another_scale(tmp_path: Pat
         np.testing.assert_allclose(a, b, atol=0.3)
 
 
+@pytest.mark.parametrize(("op", "zero"), [("RSQRT", -128), ("LOG", 20)])
+def test_zeros_have_a_gradient_where_the_result_has_no_limit(
+    op: str, zero: int, tmp_path: Path
+) -> None:
+    """After RELU, half of the inputs are 0: the smallest or largest result in LiteRT, too."""
+    net, path, out = QuantizedBuilder(seed=1), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    given = net.activation((1, 6), 0.05)
+    w = net.weights((8, 6), [0.01])
+    y = net.operator(
+        "FULLY_CONNECTED",
+        (given, w, -1),
+        (1, 8),
+        0.05,
+        -128,
+        fused_activation_function=NAMES["RELU"],
+    )
+    y = net.operator(op, (y,), (1, 8), 0.02, zero)
+    y = net.operator("FULLY_CONNECTED", (y, net.weights((2, 8), [0.01]), -1), (1, 2), 0.2)
+    net.write(path, y)
+    x = np.random.default_rng(0).integers(-128, 127, (32, 6)).astype(np.int8)
+    t = np.random.default_rng(1).normal(size=(32, 2)).astype(np.float32)
+    with odt.Trainer(path, loss="mean_squared_error", batch_size=16) as trainer:
+        trainer.fit(x, t, epochs=2, seed=1)
+        trainer.export(out)
+        check_litert(trainer, out, x, steps=0.2 * 256)
+
+
 def test_conversions_at_the_end_do_not_count_as_last_operators(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     small_net(path, floats=True)  # …, FULLY_CONNECTED, SOFTMAX, DEQUANTIZE
