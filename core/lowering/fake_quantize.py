@@ -17,7 +17,7 @@ Integer-Arithmetic-Only Inference* (2018), section 3.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,13 @@ from odt.core.lowering.binding import row_of
 from odt.core.lowering.equalize import equalize, pairs
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
 from odt.core.lowering.implied_activations import implied_activations, with_implied_activations
+from odt.core.lowering.shared_ranges import (
+    KEEPING,
+    SHARING,
+    has_same_range,
+    is_quantized_activation,
+    shared_ranges,
+)
 from odt.core.lowering.stored_values import (
     bias_quantization,
     biases_of,
@@ -42,7 +49,7 @@ from odt.core.model.dequantize import (
     weight_quantization,
 )
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
-from odt.core.model.integer_operators import CONVERSIONS, LSTM, MOVING, PRESCRIBED
+from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.quantization_rules import (
     check_quantization,
     has_quantized_activations,
@@ -61,10 +68,6 @@ from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import INTEGER
 
-# Operators whose outputs are values of their inputs, or 0.
-KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"}
-# Operators whose outputs have the quantization of their inputs.
-SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
 # Ranges of the fused activations that a quantized range can stand for.
 CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 # Operators without limit → smallest input by the limits of the output.
@@ -88,14 +91,9 @@ def real_graph(model: Model) -> Dequantized:
     named = with_implied_activations(dequantized.graph, implied_activations(model))
     builder = _Builder(model, named)
     graph = builder.build()
-    activations = (i for i in model.quantization if _is_quantized_activation(model.graph, i))
+    activations = (i for i in model.quantization if is_quantized_activation(model.graph, i))
     stored = {**dequantized.stored, **builder.stored}
     return Dequantized(graph, stored, frozenset(activations), builder.ranges)
-
-
-def _is_quantized_activation(graph: Graph, i: int) -> bool:
-    tensor = graph.tensors[i]
-    return tensor.data is None and tensor.spec.dtype.kind in "iu" and tensor.quantized
 
 
 def _real(tensor: Tensor, quantization: Quantization) -> Tensor:
@@ -120,7 +118,7 @@ class _Builder:
         self._tensors, self._nodes = list(graph.tensors), list[Node]()
         self._same: dict[int, int] = {}  # tensors that another tensor stands for
         self._exact = self._probabilities()
-        self._groups = self._shared_ranges()
+        self._groups = shared_ranges(model, graph, self._exact)
         self._numbers: dict[int, int] = {}  # first of a group → numbers of its FAKE_QUANTs
         shared = {b: graph.tensors[b] for b in shared_biases(model)}
         self._own = {b for b, t in shared.items() if t.data is not None and t.data.any()}
@@ -131,40 +129,6 @@ class _Builder:
     @property
     def ranges(self) -> dict[int, tuple[int, ...]]:
         return {i: self._groups[first] for first, i in self._numbers.items()}
-
-    def _shared_ranges(self) -> dict[int, tuple[int, ...]]:
-        """Returns activation → all that have its range, by rule of the operators between them.
-
-        Activations whose range must stay are left out.
-        """
-        groups: dict[int, list[int]] = {}
-        fixed = {i for i, t in enumerate(self._graph.tensors) if t.data is not None or t.variable}
-        fixed |= self._exact | set(self._graph.inputs)
-        for node in self._graph.nodes:
-            bound = [i for i in (*node.inputs, *node.outputs) if i in self._model.quantization]
-            if node.op in (*PRESCRIBED, LSTM):  # an LSTM's state has the range of its output
-                fixed.update(node.outputs)
-            for i in bound:
-                groups.setdefault(i, [i])
-            if node.op not in SHARING:
-                continue
-            for i in bound:
-                y = bound[-1]
-                if groups[i] is not groups[y] and self._is_same(i, y):
-                    groups[y] += groups[i]
-                    groups |= dict.fromkeys(groups[i], groups[y])
-        return {
-            i: tuple(group)
-            for i, group in groups.items()
-            if not fixed.intersection(group)
-            and all(_is_quantized_activation(self._graph, k) for k in group)
-            and self._has_places(group)
-        }
-
-    def _has_places(self, group: Iterable[int]) -> bool:
-        """Whether the file stores zero points, which may be left out for 0."""
-        data = np.frombuffer(self._model.data, np.uint8)
-        return all(np.may_share_memory(data, self._model.quantization[i].zero_point) for i in group)
 
     def build(self) -> Graph:
         self._add_constants()
@@ -178,7 +142,7 @@ class _Builder:
         for i in self._graph.inputs:
             self._add_input(i)
         for i, tensor in enumerate(self._graph.tensors):
-            if _is_quantized_activation(self._graph, i) and i not in self._graph.inputs:
+            if is_quantized_activation(self._graph, i) and i not in self._graph.inputs:
                 spec = TensorSpec(tensor.spec.shape, FLOAT32)
                 self._tensors[i] = replace(tensor, spec=spec, quantized=False)
         for node in self._graph.nodes:
@@ -239,7 +203,7 @@ class _Builder:
 
     def _add_input(self, i: int) -> None:
         """Adds the DEQUANTIZE of an input of integers."""
-        if not _is_quantized_activation(self._graph, i):
+        if not is_quantized_activation(self._graph, i):
             return
         tensor, quantization = self._tensors[i], self._model.quantization[i]
         stored = WeightQuantization(quantization, tensor.spec.dtype)
@@ -361,25 +325,14 @@ class _Builder:
 
     def _rounds(self, node: Node, y: int) -> bool:
         """Whether a node's output must be rounded."""
-        if y in self._exact or not _is_quantized_activation(self._graph, y):
+        if y in self._exact or not is_quantized_activation(self._graph, y):
             return False
         moves = node.op in KEEPING and not node.options.get("fused_activation_function", 0)
         given = [i for i in node.inputs if i != ABSENT and self._is_rounded(i)]
-        return not (moves and all(self._is_same(i, y) for i in given))
+        return not (moves and all(has_same_range(self._model, self._graph, i, y) for i in given))
 
     def _is_rounded(self, i: int) -> bool:
-        return _is_quantized_activation(self._graph, i) or i in self.stored
-
-    def _is_same(self, i: int, y: int) -> bool:
-        """Whether two tensors have the same quantization."""
-        a, b = (self._model.quantization.get(k) for k in (i, y))
-        return (
-            a is not None
-            and b is not None
-            and self._graph.tensors[i].spec.dtype == self._graph.tensors[y].spec.dtype
-            and np.array_equal(a.scale, b.scale)
-            and np.array_equal(a.zero_point, b.zero_point)
-        )
+        return is_quantized_activation(self._graph, i) or i in self.stored
 
     def _without_clamp(self, node: Node, y: int) -> Mapping[str, Any]:
         """Returns a node's options without a fused activation that the limits of y stand for."""
