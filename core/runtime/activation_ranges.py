@@ -107,5 +107,9 @@ class ActivationRanges:
 def merge_seen(total: dict[int, Array], seen: Mapping[int, Array]) -> None:
     """Adds what was seen of ranges, as for `ActivationRanges.see`, to what others saw."""
     for i, a in seen.items():
-        b = total.get(i, a * [1, 1, 0, 0, 0])
-        total[i] = np.array([min(a[0], b[0]), max(a[1], b[1]), *(a[2:] + b[2:])])
+        if i not in total:
+            total[i] = a.copy()
+            continue
+        b = total[i]
+        b[0], b[1] = min(a[0], b[0]), max(a[1], b[1])
+        b[2:] += a[2:]

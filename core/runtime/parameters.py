@@ -14,9 +14,9 @@ from odt.core.runtime.arena import copy_arrays
 from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.native.binding import Calls, Run
+from odt.kernels.native.binding import Call, Calls, Run
 from odt.kernels.native.library import is_available
-from odt.kernels.native.updates import bind_update
+from odt.kernels.native.updates import bind_move_average, bind_round_units, bind_update
 from odt.kernels.opdef import TILE, Array, CompiledUpdate
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
     """The integers of a weight, from the file or from real numbers."""
     assert tensor.data is not None
     return tensor.data if tensor.holds_integers else quantization.quantize(tensor.data)[0]
+
+
+def _is_compiled(a: Array) -> bool:
+    """Whether compiled kernels update an array."""
+    return a.dtype == np.float32 and is_available()
 
 
 class Parameters:
@@ -85,6 +90,7 @@ class Parameters:
             random = np.random.Generator(np.random.Philox(key=i))
             random.random(dtype=self.read[i].dtype, out=self.read[i])
             quantization.dither(self.tensors[i], noise=self.read[i])
+        self._rounding: list[Run] | None = None  # the calls of `fake_quantize`, when it is wanted
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
         self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}
@@ -107,6 +113,7 @@ class Parameters:
         self._rates = dict(rates)
         self._ema = ema
         self.average = copy_arrays(self.tensors) if ema else {}
+        self._moved = (ctypes.c_float * 1)()  # `_part`, which compiled averages read
         self.proximal_mu = 0.0
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
@@ -127,9 +134,21 @@ class Parameters:
 
     def fake_quantize(self) -> None:
         """Fills the arrays that programs read with the current weights."""
-        for i, quantization in self._quantizations.items():
-            quantization.fake_quantize(self.tensors[i], self.read[i])
+        if self._rounding is None:
+            self._rounding = self._bind_rounding()
+        for run in self._rounding:
+            run()
         self.ranges.refresh()
+
+    def _bind_rounding(self) -> list[Run]:
+        compiled, others = list[Call](), list[Run]()
+        for i, quantization in self._quantizations.items():
+            w, out = self.tensors[i], self.read[i]
+            if _is_compiled(w) and quantization.dtype.itemsize <= 2:
+                compiled += bind_round_units(w, out, quantization).calls
+            else:
+                others.append(partial(quantization.fake_quantize, w, out))
+        return [Calls(compiled), *others] if compiled else others
 
     @property
     def state(self) -> dict[int, Array]:
@@ -175,6 +194,7 @@ class Parameters:
         assert self.optimizer is not None
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
+        self._moved[0] = self._part
         for factor, numbers in self._numbers.items():
             numbers[:] = list(self._compiled_update(factor)[1])
 
@@ -208,7 +228,7 @@ class Parameters:
         if rows is not None:
             calls.append(partial(whole.__setitem__, rows, p))
         if self.average:
-            calls.append(partial(self._move_average, i, work[-1]))
+            calls.append(self._bind_average(i, work[-1]))
         return calls
 
     @property
@@ -235,13 +255,24 @@ class Parameters:
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None
         rule, p = self.optimizer.rule, self.trained[i]
-        if rule.compiled is None or p.dtype != np.float32 or not is_available():
+        if rule.compiled is None or not _is_compiled(p):
             return partial(self._apply_rule, i, gradient, owned, work)
         return self.bind_part(i, gradient, slice(None))
 
+    @property
+    def _part(self) -> float:
+        """How far averages move to the weights in this step."""
+        return max(1 - self._ema, 20 / (self.step + 19))
+
+    def _bind_average(self, i: int, work: Array) -> Run:
+        w = self.tensors[i]
+        if _is_compiled(w):
+            return bind_move_average(self.average[i], w, self._moved)
+        return partial(self._move_average, i, work)
+
     def _move_average(self, i: int, work: Array) -> None:
         """e ← e + (1 − d) (w − e) with d = min(ema, (t − 1) / (t + 19)) in step t."""
-        part = max(1 - self._ema, 20 / (self.step + 19))
+        part = self._part
         weights, average = (a[i].reshape(-1, copy=False) for a in (self.tensors, self.average))
         for at in range(0, weights.size, TILE):
             w, e = weights[at : at + TILE], average[at : at + TILE]

@@ -6,6 +6,7 @@ the smallest integer.
 Source: TFLite's 8-bit quantization specification; the rounding is that of XNNPACK.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def one_scale(scale: float, zero_point: int) -> Quantization:
 UNSCALED = one_scale(1.0, 0)
 
 
+@cache
 def limits(dtype: np.dtype[Any]) -> Limits:
     """Returns the smallest and the largest integer of a dtype."""
     info = np.iinfo(dtype)

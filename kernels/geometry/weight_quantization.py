@@ -51,10 +51,11 @@ class WeightQuantization:
         if self.is_int4:
             return INT4
         lo, hi = limits(self.dtype)
-        return (-hi, hi) if self._is_symmetric else (lo, hi)
+        return (-hi, hi) if self.is_symmetric else (lo, hi)
 
     @property
-    def _is_symmetric(self) -> bool:
+    def is_symmetric(self) -> bool:
+        """Whether integers are signed, and zero points are 0."""
         return self.dtype.kind == "i" and not self.first.zero_point.any()
 
     def fitted(self, w: Array) -> Quantization:
@@ -63,7 +64,7 @@ class WeightQuantization:
         one = first.scale.size == 1
         axes = tuple(k for k in range(w.ndim) if one or k != first.axis)
         least, most = (f(w, axis=axes).reshape(-1) for f in (np.amin, np.amax))
-        if self._is_symmetric:
+        if self.is_symmetric:
             scale = np.maximum(
                 first.scale, np.maximum(least / np.float32(lo), most / np.float32(hi))
             )
@@ -115,7 +116,7 @@ class WeightQuantization:
             least: smallest scale of each channel; None for no limit.
         """
         fitted = self.fitted(w)
-        if least is not None and self._is_symmetric:
+        if least is not None and self.is_symmetric:
             least = np.max(least, keepdims=True) if fitted.scale.size == 1 else least
             fitted = replace(fitted, scale=np.maximum(fitted.scale, least).astype("<f4"))
         return quantize(w, fitted, self.dtype, self.limits), fitted

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.library import load
 from odt.kernels.opdef import Array, Attrs, Specs
@@ -42,15 +44,32 @@ def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Any) -> C
     return bind(name, p, g, *slots, p.size, numbers)
 
 
+def bind_move_average(average: Array, weights: Array, numbers: Any) -> Calls:
+    """Returns a compiled call of e ← e + part · (w − e); numbers holds part, read in each call."""
+    return bind("move_average", average, weights, average.size, numbers)
+
+
+def bind_round_units(w: Array, out: Array, quantization: WeightQuantization) -> Calls:
+    """Returns a compiled call of `quantization.fake_quantize`."""
+    first, (lo, hi) = quantization.first, quantization.limits
+    scales, zeros = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
+    fitted = scales, None if quantization.is_symmetric else zeros
+    return bind("round_units", w, out, *fitted, *_units(w, first), float(lo), float(hi))
+
+
+def _units(a: Array, first: Quantization) -> tuple[int, int, int]:
+    """Sizes of an array as (outer, units, inner), where each unit has a scale."""
+    units = first.scale.size
+    inner = int(np.prod(a.shape[first.axis + 1 :])) if units > 1 else a.size
+    return a.size // max(units * inner, 1), units, inner
+
+
 def dequantize_units(attrs: Attrs, *, x: Array, y: Array) -> Calls:
     """Returns a call that computes a weight from integers; attrs has its quantization."""
     first = attrs.quantization.first
-    units, axis = first.scale.size, first.axis
-    inner = int(np.prod(x.shape[axis + 1 :])) if units > 1 else x.size
     scale, zero = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
-    outer = x.size // max(units * inner, 1)
     flip = 0x80 if x.dtype == np.int8 else 0
-    return bind("integer_dequantize_units", x, y, scale, zero, outer, units, inner, flip)
+    return bind("integer_dequantize_units", x, y, scale, zero, *_units(x, first), flip)
 
 
 def dequantize_units_fits(attrs: Attrs, s: Specs) -> bool:

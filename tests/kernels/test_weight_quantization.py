@@ -7,7 +7,7 @@ from odt.core.planning.stored_integers import DEQUANTIZE, StoredAttrs
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.library import compiled_of, is_available
-from odt.kernels.native.updates import dequantize_units
+from odt.kernels.native.updates import bind_round_units, dequantize_units
 from odt.kernels.opdef import Array, TensorSpec
 
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
@@ -126,3 +126,31 @@ def test_compiled_weights_have_the_bits_of_numpy(
     assert compiled_of(DEQUANTIZE, attrs, specs)
     dequantize_units(attrs, x=x, y=y)()
     np.testing.assert_array_equal(y, dequantize(x, first))
+
+
+@pytest.mark.skipif(not is_available(), reason="without compiled kernels, NumPy rounds")
+@pytest.mark.parametrize("spread", [0.5, 3.0])  # of the weights, in the range of the file
+@pytest.mark.parametrize(
+    ("shape", "axis", "units"),
+    [
+        ((5, 3, 3, 19), 0, 5),
+        ((1, 3, 3, 21), 3, 21),
+        ((7, 133), 0, 7),
+        ((40, 70), 0, 1),
+    ],
+)
+@pytest.mark.parametrize("kind", ["int8", "int4", "uint8", "int8 with zero points", "int16"])
+def test_compiled_rounding_gives_the_bits_of_numpy(
+    kind: str, shape: tuple[int, ...], axis: int, units: int, spread: float
+) -> None:
+    rng = np.random.default_rng(4)
+    dtype = np.dtype(kind.split(maxsplit=1)[0].replace("int4", "int8"))
+    scale = rng.uniform(0.01, 0.1, units).astype(np.float32)
+    zero = rng.integers(3, 9, units) if kind in ("uint8", "int8 with zero points") else scale * 0
+    first = Quantization(scale, zero.astype(np.int64), axis)
+    quantization = WeightQuantization(first, dtype, kind == "int4")
+    most = quantization.limits[1] * float(scale.max())
+    w = rng.normal(0, spread * most / 3, shape).astype(np.float32)
+    out = np.full_like(w, np.nan)
+    bind_round_units(w, out, quantization)()
+    np.testing.assert_array_equal(out, fake_quantized(quantization, w))

@@ -188,7 +188,7 @@ KERNEL(topk_back, (const float *dvalues /* (R, k) */, const int32_t *columns /* 
                    float *dx /* (R, C) */, int64_t rows, int64_t width, int64_t k))
 
 /* updates_body.h; total += gradient if *adds, else total = gradient. The numbers
-   of updates change from step to step. */
+   of updates change from step to step. zeros may be null. */
 KERNEL(accumulate, (float *total /* (n) */, const float *gradient /* (n) */, int64_t n,
                     const int64_t *adds /* (1) */))
 KERNEL(meet, (int64_t *state /* (3), of meet_others */, int64_t all, const bound_call *calls,
@@ -207,3 +207,8 @@ KERNEL(root_scaled_momentum,
         int64_t n, const float *numbers /* learning rate, decay, keep, add, ε, momentum */))
 KERNEL(lion, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
               const float *numbers /* learning rate, what is kept of p, β₁, rate of m */))
+KERNEL(move_average, (float *e /* (n) */, const float *w /* (n) */, int64_t n,
+                      const float *numbers /* how far e moves to w */))
+KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as w */,
+                     const float *scales /* (units) */, const float *zeros /* (units) */,
+                     int64_t outer, int64_t units, int64_t inner, float lo, float hi))

@@ -1,4 +1,6 @@
-/* One instruction set's version of updates.c; the compiler makes the vectors. */
+/* One instruction set's version of updates.c; the compiler makes most vectors. */
+
+#include "vectors.h"
 
 void F(accumulate)(float *total, const float *gradient, int64_t n, const int64_t *adds) {
   if (!*adds) {
@@ -94,4 +96,79 @@ void F(lion)(float *p, const float *g, float *m, int64_t n, const float *numbers
     p[i] = p[i] * kept - learning_rate * (u > 0 ? 1 : u < 0 ? -1 : u);
     m[i] -= rate * away;
   }
+}
+
+/* e += numbers[0] · (w − e) */
+void F(move_average)(float *e, const float *w, int64_t n, const float *numbers) {
+  float part = numbers[0];
+  IVDEP
+  for (int64_t i = 0; i < n; i++) e[i] += part * (w[i] - e[i]);
+}
+
+/* Widens a range to that of n numbers. NaN is ignored. */
+static void F(widen)(const float *a, int64_t n, float *range) {
+  float least = range[0], most = range[1];
+  F(vec) v_least = F(broadcast)(least), v_most = F(broadcast)(most);
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    F(vec) v = F(load)(a + i);
+    v_least = F(selected)(v < v_least, v, v_least);
+    v_most = F(selected)(v > v_most, v, v_most);
+  }
+  for (; i < n; i++) least = a[i] < least ? a[i] : least, most = a[i] > most ? a[i] : most;
+  for (int l = 0; l < LANES && n >= LANES; l++) {
+    least = v_least[l] < least ? v_least[l] : least;
+    most = v_most[l] > most ? v_most[l] : most;
+  }
+  range[0] = least, range[1] = most;
+}
+
+typedef struct {
+  const float *w, *scales, *zeros;
+  float *y, lo, hi;
+  int64_t outer, units, inner;
+} F(rounding_job);
+
+/* Fits the scale of a unit to its range, and *zero unless it is null, for integers from lo to hi:
+   those of the file, if the range does not exceed theirs. */
+static float F(fitted)(const float *range, float scale, float *zero, float lo, float hi) {
+  if (!zero) {
+    scale = range[0] / lo > scale ? range[0] / lo : scale;
+    return range[1] / hi > scale ? range[1] / hi : scale;
+  }
+  double low = ((double)lo - *zero) * scale, high = ((double)hi - *zero) * scale;
+  low = range[0] < low ? range[0] : low, high = range[1] > high ? range[1] : high;
+  double wider = (high - low) / ((double)hi - lo), first = rint(lo - low / wider);
+  if (!(wider > scale * (1 + 1e-6))) return scale;
+  *zero = (float)(first < lo ? lo : first > hi ? hi : first);
+  return (float)wider;
+}
+
+static void F(round_part)(void *job, int part, int parts) {
+  F(rounding_job) c = *(const F(rounding_job) *)job;
+  int64_t last = chunk_begin(c.units, part + 1, parts), row = c.units * c.inner;
+  for (int64_t u = chunk_begin(c.units, part, parts); u < last; u++) {
+    float range[2] = {0}, zero = c.zeros ? c.zeros[u] : 0;
+    for (int64_t at = u * c.inner; at < c.outer * row; at += row)
+      F(widen)(c.w + at, c.inner, range);
+    float scale = F(fitted)(range, c.scales[u], c.zeros ? &zero : 0, c.lo, c.hi);
+    float inverse = 1 / scale, lo = c.lo - zero, hi = c.hi - zero;
+    for (int64_t at = u * c.inner; at < c.outer * row; at += row) {
+      IVDEP
+      for (int64_t i = at; i < at + c.inner; i++) {
+        float v = c.w[i] * inverse;
+        v = v < lo ? lo : v > hi ? hi : v;
+        c.y[i] = scale * ((v + 12582912.0f) - 12582912.0f); /* 1.5 · 2²³: v is rounded */
+      }
+    }
+  }
+}
+
+/* Weights as integers from lo to hi represent them, with scale and zero point of each unit: those
+   of the file, or the next ones that fit the weights. zeros may be null: they stay 0. */
+void F(round_units)(const float *w, float *y, const float *scales, const float *zeros,
+                    int64_t outer, int64_t units, int64_t inner, float lo, float hi) {
+  F(rounding_job) c = {w, scales, zeros, y, lo, hi, outer, units, inner};
+  int parts = parallel_parts(outer * units * inner * 4);
+  parallel_for(F(round_part), &c, units < parts ? (int)units : parts);
 }
