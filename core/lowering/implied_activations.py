@@ -31,7 +31,7 @@ def implied_activations(model: Model) -> dict[int, int]:
         lo, hi = limits(spec.dtype)
         if quantization.zero_point[0] == lo:
             scale = float(quantization.scale[0])
-            found[node.origin] = RELU6 if abs((hi - lo) * scale - 6) < scale else RELU
+            found[node.origin] = RELU6 if abs((hi - lo) * scale - 6) < scale / 2 else RELU
     return found
 
 

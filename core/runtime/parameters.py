@@ -113,7 +113,7 @@ class Parameters:
         self._rates = dict(rates)
         self._ema = ema
         self.average = copy_arrays(self.tensors) if ema else {}
-        self._moved = (ctypes.c_float * 1)()  # `_part`, which compiled averages read
+        self._average_numbers = (ctypes.c_float * 1)()  # the rate, which compiled calls read
         self.proximal_mu = 0.0
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
@@ -194,7 +194,7 @@ class Parameters:
         assert self.optimizer is not None
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
-        self._moved[0] = self._part
+        self._average_numbers[0] = self._average_rate
         for factor, numbers in self._numbers.items():
             numbers[:] = list(self._compiled_update(factor)[1])
 
@@ -260,19 +260,19 @@ class Parameters:
         return self.bind_part(i, gradient, slice(None))
 
     @property
-    def _part(self) -> float:
+    def _average_rate(self) -> float:
         """How far averages move to the weights in this step."""
         return max(1 - self._ema, 20 / (self.step + 19))
 
     def _bind_average(self, i: int, work: Array) -> Run:
         w = self.tensors[i]
         if _is_compiled(w):
-            return bind_move_average(self.average[i], w, self._moved)
+            return bind_move_average(self.average[i], w, self._average_numbers)
         return partial(self._move_average, i, work)
 
     def _move_average(self, i: int, work: Array) -> None:
         """e ← e + (1 − d) (w − e) with d = min(ema, (t − 1) / (t + 19)) in step t."""
-        part = self._part
+        part = self._average_rate
         weights, average = (a[i].reshape(-1, copy=False) for a in (self.tensors, self.average))
         for at in range(0, weights.size, TILE):
             w, e = weights[at : at + TILE], average[at : at + TILE]
