@@ -9,7 +9,7 @@ import numpy as np
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Tensor
-from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.planning.plan import Call, Phase
 from odt.core.runtime.parameters import by_name
 from odt.core.training.random_data import RandomData
@@ -108,7 +108,20 @@ def self_test(
     Raises:
         DataError: if the model rejects all samples of the data.
     """
-    sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0, dropout=())
+    sgd = replace(
+        info,
+        optimizer="sgd",
+        hyper_parameters={},
+        learning_rate=1.0,
+        schedule=None,
+        accumulate=1,
+        clip_norm=0.0,
+        clip_value=0.0,
+        rates=(),
+        dropout=(),
+        ema=0.0,  # evaluation would read the averages, not the weights
+        quant_ranges=FILE,
+    )
     unit, work = graphs.file_batch, 0
     for tested, most in ((_in_float64(graphs), MOST_WORK), (graphs, MOST_WORK_IN_FLOAT32)):
         samples = _few(tested, info.batch_size)

@@ -206,6 +206,18 @@ def test_plan_and_check_ask_before_training() -> None:
         assert found, found.findings
 
 
+@pytest.mark.parametrize("options", [{"clip_norm": 1e-3}, {"clip_value": 1e-3}, {"ema": 0.9}])
+def test_check_tests_gradients_whatever_training_makes_of_them(options: dict[str, Any]) -> None:
+    assert odt.check(MODEL, batch_size=8, **options) == odt.check(MODEL, batch_size=8)
+
+
+def test_check_takes_a_step_of_a_quantized_model() -> None:
+    """Its moving averages, which evaluation reads in training, would hide all steps."""
+    found = odt.check(MODELS / "mlperf-tiny-kws-dscnn-int8.tflite", batch_size=4)
+    assert found.trains, found.findings
+    assert found.findings[-1].startswith("one step: the loss falls")
+
+
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_arguments_are_lists_or_tuples(kind: Callable[[list[Any]], Any]) -> None:
     options: dict[str, Any] = {
