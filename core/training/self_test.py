@@ -221,7 +221,7 @@ class _Test:
             return [*findings, Finding("trainable tensors", False, "there are none")]
         gradient = self._gradient()
         findings.append(self._gradients(gradient, loss, rng))
-        if findings[-1].passed:
+        if findings[-1].passed is not False:
             self.noise = self._noise(loss, rng)
             findings.append(self._differences(gradient, rng))
             findings.append(self._descent(gradient, loss))
@@ -256,11 +256,14 @@ class _Test:
         self.alive.update(i for i in gradient if gradient[i].any())
         zero = [name for name, i in names.items() if i not in self.alive]
         free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
-        bad += [f"{name} is zero" for name in zero if name not in free]
+        dead = [f"{name} is zero" for name in zero if name not in free]
+        if self.rounds and dead and not bad:
+            cut = "ranges may cut off all values before it"
+            return Finding("gradients", None, f"unknown: {'; '.join(dead)}; {cut}")
         detail = f"{len(gradient)} tensors, each finite and not zero"
         if free:
             detail += f" except {', '.join(free)}, on which the loss does not depend"
-        return Finding("gradients", not bad, "; ".join(bad) or detail)
+        return Finding("gradients", not (bad or dead), "; ".join(bad + dead) or detail)
 
     def _is_free(self, i: int, loss: float, rng: np.random.Generator) -> bool:
         """Whether the loss does not depend on a tensor, such as the bias of attention's keys.

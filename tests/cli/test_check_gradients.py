@@ -10,7 +10,7 @@ from support.networks import Net
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.random_data import RandomData
-from odt.core.training.self_test import self_test
+from odt.core.training.self_test import Finding, self_test
 from odt.kernels.lossdef import draw_values
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.ops import fully_connected
@@ -98,12 +98,12 @@ def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> Non
     assert failed == ["finite differences"]
 
 
-def test_a_step_hidden_by_rounding_to_integers_is_not_a_failure() -> None:
-    """0.4 is rounded to 0; the target is 0.3, and a larger weight is rounded to 1, or more."""
+def rounded_weight(start: float, **limits: int) -> dict[str, Finding]:
+    """Tests a weight that is rounded to an integer within limits; the target is 0.3."""
     net = Net()
-    x, w = net.add("SIGN", [net.input(1, 1)], (1, 1)), net.constant([0.4])
+    x, w = net.add("SIGN", [net.input(1, 1)], (1, 1)), net.constant([start])
     y = net.add("MUL", (net.add("MUL", (x, x), (1, 1)), w), (1, 1))
-    options: dict[str, Any] = {"scale": 1.0, "lo": -128, "hi": 127, "clamp": (-np.inf, np.inf)}
+    options: dict[str, Any] = {"scale": 1.0, "clamp": (-np.inf, np.inf), **limits}
     y = net.add("FAKE_QUANT", (y,), (1, 1), estimated=False, output=False, **options)
     graph = net.graph(net.add("NEG", (net.add("NEG", (y,), (1, 1)),), (1, 1)))
 
@@ -113,6 +113,17 @@ def test_a_step_hidden_by_rounding_to_integers_is_not_a_failure() -> None:
     one = [TensorSpec((1,), FLOAT32)]
     info = TrainingInfo(loss="mean_squared_error", batch_size=4, trainable_tensors=(w,))
     data = RandomData(one, one, [target])
-    findings = {f.what: f for f in self_test(LoweredGraphs(graph), info, data)}
+    return {f.what: f for f in self_test(LoweredGraphs(graph), info, data)}
+
+
+def test_a_step_hidden_by_rounding_to_integers_is_not_a_failure() -> None:
+    """0.4 is rounded to 0, and a larger weight to 1, or more."""
+    findings = rounded_weight(0.4, lo=-128, hi=127)
     assert findings["one step"].passed is None, findings
     assert "rounding to integers" in findings["one step"].detail
+
+
+def test_a_gradient_of_zero_beyond_a_range_is_not_a_failure() -> None:
+    findings = rounded_weight(5.0, lo=-2, hi=2)
+    assert findings["gradients"].passed is None, findings
+    assert "is zero; ranges may cut off" in findings["gradients"].detail
