@@ -19,11 +19,11 @@ def with_named_activations(model: Model, implied: Mapping[int, int]) -> Model:
     """
     tables = model_tables(model)
     operators = tables["subgraphs"][model.subgraph]["operators"]
-    names = {n.origin: options_table(n.op) for n in model.graph.nodes if n.origin in implied}
-    for position, code in implied.items():
-        operator, name = operators[position], names[position]
-        assert name is not None
-        operator["builtin_options_type"] = code_of("BuiltinOptions", name)
-        operator["builtin_options"] = {**operator.get("builtin_options", {}), FUSED: code}
+    for node in model.graph.nodes:
+        if node.origin in implied:
+            operator, name = operators[node.origin], options_table(node.op)
+            assert name is not None
+            operator["builtin_options_type"] = code_of("BuiltinOptions", name)
+            operator.setdefault("builtin_options", {})[FUSED] = implied[node.origin]
     data = memoryview(packed_model(model, tables))
     return resized(parse_model(data, model.path, model.signature), model.input_shapes)
