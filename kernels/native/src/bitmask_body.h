@@ -44,9 +44,6 @@ void F(apply_bitmask)(const float *dy, const uint8_t *mask, float *dx, int64_t n
   }
 }
 
-/* Adding and subtracting 1.5 · 2²³ rounds a float of at most 2²² to an integer, halves to even. */
-#define ROUND(v) (((v) + 12582912.0f) - 12582912.0f)
-
 /* y = scale · round(x · inverse limited to lo and hi), with inverse, scale, lo and hi in numbers;
    sets an element's bit where lo ≤ x · inverse ≤ hi. observed: the smallest and the largest x, and
    0, and the fractions below and above the limits. NaN stays NaN. y may be x. */
@@ -85,5 +82,3 @@ void F(fake_quant)(const float *x, float *y, uint8_t *mask, float *observed, con
   }
   for (int k = 0; k < 4; k++) observed[k] = k < 2 ? found[k] : found[k] / (float)n;
 }
-
-#undef ROUND

@@ -5,6 +5,9 @@
 
 #define CHUNK 256 /* elements of a buffer for intermediate results */
 
+/* Adding and subtracting 1.5 · 2²³ rounds a float of at most 2²² to an integer, halves to even. */
+#define ROUND(v) (((v) + 12582912.0f) - 12582912.0f)
+
 /* Before a loop whose iterations are independent. Wheels for x86-64 have vectors in these alone,
    and where the source writes them. */
 #ifdef __clang__

@@ -158,7 +158,7 @@ static void F(round_part)(void *job, int part, int parts) {
       for (int64_t i = at; i < at + c.inner; i++) {
         float v = c.w[i] * inverse;
         v = v < lo ? lo : v > hi ? hi : v;
-        c.y[i] = scale * ((v + 12582912.0f) - 12582912.0f); /* 1.5 · 2²³: v is rounded */
+        c.y[i] = scale * ROUND(v);
       }
     }
   }
