@@ -258,8 +258,8 @@ class _Test:
         free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
         dead = [f"{name} is zero" for name in zero if name not in free]
         if self.rounds and dead and not bad:
-            cut = "ranges may cut off all values that depend on it"
-            return Finding("gradients", None, f"unknown: {'; '.join(dead)}; {cut}")
+            cut = "; ranges may cut off all values that depend on it"
+            return Finding("gradients", None, "unknown: " + "; ".join(dead) + cut)
         detail = f"{len(gradient)} tensors, each finite and not zero"
         if free:
             detail += f" except {', '.join(free)}, on which the loss does not depend"
@@ -374,10 +374,8 @@ class _Test:
             return Finding("one step", None, "unknown: rounding of the loss hides it")
         detail = f"no step against the gradient lowers {loss:.6g}"
         if self.rounds:
-            return Finding(
-                "one step", None, f"unknown: {detail}; rounding to integers may hide the fall"
-            )
-        return Finding("one step", False, detail)
+            detail = f"unknown: {detail}; rounding to integers may hide the fall"
+        return Finding("one step", None if self.rounds else False, detail)
 
     def _loss_or_inf(self, values: dict[int, Array]) -> float:
         try:
