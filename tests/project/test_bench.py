@@ -14,7 +14,7 @@ from bench.measuring import whole
 from bench.networks import NETWORKS, SHIPPED
 from bench.picture import ratios, write_picture
 from bench.report import text
-from bench.run import chosen, code_mark, lasting, reason, rows, turns
+from bench.run import chosen, code_mark, lasting, reason, rows, speed, turns
 from bench.startup import PYTHON, TRAIN, replace_section, section
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, WAYS, WORK
@@ -258,6 +258,12 @@ print("went on")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "no wheel\n")
+
+
+def test_the_machine_is_as_fast_as_its_slower_kind_of_product() -> None:
+    assert speed([[100.0, 10.0], [90.0, 10.0], [95.0, 8.0]]) == 0.8
+    assert speed([[100.0, 10.0], [60.0, 9.0], [95.0, 9.0]]) == 0.6
+    assert speed([[50.0, 5.0], [100.0, 10.0], [100.0, 10.0]]) == 1.0
 
 
 def test_results_last_as_long_as_the_code() -> None:
