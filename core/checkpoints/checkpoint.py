@@ -139,7 +139,7 @@ def restore(
             target[...] = a
     roles = {e.role for e in checkpoint.entries}
     if AVERAGE not in roles:
-        parameters.reset_average()
+        parameters.average.reset()
     for slot in parameters.slots.keys() - roles:
         for state in parameters.slots[slot].values():
             state.fill(0)
@@ -186,7 +186,7 @@ def matching(
 
 def _groups(parameters: Parameters, best: Mapping[int, Array]) -> dict[str, Mapping[int, Array]]:
     """Returns the arrays of a checkpoint by role and tensor."""
-    average = {AVERAGE: parameters.average} if parameters.average else {}
+    average = {AVERAGE: parameters.average.arrays} if parameters.average.arrays else {}
     ranges = {RANGE: parameters.ranges.ends} if parameters.ranges.ends else {}
     kept = {BEST: best} if best else {}
     return {WEIGHT: parameters.tensors, **parameters.slots, **average, **ranges, **kept}

@@ -45,7 +45,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         ModelError: if the format cannot hold the optimizer's state or the sizes.
         LostFileError: if the model's file became shorter.
     """
-    slots = (*parameters.slots, *(["ema"] if parameters.average else []))
+    slots = (*parameters.slots, *(["ema"] if parameters.average.arrays else []))
     slots += ("ranges of activations",) if parameters.ranges.ends else ()
     if slots not in ((), MOMENTS):
         raise ModelError(

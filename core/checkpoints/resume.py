@@ -196,7 +196,7 @@ class Resume:
             checkpoint.matching(self.own, self.path, graph, parameters)
         elif self.own is None:
             onert_checkpoint.decode(self.data, self.path, graph, parameters)
-            parameters.reset_average()
+            parameters.average.reset()
         else:
             then = self.own.progress
             same = best if best is not None and best.monitor.name == then.monitor else None

@@ -1,8 +1,8 @@
 """Trained weights and optimizer state."""
 
 import ctypes
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,12 @@ import numpy as np
 from odt.core.model.graph import Graph, Tensor
 from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays
+from odt.core.runtime.moving_average import MovingAverage
 from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Call, Calls, Run
-from odt.kernels.native.library import is_available
-from odt.kernels.native.updates import bind_move_average, bind_round_units, bind_update
+from odt.kernels.native.updates import are_compiled, bind_round_units, bind_update
 from odt.kernels.opdef import TILE, Array, CompiledUpdate
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
     """The integers of a weight, from the file or from real numbers."""
     assert tensor.data is not None
     return tensor.data if tensor.holds_integers else quantization.quantize(tensor.data)[0]
-
-
-def _is_compiled(a: Array) -> bool:
-    """Whether compiled kernels update an array."""
-    return a.dtype == np.float32 and is_available()
 
 
 class Parameters:
@@ -49,7 +44,7 @@ class Parameters:
         step: number of updates made.
         mask_seed: random seed of the masks of dropout.
         ranges: ranges of quantized activations that move.
-        average: tensor index → moving average of the weights; empty for none.
+        average: the moving average of the weights.
         proximal_mu: factor μ of the proximal term μ / 2 ‖w − w₀‖² of the loss, where w₀ are the
             values of the last `restart`; 0 for none. A norm that clips gradients leaves it out.
     """
@@ -111,9 +106,7 @@ class Parameters:
         self.step = 0
         self.mask_seed = 0
         self._rates = dict(rates)
-        self._ema = ema
-        self.average = copy_arrays(self.tensors) if ema else {}
-        self._average_numbers = (ctypes.c_float * 1)()  # the rate, which compiled calls read
+        self.average = MovingAverage(self.tensors, ema)
         self.proximal_mu = 0.0
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
@@ -144,7 +137,7 @@ class Parameters:
         compiled, others = list[Call](), list[Run]()
         for i, quantization in self._quantizations.items():
             w, out = self.tensors[i], self.read[i]
-            if _is_compiled(w) and quantization.dtype.itemsize <= 2:
+            if are_compiled(w) and quantization.dtype.itemsize <= 2:
                 compiled += bind_round_units(w, out, quantization).calls
             else:
                 others.append(partial(quantization.fake_quantize, w, out))
@@ -168,7 +161,7 @@ class Parameters:
             for a in state.values():
                 a.fill(0)
         self.step = 0
-        self.reset_average()
+        self.average.reset()
         if self.proximal_mu:
             self._anchors = self.values()
             self._pulled = self._pulled or {i: a.copy() for i, a in self._anchors.items()}
@@ -194,7 +187,7 @@ class Parameters:
         assert self.optimizer is not None
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
-        self._average_numbers[0] = self._average_rate
+        self.average.begin_step(self.step)
         for factor, numbers in self._numbers.items():
             numbers[:] = list(self._compiled_update(factor)[1])
 
@@ -227,15 +220,15 @@ class Parameters:
         calls += self.bind_clear(i, p)
         if rows is not None:
             calls.append(partial(whole.__setitem__, rows, p))
-        if self.average:
-            calls.append(self._bind_average(i, work[-1]))
+        if self.average.arrays:
+            calls.append(self.average.bind(i, work[-1]))
         return calls
 
     @property
     def in_parts(self) -> bool:
         """Whether `bind_part` can update weights of float32 that train as a whole."""
         rule = self.optimizer.rule if self.optimizer else None
-        return bool(rule and rule.compiled) and not self.average and not self._rows
+        return bool(rule and rule.compiled) and not (self.average.arrays or self._rows)
 
     def bind_part(self, i: int, gradient: Array, part: slice) -> Calls:
         """Returns the compiled update of a part of a parameter's values, after `begin_update`.
@@ -255,58 +248,17 @@ class Parameters:
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None
         rule, p = self.optimizer.rule, self.trained[i]
-        if rule.compiled is None or not _is_compiled(p):
+        if rule.compiled is None or not are_compiled(p):
             return partial(self._apply_rule, i, gradient, owned, work)
         return self.bind_part(i, gradient, slice(None))
 
-    @property
-    def _average_rate(self) -> float:
-        """How far averages move to the weights in this step."""
-        return max(1 - self._ema, 20 / (self.step + 19))
-
-    def _bind_average(self, i: int, work: Array) -> Run:
-        w = self.tensors[i]
-        if _is_compiled(w):
-            return bind_move_average(self.average[i], w, self._average_numbers)
-        return partial(self._move_average, i, work)
-
-    def _move_average(self, i: int, work: Array) -> None:
-        """e ← e + (1 − d) (w − e) with d = min(ema, (t − 1) / (t + 19)) in step t."""
-        part = self._average_rate
-        weights, average = (a[i].reshape(-1, copy=False) for a in (self.tensors, self.average))
-        for at in range(0, weights.size, TILE):
-            w, e = weights[at : at + TILE], average[at : at + TILE]
-            change = work[: w.size]
-            np.subtract(w, e, out=change)
-            np.multiply(change, part, out=change)
-            np.add(e, change, out=e)
-
     def averages(self) -> Mapping[int, Array]:
         """The moving averages, which begin with the first step."""
-        return self.average if self.step else {}
+        return self.average.arrays if self.step else {}
 
-    def reset_average(self) -> None:
-        """Sets the moving average to the current weights."""
-        for i, a in self.average.items():
-            np.copyto(a, self.tensors[i])
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Exchanges the weights with their moving average, if any, during a `with` block."""
-        self._exchange()
-        try:
-            yield
-        finally:
-            self._exchange()
-
-    def _exchange(self) -> None:
-        for i, average in self.averages().items():
-            a, b = (x.reshape(-1, copy=False) for x in (self.tensors[i], average))
-            for at in range(0, a.size, TILE):
-                here = slice(at, at + TILE)
-                saved = a[here].copy()
-                np.copyto(a[here], b[here])
-                np.copyto(b[here], saved)
+    def averaged(self) -> AbstractContextManager[None]:
+        """Exchanges the weights with their averages, if any, during a `with` block."""
+        return self.average.exchanged() if self.step else nullcontext()
 
     def _pull(self, i: int, gradient: Array) -> None:
         """Computes g + μ (w − w₀), in memory of its own."""
@@ -373,7 +325,7 @@ class Parameters:
 
     @property
     def slot_nbytes(self) -> int:
-        average = sum(a.nbytes for a in self.average.values())
+        average = sum(a.nbytes for a in self.average.arrays.values())
         return average + sum(a.nbytes for state in self.slots.values() for a in state.values())
 
 

@@ -99,7 +99,8 @@ def _restored(trainer: Trainer) -> Iterator[None]:
     """Restores weights, optimizer state, step and learning rate at the end."""
     parameters, optimizer = trainer.parameters, trainer.parameters.optimizer
     assert optimizer is not None
-    groups = (parameters.tensors, parameters.trained, parameters.average, parameters.ranges.ends)
+    averages, ranges = parameters.average.arrays, parameters.ranges.ends
+    groups = (parameters.tensors, parameters.trained, averages, ranges)
     arrays = [a for group in (*groups, *parameters.slots.values()) for a in group.values()]
     saved = copy_arrays(dict(enumerate(arrays)))
     step, rate, schedule = parameters.step, optimizer.learning_rate, optimizer.schedule

@@ -385,7 +385,7 @@ class Trainer(Closing):
         """Restores the weights of the best epoch, if they were kept."""
         if self.best.nbytes and self.best.epoch:
             self.best.restore()
-            self.parameters.reset_average()
+            self.parameters.average.reset()
 
     def memory(self) -> MemoryReport:
         """Returns the memory allocated for training."""

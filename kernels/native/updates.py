@@ -9,10 +9,15 @@ import numpy as np
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
-from odt.kernels.native.library import load
+from odt.kernels.native.library import is_available, load
 from odt.kernels.opdef import Array, Attrs, Specs
 
 NEVER = np.zeros(1, np.int64)
+
+
+def are_compiled(*arrays: Array) -> bool:
+    """Whether compiled calls sum, round and update arrays: all of float32."""
+    return is_available() and all(a.dtype == np.float32 for a in arrays)
 
 
 def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Calls:
