@@ -1,23 +1,22 @@
 """Tests on one batch whether a model will train: loss, gradients, and one step."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Tensor
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.planning.plan import Call, Phase
 from odt.core.runtime.parameters import by_name
+from odt.core.training.loss_probe import MOVES, LossProbe, OutOfTimeError
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
 from odt.errors import DataError, OdtError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
-from odt.kernels.registry import LOSSES
 
 TESTED = 8  # samples at most: they are computed in float64, and again for each changed weight
 WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype("c8"): np.dtype("c16")}
@@ -25,14 +24,12 @@ WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype("c8"): np.dtype("c
 # less from rounding, the smaller one less from the kinks of a RELU; the better result counts.
 STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-4)}
 SAME = {4: 1e-4, 8: 1e-9}  # by bytes of a number: relative rounding of a loss
-MOVES = 3  # random moves of a tensor that show whether the loss depends on it
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
 TINY = 1e-300  # in place of a size of zero
 DIFFERENCES = "finite differences"
 # Limits of a test: operations (more in float32, which is faster) and bytes of memory.
 MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
 MOST_MEMORY = 400 << 20
-MOST_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
 OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
 CALL, DRAW = 10**5, 50  # overhead of a call, and cost of a random number, in operations
 SEARCHED = 6  # steps of a line search
@@ -53,16 +50,6 @@ class Finding:
     what: str
     passed: bool | None
     detail: str
-
-
-class _OneBatch:
-    """An order that repeats the first batch."""
-
-    def __init__(self, samples: int) -> None:
-        self.samples = samples
-
-    def order(self, epoch: int) -> SampleOrder:
-        return range(self.samples)
 
 
 def in_float64(graph: Graph) -> Graph:
@@ -132,7 +119,8 @@ def self_test(
                 for count in (weights, 2, 1) if small else ():
                     if work * (OTHER_RUNS + 4 * count) <= most:
                         left = most // max(work, 1)
-                        return _Test(trainer, tested.graph, count, seed, left).run(data)
+                        probe = LossProbe(trainer, data, left)
+                        return _Test(probe, tested.graph, info, count, seed).run()
             samples = samples // 2 // unit * unit
     return [Finding("test", None, f"unknown: too large, {work:.2g} FLOP for a forward pass")]
 
@@ -163,36 +151,36 @@ def verdict(findings: Sequence[Finding]) -> bool | None:
     return True if all(f.passed for f in findings if f.what != DIFFERENCES) else None
 
 
-class _OutOfTimeError(Exception):
-    """Raised if the test would exceed its limit of time."""
-
-
 class _Test:
     """A test of one model.
 
     Attributes:
-        left: number of forward passes left.
+        probe: computes losses and the gradient.
+        weights: number of weights to compare with central differences.
+        seed: seed of the choice of weights.
         alive: tensors that have had a gradient.
         free: tensors on which the loss does not depend.
         noise: rounding error of the loss.
         rounds: whether activations are rounded to integers, through which gradients pass straight.
     """
 
-    def __init__(self, trainer: Trainer, graph: Graph, weights: int, seed: int, left: int) -> None:
-        self.trainer, self.graph = trainer, graph
-        self.weights, self.seed, self.left = weights, seed, left
-        self.channels = dict(trainer.info.sparse)
+    def __init__(
+        self, probe: LossProbe, graph: Graph, info: TrainingInfo, weights: int, seed: int
+    ) -> None:
+        self.probe, self.start, self.graph = probe, probe.start, graph
+        self.weights, self.seed = weights, seed
+        self.channels = dict(info.sparse)
         self.rounds = any(node.op == "FAKE_QUANT" for node in graph.nodes)
-        self.start = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
         self.alive: set[int] = set()
         self.free: set[int] = set()
 
-    def run(self, data: Data) -> list[Finding]:
+    def run(self) -> list[Finding]:
         """Returns findings for data, or for the random data with the fewest undecided findings."""
         attempts: list[list[Finding]] = []
         refusal: DataError | None = None
+        data = self.probe.data
         for draw in (data, *data.others()) if isinstance(data, RandomData) else (data,):
-            self.data = draw
+            self.probe.data = draw
             try:
                 attempts.append(self._look(np.random.default_rng(self.seed)))
             except TrainingError as e:
@@ -200,7 +188,7 @@ class _Test:
             except DataError as e:
                 refusal = refusal or e
                 continue
-            except _OutOfTimeError:
+            except OutOfTimeError:
                 break
             wrong = any(f.what == DIFFERENCES and f.passed is False for f in attempts[-1])
             if wrong or all(f.passed for f in attempts[-1]):
@@ -211,42 +199,21 @@ class _Test:
         return min(attempts, key=_open, default=late)
 
     def _look(self, rng: np.random.Generator) -> list[Finding]:
-        loss = self._loss(self.start)
-        fits = [n for n in (self.weights, 2, 1) if self.left >= OTHER_RUNS + 4 * n]
+        loss = self.probe.loss(self.start)
+        fits = [n for n in (self.weights, 2, 1) if self.probe.left >= OTHER_RUNS + 4 * n]
         if not fits:
-            raise _OutOfTimeError
+            raise OutOfTimeError
         self.weights = fits[0]
         findings = [Finding("loss", True, f"{loss:.6g}")]
         if not self.start:
             return [*findings, Finding("trainable tensors", False, "there are none")]
-        gradient = self._gradient()
+        gradient = self.probe.gradient()
         findings.append(self._gradients(gradient, loss, rng))
         if findings[-1].passed is not False:
-            self.noise = self._noise(loss, rng)
+            self.noise = self.probe.noise(loss, rng)
             findings.append(self._differences(gradient, rng))
             findings.append(self._descent(gradient, loss))
         return findings
-
-    def _set(self, values: dict[int, Array]) -> None:
-        for i, a in values.items():
-            self.trainer.parameters.tensors[i][...] = a
-
-    def _loss(self, values: dict[int, Array]) -> float:
-        if self.left < 1:
-            raise _OutOfTimeError
-        self._set(values)
-        begin = time.process_time()
-        loss = self.trainer.evaluate(self.data, range(self.trainer.info.batch_size)).loss
-        seconds = max(time.process_time() - begin, 1e-6)
-        self.left = min(self.left - 1, int(MOST_SECONDS / seconds))
-        return loss
-
-    def _gradient(self) -> dict[int, Array]:
-        """Returns the gradient: the change of the weights by one SGD step with learning rate 1."""
-        self._set(self.start)
-        list(self.trainer.fit(self.data, _OneBatch(self.trainer.info.batch_size), epochs=1))
-        tensors = self.trainer.parameters.tensors
-        return {i: self.start[i] - tensors[i] for i in self.start}
 
     def _gradients(
         self, gradient: dict[int, Array], loss: float, rng: np.random.Generator
@@ -278,28 +245,13 @@ class _Test:
         for _ in range(MOVES):
             moved = (start + size * rng.standard_normal(start.shape)).astype(start.dtype)
             try:
-                after = self._loss({**self.start, i: moved})
+                after = self.probe.loss({**self.start, i: moved})
             except TrainingError:
                 return False
             if abs(after - loss) > within:
                 return False
         self.free.add(i)
         return True
-
-    def _noise(self, loss: float, rng: np.random.Generator) -> float:
-        """Returns the change of the loss if all weights change by their last bit."""
-        last_bit = float(np.finfo(next(iter(self.start.values())).dtype).eps)
-        losses = [LOSSES[name] for name, _ in self.trainer.runtime.losses]
-        # The logarithm of a probability close to 1 is rounded as the probability is.
-        least = 1.0 if any(loss_row.probabilities for loss_row in losses) else 0.0
-        changes = [last_bit * max(abs(loss), least)]
-        for _ in range(MOVES):
-            moved = {
-                i: np.nextafter(a, rng.choice((-np.inf, np.inf), a.shape).astype(a.dtype))
-                for i, a in self.start.items()
-            }
-            changes.append(abs(self._loss(moved) - loss))
-        return max(changes)
 
     def _differences(self, gradient: dict[int, Array], rng: np.random.Generator) -> Finding:
         """Compares gradients with central differences, at weights with large gradients."""
@@ -339,7 +291,7 @@ class _Test:
             deviation that rounding can explain counts as no error.
         """
         h = step * max(float(abs(self.start[i]).mean()), 1e-3)
-        above, below = (self._loss(self._moved(i, at, sign * h)) for sign in (1, -1))
+        above, below = (self.probe.loss(self._moved(i, at, sign * h)) for sign in (1, -1))
         measured, expected = (above - below) / (2 * h), float(gradient[at])
         least = 4 * self.noise / h / TOLERANCE[gradient.itemsize]
         size = max(abs(measured), abs(expected), 1e-30)
@@ -363,7 +315,7 @@ class _Test:
         seen = 0
         for _ in range(SEARCHED):
             moved = {i: a - step * gradient[i] for i, a in self.start.items()}
-            after = self._loss_or_inf(moved)
+            after = self.probe.loss_or_inf(moved)
             if after < loss:
                 return Finding("one step", True, f"the loss falls from {loss:.6g} to {after:.6g}")
             expected = step * fall
@@ -376,12 +328,6 @@ class _Test:
         if self.rounds:
             detail = f"unknown: {detail}; rounding to integers may hide the fall"
         return Finding("one step", None if self.rounds else False, detail)
-
-    def _loss_or_inf(self, values: dict[int, Array]) -> float:
-        try:
-            return self._loss(values)
-        except TrainingError:
-            return np.inf
 
 
 def _open(findings: Sequence[Finding]) -> tuple[bool, bool]:

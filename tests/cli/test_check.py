@@ -152,7 +152,7 @@ def test_a_model_too_large_to_test_is_unknown(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_test_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odt.core.training.self_test.MOST_SECONDS", 1e-5)
+    monkeypatch.setattr("odt.core.training.loss_probe.MOST_SECONDS", 1e-5)
     result = check(MODELS / "tflm-magic-wand-float.tflite")
     assert result.exit_code == 0
     assert "?    test: unknown: the test would take too long" in result.stdout
