@@ -13,6 +13,7 @@ from bench.machine import describe
 from bench.measuring import whole
 from bench.networks import NETWORKS, SHIPPED
 from bench.picture import ratios, write_picture
+from bench.ratios import store
 from bench.report import text
 from bench.run import chosen, code_mark, lasting, reason, rows, speed, turns
 from bench.startup import PYTHON, TRAIN, replace_section, section
@@ -99,6 +100,20 @@ def test_the_picture_has_a_ratio_for_each_row(tmp_path: Path) -> None:
     assert ratios(medians(RESULTS, "step_ms"), [row]) == [(0, 2.0 / 4.5)]
     write_picture(RESULTS, tmp_path / "ratios.png")
     assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_ratios_of_other_processors_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "ratios.json"
+    other = [r | {"processor": "Other CPU"} for r in (result("odt", 3.0), result("onert", 4.0))]
+    assert store(other, path) == {"Other CPU": {"mlp-64-full": 0.75}}
+    both = store(RESULTS, path)
+    assert both == {"Other CPU": {"mlp-64-full": 0.75}, PROCESSOR: {"mlp-64-full": 0.444}}
+    page = text(RESULTS, MORE | {"ratios": both})
+    assert (
+        f"|  | Other CPU | {PROCESSOR} |\n| --- | --- | --- |\n| mlp, batch 64 | 0.75 | 0.444 |"
+        in page
+    )
+    assert "## Other processors" not in text(RESULTS, MORE)
 
 
 def test_the_section_of_start_up_is_replaced_alone() -> None:

@@ -23,6 +23,7 @@ from bench.figures import (
 )
 from bench.networks import NETWORKS
 from bench.picture import write_picture
+from bench.ratios import Ratios, store
 from bench.startup import section
 from bench.work import WAYS, WORK
 
@@ -86,6 +87,23 @@ def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[K
     head = ("work", "odt", "fastest peer", "ratio of time", f"{NARROW}: ratio", "memory of odt",
             "lowest of the peers")  # fmt: skip
     return table(head, rows)
+
+
+def other_processors(known: Ratios) -> list[str]:
+    """Returns the section with the ratios of all processors, unless there is only one."""
+    if len(known) < 2:
+        return []
+    works = [w for w in WORK if any(w.name in rows for rows in known.values())]
+    cells = [
+        [number(rows[w.name]) if w.name in rows else "–" for rows in known.values()] for w in works
+    ]
+    return [
+        "## Other processors",
+        "",
+        "Step time of odt over that of the fastest peer, as last measured on each processor.",
+        "",
+        *table(("", *known), [[title(w), *row] for w, row in zip(works, cells, strict=True)]),
+    ]
 
 
 def ways(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[Key]) -> list[str]:
@@ -178,6 +196,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "## Comparison with the fastest peer",
         "",
         *goals(steps, memory, marked),
+        *other_processors(more.get("ratios", {})),
         "## Memory budget, and cached frozen layers",
         "",
         *ways(steps, memory, marked),
@@ -237,5 +256,6 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
 def write_report(out: Path, docs: Path) -> None:
     results = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     more = json.loads((out / "more.json").read_text())
+    more["ratios"] = store(results)
     (docs / "benchmarks.md").write_text(text(results, more))
     write_picture(results, docs / "benchmarks.png")

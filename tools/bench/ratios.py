@@ -1,0 +1,30 @@
+"""Step times of odt over those of the fastest peer, on each processor that was measured."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.figures import Result, best_peer, medians
+from bench.work import WORK
+
+Ratios = Mapping[str, Mapping[str, float]]  # processor → row → ratio
+STORED = Path(__file__).with_suffix(".json")
+
+
+def step_ratios(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """Returns the ratios of the rows that have a peer."""
+    found: dict[str, dict[str, float]] = {}
+    for processor in dict.fromkeys(r["processor"] for r in results):
+        steps = medians([r for r in results if r["processor"] == processor], "step_ms")
+        peers = {w.name: best_peer(steps, w.name) for w in WORK if (w.name, "odt") in steps}
+        found[processor] = {w: steps[w, "odt"] / peer[1] for w, peer in peers.items() if peer}
+    return found
+
+
+def store(results: Sequence[Result], path: Path = STORED) -> Ratios:
+    """Stores the ratios of the rows in the results, and returns all that are stored."""
+    known: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    for processor, rows in step_ratios(results).items():
+        known.setdefault(processor, {}).update({w: round(v, 3) for w, v in rows.items()})
+    path.write_text(json.dumps(known, indent=1) + "\n")
+    return known
