@@ -6,9 +6,13 @@
 #include "tile.h"
 #include "transpose_tile.h"
 
-#define HALF (MR / 2) /* rows of a low tile; blocks have whole low tiles */
+#define HALF (MR / 2) /* rows of a low tile; products have one row, two, or whole low tiles */
+#define ROW_VECTORS 4 /* of one or two rows that are computed at once */
 
 INLINE int64_t F(round_up)(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* Rows of a product for n rows that are needed. */
+INLINE int64_t F(product_rows)(int64_t n) { return n <= 2 && n < HALF ? n : F(round_up)(n, HALF); }
 
 /* Columns of a product from j on, of m rows and n vectors. */
 INLINE void F(add_product)(const row_product *p, int64_t r, int64_t j, int m, int n) {
@@ -20,13 +24,25 @@ INLINE void F(add_product)(const row_product *p, int64_t r, int64_t j, int m, in
   F(tile_store)(sums, p->out + r * p->width + j, p->width, to, m, n);
 }
 
-/* Columns `first` to `last` of a product, in whole vectors, for whole low tiles of rows. b is
-   packed as (vector, depth, LANES), so that its vectors are read once for all rows. */
+/* One vector of a product of one or two rows, or ROW_VECTORS. */
+INLINE void F(few_rows)(const row_product *p, int64_t j, int n) {
+  if (p->rows == 1 || HALF <= 2)
+    n == 1 ? F(add_product)(p, 0, j, 1, 1) : F(add_product)(p, 0, j, 1, ROW_VECTORS);
+  else n == 1 ? F(add_product)(p, 0, j, 2, 1) : F(add_product)(p, 0, j, 2, ROW_VECTORS);
+}
+
+/* Columns `first` to `last` of a product, in whole vectors. b is packed as (vector, depth, LANES),
+   so that its vectors are read once for all rows. */
 static __attribute__((noinline)) void F(gate_product)(const row_product *p, int64_t first,
                                                       int64_t last) {
+  int64_t most = p->rows < HALF ? ROW_VECTORS : NR;
   for (int64_t left = last - first, n; left; left -= n * LANES) {
-    n = left >= NR * LANES ? NR : 1;
+    n = left >= most * LANES ? most : 1;
     int64_t j = p->turned ? first + left - n * LANES : last - left;
+    if (p->rows < HALF) {
+      F(few_rows)(p, j, (int)n);
+      continue;
+    }
     for (int64_t r = 0; r < p->rows;) {
       int tall = p->rows - r >= MR;
       if (tall) n == NR ? F(add_product)(p, r, j, MR, NR) : F(add_product)(p, r, j, MR, 1);
@@ -70,12 +86,16 @@ static void F(gate_products)(const row_product *p, const recurrent_shape *q, int
 static float *F(gate_arguments)(const recurrent_job *c, float *work, recurrent_place p,
                                 int64_t begin, int64_t end, int64_t width) {
   const recurrent_shape *q = c->at;
-  int64_t block = F(round_up)(p.rows, HALF), steps = RECURRENT_ROWS / block, t = p.t;
+  int64_t block = F(product_rows)(p.rows), steps = RECURRENT_ROWS / block, t = p.t;
   float *z = work + t % steps * block * width;
   const float *from[RECURRENT_ROWS];
   if (t % steps == 0) { /* products with x of several steps */
-    int64_t many = (q->steps - t < steps ? q->steps - t : steps) * block;
-    for (int64_t i = 0; i < many; i++) from[i] = c->x + ROW(i % block, t + i / block) * q->depth;
+    int64_t left = q->steps - t, count = (left < steps ? left : steps) * block;
+    int64_t many = F(product_rows)(count);
+    for (int64_t i = 0; i < many; i++) {
+      int64_t row = i < count ? i : count - 1; /* rows behind the last one stand for it */
+      from[i] = c->x + ROW(row % block, t + row / block) * q->depth;
+    }
     row_product read = {from, c->w, c->bias, z, many, q->depth, 0, width, 0};
     F(gate_products)(&read, q, begin, end);
   }
@@ -132,7 +152,7 @@ static float *F(arrived_gradients)(const recurrent_job *c, float *work, recurren
                                    int64_t begin, int64_t end, int64_t width) {
   const recurrent_shape *q = c->at;
   int64_t units = q->units, wide = q->gates * units, count = end - begin,
-          block = F(round_up)(p.rows, HALF), t = p.t, last = count == units ? width : end;
+          block = F(product_rows)(p.rows), t = p.t, last = count == units ? width : end;
   float *dh = work + begin;
   const float *from[RECURRENT_ROWS];
   for (int64_t s = 0; s < block; s++) {
@@ -283,6 +303,7 @@ void F(lstm_back)(const float *dy, const float *gates, const float *cells, float
 #undef STEPS
 #undef EACH_GATE
 #undef ROW
+#undef ROW_VECTORS
 #undef HALF
 
 void F(integer_lstm)(const int8_t *x, const float *w, const float *r, const int64_t *b,
