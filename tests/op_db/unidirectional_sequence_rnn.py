@@ -54,7 +54,7 @@ INFO = OpInfo(
     large=rnn_sample("large", TANH, (64, 32, 64), 128),
     also_large=(
         rnn_sample("large, blocks of samples", TANH, (134, 52, 9), 30),
-        rnn_sample("large, one sample", TANH, (1, 21, 200), 440),
+        rnn_sample("large, one sample", TANH, (1, 9, 200), 440),
         rnn_sample("large, few samples", RELU6, (3, 4, 64), 512),
         rnn_sample("large, weights beyond a cache", RELU, (70, 3, 16), 528),
         rnn_sample("large, long sequences", TANH, (40, 300, 20), 9),
