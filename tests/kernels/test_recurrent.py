@@ -11,7 +11,7 @@ from model_builder import ModelBuilder
 from support.judges import litert
 from support.lowering import lower
 from support.networks import ArrayData, Net
-from support.op_run import Case, row_of
+from support.op_run import Case, best_form, row_of
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import ABSENT, Graph
@@ -21,6 +21,7 @@ from odt.core.planning.lifetimes import lifetimes, replacements
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.verify import faults
 from odt.core.training.self_test import self_test
+from odt.kernels.native.library import is_available
 from odt.kernels.opdef import Array
 
 SEQUENCE = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -119,6 +120,27 @@ def test_an_lstm_computes_what_litert_does(
     step = inputs | {"x": inputs["x"][:, 0]}
     theirs, ours = both("LSTM", step, states, tmp_path, **options)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def passes(inputs: Mapping[str, Array], dy: Array) -> tuple[Array, Array]:
+    """Returns y and dz of an LSTM, by compiled kernels if there are any."""
+    row = row_of(SEQUENCE)
+    case = Case.make(row, row.attrs({"fused_activation_function": TANH}, {}), inputs)
+    assert row.backward is not None
+    case.arrays |= case.run(best_form(row.forward, case.attrs, case.specs)) | {"dy": dy}
+    return case.arrays["y"], case.run(best_form(row.backward, case.attrs, case.specs))["dz"]
+
+
+@pytest.mark.skipif(not is_available(), reason="products of NumPy depend on the number of rows")
+@pytest.mark.parametrize("samples", [1, 2, 3])
+@pytest.mark.parametrize("units", [21, 64])
+def test_few_sequences_have_the_bits_they_have_among_others(units: int, samples: int) -> None:
+    """Also over more steps than are computed at once."""
+    inputs = {n: 0.3 * a for n, a in drawn(lstm_shapes((9, 131, 7), units)).items()}
+    dy = drawn({"dy": (9, 131, units)})["dy"]
+    few = passes(inputs | {"x": inputs["x"][:samples]}, dy[:samples])
+    for alone, among in zip(few, passes(inputs, dy), strict=True):
+        np.testing.assert_array_equal(alone, among[:samples])
 
 
 def test_an_rnn_of_one_unit_by_hand() -> None:
