@@ -130,7 +130,7 @@ def test_a_run_stopped_by_ctrl_c_continues_where_it_was(tmp_path: Path) -> None:
     The run has enough epochs not to end before the signal arrives, even on a slow machine.
     """
     through, stopped = tmp_path / "through", tmp_path / "stopped"
-    line = [*LINE, "--batch-size", "2", "--epochs", "40", "--keep-best"]
+    line = [*LINE, "--batch-size", "2", "--epochs", "200", "--keep-best"]
     assert train(*line, "--run-dir", through).exit_code == 0
     command = [sys.executable, "-m", "odt", "train", *line, "--run-dir", str(stopped)]
     with subprocess.Popen(
@@ -147,7 +147,7 @@ def test_a_run_stopped_by_ctrl_c_continues_where_it_was(tmp_path: Path) -> None:
     assert train("--run-dir", stopped).exit_code == 0
     for name in ("last.odt", "model.circle"):
         assert (stopped / name).read_bytes() == (through / name).read_bytes()
-    assert [row["epoch"] for row in rows_of(stopped)] == list(range(41))
+    assert [row["epoch"] for row in rows_of(stopped)] == list(range(201))
 
 
 def test_a_torn_line_at_the_end_is_left_out(tmp_path: Path) -> None:
