@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.limits import FOREVER
 from support.paths import MLP_SM
+from support.processes import start, wait_for
 
 from odt.cli.output.signals import stop_on_signals
 
@@ -24,28 +25,6 @@ LOST = (
     "Error: standard output: must accept all output, but got: {}. "
     "All requested files are written.\n"
 )
-
-
-def start(*words: str, ignored: int | None = None) -> subprocess.Popen[str]:
-    """A process in which one signal may be ignored, as by nohup, and no other is."""
-
-    def prepare() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
-
-    return subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=prepare,  # noqa: PLW1509 only a new process can ignore a signal from the start
-    )
-
-
-def wait_for(process: subprocess.Popen[str], beginning: str) -> None:
-    assert process.stdout is not None
-    while not process.stdout.readline().startswith(beginning):
-        assert process.poll() is None
 
 
 def closed(process: subprocess.Popen[str], beginning: str) -> tuple[int, str]:
