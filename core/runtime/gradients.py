@@ -17,10 +17,10 @@ from odt.core.runtime.workers import Task, Team
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, in_order, one_loop
 from odt.kernels.native.updates import (
-    are_compiled,
     bind_accumulate,
     bind_meet,
     bind_side_by_side,
+    fits_compiled,
     leave_meetings,
 )
 from odt.kernels.opdef import Array, TensorSpec
@@ -284,7 +284,7 @@ def _tensor(plan: Plan, name: str) -> int:
 
 def bind_add(total: Array, gradient: Array, adds: Array) -> Run:
     """Returns a call of total += gradient if adds[0], else total = gradient."""
-    if are_compiled(total, gradient):
+    if fits_compiled(total, gradient):
         return bind_accumulate(total, gradient, adds)
 
     def add() -> None:

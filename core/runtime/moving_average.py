@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.runtime.arena import copy_arrays
 from odt.kernels.native.binding import Run
-from odt.kernels.native.updates import are_compiled, bind_move_average
+from odt.kernels.native.updates import bind_move_average, fits_compiled
 from odt.kernels.opdef import TILE, Array
 
 
@@ -33,7 +33,7 @@ class MovingAverage:
     def bind(self, i: int, work: Array) -> Run:
         """Returns the call that moves an average to the weights, after `begin_step`."""
         w, e = (a[i].reshape(-1, copy=False) for a in (self._weights, self.arrays))
-        if are_compiled(w):
+        if fits_compiled(w):
             return bind_move_average(e, w, self._rate)
         return partial(self._move, w, e, work)
 

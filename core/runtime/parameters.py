@@ -16,7 +16,7 @@ from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Call, Calls, Run
-from odt.kernels.native.updates import are_compiled, bind_round_units, bind_update
+from odt.kernels.native.updates import bind_round_units, bind_update, fits_compiled
 from odt.kernels.opdef import TILE, Array, CompiledUpdate
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Parameters:
         compiled, others = list[Call](), list[Run]()
         for i, quantization in self._quantizations.items():
             w, out = self.tensors[i], self.read[i]
-            if are_compiled(w) and quantization.dtype.itemsize <= 2:
+            if fits_compiled(w) and quantization.dtype.itemsize <= 2:
                 compiled += bind_round_units(w, out, quantization).calls
             else:
                 others.append(partial(quantization.fake_quantize, w, out))
@@ -248,7 +248,7 @@ class Parameters:
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None
         rule, p = self.optimizer.rule, self.trained[i]
-        if rule.compiled is None or not are_compiled(p):
+        if rule.compiled is None or not fits_compiled(p):
             return partial(self._apply_rule, i, gradient, owned, work)
         return self.bind_part(i, gradient, slice(None))
 

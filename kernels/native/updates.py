@@ -15,8 +15,8 @@ from odt.kernels.opdef import Array, Attrs, Specs
 NEVER = np.zeros(1, np.int64)
 
 
-def are_compiled(*arrays: Array) -> bool:
-    """Whether compiled calls sum, round and update arrays: all of float32."""
+def fits_compiled(*arrays: Array) -> bool:
+    """Whether compiled calls can sum, round and update these arrays: all must be float32."""
     return is_available() and all(a.dtype == np.float32 for a in arrays)
 
 

@@ -113,7 +113,7 @@ def test_ratios_of_other_processors_are_kept(tmp_path: Path) -> None:
         f"|  | Other CPU | {PROCESSOR} |\n| --- | --- | --- |\n| mlp, batch 64 | 0.75 | 0.444 |"
         in page
     )
-    assert "## Other processors" not in text(RESULTS, MORE)
+    assert "## Ratio of time by processor" not in text(RESULTS, MORE)
 
 
 def test_the_section_of_start_up_is_replaced_alone() -> None:

@@ -85,6 +85,12 @@ def best_peer(values: Mapping[Key, float], work: str) -> tuple[str, float] | Non
     return min(peers.items(), key=lambda item: item[1]) if peers else None
 
 
+def peer_ratios(values: Mapping[Key, float]) -> dict[str, float]:
+    """Returns odt's figure over the best float32 peer's, for the rows that have both."""
+    peers = {w.name: best_peer(values, w.name) for w in WORK if (w.name, "odt") in values}
+    return {work: values[work, "odt"] / peer[1] for work, peer in peers.items() if peer}
+
+
 def title(work: Work) -> str:
     part = "" if work.mode == "full" else ", last layer"
     return f"{work.network.replace('_', ' ')}, batch {work.batch}{part}"

@@ -3,20 +3,16 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.figures import FORWARD, NARROW, Key, Result, best_peer, medians, title
+from bench.figures import FORWARD, NARROW, Key, Result, medians, peer_ratios, title
 from bench.work import WORK, Work
 
 Points = list[tuple[int, float]]  # line, ratio
 
 
 def ratios(values: Mapping[Key, float], works: Sequence[Work]) -> Points:
-    """Returns odt's figure over the best float32 peer's, for the rows that have both."""
-    points = []
-    for line, work in enumerate(works):
-        ours, peer = values.get((work.name, "odt")), best_peer(values, work.name)
-        if ours and peer:
-            points.append((line, ours / peer[1]))
-    return points
+    """Returns the ratios to the best float32 peers."""
+    known = peer_ratios(values)
+    return [(line, known[w.name]) for line, w in enumerate(works) if w.name in known]
 
 
 def ratios_to(

@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.figures import Result, best_peer, medians
-from bench.work import WORK
+from bench.figures import Result, medians, peer_ratios
 
 Ratios = Mapping[str, Mapping[str, float]]  # processor → row → ratio
 STORED = Path(__file__).with_suffix(".json")
@@ -15,9 +14,8 @@ def step_ratios(results: Sequence[Result]) -> dict[str, dict[str, float]]:
     """Returns the ratios of the rows that have a peer."""
     found: dict[str, dict[str, float]] = {}
     for processor in dict.fromkeys(r["processor"] for r in results):
-        steps = medians([r for r in results if r["processor"] == processor], "step_ms")
-        peers = {w.name: best_peer(steps, w.name) for w in WORK if (w.name, "odt") in steps}
-        found[processor] = {w: steps[w, "odt"] / peer[1] for w, peer in peers.items() if peer}
+        mine = [r for r in results if r["processor"] == processor]
+        found[processor] = peer_ratios(medians(mine, "step_ms"))
     return found
 
 

@@ -89,7 +89,7 @@ def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[K
     return table(head, rows)
 
 
-def other_processors(known: Ratios) -> list[str]:
+def by_processor(known: Ratios) -> list[str]:
     """Returns the section with the ratios of all processors, unless there is only one."""
     if len(known) < 2:
         return []
@@ -98,7 +98,7 @@ def other_processors(known: Ratios) -> list[str]:
         [number(rows[w.name]) if w.name in rows else "–" for rows in known.values()] for w in works
     ]
     return [
-        "## Other processors",
+        "## Ratio of time by processor",
         "",
         "Step time of odt over that of the fastest peer, as last measured on each processor.",
         "",
@@ -196,7 +196,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "## Comparison with the fastest peer",
         "",
         *goals(steps, memory, marked),
-        *other_processors(more.get("ratios", {})),
+        *by_processor(more.get("ratios", {})),
         "## Memory budget, and cached frozen layers",
         "",
         *ways(steps, memory, marked),

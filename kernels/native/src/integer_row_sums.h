@@ -1,5 +1,5 @@
-/* Included by integer_body.h: products of windows with units, rounded to bytes. round_tile is that
-   of an instruction set; it computes SUM_ROWS windows at once. */
+/* Included by integer_body.h: products of windows with units, rounded to bytes. Each instruction
+   set has a round_tile of its own, which computes up to SUM_ROWS windows at once. */
 
 #if LANES == 16
 

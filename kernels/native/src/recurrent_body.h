@@ -7,7 +7,7 @@
 #include "transpose_tile.h"
 
 #define HALF (MR / 2) /* rows of a low tile; products have one row, two, or whole low tiles */
-#define ROW_VECTORS 4 /* of one or two rows that are computed at once */
+#define ROW_VECTORS 4 /* vectors in a tile of one or two rows */
 
 INLINE int64_t F(round_up)(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -24,7 +24,7 @@ INLINE void F(add_product)(const row_product *p, int64_t r, int64_t j, int m, in
   F(tile_store)(sums, p->out + r * p->width + j, p->width, to, m, n);
 }
 
-/* One vector of a product of one or two rows, or ROW_VECTORS. */
+/* Columns of a product of one or two rows from j on: one vector, or ROW_VECTORS. */
 INLINE void F(few_rows)(const row_product *p, int64_t j, int n) {
   if (p->rows == 1 || HALF <= 2)
     n == 1 ? F(add_product)(p, 0, j, 1, 1) : F(add_product)(p, 0, j, 1, ROW_VECTORS);
