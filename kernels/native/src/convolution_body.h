@@ -302,8 +302,17 @@ static void F(correlate_part)(void *job, int part, int parts) {
 #include "convolution_filter.h"
 #include "winograd.h"
 
+/* Whether units fill half of a vector, so that narrower ones are fuller. */
+INLINE int F(is_narrow)(const window_walk *g) { return 2 * g->units <= LANES; }
+
 void F(correlate)(const float *x, const float *w, const float *bias, const float *relu_mask,
                   float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
+#if LANES == 16
+  if (F(is_narrow)(g) && !F(uses_dots)(g)) {
+    NARROWER(correlate)(x, w, bias, relu_mask, y, panel, g, clamp, lo, hi);
+    return;
+  }
+#endif
   if (F(uses_dots)(g)) panel = 0;
   int64_t points = IN_TILES(g) ? POINTS : g->taps_h * g->taps_w,
           results = IN_TILES(g) ? tile_count(g) : result_count(g);
@@ -319,6 +328,12 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
 
 void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                     const window_walk *g) {
+#if LANES == 16
+  if (F(is_narrow)(g) && g->depth < LANES) {
+    NARROWER(filter_sums)(dy, x, dw, db, scratch, g);
+    return;
+  }
+#endif
   F(filter_job) c = {dy, x, dw, db, scratch, g};
   int64_t size = g->taps_h * g->taps_w * g->depth, by_taps = g->depth < LANES;
   int64_t most = by_taps ? size / TAP_ROWS : F(filter_groups)(g);

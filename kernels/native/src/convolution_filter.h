@@ -143,32 +143,34 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
   }
 }
 
-/* sums[to[i]][vector] += Σ over pixels of in[p][tap[i]] dy[out[p]][vector], for TAP_ROWS values of
-   a window, n vectors of units. */
-#undef TAP_ROWS
-#define TAP_ROWS (MR == 8 ? 9 : MR) /* 9 divides the values of windows of 3×3 */
-#define TAP_TILE(n)                                                                               \
+/* sums[to[i]][vector] += Σ over pixels of in[p][tap[i]] dy[out[p]][vector], for m values of a
+   window, n vectors of units. */
+#define TAP_TILE(m, n)                                                                            \
   static __attribute__((noinline)) void F(tap_rows##n)(                                           \
       int pixels, const float *const *in, const float *dy, const int64_t *out, const int64_t *at, \
       const int64_t *tap, float *sums, const int64_t *to) {                                       \
     F(tile) acc;                                                                                  \
-    UNROLL(i, TAP_ROWS, UNROLL(j, n, acc[i][j] = F(load)(sums + to[i] + j * LANES)));             \
+    UNROLL(i, m, UNROLL(j, n, acc[i][j] = F(load)(sums + to[i] + j * LANES)));                    \
     for (int p = 0; p < pixels; p++) {                                                            \
       const float *x = in[p], *from = dy + out[p];                                                \
-      TILE_ADD_PRODUCT(acc, TAP_ROWS, n, x[tap[i]], from, at);                                    \
+      TILE_ADD_PRODUCT(acc, m, n, x[tap[i]], from, at);                                           \
     }                                                                                             \
-    UNROLL(i, TAP_ROWS, UNROLL(j, n, F(store)(sums + to[i] + j * LANES, acc[i][j])));             \
+    UNROLL(i, m, UNROLL(j, n, F(store)(sums + to[i] + j * LANES, acc[i][j])));                    \
   }
-TAP_TILE(1)
-TAP_TILE(2)
+#undef TAP_ROWS
+#undef MAX_TAP_ROWS
+#define TAP_ROWS (MR == 8 ? 9 : MR)         /* 9 divides the values of windows of 3×3 */
+#define MAX_TAP_ROWS (MR == 8 ? 9 : 2 * MR) /* of one vector, which has fewer accumulators */
+TAP_TILE(MAX_TAP_ROWS, 1)
+TAP_TILE(TAP_ROWS, 2)
 #undef TAP_TILE
 
-/* Adds a tile of pixels to `count` values of a window, for all units. If there are fewer than
-   TAP_ROWS, the last one is computed several times. */
+/* Adds a tile of pixels to `count` values of a window, for all units. If there are fewer than a
+   tile has, the last one is computed several times. */
 static void F(add_tap_rows)(int pixels, const float *const *in, const float *dy, const int64_t *out,
                             int64_t units, int64_t *tap, float *sums, int64_t *to, int count) {
   int64_t vectors = (units + LANES - 1) / LANES;
-  for (int i = count; i < TAP_ROWS; i++) tap[i] = tap[count - 1], to[i] = to[count - 1];
+  for (int i = count; i < MAX_TAP_ROWS; i++) tap[i] = tap[count - 1], to[i] = to[count - 1];
   for (int64_t j = 0, n; j < vectors; j += n, sums += n * LANES) {
     int64_t at[MAX_NR];
     n = vectors - j > 1 ? 2 : 1;
@@ -186,6 +188,7 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
   int64_t size = g->taps_h * g->taps_w * g->depth, begin = chunk_begin(size, part, parts),
           end = chunk_begin(size, part + 1, parts);
   int64_t vectors = (g->units + LANES - 1) / LANES, step = vectors * LANES, out[PIXELS];
+  int rows = vectors == 1 ? MAX_TAP_ROWS : TAP_ROWS;
   const float *in[PIXELS], *dy = c->dy;
   float narrow[PIXELS * LANES] = {0};
   memset(c->scratch + begin * step, 0, sizeof(float) * (end - begin) * step);
@@ -194,20 +197,22 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
     walk_cursor at = band_blocks(&band);
     for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out));) {
       tap_loops t = taps_inside(g, &at, 1);
-      int64_t tap[TAP_ROWS], to[TAP_ROWS];
+      int64_t tap[MAX_TAP_ROWS], to[MAX_TAP_ROWS];
       int count = 0;
       for (int p = 0; p < pixels && g->units < LANES; p++, dy = narrow) {
         memcpy(narrow + p * LANES, c->dy + out[p], sizeof(float) * g->units);
         out[p] = p * LANES;
       }
       for (int64_t a = 0; a < t.rows; a++)
-        for (int64_t k = 0; k < t.cols * t.depth; k++) {
-          int64_t b = k / t.depth, row = t.w_first + a * t.w_row + b * t.w_col + k % t.depth;
-          if (row < begin || row >= end) continue;
-          tap[count] = a * t.x_row + b * t.x_col + k % t.depth, to[count++] = row * step;
-          if (count < TAP_ROWS) continue;
-          F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
-          count = 0;
+        for (int64_t b = 0; b < t.cols; b++) {
+          int64_t from = a * t.x_row + b * t.x_col, row = t.w_first + a * t.w_row + b * t.w_col;
+          for (int64_t k = 0; k < t.depth; k++, from++, row++) {
+            if (row < begin || row >= end) continue;
+            tap[count] = from, to[count++] = row * step;
+            if (count < rows) continue;
+            F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
+            count = 0;
+          }
         }
       if (count) F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
     }
