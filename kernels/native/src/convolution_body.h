@@ -41,19 +41,21 @@ INLINE void F(store_results)(F(tile) sums, float *y, const int64_t *out, const i
   UNROLL(i, m, float *to = y + out[i]; UNROLL(j, n, F(store)(to + unit[j], sums[i][j])));
 }
 
-/* Stores fewer results than lanes. */
-static __attribute__((noinline)) void F(store_narrow)(float *y, int64_t at, F(vec) v, int lanes,
+/* Stores fewer results of m pixels than lanes. */
+static __attribute__((noinline)) void F(store_narrow)(float *y, const int64_t *out,
+                                                      const F(vec) * v, int m, int lanes,
                                                       const F(epilogue) * e) {
-  float result[LANES], bias[LANES] = {0}, mask[LANES] = {0};
-  size_t size = sizeof(float) * (size_t)lanes;
+  float result[MAX_LANES], bias[MAX_LANES] = {0}, mask[MAX_LANES] = {0};
   F(epilogue) padded = *e;
   F(tile) sums;
   const int64_t none = 0;
-  sums[0][0] = v;
-  if (e->bias) memcpy(bias, e->bias, size), padded.bias = bias;
-  if (e->relu_mask) memcpy(mask, e->relu_mask + at, size), padded.relu_mask = mask;
-  F(store_results)(sums, result, &none, &none, &padded, 1, 1);
-  memcpy(y + at, result, size);
+  if (e->bias) copy_few(bias, e->bias, lanes), padded.bias = bias;
+  for (int i = 0; i < m; i++) {
+    if (e->relu_mask) copy_few(mask, e->relu_mask + out[i], lanes), padded.relu_mask = mask;
+    sums[0][0] = v[i];
+    F(store_results)(sums, result, &none, &none, &padded, 1, 1);
+    copy_few(y + out[i], result, lanes);
+  }
 }
 
 /* The number of vectors in the next group of `left`. The last vector, which may overlap the one
@@ -78,7 +80,7 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
   if (n == 1 && lanes < LANES) { /* fewer units than lanes */
     F(vec) result[MAX_MR];
     UNROLL(i, m, result[i] = sums[i][0]);
-    for (int i = 0; i < m; i++) F(store_narrow)(y, out[i], result[i], lanes, e);
+    F(store_narrow)(y, out, result, m, lanes, e);
     return;
   }
   F(store_results)(sums, y, out, unit, e, m, n);
@@ -190,8 +192,10 @@ static void F(correlate_dots)(const tap_loops *t, const float *const *in, const 
                UNROLL(j, 3, sums[i][j] += x * v[j]; KEEP(sums[i][j])));
       }
     }
-  UNROLL(i, 4, float result[MAX_LANES] = {0}; UNROLL(j, 3, result[j] = F(reduce_add)(sums[i][j]));
-         F(store_narrow)(y, out[i], F(load)(result), units, e));
+  F(vec) result[MAX_MR];
+  UNROLL(i, 4, float of[MAX_LANES] = {0}; UNROLL(j, 3, of[j] = F(reduce_add)(sums[i][j]));
+         result[i] = F(load)(of));
+  F(store_narrow)(y, out, result, 4, units, e);
 }
 
 /* Whether units are so few that vectors are better filled along the depth of the weights, which lie

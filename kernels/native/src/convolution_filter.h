@@ -200,7 +200,7 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
       int64_t tap[MAX_TAP_ROWS], to[MAX_TAP_ROWS];
       int count = 0;
       for (int p = 0; p < pixels && g->units < LANES; p++, dy = narrow) {
-        memcpy(narrow + p * LANES, c->dy + out[p], sizeof(float) * g->units);
+        copy_few(narrow + p * LANES, c->dy + out[p], (int)g->units);
         out[p] = p * LANES;
       }
       for (int64_t a = 0; a < t.rows; a++)
