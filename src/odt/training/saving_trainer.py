@@ -193,7 +193,7 @@ class SavingTrainer(InferenceTrainer):
             used = values_used(self.recipe.lowered.part.graph, trainer.info)
             encode_training_info(used, len(self.recipe.model.graph.nodes))
         if not float_weights:
-            stored_values(self.recipe.model, self.recipe.dequantized, self._exported())
+            stored_values(self.recipe.lowered.part, self.recipe.dequantized, self._exported())
 
     def finish(self) -> None:
         """Saves the last checkpoint of `fit` and, with `keep_best`, restores the best weights.
