@@ -187,7 +187,7 @@ class LoweredGraphs:
         at_file = self._infer(size, size)
         check_ends(graph, at_file.specs)
         if batch == size:
-            return _without_groups(_rewrite(graph, at_file))
+            return _merged(_rewrite(graph, at_file), graph)
         inference = self._infer(batch, size)
         for i in (*graph.inputs, *graph.outputs):
             before, now = at_file.specs[i].shape, inference.specs[i].shape
@@ -198,7 +198,7 @@ class LoweredGraphs:
                     f"batch to compute {batch} samples together, but got {now} for {batch}, "
                     f"{before} for {size}"
                 )
-        return _without_groups(_rewrite(graph, inference))
+        return _merged(_rewrite(graph, inference), graph)
 
     def _infer(self, batch: int, size: int) -> Inference:
         """Infers all shapes.
@@ -224,8 +224,12 @@ class LoweredGraphs:
         return self._inferred[key]
 
 
-def _without_groups(graph: LoweredGraph) -> LoweredGraph:
-    """Returns the graph without groups of channels, and with its activations last."""
+def _merged(graph: LoweredGraph, file: Graph) -> LoweredGraph:
+    """Returns the graph with loops of steps and groups of channels merged, its activations last."""
+    if sum(node.op == "TANH" for node in graph.nodes) > 1:
+        from odt.core.lowering.merge_steps import merge_steps
+
+        graph = merge_steps(graph, file)
     if any(node.op == "CONV_2D" for node in graph.nodes):
         from odt.core.lowering.split_groups import split_groups
 

@@ -9,22 +9,15 @@ the gradient of d in one more. With x instead of d this is RMS normalization.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
+from odt.core.lowering.patterns import Found, Pattern, match
 from odt.core.model.graph import LoweredGraph, Node, Tensor
 from odt.kernels.opdef import TensorSpec
 
-# The name of any tensor, an operator and the patterns of its inputs, or a list of alternatives.
-Pattern = str | tuple[Any, ...] | list[Any]
-Found = Mapping[str, int]
-
-NOTHING: Found = MappingProxyType({})
-COMMUTATIVE = frozenset({"ADD", "MUL"})
 SQUARES: Pattern = [("SQUARE", "d"), ("MUL", "d", "d"), ("SQUARED_DIFFERENCE", "x", "mean")]
 VARIANCE: Pattern = ("ADD", ("MEAN", SQUARES, "axes"), "epsilon")
 INVERSE: Pattern = ("RSQRT", VARIANCE)
@@ -63,39 +56,13 @@ class _Merging:
         for node in self._graph.nodes:
             y = node.outputs[0]
             new[y] = (node,)
-            for found, made in (each for p in PATTERNS for each in self._match(p, y)):
+            for found, made in match(self._makers, [*PATTERNS], y):
                 if self._is_norm(found, made, y):
                     new[y] = self._nodes(found, made, y)
                     gone |= made - {y}
                     break
         self._builder.nodes = [n for y, nodes in new.items() if y not in gone for n in nodes]
         return self._builder.graph() if gone else self._graph
-
-    def _match(
-        self, pattern: Pattern, i: int, found: Found = NOTHING
-    ) -> Iterator[tuple[Found, frozenset[int]]]:
-        """Yields tensors by their names in a pattern of tensor i, and those computed in it."""
-        if isinstance(pattern, str):
-            if found.get(pattern, i) == i:
-                yield {**found, pattern: i}, frozenset()
-            return
-        if isinstance(pattern, list):
-            for one in pattern:
-                yield from self._match(one, i, found)
-            return
-        op, *parts = pattern
-        node = self._makers.get(i)
-        if node is None or node.op != op:
-            return
-        for inputs in (node.inputs, node.inputs[::-1])[: 1 + (op in COMMUTATIVE)]:
-            ways = [(found, frozenset({i}))]
-            for part, k in zip(parts, inputs, strict=True):
-                ways = [
-                    (known, made | more)
-                    for before, made in ways
-                    for known, more in self._match(part, k, before)
-                ]
-            yield from ways
 
     def _is_norm(self, found: Found, made: Collection[int], y: int) -> bool:
         """Whether y is a normalization of rows, and nothing else reads what is between."""

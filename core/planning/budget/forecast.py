@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans, held_samples, is_side_by_side
@@ -19,6 +20,7 @@ from odt.kernels.registry import OPTIMIZERS
 START = 100_000
 ENTRY = 5_000  # per entry of the plan
 BOUND_ENTRY = 3_500  # per entry and worker
+TENSOR = 650  # per tensor of the file that no entry computes: loops that were merged have many
 SEARCH_ENTRY = 2_000  # per entry, left over from the search for plans within a budget
 BLAS = 300_000
 PRODUCT = 1_000_000  # operations above which a call without a compiled form uses BLAS
@@ -205,7 +207,8 @@ def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
     )
     threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
     an_entry = ENTRY + BOUND_ENTRY * schedule.workers + search
-    return START + len(entries) * an_entry + threads * BLAS
+    left = max(len(runs[-1].graph.tensors) - len(entries), 0)
+    return START + len(entries) * an_entry + left * TENSOR + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +233,17 @@ def peak(plan: Plan) -> Peak:
         alive[old] = replace(alive[old], last=alive[old].last - 1)
     sizes = {name: plan.values[name].spec.nbytes for name in alive}
 
-    def alive_at(k: int) -> list[str]:
-        return [n for n, life in alive.items() if life.first <= k <= life.last]
-
-    k = max(range(len(plan.entries)), key=lambda k: sum(sizes[n] for n in alive_at(k)))
+    changes = [0] * (len(plan.entries) + 1)  # of the memory, from each entry on
+    for name, life in alive.items():
+        if life.last >= 0:
+            changes[max(life.first, 0)] += sizes[name]
+            changes[min(life.last + 1, len(plan.entries))] -= sizes[name]
+    used = list(accumulate(changes[:-1]))
+    k = used.index(max(used))
     entry = plan.entries[k]
     label = entry.label if isinstance(entry, Call) else f"{entry.gradient} is taken"
     phase = entry.phase.value if isinstance(entry, Call) else "backward"
-    largest = sorted(alive_at(k), key=lambda n: -sizes[n])
+    largest = sorted(
+        (n for n, life in alive.items() if life.first <= k <= life.last), key=lambda n: -sizes[n]
+    )
     return Peak(label, phase, tuple((n, alive[n]) for n in largest))

@@ -8,6 +8,7 @@ from support.judges import odt
 from support.networks import ArrayData, InOrder
 from support.subgraphs import WIDTH, Subgraphs
 
+import odt as odt_api
 from odt.core.export.exporter import export_model
 from odt.core.lowering.inline import inline
 from odt.core.lowering.lowered_model import lower_model
@@ -184,4 +185,10 @@ def test_a_loop_behind_quantized_weights_is_unrolled(tmp_path: Path) -> None:
     assert len(layers) == WIDTH + 1
     assert {lowered.graph.tensors[n.inputs[1]].spec.dtype for n in layers} == {np.dtype("f4")}
     stored = [lowered.unrolled.graph.tensors[n.inputs[1]].spec.dtype for n in layers]
+    assert {*stored} == {np.dtype(np.int8)}
+    with odt_api.Trainer(path, loss="mean_squared_error", batch_size=2) as trainer:
+        trainer.check_export()
+        trainer.export(tmp_path / "out.tflite")
+    again = lower_model(read_model(tmp_path / "out.tflite"))
+    stored = [again.unrolled.graph.tensors[n.inputs[1]].spec.dtype for n in layers]
     assert {*stored} == {np.dtype(np.int8)}

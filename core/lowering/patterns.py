@@ -1,0 +1,51 @@
+"""Finds operators that spell out a formula: a pattern is the formula, with names for its operands.
+
+A name stands for any tensor, the same wherever it appears; a tuple for an operator with the
+patterns of its inputs; a list for alternatives.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from odt.core.model.graph import Node
+
+Pattern = str | tuple[Any, ...] | list[Any]
+Found = Mapping[str, int]
+
+NOTHING: Found = MappingProxyType({})
+COMMUTATIVE = frozenset({"ADD", "MUL"})
+
+
+def match(
+    makers: Mapping[int, Node], pattern: Pattern, i: int, found: Found = NOTHING
+) -> Iterator[tuple[Found, frozenset[int]]]:
+    """Yields the tensors with names in a pattern of tensor i, and those that its operators compute.
+
+    Args:
+        makers: tensor → the operator that computes it.
+        pattern: what to find.
+        i: the tensor to begin at.
+        found: tensors of names that are known.
+    """
+    if isinstance(pattern, str):
+        if found.get(pattern, i) == i:
+            yield {**found, pattern: i}, frozenset()
+        return
+    if isinstance(pattern, list):
+        for one in pattern:
+            yield from match(makers, one, i, found)
+        return
+    op, *parts = pattern
+    node = makers.get(i)
+    if node is None or node.op != op or len(node.inputs) != len(parts):
+        return
+    for inputs in (node.inputs, node.inputs[::-1])[: 1 + (op in COMMUTATIVE)]:
+        ways = [(found, frozenset({i}))]
+        for part, k in zip(parts, inputs, strict=True):
+            ways = [
+                (known, made | more)
+                for before, made in ways
+                for known, more in match(makers, part, k, before)
+            ]
+        yield from ways
