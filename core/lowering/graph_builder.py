@@ -5,6 +5,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from odt.core.lowering.binding import row_of
 from odt.core.model.graph import LoweredGraph, Node, Tensor
 from odt.kernels.opdef import Array, TensorSpec
@@ -52,6 +54,16 @@ class GraphBuilder:
         spec = TensorSpec(values.shape, values.dtype)
         self.tensors.append(Tensor("", spec, (), values, formula=formula))
         return len(self.tensors) - 1
+
+    def split(self, x: int, axis: int, number: int, origin: int) -> list[int]:
+        """Adds a SPLIT of tensor x into equal parts; returns the parts."""
+        tensor, at = self.tensors[x], np.array(axis, np.int32)
+        shape = list(tensor.spec.shape)
+        shape[axis] //= number
+        parts = [self.tensor(f"{tensor.name}/group{k}", shape, tensor.spec) for k in range(number)]
+        inputs = (self.constant(at), x)
+        self.nodes.append(node_of("SPLIT", inputs, parts, origin, {"axis": at}, num_splits=number))
+        return parts
 
     def view(self, x: int, y: int, origin: int) -> None:
         """Adds a RESHAPE from x to y."""

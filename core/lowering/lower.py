@@ -187,7 +187,7 @@ class LoweredGraphs:
         at_file = self._infer(size, size)
         check_ends(graph, at_file.specs)
         if batch == size:
-            return _merged(_rewrite(graph, at_file), graph)
+            return _with_first_passes(_rewrite(graph, at_file), graph)
         inference = self._infer(batch, size)
         for i in (*graph.inputs, *graph.outputs):
             before, now = at_file.specs[i].shape, inference.specs[i].shape
@@ -198,7 +198,7 @@ class LoweredGraphs:
                     f"batch to compute {batch} samples together, but got {now} for {batch}, "
                     f"{before} for {size}"
                 )
-        return _merged(_rewrite(graph, inference), graph)
+        return _with_first_passes(_rewrite(graph, inference), graph)
 
     def _infer(self, batch: int, size: int) -> Inference:
         """Infers all shapes.
@@ -224,8 +224,8 @@ class LoweredGraphs:
         return self._inferred[key]
 
 
-def _merged(graph: LoweredGraph, file: Graph) -> LoweredGraph:
-    """Returns the graph with loops of steps and groups of channels merged, its activations last."""
+def _with_first_passes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
+    """Returns the graph with loops merged, without groups of channels, its activations last."""
     if sum(node.op == "TANH" for node in graph.nodes) > 1:
         from odt.core.lowering.merge_steps import merge_steps
 

@@ -23,12 +23,12 @@ VARIANCE: Pattern = ("ADD", ("MEAN", SQUARES, "axes"), "epsilon")
 INVERSE: Pattern = ("RSQRT", VARIANCE)
 NORMALIZED: Pattern = [("MUL", "d", INVERSE), ("DIV", "d", ("SQRT", VARIANCE))]
 SCALE: Pattern = ("MUL", "gamma", INVERSE)
-PATTERNS: Sequence[Pattern] = (
+PATTERNS: Pattern = [
     NORMALIZED,
     ("MUL", "gamma", NORMALIZED),
     ("MUL", "d", SCALE),
     ("ADD", ("MUL", "x", SCALE), ("SUB", "beta", ("MUL", "mean", SCALE))),
-)
+]
 
 
 def merge_norms(graph: LoweredGraph) -> LoweredGraph:
@@ -56,7 +56,7 @@ class _Merging:
         for node in self._graph.nodes:
             y = node.outputs[0]
             new[y] = (node,)
-            for found, made in match(self._makers, [*PATTERNS], y):
+            for found, made in match(self._makers, PATTERNS, y):
                 if self._is_norm(found, made, y):
                     new[y] = self._nodes(found, made, y)
                     gone |= made - {y}

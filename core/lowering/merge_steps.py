@@ -77,6 +77,29 @@ class Step:
     made: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Steps, each of which goes on from the one before.
+
+    Attributes:
+        weights: what they share.
+        steps: from the first to the last.
+    """
+
+    weights: Weights
+    steps: list[Step]
+
+    @property
+    def states(self) -> list[int]:
+        """h of each step."""
+        return [step.after[0] for step in self.steps]
+
+    @property
+    def made(self) -> frozenset[int]:
+        """All tensors that the steps compute."""
+        return frozenset().union(*(step.made for step in self.steps))
+
+
 def merge_steps(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with one operator for each loop that spells out an RNN or LSTM.
 
@@ -100,10 +123,10 @@ class _Merging(GraphBuilder):
 
     def graph(self) -> LoweredGraph:
         gone = set[int]()  # tensors that the nodes of the old graph no longer compute
-        for weights, steps in self._loops():
-            if self._stands_alone(steps):
-                gone |= frozenset[int]().union(*(step.made for step in steps))
-                gone.add(self._add(weights, steps))
+        for loop in self._loops():
+            if self._stands_alone(loop):
+                gone |= loop.made
+                gone.add(self._add(loop))
         if not gone:
             return self._graph
         kept = [node for node in self._graph.nodes if gone.isdisjoint(node.outputs)]
@@ -118,21 +141,21 @@ class _Merging(GraphBuilder):
         self.nodes.reverse()
         return super().graph()
 
-    def _loops(self) -> list[tuple[Weights, list[Step]]]:
-        """Returns runs of at least two steps, each of which goes on from the one before."""
-        last: dict[tuple[Weights, tuple[int, ...]], list[Step]] = {}
-        found: list[tuple[Weights, list[Step]]] = []
+    def _loops(self) -> list[Loop]:
+        """Returns the loops of at least two steps."""
+        last: dict[tuple[Weights, tuple[int, ...]], Loop] = {}
+        found: list[Loop] = []
         for node in self._graph.nodes:
             for weights, step in self._steps(node):
-                steps = last.pop((weights, step.before), None)
-                if steps is None and all(map(self._is_zero, step.before)):
-                    steps = []
-                    found.append((weights, steps))
-                if steps is not None:
-                    steps.append(step)
-                    last[weights, step.after] = steps
+                loop = last.pop((weights, step.before), None)
+                if loop is None and all(map(self._is_zero, step.before)):
+                    loop = Loop(weights, [])
+                    found.append(loop)
+                if loop is not None:
+                    loop.steps.append(step)
+                    last[weights, step.after] = loop
                     break
-        return [(weights, steps) for weights, steps in found if len(steps) > 1]
+        return [loop for loop in found if len(loop.steps) > 1]
 
     def _steps(self, node: Node) -> Iterator[tuple[Weights, Step]]:
         """Yields the steps that a node may end, with either of the two products as that of x."""
@@ -173,14 +196,12 @@ class _Merging(GraphBuilder):
         stored = i < len(self._file.tensors) and self._file.tensors[i].data is not None
         return values is not None and not stored and not values.any()
 
-    def _stands_alone(self, steps: Sequence[Step]) -> bool:
+    def _stands_alone(self, loop: Loop) -> bool:
         """Whether only states are read elsewhere, and no x depends on one."""
-        states = {step.after[0] for step in steps}
-        made = frozenset[int]().union(*(step.made for step in steps))
-        inner = made - states
+        dependent, made = set(loop.states), loop.made
+        inner = made - dependent
         if not inner.isdisjoint(self._graph.outputs):
             return False
-        dependent = set(states)
         for node in self._graph.nodes:
             if not made.isdisjoint(node.outputs):
                 continue
@@ -188,17 +209,16 @@ class _Merging(GraphBuilder):
                 return False
             if not dependent.isdisjoint(node.inputs):
                 dependent.update(node.outputs)
-        return dependent.isdisjoint(step.x for step in steps)
+        return dependent.isdisjoint(step.x for step in loop.steps)
 
-    def _add(self, weights: Weights, steps: Sequence[Step]) -> int:
+    def _add(self, loop: Loop) -> int:
         """Adds the operator of a loop; returns the tensor of all states, (T, N, U)."""
-        states, origin = [step.after[0] for step in steps], weights.origin
+        states, weights, origin = loop.states, loop.weights, loop.weights.origin
         spec = self.tensors[states[0]].spec
-        readers = [node for i in states for node in self._readers.get(i, ())]
-        packs = [n for n in readers if n.op == "PACK" and n.attrs.axis == 0]
+        packs = [n for n in self._readers.get(states[0], ()) if n.op == "PACK" and not n.attrs.axis]
         packed = next((n for n in packs if [*n.inputs] == states), None)
         y = packed.outputs[0] if packed else self._stack(states)
-        x, none = self._input(steps, origin), [ABSENT]
+        x, none = self._input([step.x for step in loop.steps], origin), [ABSENT]
         w, r, b = (self._gates(i, weights) for i in (weights.w, weights.r, weights.b))
         if weights.gates:
             inputs = [x, *w, *r, *none * 3, *b, *none * 4]
@@ -207,18 +227,18 @@ class _Merging(GraphBuilder):
         options: dict[str, Any] = {"time_major": True, "fused_activation_function": TANH}
         name = LSTM if weights.gates else RNN
         self.nodes.append(node_of(name, inputs, (y,), origin, **options))
-        self._add_states(steps, y, packed, origin)
+        self._add_states(loop, y, packed)
         return y
 
-    def _add_states(self, steps: Sequence[Step], y: int, packed: Node | None, origin: int) -> None:
+    def _add_states(self, loop: Loop, y: int, packed: Node | None) -> None:
         """Adds operators that take, from all states, those that others than `packed` read."""
-        states, inner = [s.after[0] for s in steps], {i for s in steps for i in s.made}
+        states, made, origin = loop.states, loop.made, loop.weights.origin
         readers = ([n for n in self._readers.get(i, ()) if n is not packed] for i in states)
         alone = [
             t
             for t, nodes in enumerate(readers)
             if states[t] in self._graph.outputs
-            or not all(inner.intersection(node.outputs) for node in nodes)
+            or not all(made.intersection(node.outputs) for node in nodes)
         ]
         if len(alone) > FEW:
             self.nodes.append(node_of("UNPACK", (y,), states, origin, axis=0, num=len(states)))
@@ -227,30 +247,24 @@ class _Merging(GraphBuilder):
             at = y, self.constant(np.array(t, np.int32))
             self.nodes.append(node_of("GATHER", at, (states[t],), origin, axis=0, batch_dims=0))
 
-    def _input(self, steps: Sequence[Step], origin: int) -> int:
+    def _input(self, xs: Sequence[int], origin: int) -> int:
         """Returns the inputs of all steps, (T, N, I): what they are gathered from, if in order."""
-        xs, tensors = [step.x for step in steps], self.tensors
-        shape = (len(xs), *tensors[xs[0]].spec.shape)
-        for source in self._gathered(xs):
-            if tensors[source].spec.shape == shape:
-                return source
         x = self._stack(xs)
+        makers = [self._makers.get(i) for i in xs]
+        source = makers[0].inputs[0] if makers[0] and makers[0].op == "GATHER" else x
+        in_order = all(node and self._takes(node, source, t) for t, node in enumerate(makers))
+        if in_order and self.tensors[source].spec == self.tensors[x].spec:
+            return source
         self.nodes.append(node_of("PACK", xs, (x,), origin, axis=0))
         return x
 
-    def _gathered(self, xs: Sequence[int]) -> Iterator[int]:
-        """Yields the tensor of which xs are all rows in order, if there is one."""
-        sources = set[int]()
-        for t, i in enumerate(xs):
-            node = self._makers.get(i)
-            if node is None or node.op != "GATHER" or node.attrs.axis or node.attrs.batch_dims:
-                return
-            at = self.tensors[node.inputs[1]].data
-            if at is None or at.shape or at != t:
-                return
-            sources.add(node.inputs[0])
-        if len(sources) == 1:
-            yield from sources
+    def _takes(self, node: Node, source: int, t: int) -> bool:
+        """Whether a node gathers row t of a tensor."""
+        if node.op != "GATHER" or node.inputs[0] != source:
+            return False
+        at = self.tensors[node.inputs[1]].data
+        rows = not node.attrs.axis and not node.attrs.batch_dims
+        return rows and at is not None and at.shape == () and bool(at == t)
 
     def _stack(self, parts: Sequence[int]) -> int:
         """Adds a tensor of several along a new axis."""
@@ -261,10 +275,5 @@ class _Merging(GraphBuilder):
         """Splits weights into those of the gates i, f, g and o; an RNN has no gates."""
         if not weights.gates:
             return [i]
-        spec, number, at = self.tensors[i].spec, len(GATES), np.array(0, np.int32)
-        parts = [self.tensor("", (spec.shape[0] // number, *spec.shape[1:]), spec) for _ in GATES]
-        inputs = self.constant(at), i
-        self.nodes.append(
-            node_of("SPLIT", inputs, parts, weights.origin, {"axis": at}, num_splits=number)
-        )
+        parts = self.split(i, 0, len(GATES), weights.origin)
         return [parts[k] for k in weights.gates]

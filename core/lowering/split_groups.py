@@ -70,9 +70,9 @@ def _add_groups(builder: GraphBuilder, node: Node, number: int) -> None:
         return
     x, w, *bias = node.inputs
     inputs = [
-        _parts(builder, x, CHANNELS, number, node.origin),
-        _parts(builder, w, FILTERS, number, node.origin),
-        *(_parts(builder, b, 0, number, node.origin) for b in bias if b != ABSENT),
+        builder.split(x, CHANNELS, number, node.origin),
+        builder.split(w, FILTERS, number, node.origin),
+        *(builder.split(b, 0, number, node.origin) for b in bias if b != ABSENT),
     ]
     (y,) = node.outputs
     name, spec = builder.tensors[y].name, builder.tensors[y].spec
@@ -109,14 +109,3 @@ def _with_wide_filters(builder: GraphBuilder, node: Node, number: int, together:
         node_of("MUL", (repeated, factors), (wide,), node.origin),
     ]
     return replace(node, inputs=(x, wide, *bias))
-
-
-def _parts(builder: GraphBuilder, x: int, axis: int, number: int, origin: int) -> list[int]:
-    """Adds a SPLIT of tensor x into equal parts; returns the parts."""
-    tensor, at = builder.tensors[x], np.array(axis, np.int32)
-    shape = list(tensor.spec.shape)
-    shape[axis] //= number
-    parts = [builder.tensor(f"{tensor.name}/group{k}", shape, tensor.spec) for k in range(number)]
-    inputs = (builder.constant(at), x)
-    builder.nodes.append(node_of("SPLIT", inputs, parts, origin, {"axis": at}, num_splits=number))
-    return parts
