@@ -18,7 +18,7 @@ class Platform:
         sets: instruction sets that the kernels are compiled for.
         flags: more options of the compiler, for all files.
         more_sources: files beside the kernels.
-        has_runtime: whether the compiler's runtime library is linked.
+        has_runtime: whether the runtime libraries of the compiler and of C are linked.
     """
 
     tag: str
