@@ -25,7 +25,8 @@ OPTIONS = {
     "L2_NORMALIZATION": "L2NormOptions",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
     "CONV_3D_TRANSPOSE": "Conv3DOptions",
-    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
+    **dict.fromkeys(("MEAN", "SUM"), "ReducerOptions"),
+    **{f"REDUCE_{of}": "ReducerOptions" for of in ("ALL", "ANY", "MAX", "MIN", "PROD")},
 }
 
 

@@ -70,5 +70,14 @@ class GraphBuilder:
         shape = self.tensors[y].spec.shape
         self.nodes.append(node_of("RESHAPE", (x,), (y,), origin, new_shape=shape))
 
+    def drop_unread(self) -> None:
+        """Drops the nodes whose outputs nothing reads."""
+        kept, needed = list[Node](), set(self._graph.outputs)
+        for node in reversed(self.nodes):
+            if not node.outputs or not needed.isdisjoint(node.outputs):
+                kept.append(node)
+                needed.update(node.inputs)
+        self.nodes = kept[::-1]
+
     def graph(self) -> LoweredGraph:
         return replace(self._graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))

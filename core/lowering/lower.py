@@ -226,6 +226,10 @@ class LoweredGraphs:
 
 def _with_first_passes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns the graph with loops merged, without groups of channels, its activations last."""
+    if any(node.op == "ZEROS_LIKE" for node in graph.nodes):
+        from odt.core.lowering.zeros import zeros_of_shapes
+
+        graph = zeros_of_shapes(graph)
     if sum(node.op == "TANH" for node in graph.nodes) > 1:
         from odt.core.lowering.merge_steps import merge_steps
 

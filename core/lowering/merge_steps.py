@@ -132,13 +132,8 @@ class _Merging(GraphBuilder):
         kept = [node for node in self._graph.nodes if gone.isdisjoint(node.outputs)]
         nodes = [*kept, *self.nodes]
         made = {i for node in nodes for i in node.outputs}
-        ordered = topological_order(nodes, set(range(len(self.tensors))) - made)
-        self.nodes, needed = [], set(self._graph.outputs)
-        for node in reversed(ordered):
-            if not node.outputs or not needed.isdisjoint(node.outputs):
-                self.nodes.append(node)
-                needed.update(node.inputs)
-        self.nodes.reverse()
+        self.nodes = [*topological_order(nodes, set(range(len(self.tensors))) - made)]
+        self.drop_unread()
         return super().graph()
 
     def _loops(self) -> list[Loop]:

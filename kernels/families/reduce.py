@@ -1,4 +1,4 @@
-"""Reductions: shape inference, and the row of REDUCE_MAX and REDUCE_MIN."""
+"""Reductions: shape inference; the rows of REDUCE_MAX, REDUCE_MIN, REDUCE_ANY and REDUCE_ALL."""
 
 from collections.abc import Callable
 
@@ -97,6 +97,35 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
                 may_alias=frozenset({("dx", "x")}),
             )
         },
+        static=("axes",),
+        attrs=reduce_attrs,
+        mixes_samples=mixes_samples,
+        add_batch_axis=later_axes,
+        permute=moved_axes,
+    )
+
+
+def infer_logical(attrs: ReduceAttrs, s: Specs) -> Specs:
+    if s["x"].dtype != BOOL:
+        raise ShapeError(f"x must be bool, but got {s['x']}")
+    return infer(attrs, s)
+
+
+def logical(name: str, f: np.ufunc) -> OpDef:
+    """Makes the row of REDUCE_ANY or REDUCE_ALL; `f` is np.logical_or or np.logical_and."""
+
+    def forward(
+        attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int
+    ) -> None:
+        f.reduce(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
+
+    return OpDef(
+        name,
+        inputs=("x", "axes"),
+        infer=infer_logical,
+        forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+        grads={},
+        stops=("x",),
         static=("axes",),
         attrs=reduce_attrs,
         mixes_samples=mixes_samples,

@@ -7,6 +7,7 @@ import numpy as np
 
 from odt.kernels.opdef import Array
 from op_db import Draw, OpInfo, Options, Reference, Refusal, Sample, away_from_zero
+from op_db.support.compare import BITS, bits
 
 
 def folded(fold: Callable[[Array], Array]) -> Reference:
@@ -69,6 +70,24 @@ def row(
         ),
         draw=draw,
         loose=4,
+    )
+
+
+def logical(name: str, fold: Callable[[Array], Array]) -> OpInfo:
+    return OpInfo(
+        name,
+        folded(fold),
+        (
+            Sample("last", {"x": BITS}, {}, over(1)),
+            Sample("last, kept", {"x": BITS}, KEEP, over(-1)),
+            Sample("all but the batch", {"x": BITS.reshape(2, 2, 2)}, {}, over(1, 2)),
+            Sample("the batch", {"x": BITS}, KEEP, over(0), mixes=True),
+            Sample("no axis", {"x": BITS}, {}, over()),
+            Sample("of nothing", {"x": np.zeros((2, 0), bool)}, {}, over(1)),
+        ),
+        large=Sample("large", {"x": (32, 64, 1024)}, {}, over(2)),
+        refusals=(Refusal("must be bool", {"x": X}, {}, over(1)),),
+        draw=bits,
     )
 
 
