@@ -15,11 +15,15 @@ from odt.core.model.graph import Node
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Array, TensorSpec
 
-RESERVE, FROM_TENSOR, SET, GET, STACK = (
-    f"CUSTOM:FlexTensorList{name}"
-    for name in ("Reserve", "FromTensor", "SetItem", "GetItem", "Stack")
+NAMES = RESERVE, FROM_TENSOR, SET, GET, STACK = (
+    "Reserve",
+    "FromTensor",
+    "SetItem",
+    "GetItem",
+    "Stack",
 )
-LISTS = frozenset((RESERVE, FROM_TENSOR, SET, GET, STACK))
+# As TensorFlow's operators, or as custom operators, which `allow_custom_ops` makes of them.
+LISTS = {f"CUSTOM:{flex}TensorList{name}": name for flex in ("Flex", "") for name in NAMES}
 MOST_ITEMS = 10_000  # below which the length of a list must be
 Items = tuple[int | None, ...]  # tensors; None for one that has not been set
 
@@ -58,18 +62,18 @@ def expand_list(
     Returns:
         None if a length, a position or an item is unknown.
     """
-    first = node.inputs[0]
-    if node.op == RESERVE:
+    first, name = node.inputs[0], LISTS[node.op]
+    if name == RESERVE:
         count = _integer(values, node.inputs[1])
         known = count is not None and 0 <= count < MOST_ITEMS
         return Expanded(items=(None,) * (count or 0)) if known else None
-    if node.op == FROM_TENSOR:
+    if name == FROM_TENSOR:
         shape = specs[first].shape if first in specs else ()
         return _unpack(node, make(first)) if shape and shape[0] < MOST_ITEMS else None
     items = lists.get(first)
     if items is None:
         return None
-    return _stack(node, items) if node.op == STACK else _item(node, items, values)
+    return _stack(node, items) if name == STACK else _item(node, items, values)
 
 
 def _unpack(node: Node, slices: Sequence[int]) -> Expanded:
@@ -91,7 +95,7 @@ def _item(node: Node, items: Items, values: Mapping[int, Array]) -> Expanded | N
     k = _integer(values, node.inputs[1])
     if k is None or not 0 <= k < len(items):
         return None
-    if node.op == SET:
+    if LISTS[node.op] == SET:
         return Expanded(items=(*items[:k], node.inputs[2], *items[k + 1 :]))
     return Expanded(same=items[k]) if items[k] is not None else None
 

@@ -25,8 +25,10 @@ LISTS = "CUSTOM:FlexTensorList"
 class Lists(Subgraphs):
     """Builds a recurrent layer that reads its input from a list and collects its steps in one."""
 
+    lists = LISTS
+
     def list_tensor(self, op: str, inputs: tuple[int, ...]) -> int:
-        return self.as_list(self.add_operator(f"{LISTS}{op}", inputs, ()))
+        return self.as_list(self.add_operator(f"{self.lists}{op}", inputs, ()))
 
     def list_input(self) -> int:
         return self.as_list(self.add_input(()))
@@ -60,7 +62,7 @@ class Lists(Subgraphs):
             k, made = self.add_input((), "int32"), self.list_input()
             h, taken = self.add_input((1, WIDTH)), self.list_input()
             item = self.add_constant(np.array([-1, WIDTH], np.int32))
-            x = self.add_operator(f"{LISTS}GetItem", (taken, k, item), (1, WIDTH))
+            x = self.add_operator(f"{self.lists}GetItem", (taken, k, item), (1, WIDTH))
             a = self.add_operator("FULLY_CONNECTED", (x, self.add_constant(self.v), -1), (1, WIDTH))
             b = self.add_operator("FULLY_CONNECTED", (h, self.add_constant(self.w), -1), (1, WIDTH))
             h = self.add_operator("ADD", (a, b), (1, WIDTH))
@@ -97,7 +99,7 @@ class Lists(Subgraphs):
         self.as_list(k + 1)
         self.as_list(k + 3)
         steps = 1 if last else STEPS
-        y = self.add_operator(f"{LISTS}Stack", (k + 1, shape), (steps, 1, WIDTH))
+        y = self.add_operator(f"{self.lists}Stack", (k + 1, shape), (steps, 1, WIDTH))
         back = self.add_constant([1, 0, 2])
         return self.add_operator("TRANSPOSE", (y, back), (1, steps, WIDTH))
 
@@ -114,9 +116,11 @@ def x() -> Array:
     return np.random.default_rng(0).normal(size=(6, STEPS, WIDTH)).astype(np.float32)
 
 
+@pytest.mark.parametrize("lists", [LISTS, "CUSTOM:TensorList"])
 @pytest.mark.parametrize("last", [False, True])
-def test_the_steps_of_a_loop_are_stacked(x: Array, last: bool, tmp_path: Path) -> None:
+def test_the_steps_of_a_loop_are_stacked(x: Array, last: bool, lists: str, tmp_path: Path) -> None:
     model, path = Lists("tflite"), tmp_path / "m.tflite"
+    model.lists = lists
     model.write(path, model.layer(model.add_input((1, STEPS, WIDTH)), last))
     graph = inline(read_model(path)).graph
     assert not any("List" in node.op for node in graph.nodes)
