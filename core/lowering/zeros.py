@@ -13,7 +13,8 @@ from odt.core.model.graph import LoweredGraph
 def zeros_of_shapes(graph: LoweredGraph) -> LoweredGraph:
     """Returns a graph with FILL instead of ZEROS_LIKE, and without nodes of which only it reads.
 
-    ZEROS_LIKE of a tensor that is read elsewhere stays.
+    ZEROS_LIKE stays of a tensor that is read elsewhere, and if an output depends on no input
+    without it: such an output would have no axis of samples.
     """
     build = GraphBuilder(graph)
     read = {i for node in graph.nodes if node.op != "ZEROS_LIKE" for i in node.inputs}
@@ -27,4 +28,8 @@ def zeros_of_shapes(graph: LoweredGraph) -> LoweredGraph:
         inputs = [build.constant(a, formula=True) for a in (dims, np.zeros((), spec.dtype))]
         build.nodes.append(node_of("FILL", inputs, node.outputs, node.origin, {"dims": dims}))
     build.drop_unread()
-    return build.graph()
+    dependent = set(graph.inputs)
+    for node in build.nodes:
+        if not dependent.isdisjoint(node.inputs):
+            dependent.update(node.outputs)
+    return build.graph() if dependent.issuperset(graph.outputs) else graph

@@ -32,3 +32,10 @@ def test_what_something_else_reads_stays() -> None:
     graph = lower(net.graph(net.add("ADD", (net.y, net.step), (1, 3))), 2)
     ops = [node.op for node in graph.nodes]
     assert (ops.count("FULLY_CONNECTED"), ops.count("ZEROS_LIKE")) == (2, 1)
+
+
+def test_an_output_of_zeros_alone_keeps_its_samples() -> None:
+    net = Masked()
+    zeros = net.add("ZEROS_LIKE", (net.add("NEG", (net.step,), (1, 3)),), (1, 3))
+    graph = lower(net.graph(net.y, zeros), 5)
+    assert graph.tensors[zeros].spec.shape == (5, 3)
