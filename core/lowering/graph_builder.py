@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.binding import row_of
+from odt.core.lowering.unread import without_unread
 from odt.core.model.graph import LoweredGraph, Node, Tensor
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -72,12 +73,7 @@ class GraphBuilder:
 
     def drop_unread(self) -> None:
         """Drops the nodes whose outputs nothing reads."""
-        kept, needed = list[Node](), set(self._graph.outputs)
-        for node in reversed(self.nodes):
-            if not node.outputs or not needed.isdisjoint(node.outputs):
-                kept.append(node)
-                needed.update(node.inputs)
-        self.nodes = kept[::-1]
+        self.nodes = without_unread(self.nodes, self._graph.outputs, lambda n: bool(n.outputs))
 
     def graph(self) -> LoweredGraph:
         return replace(self._graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))

@@ -4,7 +4,7 @@ Fused activations become separate nodes, and shape arithmetic (SHAPE → STRIDED
 folded into constants. All unsupported nodes are reported here in one error.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -266,22 +266,11 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
         tensors.append(Tensor(f"{graph.tensors[y].name}/before activation", tensors[y].spec))
         nodes.append(replace(node, outputs=(len(tensors) - 1,)))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
-    nodes = _without_shape_arithmetic(nodes, graph.outputs, inference.reals)
+    if inference.reals:  # floats of shapes, which nothing may read any longer
+        from odt.core.lowering.unread import without_unread
+
+        reals = inference.reals.keys()
+        nodes = without_unread(nodes, graph.outputs, lambda n: reals >= {*n.outputs})
     return LoweredGraph(
         replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=inference.batch)
     )
-
-
-def _without_shape_arithmetic(
-    nodes: list[Node], outputs: Sequence[int], reals: Collection[int]
-) -> list[Node]:
-    """Returns the nodes without those that compute floats of shapes which nothing reads."""
-    if not reals:
-        return nodes
-    kept: list[Node] = []
-    needed = set(outputs)
-    for node in reversed(nodes):
-        if needed.intersection(node.outputs) or not set(node.outputs) <= set(reals):
-            kept.append(node)
-            needed.update(node.inputs)
-    return kept[::-1]

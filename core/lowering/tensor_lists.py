@@ -11,6 +11,7 @@ Source: TensorFlow's operators of the same names.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from odt.core.lowering.unread import without_unread
 from odt.core.model.graph import Node
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Array, TensorSpec
@@ -22,7 +23,8 @@ NAMES = RESERVE, FROM_TENSOR, SET, GET, STACK = (
     "GetItem",
     "Stack",
 )
-# As TensorFlow's operators, or as custom operators, which `allow_custom_ops` makes of them.
+# Operators of TensorFlow (Flex), or the custom operators that a file converted with
+# `allow_custom_ops` has in their place.
 LISTS = {f"CUSTOM:{flex}TensorList{name}": name for flex in ("Flex", "") for name in NAMES}
 MOST_ITEMS = 10_000  # below which the length of a list must be
 Items = tuple[int | None, ...]  # tensors; None for one that has not been set
@@ -102,12 +104,7 @@ def _item(node: Node, items: Items, values: Mapping[int, Array]) -> Expanded | N
 
 def without_lists(nodes: Sequence[Node], outputs: Sequence[int]) -> list[Node]:
     """Returns the nodes, without lists that no operator reads."""
-    read, kept = set(outputs), list[Node]()
-    for node in reversed(nodes):
-        if node.op not in LISTS or not read.isdisjoint(node.outputs):
-            read.update(node.inputs)
-            kept.append(node)
-    return kept[::-1]
+    return without_unread(nodes, outputs, lambda node: node.op in LISTS)
 
 
 def _integer(values: Mapping[int, Array], i: int) -> int | None:

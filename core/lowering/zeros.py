@@ -1,7 +1,7 @@
-"""Makes zeros with the shape of a tensor without that tensor.
+"""Replaces ZEROS_LIKE by zeros of a known shape, so that its input need not be computed.
 
-Keras finds the shape of a masked layer's output by computing its first step. Nothing reads the
-values, so that the weights of this step have no gradient, and those that train are of the loop.
+Keras computes the first step of a masked layer only for the shape of its output. The weights of
+that step can have no gradient; those of the loop train.
 """
 
 import numpy as np
@@ -11,10 +11,10 @@ from odt.core.model.graph import LoweredGraph
 
 
 def zeros_of_shapes(graph: LoweredGraph) -> LoweredGraph:
-    """Returns a graph with FILL instead of ZEROS_LIKE, and without nodes of which only it reads.
+    """Returns a graph with FILL instead of ZEROS_LIKE, without nodes that only ZEROS_LIKE reads.
 
-    ZEROS_LIKE stays of a tensor that is read elsewhere, and if an output depends on no input
-    without it: such an output would have no axis of samples.
+    ZEROS_LIKE stays if something else reads its input. The graph stays if an output would depend on
+    no input, and so would have no axis of samples.
     """
     build = GraphBuilder(graph)
     read = {i for node in graph.nodes if node.op != "ZEROS_LIKE" for i in node.inputs}

@@ -1,6 +1,8 @@
 """Lifetimes of the values in a plan's arena, and values that may overlay others."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import accumulate
 
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.dataclass import dataclass
@@ -49,6 +51,25 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
         for name, k in first.items()
         if plan.values[name].region in (Region.ARENA, Region.INPUT)
     }
+
+
+def lifetimes_without_overlays(plan: Plan) -> dict[str, Lifetime]:
+    """Returns lifetimes in which a value that another one overlays ends before the other begins."""
+    alive = lifetimes(plan)
+    for old in replacements(plan, alive).values():
+        alive[old] = replace(alive[old], last=alive[old].last - 1)
+    return alive
+
+
+def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> list[int]:
+    """Returns the bytes of the values that are alive at each entry."""
+    end = len(plan.entries)
+    changes = [0] * (end + 1)
+    for name, life in alive.items():
+        size = plan.values[name].spec.nbytes
+        changes[max(life.first, 0)] += size
+        changes[min(life.last + 1, end)] -= size
+    return list(accumulate(changes[:-1]))
 
 
 def _neighbours(plan: Plan, k: int) -> tuple[int, int]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
-from odt.core.planning.lifetimes import lifetimes, replacements
+from odt.core.planning.lifetimes import lifetimes_without_overlays, live_bytes
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Call, Delivery, Plan
 
@@ -26,7 +25,7 @@ def choose_meetings(
         memory: its memory plan.
         met: parameters for whose gradients workers meet.
     """
-    live = _live_bytes(plan)
+    live = live_bytes(plan, lifetimes_without_overlays(plan))
     for margin in MARGINS:
         groups = _within(plan, live, int(memory.nbytes * margin), met)
         made = gathered(plan, groups)
@@ -49,18 +48,6 @@ def gathered(plan: Plan, groups: Groups) -> Plan:
                 plan.deliveries[name] for name in lasts.get(entry.parameter, (entry.parameter,))
             ]
     return replace(plan, entries=tuple(entries))
-
-
-def _live_bytes(plan: Plan) -> list[int]:
-    """Returns the bytes of the values that are alive at each entry."""
-    alive = lifetimes(plan)
-    overlaid = replacements(plan, alive).values()
-    changes = [0] * (len(plan.entries) + 2)
-    for name, life in alive.items():
-        size = plan.values[name].spec.nbytes
-        changes[max(life.first, 0)] += size
-        changes[min(life.last - (name in overlaid), len(plan.entries)) + 1] -= size
-    return list(accumulate(changes))[: len(plan.entries)]
 
 
 def _within(plan: Plan, live: Sequence[int], nbytes: int, met: Collection[str]) -> Groups:

@@ -27,6 +27,12 @@ def float_like_x(attrs: Attrs, s: Specs) -> Specs:
     return {"y": s["x"]}
 
 
+def bool_like_x(attrs: Attrs, s: Specs) -> Specs:
+    if s["x"].dtype != BOOL:
+        raise ShapeError(f"x must be bool, but got {s['x']}")
+    return {"y": s["x"]}
+
+
 def mask_like_y(attrs: Attrs, s: Specs) -> Specs:
     return {"mask": TensorSpec(s["y"].shape, BOOL)}
 

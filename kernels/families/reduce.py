@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.elementwise import BOOL
+from odt.kernels.families.elementwise import BOOL, bool_like_x
 from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
     kept_shape,
@@ -106,8 +106,7 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
 
 
 def infer_logical(attrs: ReduceAttrs, s: Specs) -> Specs:
-    if s["x"].dtype != BOOL:
-        raise ShapeError(f"x must be bool, but got {s['x']}")
+    bool_like_x(attrs, s)
     return infer(attrs, s)
 
 

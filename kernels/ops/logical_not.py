@@ -2,16 +2,9 @@
 
 import numpy as np
 
-from odt.errors import ShapeError
-from odt.kernels.families.elementwise import BOOL, IN_PLACE
+from odt.kernels.families.elementwise import IN_PLACE, bool_like_x
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs
-
-
-def infer(attrs: None, s: Specs) -> Specs:
-    if s["x"].dtype != BOOL:
-        raise ShapeError(f"x must be bool, but got {s['x']}")
-    return {"y": s["x"]}
+from odt.kernels.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -21,7 +14,7 @@ def forward(attrs: None, *, x: Array, y: Array) -> None:
 OP = OpDef(
     "LOGICAL_NOT",
     inputs=("x",),
-    infer=infer,
+    infer=bool_like_x,
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={},
     stops=("x",),

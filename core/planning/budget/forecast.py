@@ -1,12 +1,10 @@
 """Forecasts the memory of training before anything is allocated."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import accumulate
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans, held_samples, is_side_by_side
-from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
+from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
@@ -228,22 +226,14 @@ class Peak:
 
 def peak(plan: Plan) -> Peak:
     """Finds the peak of a plan. A value that overlays another one is counted once for both."""
-    alive = lifetimes(plan)
-    for old in replacements(plan, alive).values():
-        alive[old] = replace(alive[old], last=alive[old].last - 1)
-    sizes = {name: plan.values[name].spec.nbytes for name in alive}
-
-    changes = [0] * (len(plan.entries) + 1)  # of the memory, from each entry on
-    for name, life in alive.items():
-        if life.last >= 0:
-            changes[max(life.first, 0)] += sizes[name]
-            changes[min(life.last + 1, len(plan.entries))] -= sizes[name]
-    used = list(accumulate(changes[:-1]))
+    alive = lifetimes_without_overlays(plan)
+    used = live_bytes(plan, alive)
     k = used.index(max(used))
     entry = plan.entries[k]
     label = entry.label if isinstance(entry, Call) else f"{entry.gradient} is taken"
     phase = entry.phase.value if isinstance(entry, Call) else "backward"
     largest = sorted(
-        (n for n, life in alive.items() if life.first <= k <= life.last), key=lambda n: -sizes[n]
+        (n for n, life in alive.items() if life.first <= k <= life.last),
+        key=lambda n: -plan.values[n].spec.nbytes,
     )
     return Peak(label, phase, tuple((n, alive[n]) for n in largest))

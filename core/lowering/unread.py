@@ -1,0 +1,23 @@
+"""Drops operators whose results nothing reads."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from odt.core.model.graph import Node
+
+
+def without_unread(
+    nodes: Sequence[Node], outputs: Iterable[int], can_go: Callable[[Node], bool]
+) -> list[Node]:
+    """Returns the nodes, in their order, without those that can go and that nothing reads.
+
+    Args:
+        nodes: nodes, each behind those that it reads.
+        outputs: tensors that are read outside.
+        can_go: whether a node may be dropped.
+    """
+    kept, read = list[Node](), set(outputs)
+    for node in reversed(nodes):
+        if not can_go(node) or not read.isdisjoint(node.outputs):
+            kept.append(node)
+            read.update(node.inputs)
+    return kept[::-1]
