@@ -7,7 +7,7 @@ import click
 
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
-from odt.core.data.columns import Column
+from odt.core.data.column import Column
 from odt.core.data.sidecar import Sidecar
 from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.statistics import ColumnStatistics, column_statistics, label_names, open_any

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odt.core.data.columns import Column
+from odt.core.data.column import Column
 from odt.core.data.protocol import SampleOrder
 from odt.dataclass import dataclass
 from odt.errors import DataError

@@ -17,7 +17,7 @@ from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array, TensorSpec
 
 if TYPE_CHECKING:
-    from odt.core.data.columns import Column
+    from odt.core.data.column import Column
 
 BALANCED = "balanced"
 WEIGHT = TensorSpec((), np.dtype(np.float32))  # of one sample

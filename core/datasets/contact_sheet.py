@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.columns import Column
+from odt.core.data.column import Column
 from odt.core.datasets.pictures import pillow
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import DataError

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from odt.core.data.columns import same_layout
+from odt.core.data.column import same_layout
 from odt.core.data.sidecar import SCALES as OF_BYTES
 from odt.core.data.sidecar import rescale
 from odt.core.datasets.pictures import Augmentation, Resize, to_gray, to_rgb

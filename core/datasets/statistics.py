@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from odt.core.data.array_files import HDF5, NPY, ZIP, map_arrays
-from odt.core.data.columns import Column, open_columns
+from odt.core.data.column import Column
+from odt.core.data.columns import open_columns
 from odt.core.data.file_kinds import START, file_kind
 from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.storage.reading import listed, open_input, printable, reading

@@ -7,7 +7,6 @@ gradient is a separate value, and a call of ADD adds it.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,37 +20,18 @@ from odt.core.lowering.binding import (
     row_of,
 )
 from odt.core.lowering.sample_axis import mixed
+from odt.core.lowering.unread import without_unread
 from odt.core.model.graph import LoweredGraph, Node, ranges
+from odt.core.planning.gradient_flow import GradientFlow
+from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import trainable_tensors
-from odt.dataclass import dataclass
 from odt.kernels.native.library import compiled_of
 from odt.kernels.opdef import Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import LOSSES
 
 if TYPE_CHECKING:
     from odt.core.lowering.dropout import Mask
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A loss on one output.
-
-    Attributes:
-        name: name of the loss function.
-        tensor: tensor that the loss reads: the output, or the input of a final SOFTMAX or LOGISTIC.
-        options: options from which the row computes its attributes.
-        weight: factor of the loss in the sum of losses.
-        output: position of the output among the model's outputs.
-        weighted: whether each sample has its own scale.
-    """
-
-    name: str
-    tensor: int
-    options: Mapping[str, object] = field(hash=False)  # a mapping has no hash; equality compares it
-    weight: float = 1.0
-    output: int = 0
-    weighted: bool = False
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -107,7 +87,6 @@ class _Builder:
     ) -> None:
         self.graph = graph
         self.masks = tuple(masks)
-        self.bound = {n.outputs: bind_inputs(row_of(n.op), n) for n in graph.nodes}
         self.filled = {*graph.inputs, *(mask.tensor for mask in masks)}
         self.entries: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
@@ -126,19 +105,20 @@ class _Builder:
         inputs = [self.tensor(i) for i in self.graph.inputs]
         for mask in self.masks:
             self.tensor(mask.tensor)
-        needed = self._needed({*outputs, *(loss.tensor for loss in losses)})
+        read = {*outputs, *(loss.tensor for loss in losses)}
+        needed = without_unread(self.graph.nodes, read, lambda _: True)
         for node in needed:
             self._forward(node)
         kept = [self.tensor(i) for i in outputs]
         rows = [self._loss(k, loss) for k, loss in enumerate(losses)]
-        wanted = self._wanted(needed)
+        flow = GradientFlow(self.graph, needed, self.parameters)
         for k, (loss, (row, attrs)) in enumerate(zip(losses, rows, strict=True)):
-            if loss.tensor in wanted:
+            if loss.tensor in flow.wanted:
                 self._loss_gradient(k, loss, row, attrs)
-        reached = self._reached(needed, wanted)
-        delivered = self._delivered(needed, reached)
+        reached = flow.with_backward(self.gradients)
+        delivered = flow.deliveries(reached)
         for node in reversed(reached):
-            self._backward(node, wanted, delivered[node.outputs])
+            self._backward(node, flow.wanted, delivered[node.outputs])
         return Plan(
             self.graph,
             tuple(self.entries),
@@ -150,7 +130,7 @@ class _Builder:
             tuple(kept),
             tuple(f"{n.op} (node {n.origin})" for n in mixing),
             self.masks,
-            tuple(self._seen(needed, wanted)),
+            tuple(self._seen(needed, flow.wanted)),
         )
 
     def tensor(self, i: int) -> str:
@@ -164,65 +144,12 @@ class _Builder:
             self.values[name] = Value(name, self.graph.tensors[i].spec, region, tensor=i)
         return name
 
-    def _needed(self, wanted: set[int]) -> list[Node]:
-        """Returns the nodes on which the wanted tensors depend, in order."""
-        needed = []
-        for node in reversed(self.graph.nodes):
-            if wanted.intersection(node.outputs):
-                needed.append(node)
-                wanted.update(node.inputs)
-        return needed[::-1]
-
-    def _wanted(self, nodes: Sequence[Node]) -> set[int]:
-        """Returns tensors that need a gradient: parameters, and those between them and losses."""
-        wanted = set(self.parameters)
-        for node in nodes:
-            row = row_of(node.op)
-            if any(
-                i in wanted and gradient_of(row, n) for n, i in self.bound[node.outputs].items()
-            ):
-                wanted.update(i for i in node.outputs if self._is_float(i))
-        return wanted
-
     def _seen(self, needed: Sequence[Node], wanted: set[int]) -> Iterator[tuple[int, str]]:
         """Yields the ranges of activations that depend on parameters, and what is seen of them."""
         made = {node.outputs for node in needed}
         for i, node in ranges(self.graph):
             if node.outputs in made and wanted.intersection(node.outputs):
                 yield i, self.aux[node.outputs[0], "seen"]
-
-    def _reached(self, nodes: Sequence[Node], wanted: set[int]) -> list[Node]:
-        """Returns the nodes that propagate a needed gradient, in forward order."""
-        with_gradient = set(self.gradients)
-        reached = []
-        for node in reversed(nodes):
-            if with_gradient.intersection(node.outputs):
-                row, bound = row_of(node.op), self.bound[node.outputs].items()
-                passed = {i for n, i in bound if i in wanted and gradient_of(row, n)}
-                if passed:
-                    reached.append(node)
-                    with_gradient |= passed
-        return reached[::-1]
-
-    def _delivered(
-        self, needed: Sequence[Node], reached: Sequence[Node]
-    ) -> dict[tuple[int, ...], list[int]]:
-        """Returns the outputs of each node with a backward → the parameters delivered after it.
-
-        No earlier node reads these parameters. This includes nodes without a gradient, because
-        their results may be recomputed for a later node.
-        """
-        delivered: dict[tuple[int, ...], list[int]] = {}
-        with_backward = {node.outputs for node in reached}
-        seen: set[int] = set()
-        waiting: list[int] = []
-        for node in needed:
-            read = dict.fromkeys(self.bound[node.outputs].values())
-            waiting += [i for i in read if i in self.parameters and i not in seen]
-            seen.update(waiting)
-            if node.outputs in with_backward:
-                delivered[node.outputs], waiting = waiting, []
-        return delivered
 
     def _is_float(self, i: int) -> bool:
         return self.graph.tensors[i].spec.has_gradient
@@ -335,7 +262,7 @@ class _Builder:
                 arrays[f"d{name}"] = self.gradients[i]
         if row.backward is not None:
             self._shared(node, row, row.backward, arrays)
-        bound = [(n, i) for n, i in self.bound[node.outputs].items() if i in wanted]
+        bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
         for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
             if kernel is not None:

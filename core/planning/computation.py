@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, LoweredGraph
-from odt.core.planning.autodiff import Loss, inference_plan, training_plan
+from odt.core.planning.autodiff import inference_plan, training_plan
 from odt.core.planning.cost import is_short
 from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.cheap_values import cheap_values
 from odt.core.planning.schedule import Schedule, available_cores, choose_schedule

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.autodiff import Loss
+from odt.core.planning.output_loss import Loss
 from odt.core.recipe.output_losses import moved_outputs, output_loss
 from odt.errors import OptionError
 from odt.kernels.lossdef import DISTRIBUTIONS, LABELS

@@ -14,7 +14,7 @@ from odt.core.lowering.final_activation import (
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.autodiff import Loss
+from odt.core.planning.output_loss import Loss
 from odt.errors import OptionError
 from odt.kernels.loss_text import loss_choices, parse_loss
 from odt.kernels.opdef import TensorSpec

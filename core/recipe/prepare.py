@@ -12,7 +12,7 @@ from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.model.training_info_buffer import stored_training_info
-from odt.core.planning.autodiff import Loss
+from odt.core.planning.output_loss import Loss
 from odt.core.recipe.computations import with_equalized_weights, with_weights_as_integers
 from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head

@@ -8,7 +8,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.graph import LoweredGraph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.autodiff import Loss
+from odt.core.planning.output_loss import Loss
 from odt.core.recipe.output_losses import output_losses
 from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import Quantization

@@ -7,8 +7,8 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.autodiff import Loss
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.output_loss import Loss
 from odt.core.planning.schedule import choose_schedule
 from odt.core.recipe.output_losses import moved_outputs, output_losses
 from odt.core.runtime.parameters import Parameters

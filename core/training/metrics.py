@@ -12,7 +12,7 @@ from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES, METRICS
 
 if TYPE_CHECKING:
-    from odt.core.data.columns import Column
+    from odt.core.data.column import Column
 
 Metrics = Mapping[str, Callable[[], Metric]]
 

@@ -16,9 +16,10 @@ from support.op_run import Case, best_form, row_of
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.autodiff import Loss, training_plan
+from odt.core.planning.autodiff import training_plan
 from odt.core.planning.lifetimes import lifetimes, replacements
 from odt.core.planning.memory import plan_memory
+from odt.core.planning.output_loss import Loss
 from odt.core.planning.verify import faults
 from odt.core.training.self_test import self_test
 from odt.kernels.native.library import is_available

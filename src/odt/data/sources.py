@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data import dataset
-from odt.core.data.columns import Column, Quantizations, array_columns, open_columns
+from odt.core.data.column import Column
+from odt.core.data.columns import Quantizations, array_columns, open_columns
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sample_weights import (
     WEIGHT,

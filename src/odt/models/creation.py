@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from odt.core.data.array_files import HDF5, NPY, ZIP
-from odt.core.data.columns import Column, array_columns, open_columns
+from odt.core.data.column import Column
+from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.file_kinds import START, file_kind
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.datasets.statistics import open_any

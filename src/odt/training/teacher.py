@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from odt.core.data.columns import Column, array_columns, open_columns
+from odt.core.data.column import Column
+from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
 from odt.core.data.real_inputs import RealInputs

@@ -11,9 +11,10 @@ from support.networks import Net
 
 from odt.core.model.graph import Graph
 from odt.core.planning import memory
-from odt.core.planning.autodiff import Loss, inference_plan, training_plan
+from odt.core.planning.autodiff import inference_plan, training_plan
 from odt.core.planning.lifetimes import Lifetime, lifetimes
 from odt.core.planning.memory import ALIGNMENT, Block, place, plan_memory
+from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Plan
 from odt.core.planning.verify import faults
 from odt.errors import OptionError
