@@ -32,12 +32,13 @@ from odt.cli.output.plan_picture import draw
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.export.adapter_file import lower_adapted
+from odt.core.export.remedies import with_remedy
 from odt.core.model.graph import MOST_NAME, ranges
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast, peak
 from odt.core.planning.budget.savings import Saving, savings
-from odt.core.planning.computation import Plans
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
@@ -45,7 +46,7 @@ from odt.core.quantization.frozen_int8 import check_frozen_int8, frozen_in_int8
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.interface import read_interface
-from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import sequences_of
@@ -54,7 +55,7 @@ from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.storage.usage import usage
 from odt.core.training.frozen_cache import cache_policy, cache_size, split_frozen
-from odt.errors import OdtError, OptionError, one_line
+from odt.errors import OdtError, OptionError, UnsupportedError, one_line
 from odt.kernels.registry import OPTIMIZERS
 from odt.text import size, table
 
@@ -140,17 +141,13 @@ def command(
         selection=selection,
         sparse=sparse,
     )
-    recipe = prepare(lower_adapted(source, adapters), request)
+    lowered = lower_adapted(source, adapters)
+    try:
+        recipe = prepare(lowered, request)
+        plans, work = computations_of(recipe, frozen_int8)
+    except UnsupportedError as e:
+        raise with_remedy(e, lowered) from None
     info, reserve, note = recipe.info, 0, ""
-    graphs, integers = recipe.graphs, recipe.computes_integers(recipe.graphs)
-    if frozen_int8:
-        check_frozen_int8(recipe.model)
-        graphs = frozen_in_int8(recipe, partial(some_samples, graphs.file_batch))
-    elif integers:
-        graphs = frozen_in_integers(recipe)
-    plans = Plans(graphs)
-    work = training_and_validation(plans.graphs, info)
-    plans = with_integer_weights(plans, work[0], info)
     if policy:
         work = split_frozen(plans, work)
         size = cache_size(plans, work[0], info.batch_size, policy)
@@ -171,6 +168,29 @@ def command(
         click.echo("\n".join(describe_calls(forecast.running, forecast.memory)))
     if png:
         draw(forecast, png)
+
+
+def computations_of(
+    recipe: Recipe, frozen_int8: bool
+) -> tuple[Plans, tuple[Computation, Computation]]:
+    """Returns the computations of training and validation, and what plans them.
+
+    Args:
+        recipe: the prepared training.
+        frozen_int8: whether the frozen layers of a float model compute int8.
+
+    Raises:
+        UnsupportedError: if odt cannot compute an operator.
+    """
+    graphs = recipe.graphs
+    if frozen_int8:
+        check_frozen_int8(recipe.model)
+        graphs = frozen_in_int8(recipe, partial(some_samples, graphs.file_batch))
+    elif recipe.computes_integers(graphs):
+        graphs = frozen_in_integers(recipe)
+    plans = Plans(graphs)
+    work = training_and_validation(plans.graphs, recipe.info)
+    return with_integer_weights(plans, work[0], recipe.info), work
 
 
 def some_samples(count: int, specs: SampleSpecs) -> DataSet:

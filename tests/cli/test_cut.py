@@ -282,12 +282,13 @@ def test_check_names_a_shape_for_an_open_input(tmp_path: Path) -> None:
     )
     np.save(tmp_path / "x.npy", np.zeros((4, 1), np.float32))
     data = ("--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "x.npy")
-    refused = run("train", tmp_path / "m.circle", *data, *options)
-    assert refused.exit_code == 1
-    assert refused.stderr.endswith(
-        'Could train: with the shape that the file leaves open, of tensor 0 ("sound"), (-1, -1); '
-        "for example --input-shape sound=1x16000.\n"
-    )
+    for command, files in ("train", data), ("plan", ()):
+        refused = run(command, tmp_path / "m.circle", *files, *options)
+        assert refused.exit_code == 1
+        assert refused.stderr.endswith(
+            "Could train: with the shape that the file leaves open, of tensor 0 "
+            '("sound"), (-1, -1); for example --input-shape sound=1x16000.\n'
+        )
     succeed("check", tmp_path / "m.circle", *options, "--input-shape", "sound=1x16000")
 
 
