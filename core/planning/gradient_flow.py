@@ -7,7 +7,7 @@ from odt.core.model.graph import LoweredGraph, Node
 
 
 class GradientFlow:
-    """The way of gradients through the nodes of a plan.
+    """How gradients flow through the nodes that a plan computes.
 
     Attributes:
         wanted: tensors that need a gradient: parameters, and those between them and losses.
@@ -35,7 +35,7 @@ class GradientFlow:
         """Returns the nodes that propagate a needed gradient, in forward order.
 
         Args:
-            given: tensors whose gradients the losses compute.
+            given: tensors of which the losses compute the gradient.
         """
         with_gradient = set(given)
         reached = []
