@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from odt.core.export.cut import cut
 from odt.core.lowering.lowered_model import LoweredModel, lower_if_supported
-from odt.core.lowering.unsupported import UnsupportedNode
+from odt.core.lowering.unsupported import UnsupportedNode, unsupported_error
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.recipe.open_shapes import fitting_shapes
 from odt.core.recipe.other_signatures import fitting_signature
 from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
-from odt.errors import UnsupportedError
+from odt.errors import MOST, UnsupportedError
 
 MOST_NAME = 40  # characters of a tensor's name in a command
 
@@ -41,6 +41,9 @@ def with_remedy(error: UnsupportedError, lowered: LoweredModel) -> UnsupportedEr
     if not trains:
         return error
     remedy = f"Could train: {trains}."
+    if len(f"{error} {remedy}") > MOST and str(refused[-1]) not in str(error):
+        # The line names some nodes only, and would lose its middle: it names the first.
+        error = unsupported_error(lowered.graph, refused, most=0)
     return UnsupportedError(f"{error} {remedy}", f"{error.details or error}\n{remedy}")
 
 

@@ -48,11 +48,19 @@ def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) 
     return UnsupportedNode(node, where, _without_row(node.op))
 
 
-def unsupported_error(graph: Graph, unsupported: Sequence[UnsupportedNode]) -> UnsupportedError:
-    """Returns one error for all unsupported nodes; it names as many as fit on its line."""
+def unsupported_error(
+    graph: Graph, unsupported: Sequence[UnsupportedNode], most: int = MOST_LISTED
+) -> UnsupportedError:
+    """Returns one error for all unsupported nodes.
+
+    Args:
+        graph: graph of the nodes.
+        unsupported: the nodes; the error names the first, and others as long as they fit.
+        most: characters of all reasons.
+    """
     reasons = [str(refusal) for refusal in unsupported]
     lengths = accumulate(len(reason) + 2 for reason in reasons)
-    shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
+    shown = max(sum(length <= most for length in lengths), 1)
     left = len(reasons) - shown
     more = f"; and {left} more. `OdtError.details` names them" * (left > 0)
     return UnsupportedError(
