@@ -55,8 +55,8 @@ def unsupported_error(
 
     Args:
         graph: graph of the nodes.
-        unsupported: the nodes; the error names the first, and others as long as they fit.
-        most: characters of all reasons.
+        unsupported: the nodes; the error names the first, and more of them as long as they fit.
+        most: largest number of characters of the nodes that the error names.
     """
     reasons = [str(refusal) for refusal in unsupported]
     lengths = accumulate(len(reason) + 2 for reason in reasons)
