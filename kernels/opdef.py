@@ -171,6 +171,8 @@ class Compiled:
         in_blocks: whether `bind` of a weight's gradient takes `first`, the first of the units along
             axis 0 that dw has; then dw is a block of the gradient, with at least 16 units, and
             there is no epilogue.
+        in_sums: whether `bind` of a weight's gradient takes `adds`, one int64 that is read in each
+            call: whether the gradient is added to what dw holds.
     """
 
     bind: Callable[..., Callable[[], None]]
@@ -179,6 +181,7 @@ class Compiled:
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
     takes: frozenset[str] = frozenset()
     in_blocks: bool = False
+    in_sums: bool = False
 
 
 @dataclass(frozen=True, slots=True)

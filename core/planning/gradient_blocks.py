@@ -4,12 +4,11 @@ A gradient is as large as its weight. If it is computed when the weight is updat
 needs memory, and is in the cache when the update reads it.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from odt.core.planning.gradient_sums import is_whole
+from odt.core.planning.gradient_sums import sole_calls
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.kernels.opdef import TensorSpec
 
@@ -34,19 +33,15 @@ def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
         parameters: those that are updated at their delivery, in parts.
         parts: blocks that exist at the same time.
     """
-    uses: Mapping[str, list[int]] = defaultdict(list)
-    for k, entry in enumerate(plan.entries):
-        for root in {plan.root(name) for name in entry.touched}:
-            uses[root].append(k)
+    calls = sole_calls(plan)
     entries: list[Call | Delivery | None] = list(plan.entries)
     values = dict(plan.values)
     for k, entry in enumerate(plan.entries):
         if not isinstance(entry, Delivery) or entry.parameter not in parameters:
             continue
-        first = uses[plan.root(entry.gradient)][0]
+        first = calls.get(entry.parameter, k)
         call, spec = plan.entries[first], values[entry.gradient].spec
-        alone = uses[plan.root(entry.gradient)] == [first, k] and is_whole(plan, k)
-        if not (isinstance(call, Call) and alone and spec.size >= LEAST):
+        if not (isinstance(call, Call) and spec.size >= LEAST):
             continue
         ends = block_ends(spec, parts)
         if _fits(plan, call, ends):

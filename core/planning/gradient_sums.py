@@ -1,6 +1,8 @@
 """Where workers add up the gradients of a step."""
 
-from odt.core.planning.plan import Delivery, Plan, Region
+from collections import defaultdict
+
+from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.planning.schedule import Schedule
 from odt.dataclass import dataclass
 from odt.kernels.native.library import is_available
@@ -10,6 +12,9 @@ from odt.kernels.native.library import is_available
 LARGE = 2**14
 LARGE_IN_EACH_RUN = 2**18
 WORTHWHILE = 2**18  # values of all of these gradients from which on workers meet
+# Values that the sums of all workers may have beside one sum, so that none waits for another in
+# each run: MobileNetV2's classifier takes 5 MB and 2 to 4 % less time (batch 8 and 32, two cores).
+SPARE = 2**21
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ def gradient_sums(
     meet = schedule.workers > 1 and is_available()
     met = {name: k for name, k in places.items() if meet and _is_large(plan, k, least)}
     specs = plan.trained_specs
+    if not at_once:
+        added = {name for name in added_in_calls(plan) if name in met}
+        if (schedule.workers - 1) * sum(specs[name].size for name in added) <= SPARE:
+            met = {name: k for name, k in met.items() if name not in added}
     if sum(specs[name].size for name in met) < WORTHWHILE:
         met = {}
     immediate = {name for name, k in met.items() if at_once and is_whole(plan, k)}
@@ -76,6 +85,30 @@ def _is_large(plan: Plan, k: int, least: int) -> bool:
     spec = plan.values[entry.gradient].spec
     in_arena = plan.values[plan.root(entry.gradient)].region is Region.ARENA
     return in_arena and spec.size >= least and spec.dtype == "float32"
+
+
+def sole_calls(plan: Plan) -> dict[str, int]:
+    """Returns the entry that computes the gradient of a parameter, if only its delivery reads it.
+
+    Gradients are those of whole parameters; by name of the parameter.
+    """
+    uses: dict[str, list[int]] = defaultdict(list)
+    for k, entry in enumerate(plan.entries):
+        for root in {plan.root(name) for name in entry.touched}:
+            uses[root].append(k)
+    found = {}
+    for k, entry in enumerate(plan.entries):
+        if isinstance(entry, Delivery) and is_whole(plan, k):
+            first, *others = uses[plan.root(entry.gradient)]
+            if others == [k]:
+                found[entry.parameter] = first
+    return found
+
+
+def added_in_calls(plan: Plan) -> list[str]:
+    """Returns the parameters for which the call that computes a gradient can add it to a sum."""
+    calls = ((name, plan.entries[k]) for name, k in sole_calls(plan).items())
+    return [n for n, c in calls if isinstance(c, Call) and c.compiled and c.compiled.in_sums]
 
 
 def is_whole(plan: Plan, k: int) -> bool:

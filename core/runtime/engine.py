@@ -312,9 +312,10 @@ class _Worker:
             twin = first.twin(key, self) if first else None
             deliver = engine.sums.deliver(self.number, places)
             at, read = places[self.number], engine.parameters.read
-            sums = engine.sums.in_place(self.number, at.plan) if engine.in_place else {}
+            adds = None if engine.in_place else engine.sums.adds[self.number]
+            sums = engine.sums.in_place(self.number, at.plan, adds=adds is not None)
             self._programs[key] = Program(
-                at.plan, at.memory, at.arena, read, deliver, twin=twin, sums=sums
+                at.plan, at.memory, at.arena, read, deliver, twin=twin, sums=sums, adds=adds
             )
         return self._programs[key]
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from odt.core.planning.gradient_sums import added_in_calls
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_plans import StepPlans
@@ -184,10 +185,18 @@ class Gradients:
 
         return deliver
 
-    def in_place(self, worker: int, plan: Plan) -> dict[str, Array]:
-        """The sums in which a worker with one micro-batch computes gradients, by parameter."""
+    def in_place(self, worker: int, plan: Plan, *, adds: bool) -> dict[str, Array]:
+        """The sums in which a worker computes gradients, by parameter.
+
+        Args:
+            worker: number of the worker.
+            plan: plan of a micro-batch.
+            adds: whether there are other micro-batches, so that gradients are added to the sums.
+        """
         each, met = plan.gradients, {plan.root(plan.gradients[name]) for name in self.met}
         sums = self.sums[worker]
+        if adds:
+            each = {n: each[n] for n in added_in_calls(plan)}
         names = (n for n, gradient in each.items() if plan.root(gradient) not in met)
         return {n: sums[self._tensors[n]] for n in names if self._tensors[n] in sums}
 

@@ -62,6 +62,7 @@ class Program:
         kept: Collection[str] = (),
         twin: "Twin | None" = None,
         sums: Mapping[str, Array] | None = None,
+        adds: Array | None = None,
     ) -> None:
         """Binds a plan.
 
@@ -74,10 +75,12 @@ class Program:
             kept: values that exist after the call that writes them: it is not fused with the next.
             twin: a program of the same plans on other memory.
             sums: arrays outside the arena in which gradients are computed, by parameter.
+            adds: (1,), read in each run: whether gradients are added to `sums`; None if they never
+                are.
         """
         self.plan = plan
         self._memory, self.arena = memory, arena
-        self._outside = outside(plan, sums or {})
+        self._outside, self._adds = outside(plan, sums or {}), adds
         self._arrays: dict[str, Array] = {}
         for value in plan.values.values():
             self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
@@ -205,6 +208,9 @@ class Program:
             return view(self._outside[root], 0, value.spec)
         return view(arena, memory.offsets[root], value.spec)
 
+    def _is_outside(self, call: Call) -> bool:
+        return any(self.plan.root(name) in self._outside for name in call.values(call.writes))
+
     def _runs_of(self, k: int, entry: Call | Delivery, deliver: Deliver | None) -> Sequence[Run]:
         if isinstance(entry, Delivery):
             assert deliver is not None, "a plan with gradients needs `deliver`"
@@ -213,8 +219,10 @@ class Program:
         arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
         if entry.compiled is not None:
             prepared = entry.compiled.prepare(entry.attrs, entry.specs)
-            _, epilogue = self._fused.get(k, (k, {}))
-            return (entry.compiled.bind(entry.attrs, **arrays, **prepared, **epilogue),)
+            _, more = self._fused.get(k, (k, {}))
+            if self._adds is not None and self._is_outside(entry):
+                more = {**more, "adds": self._adds}
+            return (entry.compiled.bind(entry.attrs, **arrays, **prepared, **more),)
         prepared = entry.kernel.prepare(entry.attrs, entry.specs)
         return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)
 

@@ -115,9 +115,11 @@ def filter_sums(
     scratch: Array | None,
     walk: WindowWalk,
     first: int,
+    adds: Array | None,
 ) -> Calls:
     """Computes the gradient of filters, from unit `first` on as many as dw has."""
-    return bind("filter_sums", dy.reshape(-1)[first:], x, dw, db, scratch, units_of(walk, len(dw)))
+    some = units_of(walk, len(dw))
+    return bind("filter_sums", dy.reshape(-1)[first:], x, dw, db, scratch, some, adds)
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:
@@ -198,15 +200,22 @@ def grad_w(
     tiles: Array | None = None,
     db: Array | None = None,
     first: int = 0,
+    adds: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)
     if tiles is not None:
         scratch, walk = tiles, tiled(walk)
-    return filter_sums(dy, x, dw, db, scratch, walk, first)
+    return filter_sums(dy, x, dw, db, scratch, walk, first, adds)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(grad_x, fits, back_workspace, back_geometry, takes=frozenset({"relu_mask"}))
 GRAD_W = Compiled(
-    grad_w, fits, filter_workspace, geometry, takes=frozenset({"bias_gradient"}), in_blocks=True
+    grad_w,
+    fits,
+    filter_workspace,
+    geometry,
+    takes=frozenset({"bias_gradient"}),
+    in_blocks=True,
+    in_sums=True,
 )

@@ -103,14 +103,20 @@ def grad_w(
     scratch: Array,
     db: Array | None = None,
     first: int = 0,
+    adds: Array | None = None,
 ) -> Callable[[], None]:
     depth = dw.shape[1]
     windows = walk(x.size // depth, depth, dy.shape[-1], depth_stride=1, unit_stride=depth)
-    return filter_sums(dy, x, dw, db, scratch, windows, first)
+    return filter_sums(dy, x, dw, db, scratch, windows, first, adds)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"}))
 GRAD_W = Compiled(
-    grad_w, fits, filter_workspace, takes=frozenset({"bias_gradient"}), in_blocks=True
+    grad_w,
+    fits,
+    filter_workspace,
+    takes=frozenset({"bias_gradient"}),
+    in_blocks=True,
+    in_sums=True,
 )

@@ -131,7 +131,7 @@ def grad_w(
     walk = forward_walk(dy, filters, x, axes)
     return in_order(
         [
-            bind("filter_sums", x, dy, filters, None, scratch, walk),
+            bind("filter_sums", x, dy, filters, None, scratch, walk, None),
             copy(filters.transpose(3, 1, 2, 0), dw),
         ]
     )

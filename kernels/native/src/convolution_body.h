@@ -331,14 +331,14 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
 }
 
 void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
-                    const window_walk *g) {
+                    const window_walk *g, const int64_t *adds) {
 #if LANES == 16
   if (F(is_narrow)(g) && g->depth < LANES) {
-    NARROWER(filter_sums)(dy, x, dw, db, scratch, g);
+    NARROWER(filter_sums)(dy, x, dw, db, scratch, g, adds);
     return;
   }
 #endif
-  F(filter_job) c = {dy, x, dw, db, scratch, g};
+  F(filter_job) c = {dy, x, dw, db, scratch, g, adds && *adds};
   int64_t size = g->taps_h * g->taps_w * g->depth, by_taps = g->depth < LANES;
   int64_t most = by_taps ? size / TAP_ROWS : F(filter_groups)(g);
   int parts = parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * size * g->units);

@@ -60,6 +60,8 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
       int64_t left = end_at - o, most = n == 1 ? 2 * MR : n == 2 ? ROWS_OF(2) : MR;
       int split = left / MR == 2 && left % MR < 2; /* two tiles of MR rows leave fewest rows */
       int64_t rows = left >= most && (most == 2 * MR || !split) ? most : left >= MR ? MR : 1;
+      for (int64_t i = o + rows; i < o + 2 * rows && i < end_at; i++)
+        for (int v = 0; v < n; v++) __builtin_prefetch(sums + i * step + to[v]);
 #define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
       if (rows == 1) n == 1 ? RUN(F(filter_row1)) : n == 2 ? RUN(F(filter_row2)) : RUN(ROW3);
       else if (rows == MR)
@@ -75,6 +77,7 @@ typedef struct {
   const float *dy, *x;
   float *dw, *db, *scratch;
   const window_walk *g;
+  int adds; /* to dw */
 } F(filter_job);
 
 /* Adds the bias gradient of a band, for the units of a part. */
@@ -123,11 +126,11 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
   int64_t groups = F(groups_of_units)(g), taps = g->taps_h * g->taps_w, step = taps * g->depth,
           begin = chunk_begin(F(filter_groups)(g), part, parts),
           end = chunk_begin(F(filter_groups)(g), part + 1, parts);
-  int apart = F(walks_by_tap)(g), first = step == g->depth;
+  int apart = F(walks_by_tap)(g), clears = !c->adds && step > g->depth, first = !c->adds && !clears;
   int64_t length = apart ? g->depth : g->taps_w * g->depth;
   window_walk one = *g;
   if (apart) one.taps_h = one.taps_w = 1;
-  for (int64_t o = 0; !first && o < g->units; o++) {
+  for (int64_t o = 0; clears && o < g->units; o++) {
     int64_t rest = groups - 1 - o / MR, row = (begin + rest) / groups;
     memset(c->dw + o * step + row * length, 0,
            sizeof(float) * ((end + rest) / groups - row) * length);
@@ -220,6 +223,7 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
   for (int64_t row = begin; row < end; row++)
     for (int64_t o = 0; o < g->units; o++) {
       int64_t j = o / LANES, first = g->units < LANES ? 0 : F(vector_start)(j, g->units);
-      c->dw[o * size + row] = c->scratch[row * step + j * LANES + o - first];
+      float sum = c->scratch[row * step + j * LANES + o - first], *dw = c->dw + o * size + row;
+      *dw = c->adds ? *dw + sum : sum;
     }
 }

@@ -3,15 +3,15 @@
    units, R rows, K values of a row, T steps, I inputs. */
 
 /* convolution_body.h. The panel holds taps·C·O values, O rounded up to whole vectors;
-   native/convolution.py defines the size of scratch, and of both for walks in tiles. Bias,
-   relu_mask, panel and db may be null. */
+   native/convolution.py defines the size of scratch, and of both for walks in tiles. dw is added to
+   what it holds if *adds. Bias, relu_mask, panel, db and adds may be null. */
 KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
                    const float *bias /* (O) */, const float *relu_mask /* as y */,
                    float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk,
                    int64_t clamp, float lo, float hi))
 KERNEL(filter_sums, (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
                      float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
-                     const window_walk *walk))
+                     const window_walk *walk, const int64_t *adds /* (1) */))
 
 /* integer_body.h. start and m are rounded up to 16 values, as is O in the weights of products. */
 KERNEL(integer_products,

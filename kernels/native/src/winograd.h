@@ -138,6 +138,10 @@ static inline void F(filter_end_part)(void *job, int part, int parts) {
     for (int i = 0; i < POINTS; i++) s[i] = F(load)(sums + i * units * depth);
     for (int i = 0; i < 4; i++) F(four_to_three)(s + i, 4);
     for (int i = 0; i < 3; i++) F(four_to_three)(s + 4 * i, 1);
-    for (int i = 0; i < 9; i++) F(store)(dw + i * depth, s[i / 3 * 4 + i % 3]);
+    for (int i = 0; i < 9; i++) {
+      F(vec) *sum = s + i / 3 * 4 + i % 3;
+      if (c->adds) *sum += F(load)(dw + i * depth);
+      F(store)(dw + i * depth, *sum);
+    }
   }
 }

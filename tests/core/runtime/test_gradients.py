@@ -8,8 +8,11 @@ import pytest
 from support.limits import FOREVER
 from support.tied_network import data, info, network
 
+from odt.core.planning.gradient_sums import added_in_calls
+from odt.core.planning.plan import Delivery
 from odt.core.runtime.program import Program, Samples
 from odt.core.training.trainer import Trainer
+from odt.kernels.native.library import is_available
 from odt.kernels.opdef import Array
 
 SAMPLES = 12
@@ -69,6 +72,23 @@ def test_a_gradient_is_computed_in_its_sum_if_each_worker_has_one_micro_batch() 
                 trainer.apply_gradients()
             results.append([*sums, *(a.copy() for a in trainer.parameters.tensors.values())])
     assert [a.tobytes() for a in results[0]] == [a.tobytes() for a in results[1]]
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+def test_calls_add_to_the_sums_if_workers_have_several_micro_batches() -> None:
+    """Except for a weight used twice, whose gradient is a sum of two, and for biases."""
+    with Trainer(network(), info(SAMPLES), micro_batch=2, workers=2) as trainer:
+        engine = trainer.runtime.engine_of(0)
+        for worker in engine._workers:
+            program = worker.program((2, 2))
+            plan, sums = program.plan, engine.sums.sums[worker.number].values()
+            added = added_in_calls(plan)
+            assert [plan.values[name].spec.shape for name in added] == [(16, 12)]
+            for entry, runs in zip(plan.entries, program.runs, strict=True):
+                if isinstance(entry, Delivery):
+                    gradient = program.array(entry.gradient)
+                    in_sum = any(np.shares_memory(gradient, total) for total in sums)
+                    assert in_sum == (entry.parameter in added) == (not runs)
 
 
 def test_a_worker_does_not_wait_for_one_that_failed() -> None:

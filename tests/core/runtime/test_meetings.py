@@ -14,6 +14,7 @@ from support.tied_network import data, info, network
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import forecast
+from odt.core.planning.gradient_sums import added_in_calls
 from odt.core.planning.meetings import choose_meetings
 from odt.core.planning.plan import Delivery
 from odt.core.runtime.program import Program
@@ -42,6 +43,7 @@ def least(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 def meet_from(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LARGE", "LARGE_IN_EACH_RUN", "WORTHWHILE"):
         monkeypatch.setattr(f"odt.core.planning.gradient_sums.{name}", least)
+    monkeypatch.setattr("odt.core.planning.gradient_sums.SPARE", 0)
 
 
 def trained(
@@ -156,6 +158,22 @@ def test_the_forecast_knows_which_sums_there_are(m: int, least: int) -> None:
         assert allocated == 2 * small + (0 if m == 6 else held - small)
         plans, schedule = t._plans, t.runtime.schedule
         assert forecast(plans, t._runs, t.info, schedule).gradients == allocated
+
+
+@pytest.mark.parametrize("w", [2, 3])
+def test_workers_have_a_large_sum_each_where_these_need_little_memory(
+    w: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meet_from(1, monkeypatch)
+    with Trainer(network(), info(SAMPLES), micro_batch=2, workers=w) as t:
+        plan = t._training.plan
+        added = added_in_calls(plan)
+        assert set(added) < set(t._training.sums.met)
+    values = (w - 1) * sum(plan.trained_specs[name].size for name in added)
+    for spare, separate in ((values, True), (values - 1, False)):
+        monkeypatch.setattr("odt.core.planning.gradient_sums.SPARE", spare)
+        with Trainer(network(), info(SAMPLES), micro_batch=2, workers=w) as t:
+            assert set(added).isdisjoint(t._training.sums.met) == separate
 
 
 def test_deliveries_of_a_meeting_are_together_where_the_arena_has_room() -> None:
