@@ -59,6 +59,10 @@ def no_specs(attrs: Attrs, specs: Specs) -> Specs:
     return {}
 
 
+def never_packed(attrs: Attrs, specs: Specs) -> "TensorSpec | None":
+    return None
+
+
 def no_arguments(attrs: Attrs, specs: Specs) -> Mapping[str, Any]:
     return {}
 
@@ -158,6 +162,9 @@ class Epilogue:
 BIAS_GRADIENT = Epilogue("bias_gradient")
 
 
+PACKS, PACKED = "packs", "packed"
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The compiled form of a kernel: the same reads and writes, and the same values up to rounding.
@@ -171,6 +178,9 @@ class Compiled:
         in_blocks: whether `bind` of a weight's gradient takes `first`, the first of the units along
             axis 0 that dw has; then dw is a block of the gradient, with at least 16 units, and
             there is no epilogue.
+        packed: specs → spec of the layer's weights in the order of the kernel, if calls can share
+            them, or None. `bind` then takes such an array as `panel`, with packing=PACKS for a call
+            that only packs the weights, or packing=PACKED for one that finds them packed.
         in_sums: whether `bind` of a weight's gradient takes `adds`, one int64 that is read in each
             call: whether the gradient is added to what dw holds.
     """
@@ -181,6 +191,7 @@ class Compiled:
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
     takes: frozenset[str] = frozenset()
     in_blocks: bool = False
+    packed: Callable[[Attrs, Specs], TensorSpec | None] = never_packed
     in_sums: bool = False
 
 

@@ -284,6 +284,9 @@ def describe_memory(
         ("other", forecast.overhead, "Python objects and libraries, estimated"),
         ("peak", forecast.peak, f"{size(forecast.peak)}, without Python and its modules"),
     ]
+    if forecast.packed:
+        note = "weights in the order of the kernels, packed once in a step"
+        rows.insert(4, ("packed", forecast.packed, note))
     if forecast.dequantized:
         note = "first values of the weights that the file stores in another type"
         rows[-1:-1] = [("dequantized", forecast.dequantized, note)]

@@ -18,6 +18,7 @@ def draw(forecast: Forecast, path: str) -> None:
         "parameters": [forecast.parameters],
         "optimizer": [forecast.slots],
         "gradients, accumulated": [forecast.gradients],
+        "packed weights": [forecast.packed],
     }
     alive = arena_usage(forecast.running, forecast.schedule.workers)
     calls = range(len(forecast.running.entries))

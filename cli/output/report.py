@@ -190,13 +190,14 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
             f"{workers}, micro-batch {schedule.micro_batch}; "
             f"{100 * reused:.0f} % of the size without reuse",
         ),
+        "packed": (memory.packed, "weights in the order of the kernels, packed once in a step"),
         "best": (memory.best, "copy of the trained weights of the best epoch"),
         "prepared": (memory.prepared, "batches that are augmented for the next steps"),
         "teacher": (memory.taught, "outputs of the teacher for all samples"),
         "kept": (memory.kept, "outputs that --metric auc keeps until the end of an epoch"),
         "total": (memory.total, schedule.why and f"the batch is {split}: {schedule.why}"),
     }
-    for name in ("best", "prepared", "teacher", "kept"):
+    for name in ("packed", "best", "prepared", "teacher", "kept"):
         if not rows[name][0]:
             del rows[name]
     lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]

@@ -212,6 +212,7 @@ def memory_of(trainer: odt.Trainer) -> dict[str, Any]:
         "optimizer": memory.slots,
         "gradients": memory.gradients,
         "arena": memory.arena,
+        "packed": memory.packed,
         "total": memory.total,
         "batch": schedule.batch,
         "micro_batch": schedule.micro_batch,

@@ -7,7 +7,7 @@ from typing import Any
 from odt.cli.runs.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
 
 MB = 1e6
-CONSTANT = ("parameters", "optimizer", "gradients")
+CONSTANT = ("parameters", "optimizer", "gradients", "packed")
 ROW = 16  # pixels of a row of the legend
 
 
@@ -65,7 +65,8 @@ def layers_of(memory: Mapping[str, Any]) -> dict[str, list[float]]:
     """Megabytes at each call by name, without layers that are empty."""
     arenas: Mapping[str, list[int]] = memory["arenas"]
     count = len(next(iter(arenas.values())))
-    layers = {name: [memory[name] / MB] * count for name in CONSTANT}
+    layers = {name: [memory.get(name, 0) / MB] * count for name in CONSTANT}
     layers["gradients, accumulated"] = layers.pop("gradients")
+    layers["packed weights"] = layers.pop("packed")
     layers |= {f"{name} in arenas": [n / MB for n in row] for name, row in arenas.items()}
     return {name: layer for name, layer in layers.items() if any(layer)}

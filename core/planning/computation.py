@@ -155,6 +155,7 @@ def usual_schedule(
         OptionError: if `micro_batch` or `workers` is not possible.
     """
     usual = choose_schedule(batch, lambda n: plans.at(training, n), micro_batch, workers)
+    usual = replace(usual, packs=usual.micro_batch * usual.workers < batch)
     if training.begin and usual.workers == 1:  # the frozen part is rarely small
         return replace(usual, blas_threads=available_cores())
     return usual

@@ -39,6 +39,7 @@ class Schedule:
         workers: W, number of workers.
         blas_threads: number of threads that a matrix product may use.
         why: reason why the model's batch cannot be split, or only into single samples.
+        packs: whether weights may be packed once in a step, in memory of their own.
     """
 
     batch: int
@@ -46,6 +47,7 @@ class Schedule:
     workers: int
     blas_threads: int
     why: str = ""
+    packs: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:

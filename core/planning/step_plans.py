@@ -7,8 +7,10 @@ so that what is said before training is what is held.
 from typing import TYPE_CHECKING
 
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.cost import is_short
 from odt.core.planning.gradient_sums import gradient_sums
 from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.packed_weights import packed_weights
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.verify import verify
@@ -29,6 +31,7 @@ class StepPlans:
         groups: parameters of each meeting of workers.
         threads: threads of a worker that compute blocks of a gradient.
         has_blocks: whether there are gradients in blocks.
+        packed: specs of the weights that are packed once in a step, by name.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class StepPlans:
         self.schedule, self.keep = schedule, keep
         plan, memory = plans.at(computation, schedule.micro_batch)
         self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts)
+        packs = schedule.packs and computation.backward and not is_short(plan)
+        self.packed = packed_weights(plan) if packs else {}
         met = self.sums.met(schedule.workers)
         self.groups: Groups = [(name,) for name in met]
         self.threads = 1 if schedule.workers > 1 else schedule.blas_threads
@@ -122,6 +127,11 @@ class StepPlans:
             verify(*self.at(samples))
             self._verified.add(samples)
         return self.at(samples)
+
+    @property
+    def packed_nbytes(self) -> int:
+        """Bytes of the weights that are packed once in a step."""
+        return sum(spec.nbytes for spec in self.packed.values())
 
     @property
     def arena_nbytes(self) -> int:

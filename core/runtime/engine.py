@@ -1,23 +1,22 @@
 """Runs batches: micro-batches on workers, gradients added up, parameters updated."""
 
 import math
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from odt.core.planning.computation import held_samples, is_side_by_side
 from odt.core.planning.plan import Call
 from odt.core.planning.step_plans import StepPlans
 from odt.core.runtime.activation_ranges import merge_seen
-from odt.core.runtime.batch import Batch, Fill, Look, NotFiniteError, Run
+from odt.core.runtime.batch import Batch, Fill, Look, Run
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients, Place
+from odt.core.runtime.packed_weights import PackedWeights
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.program import Program, Samples, Twin, large_enough
+from odt.core.runtime.program import Program, Samples, large_enough
+from odt.core.runtime.worker import Worker
 from odt.core.runtime.workers import Team
 from odt.kernels.native.binding import side_by_side
 from odt.kernels.opdef import Array
@@ -34,6 +33,7 @@ class Engine:
         memory: memory plan of the plan.
         sums: sums of the gradients.
         at_once: whether weights are updated as soon as their gradients are complete.
+        packed: weights that are packed at the beginning of a step.
         in_place: whether gradients are computed in the sums, since each worker has one micro-batch.
     """
 
@@ -78,9 +78,10 @@ class Engine:
         self._scales: dict[tuple[int, str], list[float]] = {}
         self._accumulated = False
         self._arenas = arenas
+        self.packed = PackedWeights(plans.packed)
         self._places: dict[tuple[int, int], Place] = {}
-        first = _Worker(self, 0)
-        self._workers = [first, *(_Worker(self, k, first) for k in range(1, len(arenas)))]
+        first = Worker(self, 0)
+        self._workers = [first, *(Worker(self, k, first) for k in range(1, len(arenas)))]
         self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
         self._at_end: Engine | None = None  # which updates all weights at the end of a step
         if self.sums.meets:
@@ -88,6 +89,8 @@ class Engine:
         else:
             for worker, n in product(self._workers, schedule.sizes):
                 worker.program((n,) * len(arenas))
+        whole = first.program((schedule.micro_batch,) * len(arenas))
+        self.packed.bind(whole, len(arenas))
 
     def _runs_of(self, samples: int) -> list[list[Run]]:
         """Returns the micro-batches of each worker for a number of samples."""
@@ -217,6 +220,7 @@ class Engine:
     ) -> float:
         """Computes the loss of a batch, and sums its gradients or uses them immediately."""
         self.parameters.fake_quantize()
+        self.packed.pack(self.team)
         runs = self._runs_of(samples)
         active = self._workers[: len(runs)]
         self.sums.begin(len(active), keep=keep)
@@ -256,7 +260,7 @@ class Engine:
                 worker.take(run, batch, loss)
 
     def _run_side_by_side(self, runs: Sequence[Sequence[Run]], batch: Batch) -> None:
-        """Runs the micro-batches of all workers, as `_Worker.run`, from one thread of Python.
+        """Runs the micro-batches of all workers, as `Worker.run`, from one thread of Python.
 
         Threads of the library compute them, so that none waits for the interpreter lock, or to be
         woken up.
@@ -282,101 +286,6 @@ class Engine:
         """Moves the ranges of quantized activations towards those of a step."""
         if self._seen:
             self.parameters.ranges.see(self._seen, max(self.parameters.step, 1))
-
-
-class _Worker:
-    """An arena, and the programs bound to it.
-
-    Attributes:
-        seen: what the micro-batches saw of the ranges of activations.
-    """
-
-    def __init__(self, engine: Engine, number: int, first: "_Worker | None" = None) -> None:
-        # Without a cycle, memory and mapped files are free as soon as the engine is.
-        self.engine: Engine = weakref.proxy(engine)
-        self.number = number
-        self._first = first  # worker whose programs this one copies, if any
-        self.losses: list[float] = []
-        self.seen: dict[int, Array] = {}
-        self._programs: dict[tuple[object, ...], Program] = {}
-
-    def program(self, sizes: Sequence[int]) -> Program:
-        """The program for a micro-batch, by the samples of all workers' micro-batches."""
-        engine, samples = self.engine, sizes[self.number]
-        together = tuple(sizes) if engine.sums.meets else samples
-        key = together, engine.in_place, engine.at_once and engine.parameters.pulls
-        if key not in self._programs:
-            all_sizes = enumerate(sizes) if engine.sums.meets else [(self.number, samples)]
-            places = {k: engine.place(k, n) for k, n in all_sizes}
-            first = self._first if sizes[0] == samples else None
-            twin = first.twin(key, self) if first else None
-            deliver = engine.sums.deliver(self.number, places)
-            at, read = places[self.number], engine.parameters.read
-            adds = None if engine.in_place else engine.sums.adds[self.number]
-            sums = engine.sums.in_place(self.number, at.plan, adds=adds is not None)
-            self._programs[key] = Program(
-                at.plan, at.memory, at.arena, read, deliver, twin=twin, sums=sums, adds=adds
-            )
-        return self._programs[key]
-
-    def twin(self, key: tuple[object, ...], other: "_Worker") -> Twin | None:
-        """The program of this worker, with what another one has instead of its arrays."""
-        program, sums = self._programs.get(key), self.engine.sums
-        arrays = sums.moved(self.number, other.number)
-        return None if program is None else Twin(program, arrays, sums.met)
-
-    def run(self, runs: Sequence[Run], batch: Batch) -> None:
-        """Runs micro-batches, beside those of other workers."""
-        sums = self.engine.sums
-        self.begin()
-        try:
-            for run in runs:
-                self.fill(run, batch)
-                run.program.forward()
-                self.end_forward(run, batch)
-                if self.engine.computation.backward and not sums.failed:
-                    run.program.backward()
-                    sums.end_run(self.number)
-        except BaseException:
-            sums.fail()
-            raise
-
-    def begin(self) -> None:
-        """Begins a batch."""
-        self.losses.clear()
-        self.seen.clear()
-
-    def fill(self, run: Run, batch: Batch) -> None:
-        """Fills a program with the samples of its run."""
-        samples = run.program.samples
-        for array, scale in zip(samples.scales, batch.scales, strict=True):
-            array.fill(scale)
-        self.engine.fill_masks(run.program, run.at, run.count)
-        batch.fill(samples, run.at, run.count)
-
-    def end_forward(self, run: Run, batch: Batch) -> None:
-        """Takes the losses and outputs of a program."""
-        program = run.program
-        self.engine.plans.check_files()
-        self.take(run, batch, sum([a.item() for a in program.losses]))
-        if batch.look is not None:
-            batch.look(program, run.at, run.count)
-        if program.seen:
-            self.see(program, run.count)
-
-    def take(self, run: Run, batch: Batch, loss: float) -> None:
-        """Takes the loss of a micro-batch."""
-        if not math.isfinite(loss):
-            self.fill(run, batch)
-            raise NotFiniteError(run.program.first_bad() or "the sum of losses")
-        self.losses.append(loss)
-
-    def see(self, program: Program, count: int) -> None:
-        """Adds what a micro-batch saw of the ranges of activations."""
-        for i, a in program.seen:
-            least, most, below, above = a.tolist()
-            seen = np.array([least, most, below * count, above * count, count])
-            merge_seen(self.seen, {i: seen})
 
 
 def is_compiled(runs: Sequence[Sequence[Run]]) -> bool:

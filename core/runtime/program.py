@@ -2,20 +2,22 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cached_property, partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan
+from odt.core.planning.packed_weights import packed_spec
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, joined, one_loop
-from odt.kernels.opdef import Array
+from odt.kernels.opdef import PACKED, PACKS, Array
 
 # Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
 # the gradient may be destroyed because nothing reads its memory later).
@@ -40,6 +42,21 @@ class Samples(NamedTuple):
         return Samples(*([a if len(a) == 1 else a[here] for a in arrays] for arrays in self))
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Memory outside the arena of a worker.
+
+    Attributes:
+        sums: arrays in which gradients are computed, by parameter.
+        adds: (1,), read in each run: whether gradients are added to `sums`; None if they never are.
+        packed: packed weights, by name.
+    """
+
+    sums: Mapping[str, Array] = field(default_factory=dict)
+    adds: Array | None = None
+    packed: Mapping[str, Array] = field(default_factory=dict)
+
+
 class Program:
     """A plan bound to an arena and to the arrays outside it.
 
@@ -61,8 +78,7 @@ class Program:
         deliver: Deliver | None = None,
         kept: Collection[str] = (),
         twin: "Twin | None" = None,
-        sums: Mapping[str, Array] | None = None,
-        adds: Array | None = None,
+        outside: "Outside | None" = None,
     ) -> None:
         """Binds a plan.
 
@@ -74,13 +90,13 @@ class Program:
             deliver: returns the calls that take the gradients; required if the plan has any.
             kept: values that exist after the call that writes them: it is not fused with the next.
             twin: a program of the same plans on other memory.
-            sums: arrays outside the arena in which gradients are computed, by parameter.
-            adds: (1,), read in each run: whether gradients are added to `sums`; None if they never
-                are.
+            outside: memory outside the arena; None if there is none.
         """
         self.plan = plan
         self._memory, self.arena = memory, arena
-        self._outside, self._adds = outside(plan, sums or {}), adds
+        outside = outside or Outside()
+        self._outside, self._adds = in_sums(plan, outside.sums), outside.adds
+        self._packed = outside.packed
         self._arrays: dict[str, Array] = {}
         for value in plan.values.values():
             self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
@@ -208,6 +224,41 @@ class Program:
             return view(self._outside[root], 0, value.spec)
         return view(arena, memory.offsets[root], value.spec)
 
+    def packing(self) -> list[Calls]:
+        """Returns the calls that pack weights, which are before the first run of a step."""
+        calls = []
+        for entry in self.plan.entries[: self.plan.forward_entries]:
+            if isinstance(entry, Call) and self._panel(entry) is not None:
+                arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
+                call = self._bind_call(entry, arrays, {}, packing=PACKS)
+                assert isinstance(call, Calls)
+                calls.append(call)
+        return calls
+
+    def _panel(self, call: Call) -> Array | None:
+        """The packed weights that a call reads."""
+        name = self.plan.root(call.arrays.get("w", ""))
+        packs = name in self._packed and packed_spec(self.plan, call) is not None
+        return self._packed[name] if packs else None
+
+    def _bind_call(
+        self, call: Call, arrays: dict[str, Array], more: Mapping[str, Any], packing: str = PACKED
+    ) -> Run:
+        """Binds the compiled form of a call.
+
+        Args:
+            call: the call.
+            arrays: name in the kernel → array.
+            more: further arguments.
+            packing: what the call does if it has packed weights.
+        """
+        compiled, panel = call.compiled, self._panel(call)
+        assert compiled is not None
+        given = {**arrays, **compiled.prepare(call.attrs, call.specs), **more}
+        if panel is not None:
+            given |= {"panel": panel, "packing": packing}
+        return compiled.bind(call.attrs, **given)
+
     def _is_outside(self, call: Call) -> bool:
         return any(self.plan.root(name) in self._outside for name in call.values(call.writes))
 
@@ -218,11 +269,10 @@ class Program:
             return deliver(entry.parameter, gradient, self.plan.owns(k))
         arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
         if entry.compiled is not None:
-            prepared = entry.compiled.prepare(entry.attrs, entry.specs)
             _, more = self._fused.get(k, (k, {}))
             if self._adds is not None and self._is_outside(entry):
                 more = {**more, "adds": self._adds}
-            return (entry.compiled.bind(entry.attrs, **arrays, **prepared, **more),)
+            return (self._bind_call(entry, arrays, more),)
         prepared = entry.kernel.prepare(entry.attrs, entry.specs)
         return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)
 
@@ -249,7 +299,7 @@ def large_enough(arena: Array, memory: MemoryPlan) -> Array:
     return arena[: memory.nbytes] if enough else make_arena(memory.nbytes)
 
 
-def outside(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:
+def in_sums(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:
     """Returns the bytes of the values that are gradients computed in `sums`, by name.
 
     A gradient of two parameters is computed in the sum of the first one.

@@ -19,6 +19,7 @@ class MemoryReport:
         gradients: sums of the gradients; 0 for immediate updates.
         arena: arenas of all workers.
         separate: bytes of the arenas' values without reuse of memory.
+        packed: weights that are packed once in a step.
         best: copy of the best epoch's weights.
         prepared: batches that are prepared for later steps.
         taught: outputs of a teacher.
@@ -30,6 +31,7 @@ class MemoryReport:
     gradients: int
     arena: int
     separate: int
+    packed: int = 0
     best: int = 0
     prepared: int = 0
     taught: int = 0
@@ -59,6 +61,7 @@ class MemoryReport:
             gradients=training.gradient_nbytes,
             arena=runtime.arena_nbytes,
             separate=training.memory.separate * runtime.schedule.workers,
+            packed=training.step_plans.packed_nbytes,
             best=best,
             prepared=reserves.get("prepared batches", 0),
             taught=reserves.get("a teacher's outputs", 0),
@@ -67,7 +70,7 @@ class MemoryReport:
 
     @property
     def total(self) -> int:
-        used = self.parameters + self.slots + self.gradients + self.arena
+        used = self.parameters + self.slots + self.gradients + self.arena + self.packed
         return used + self.best + self.prepared + self.taught + self.kept
 
 

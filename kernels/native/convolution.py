@@ -10,7 +10,7 @@ from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import kernels_in_use, limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks, tiled, units_of
-from odt.kernels.opdef import Array, Clamp, Compiled, ReluMask, Specs, TensorSpec
+from odt.kernels.opdef import PACKED, PACKS, Array, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
 PANEL = 2**18  # values of weights that are packed at once, unless UNITS have more
 UNITS = 96  # a multiple of two full tiles of every instruction set
@@ -31,6 +31,12 @@ def panel_workspace(depth: int, units: int) -> Specs:
     lanes = limit("MAX_LANES")
     most = max(PANEL // depth // UNITS, 1) * UNITS
     return {"panel": TensorSpec((depth * min(-(-units // lanes) * lanes, most),), FLOAT)}
+
+
+def packed_weights(depth: int, units: int) -> TensorSpec | None:
+    """Returns the spec of all packed weights of a layer; None if its units are few."""
+    lanes = limit("MAX_LANES")
+    return TensorSpec((depth * -(-units // lanes) * lanes,), FLOAT) if units >= lanes else None
 
 
 def sums_workspace(units: int, taps: int, depth: int) -> Specs:
@@ -81,14 +87,16 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
     tiles: Array | None = None,
+    packing: str = "",
 ) -> Callable[[], None]:
     """Computes y = windows of x times w, plus b, with an epilogue: see src/convolution.c.
 
     If the panel has no memory for all units, there is a call for each part of them. With workspace
-    for tiles, y is computed in tiles.
+    for tiles, y is computed in tiles. See `Compiled` for `packing`.
     """
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
-    epilogue = int(clamp is not None), float(lo), float(hi)
+    does = {PACKS: limit("PACKS"), PACKED: limit("PACKED")}.get(packing, 0)
+    epilogue = int(clamp is not None), float(lo), float(hi), does
     lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
     most = walk.units if panel is None else panel.size // depth // lanes * lanes
     if tiles is not None:
@@ -131,6 +139,12 @@ def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     if in_tiles(attrs, w, s["y"]):
         return tiles_workspace(w.shape[3], w.shape[0])
     return panel_workspace(w.size // w.shape[0], w.shape[0])
+
+
+def packed(attrs: ConvAttrs, s: Specs) -> TensorSpec | None:
+    units = s["w"].shape[0]
+    tiles = in_tiles(attrs, s["w"], s["y"])
+    return None if tiles else packed_weights(s["w"].size // units, units)
 
 
 def forward(
@@ -208,7 +222,9 @@ def grad_w(
     return filter_sums(dy, x, dw, db, scratch, walk, first, adds)
 
 
-FORWARD = Compiled(forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}))
+FORWARD = Compiled(
+    forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}), packed=packed
+)
 GRAD_X = Compiled(grad_x, fits, back_workspace, back_geometry, takes=frozenset({"relu_mask"}))
 GRAD_W = Compiled(
     grad_w,

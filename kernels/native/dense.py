@@ -7,13 +7,14 @@ from odt.kernels.native.binding import bind
 from odt.kernels.native.convolution import (
     correlate,
     filter_sums,
+    packed_weights,
     panel_workspace,
     sums_workspace,
 )
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs
+from odt.kernels.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
 ONE_TAP = [(0, 0)]
 FEW, DEEP = 24, 24  # rows, and depth for each row: as measured
@@ -47,8 +48,19 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
 def forward_workspace(attrs: Attrs, s: Specs) -> Specs:
     """Returns the workspace for packed weights, used if rows are many for their depth."""
     units, depth = s["w"].shape
-    enough = s["x"].size // depth >= max(FEW, depth / DEEP)
-    return panel_workspace(depth, units) if enough and units >= limit("MAX_LANES") else {}
+    packs = has_many_rows(s) and units >= limit("MAX_LANES")
+    return panel_workspace(depth, units) if packs else {}
+
+
+def has_many_rows(s: Specs) -> bool:
+    """Whether rows are so many that it pays to pack weights."""
+    depth = s["w"].shape[1]
+    return bool(s["x"].size // depth >= max(FEW, depth / DEEP))
+
+
+def packed(attrs: Attrs, s: Specs) -> TensorSpec | None:
+    units, depth = s["w"].shape
+    return packed_weights(depth, units) if has_many_rows(s) else None
 
 
 def forward(
@@ -60,12 +72,13 @@ def forward(
     b: Array | None = None,
     panel: Array | None = None,
     clamp: Clamp | None = None,
+    packing: str = "",
 ) -> Callable[[], None]:
     units, depth = w.shape
     rows = x.size // depth
     if panel is not None:
         windows = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
-        return correlate(x, w, y, panel, windows, b=b, clamp=clamp)
+        return correlate(x, w, y, panel, windows, b=b, clamp=clamp, packing=packing)
     clamped, (lo, hi) = int(clamp is not None), clamp or (0.0, 0.0)
     return bind("dense", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
 
@@ -110,7 +123,7 @@ def grad_w(
     return filter_sums(dy, x, dw, db, scratch, windows, first, adds)
 
 
-FORWARD = Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}))
+FORWARD = Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}), packed=packed)
 GRAD_X = Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"}))
 GRAD_W = Compiled(
     grad_w,

@@ -40,8 +40,9 @@ def fit_budget(
 ) -> Forecast:
     """Chooses schedule and plans that keep training within a memory budget.
 
-    Without a budget, or if it suffices, the schedule is that of `choose_schedule`. Otherwise it is
-    the fastest one that fits, by estimated time: with smaller micro-batches, fewer workers,
+    Without a budget, or if it suffices, the schedule is that of `choose_schedule`. Otherwise
+    weights are not packed once in a step, and if that does not suffice, the schedule is the fastest
+    one that fits, by estimated time: with smaller micro-batches, fewer workers,
     reordered calls, digests or recomputed activations.
 
     Args:
@@ -58,10 +59,15 @@ def fit_budget(
     """
     batch, reserve = info.batch_size, sum((reserves or {}).values())
     usual = usual_schedule(plans, computations[0], batch, micro_batch, workers)
+    unpacked = replace(usual, packs=False)
     chosen = replace(forecast(plans, computations, info, usual), cache=reserve)
     if budget is None or chosen.peak <= budget:
         return chosen
-    schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
+    if chosen.packed:
+        chosen = replace(forecast(plans, computations, info, unpacked), cache=reserve)
+        if chosen.peak <= budget:
+            return chosen
+    schedules = [unpacked] if usual.why else list(_schedules(usual, micro_batch, workers))
     available = budget - reserve
     best: Forecast | None = None
     for s in schedules:

@@ -39,6 +39,7 @@ class Forecast:
         slots: optimizer state, with moving averages of the weights.
         gradients: sums of the gradients; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
+        packed: weights that are packed once in a step.
         separate: bytes of the values in them without reuse of memory and blocks of gradients.
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files, and the samples of a whole batch if steps are short.
@@ -63,6 +64,7 @@ class Forecast:
     constants: int
     data: int
     overhead: int
+    packed: int = 0
     dequantized: int = 0
     averages: int = 0
     frozen: int = 0
@@ -71,7 +73,7 @@ class Forecast:
     @property
     def total(self) -> int:
         """Bytes allocated for training."""
-        return self.parameters + self.slots + self.gradients + self.arena
+        return self.parameters + self.slots + self.gradients + self.arena + self.packed
 
     @property
     def peak(self) -> int:
@@ -89,7 +91,8 @@ class Forecast:
         Optimizer state is zero until the first update, and takes no memory before it.
         """
         copying = self.parameters + self.averages
-        running = self.slots + self.gradients + self.arena + frozen + self.constants + self.data
+        held = self.slots + self.gradients + self.arena + self.packed
+        running = held + frozen + self.constants + self.data
         kept = self.parameters + self.dequantized + self.cache
         return kept + max(running, copying) + self.overhead
 
@@ -154,6 +157,7 @@ def forecast(
         + schedule.workers * _read_at_once(runs)
         + sum(spec.nbytes for spec in held.values()),
         overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
+        packed=steps[0].packed_nbytes,
         dequantized=sum(_own_memory(plan, name) for name in gradients),
         averages=averages,
         frozen=frozen,

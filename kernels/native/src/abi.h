@@ -29,6 +29,8 @@
 #define MAX_OUTER_AXES 4  /* axes around the matrices of a transpose */
 #define RECURRENT_ROWS 64 /* samples × steps that an RNN or LSTM computes at once */
 #define RECURRENT_PARTS 4 /* parts of a call that have scratch for these rows */
+#define PACKS 1           /* a call that only packs weights into a panel */
+#define PACKED 2          /* a call whose panel holds packed weights */
 
 /* Windows of images, and the offsets of their results. Result (n, r, c) reads the input rows
    start_h + r·stride_h + row_taps[a] and the columns start_w + c·stride_w + col_taps[b]; positions

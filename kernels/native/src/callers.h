@@ -3,7 +3,7 @@
    exported.h. */
 
 CALLER(map, P(0), P(1), P(2), P(3), P(4), F(5), F(6))
-CALLER(correlate, P(0), P(1), P(2), P(3), P(4), P(5), P(6), I(7), F(8), F(9))
+CALLER(correlate, P(0), P(1), P(2), P(3), P(4), P(5), P(6), I(7), F(8), F(9), I(10))
 CALLER(filter_sums, P(0), P(1), P(2), P(3), P(4), P(5), P(6))
 CALLER(dense, P(0), P(1), P(2), P(3), I(4), I(5), I(6), I(7), F(8), F(9))
 CALLER(depthwise, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), F(8), F(9))

@@ -212,6 +212,7 @@ typedef struct {
   const window_walk *g;
   F(epilogue) epilogue;
   int64_t points; /* packed weights of a unit, by the depth */
+  int ready;      /* whether the panel holds them already */
 } F(correlate_job);
 
 /* Replaces nine weights of a vector of units by G w Gᵀ, for each of the depth: see winograd.h. */
@@ -270,7 +271,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
   int many = F(by_results)(g, parts);
   if (!many) {
     begin_at = chunk_begin(vectors, part, parts), end_at = chunk_begin(vectors, part + 1, parts);
-    if (packed) F(pack_part)(job, part, parts);
+    if (packed && !c->ready) F(pack_part)(job, part, parts);
   }
   walk_cursor cursor =
       many ? walk_begin(g, WIDE_BAND, part, parts) : walk_begin(g, WIDE_BAND, 0, 1);
@@ -310,23 +311,26 @@ static void F(correlate_part)(void *job, int part, int parts) {
 INLINE int F(is_narrow)(const window_walk *g) { return 2 * g->units <= LANES; }
 
 void F(correlate)(const float *x, const float *w, const float *bias, const float *relu_mask,
-                  float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
+                  float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi,
+                  int64_t packing) {
 #if LANES == 16
   if (F(is_narrow)(g) && !F(uses_dots)(g)) {
-    NARROWER(correlate)(x, w, bias, relu_mask, y, panel, g, clamp, lo, hi);
+    NARROWER(correlate)(x, w, bias, relu_mask, y, panel, g, clamp, lo, hi, packing);
     return;
   }
 #endif
   if (F(uses_dots)(g)) panel = 0;
   int64_t points = IN_TILES(g) ? POINTS : g->taps_h * g->taps_w,
           results = IN_TILES(g) ? tile_count(g) : result_count(g);
-  F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}, points};
+  int ready = packing == PACKED;
+  F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}, points, ready};
   int64_t weights = g->units * points * g->depth;
   int parts = parallel_parts((results * PRODUCT / LANES + WEIGHT) * weights);
   if (IN_TILES(g) && parts > PANEL_PARTS) parts = PANEL_PARTS;
   /* Parts of the units pack their weights themselves, without waiting for each other. */
-  if (panel && (IN_TILES(g) || F(by_results)(g, parts)))
+  if (panel && !ready && (packing == PACKS || IN_TILES(g) || F(by_results)(g, parts)))
     parallel_for(F(pack_part), &c, parallel_parts(weights * 2 * WEIGHT));
+  if (packing == PACKS) return;
   parallel_for(IN_TILES(g) ? F(correlate_tiles_part) : F(correlate_part), &c, parts);
 }
 

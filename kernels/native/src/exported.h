@@ -8,7 +8,7 @@
 KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
                    const float *bias /* (O) */, const float *relu_mask /* as y */,
                    float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk,
-                   int64_t clamp, float lo, float hi))
+                   int64_t clamp, float lo, float hi, int64_t packing /* 0, PACKS or PACKED */))
 KERNEL(filter_sums, (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
                      float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
                      const window_walk *walk, const int64_t *adds /* (1) */))
