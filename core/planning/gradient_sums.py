@@ -1,6 +1,8 @@
 """Where workers add up the gradients of a step."""
 
 from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import replace
 
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.planning.schedule import Schedule
@@ -109,6 +111,27 @@ def added_in_calls(plan: Plan) -> list[str]:
     """Returns the parameters for which the call that computes a gradient can add it to a sum."""
     calls = ((name, plan.entries[k]) for name, k in sole_calls(plan).items())
     return [n for n, c in calls if isinstance(c, Call) and c.compiled and c.compiled.in_sums]
+
+
+def computed_in_sums(plan: Plan, parameters: Collection[str]) -> Plan:
+    """Returns the plan with no memory in the arena for gradients that calls add to sums.
+
+    Args:
+        plan: plan for a micro-batch.
+        parameters: those of which each worker has a sum.
+    """
+    roots = [plan.root(plan.gradients[n]) for n in added_in_calls(plan) if n in parameters]
+    if not roots:
+        return plan
+    moved = {root: replace(plan.values[root], region=Region.SUM) for root in roots}
+    return replace(plan, values={**plan.values, **moved})
+
+
+def in_arena(plan: Plan) -> Plan:
+    """Returns the plan with memory for these gradients: the reverse of `computed_in_sums`."""
+    sums = {n: v for n, v in plan.values.items() if v.region is Region.SUM}
+    moved = {name: replace(value, region=Region.ARENA) for name, value in sums.items()}
+    return replace(plan, values={**plan.values, **moved}) if sums else plan
 
 
 def is_whole(plan: Plan, k: int) -> bool:

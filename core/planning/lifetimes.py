@@ -104,6 +104,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
                 if (
                     (written, read) in entry.kernel.may_alias
                     and old in alive
+                    and new in alive
                     and alive[old].last == k
                     and alive[new].first == k
                     and old not in used

@@ -25,6 +25,7 @@ class Region(Enum):
     PARAMETER = "parameter"  # copied from the file, changed by updates; the program's life
     INPUT = "input"  # the trainer, before each run; until its last reader
     ARENA = "arena"  # calls: from the first to the last that touches it
+    SUM = "sum"  # a call, which adds to it: a gradient's sum; until the update
 
 
 class Phase(Enum):
@@ -233,7 +234,7 @@ class Plan:
         """
         delivered: set[str] = set()
         roots = self.roots
-        made = {n for n, v in self.values.items() if v.region is not Region.ARENA}
+        made = {n for n, v in self.values.items() if v.region not in (Region.ARENA, Region.SUM)}
         backward = False
         for entry in self.entries:
             if isinstance(entry, Delivery):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.cost import is_short
-from odt.core.planning.gradient_sums import gradient_sums
+from odt.core.planning.gradient_sums import computed_in_sums, gradient_sums
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.packed_weights import packed_weights
 from odt.core.planning.plan import Plan
@@ -66,11 +66,13 @@ class StepPlans:
         self._in_blocks = self.sums.immediate if in_parts and not whole else ()
         blocks = self._with_blocks(plan)
         self.has_blocks = blocks is not plan
+        summed = computed_in_sums(blocks, self.sums.separate)
+        self._sums_outside = summed is not blocks
         self._gathers = bool(met) and bool(self.sums.immediate)
         self._made: dict[int, tuple[Plan, MemoryPlan]] = {}
         self._verified: set[int] = set()
-        if self.has_blocks:
-            plan, memory = blocks, plan_memory(blocks)
+        if self.has_blocks or self._sums_outside:
+            plan, memory = summed, plan_memory(summed)
         if self._gathers:
             from odt.core.planning.meetings import choose_meetings
 
@@ -97,7 +99,7 @@ class StepPlans:
     @property
     def _rewrites(self) -> bool:
         """Whether the plans are others than those of `Plans`."""
-        return self.has_blocks or self._gathers
+        return self.has_blocks or self._sums_outside or self._gathers
 
     def _with_blocks(self, plan: Plan) -> Plan:
         if not self._in_blocks:
@@ -112,6 +114,7 @@ class StepPlans:
             return self.plans.at(self.computation, samples)
         if samples not in self._made:
             plan = self._with_blocks(self.plans.at(self.computation, samples)[0])
+            plan = computed_in_sums(plan, self.sums.separate)
             if self._gathers:
                 from odt.core.planning.meetings import gathered
 

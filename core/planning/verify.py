@@ -97,6 +97,8 @@ class _Check:
         written: list[str] = []
         for argument in (*call.writes, *call.workspace):
             name = self.roots[call.arrays[argument]]
+            if self.plan.values[name].region is Region.SUM:
+                continue
             here = self.places[name]
             for read, other in reads:
                 there = self.places.get(other, (0, 0))

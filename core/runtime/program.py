@@ -218,10 +218,10 @@ class Program:
             assert array is not None
             return array.reshape(value.spec.shape)
         root = self.plan.root(name)
-        if root not in memory.offsets:  # an input that nothing reads
-            return np.empty(value.spec.shape, value.spec.dtype)
         if root in self._outside:
             return view(self._outside[root], 0, value.spec)
+        if root not in memory.offsets:  # an input that nothing reads
+            return np.empty(value.spec.shape, value.spec.dtype)
         return view(arena, memory.offsets[root], value.spec)
 
     def packing(self) -> list[Calls]:
@@ -309,7 +309,8 @@ def in_sums(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:
         if isinstance(entry, Delivery) and entry.parameter in sums:
             root, total = plan.root(entry.gradient), sums[entry.parameter]
             value = plan.values[root]
-            if value.region is Region.ARENA and value.spec.nbytes == total.nbytes:
+            in_memory = value.region in (Region.ARENA, Region.SUM)
+            if in_memory and value.spec.nbytes == total.nbytes:
                 found.setdefault(root, total.reshape(-1, copy=False).view(np.uint8))
     return found
 

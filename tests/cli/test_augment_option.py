@@ -67,7 +67,7 @@ def test_a_checkpoint_holds_the_augmentation(tmp_path: Path) -> None:
             "noise:0.05",
         ),
         (
-            ("--augment", "mixup", "--memory-budget", "3.5MB"),
+            ("--augment", "mixup", "--memory-budget", "3MB"),
             "with prepared batches of 0.5MB",
         ),
     ],

@@ -5,6 +5,7 @@ from contextlib import suppress
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.planning.computation import Computation
 from odt.core.planning.cost import run_seconds
+from odt.core.planning.gradient_sums import in_arena
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.reorder import reorder
@@ -48,6 +49,7 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
     digested = use_digests(ordered, plans.digests)
     compressed = plan_memory(digested).nbytes
     recomputed = plans.at(computation, s.micro_batch)[1].nbytes
+    in_blocks = plan_memory(in_arena(forecast.running)).nbytes
     repeated = len(forecast.plan.entries) - len(digested.entries)
     longer = run_seconds(forecast.plan) / run_seconds(digested) - 1
     rows = [
@@ -78,8 +80,13 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
         ),
         Saving(
             "blocks",
-            s.workers * (recomputed - forecast.memory.nbytes),
+            s.workers * (recomputed - in_blocks),
             "of large gradients, each used at once",
+        ),
+        Saving(
+            "sums",
+            s.workers * (in_blocks - forecast.memory.nbytes),
+            "to which kernels add gradients, without memory for these",
         ),
     ]
     if s.micro_batch < s.batch:
