@@ -7,6 +7,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import inference_plan, training_plan
 from odt.core.planning.cost import is_short
+from odt.core.planning.gradient_sums import computed_in_sums
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Plan
@@ -104,6 +105,7 @@ class Plans:
         self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
         self._files = mapped_files(t.data for t in self.graph.tensors)
         self._made: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
+        self._in_sums: dict[tuple[Computation, int, frozenset[str]], tuple[Plan, MemoryPlan]] = {}
         self._verified: set[tuple[Computation, int]] = set()
 
     @property
@@ -123,6 +125,18 @@ class Plans:
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]
 
+    def in_sums(
+        self, computation: Computation, batch: int, parameters: frozenset[str]
+    ) -> tuple[Plan, MemoryPlan]:
+        """Returns plan and memory plan without memory for the gradients of some parameters."""
+        key = (computation, batch, parameters)
+        if not parameters:
+            return self.at(computation, batch)
+        if key not in self._in_sums:
+            plan = computed_in_sums(self.at(computation, batch)[0], parameters)
+            self._in_sums[key] = plan, plan_memory(plan)
+        return self._in_sums[key]
+
     def verified(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """Returns plan and memory plan like `at`, after checking once that they agree."""
         key = (computation, batch)
@@ -134,6 +148,7 @@ class Plans:
     def keep(self, sizes: Collection[int]) -> None:
         """Frees the plans for other numbers of samples, which were made to choose among them."""
         self._made = {key: made for key, made in self._made.items() if key[1] in sizes}
+        self._in_sums = {key: made for key, made in self._in_sums.items() if key[1] in sizes}
         self._verified &= self._made.keys()
 
     def check_files(self) -> None:

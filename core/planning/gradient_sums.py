@@ -27,6 +27,7 @@ class GradientSums:
         separate: each worker has a sum; the update adds these.
         shared: there is one sum. When all workers have computed the gradient of a micro-batch, each
             adds a part of the values.
+        in_calls: those of `separate` whose gradients the calls that compute them add to the sums.
         immediate: there is no sum: the parameter is updated when all workers have computed the
             gradient, and each updates a part.
     """
@@ -34,6 +35,7 @@ class GradientSums:
     separate: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     immediate: tuple[str, ...] = ()
+    in_calls: frozenset[str] = frozenset()
 
     def met(self, workers: int) -> tuple[str, ...]:
         """Returns the parameters for whose gradients several workers meet."""
@@ -66,10 +68,10 @@ def gradient_sums(
     meet = schedule.workers > 1 and is_available()
     met = {name: k for name, k in places.items() if meet and _is_large(plan, k, least)}
     specs = plan.trained_specs
-    if not at_once:
-        added = {name for name in added_in_calls(plan) if name in met}
-        if (schedule.workers - 1) * sum(specs[name].size for name in added) <= SPARE:
-            met = {name: k for name, k in met.items() if name not in added}
+    added = added_in_calls(plan)
+    spare = SPARE - (schedule.workers - 1) * sum(specs[n].size for n in added if n in met)
+    if not at_once and spare >= 0:
+        met = {name: k for name, k in met.items() if name not in added}
     if sum(specs[name].size for name in met) < WORTHWHILE:
         met = {}
     immediate = {name for name, k in met.items() if at_once and is_whole(plan, k)}
@@ -77,6 +79,7 @@ def gradient_sums(
         separate=tuple(name for name in places if name not in met),
         shared=tuple(name for name in met if name not in immediate),
         immediate=tuple(name for name in met if name in immediate),
+        in_calls=frozenset(name for name in added if name not in met),
     )
 
 
@@ -107,10 +110,12 @@ def sole_calls(plan: Plan) -> dict[str, int]:
     return found
 
 
-def added_in_calls(plan: Plan) -> list[str]:
+def added_in_calls(plan: Plan) -> frozenset[str]:
     """Returns the parameters for which the call that computes a gradient can add it to a sum."""
     calls = ((name, plan.entries[k]) for name, k in sole_calls(plan).items())
-    return [n for n, c in calls if isinstance(c, Call) and c.compiled and c.compiled.in_sums]
+    return frozenset(
+        n for n, c in calls if isinstance(c, Call) and c.compiled and c.compiled.in_sums
+    )
 
 
 def computed_in_sums(plan: Plan, parameters: Collection[str]) -> Plan:
@@ -118,11 +123,11 @@ def computed_in_sums(plan: Plan, parameters: Collection[str]) -> Plan:
 
     Args:
         plan: plan for a micro-batch.
-        parameters: those of which each worker has a sum.
+        parameters: those of which each worker has a sum, and a call adds to it.
     """
-    roots = [plan.root(plan.gradients[n]) for n in added_in_calls(plan) if n in parameters]
-    if not roots:
+    if not parameters:
         return plan
+    roots = [plan.root(plan.gradients[name]) for name in parameters]
     moved = {root: replace(plan.values[root], region=Region.SUM) for root in roots}
     return replace(plan, values={**plan.values, **moved})
 

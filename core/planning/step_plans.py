@@ -56,7 +56,8 @@ class StepPlans:
         """
         self.plans, self.computation = plans, computation
         self.schedule, self.keep = schedule, keep
-        plan, memory = plans.at(computation, schedule.micro_batch)
+        size = schedule.micro_batch
+        plan = plans.at(computation, size)[0]
         self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts)
         packs = schedule.packs and computation.backward and not is_short(plan)
         self.packed = packed_weights(plan) if packs else {}
@@ -64,21 +65,15 @@ class StepPlans:
         self.groups: Groups = [(name,) for name in met]
         self.threads = 1 if schedule.workers > 1 else schedule.blas_threads
         self._in_blocks = self.sums.immediate if in_parts and not whole else ()
-        blocks = self._with_blocks(plan)
-        self.has_blocks = blocks is not plan
-        summed = computed_in_sums(blocks, self.sums.separate)
-        self._sums_outside = summed is not blocks
+        self.has_blocks = self._with_blocks(plan) is not plan
         self._gathers = bool(met) and bool(self.sums.immediate)
         self._made: dict[int, tuple[Plan, MemoryPlan]] = {}
         self._verified: set[int] = set()
-        if self.has_blocks or self._sums_outside:
-            plan, memory = summed, plan_memory(summed)
         if self._gathers:
             from odt.core.planning.meetings import choose_meetings
 
-            self.groups, plan, memory = choose_meetings(plan, memory, met)
-        if self._rewrites:
-            self._made[schedule.micro_batch] = plan, memory
+            made = choose_meetings(*self._in_blocks_and_sums(size), met)
+            self.groups, self._made[size] = made[0], made[1:]
 
     @property
     def whole(self) -> bool:
@@ -99,7 +94,7 @@ class StepPlans:
     @property
     def _rewrites(self) -> bool:
         """Whether the plans are others than those of `Plans`."""
-        return self.has_blocks or self._sums_outside or self._gathers
+        return self.has_blocks or bool(self.sums.in_calls) or self._gathers
 
     def _with_blocks(self, plan: Plan) -> Plan:
         if not self._in_blocks:
@@ -108,18 +103,25 @@ class StepPlans:
 
         return in_blocks(plan, self._in_blocks, self.blocks)
 
+    def _in_blocks_and_sums(self, samples: int) -> tuple[Plan, MemoryPlan]:
+        if not self.has_blocks:
+            return self.plans.in_sums(self.computation, samples, self.sums.in_calls)
+        plan = self._with_blocks(self.plans.at(self.computation, samples)[0])
+        plan = computed_in_sums(plan, self.sums.in_calls)
+        return plan, plan_memory(plan)
+
     def at(self, samples: int) -> tuple[Plan, MemoryPlan]:
         """Returns the plan for a number of samples, and its memory plan."""
         if not self._rewrites:
             return self.plans.at(self.computation, samples)
         if samples not in self._made:
-            plan = self._with_blocks(self.plans.at(self.computation, samples)[0])
-            plan = computed_in_sums(plan, self.sums.separate)
+            plan, memory = self._in_blocks_and_sums(samples)
             if self._gathers:
                 from odt.core.planning.meetings import gathered
 
                 plan = gathered(plan, self.groups)
-            self._made[samples] = plan, plan_memory(plan)
+                memory = plan_memory(plan)
+            self._made[samples] = plan, memory
         return self._made[samples]
 
     def verified(self, samples: int) -> tuple[Plan, MemoryPlan]:

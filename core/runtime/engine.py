@@ -89,8 +89,9 @@ class Engine:
         else:
             for worker, n in product(self._workers, schedule.sizes):
                 worker.program((n,) * len(arenas))
-        whole = first.program((schedule.micro_batch,) * len(arenas))
-        self.packed.bind(whole, len(arenas))
+        if plans.packed:
+            whole = first.program((schedule.micro_batch,) * len(arenas))
+            self.packed.bind(whole, len(arenas))
 
     def _runs_of(self, samples: int) -> list[list[Run]]:
         """Returns the micro-batches of each worker for a number of samples."""

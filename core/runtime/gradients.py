@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from odt.core.planning.gradient_sums import added_in_calls
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_plans import StepPlans
@@ -196,7 +195,7 @@ class Gradients:
         each, met = plan.gradients, {plan.root(plan.gradients[name]) for name in self.met}
         sums = self.sums[worker]
         if adds:
-            each = {n: each[n] for n in added_in_calls(plan)}
+            each = {n: each[n] for n in self._plans.sums.in_calls}
         names = (n for n, gradient in each.items() if plan.root(gradient) not in met)
         return {n: sums[self._tensors[n]] for n in names if self._tensors[n] in sums}
 
