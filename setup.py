@@ -15,8 +15,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import LinkError
 
-# Packages and modules of odt that hold no part of the Python API: odt.Trainer and its kin stay as
-# they are; docstrings of federations and of the interfaces of other systems are in docs/ alone.
+# Packages and modules of odt that hold no part of the Python API. odt.Trainer and its kin keep
+# types and docstrings; those of federations and of interfaces of other systems are in docs/ alone.
 INTERNAL = (
     *("core", "kernels", "schemas", "cli", "federated", "compat", "experimental"),
     *("dataclass", "text", "artifacts.files", "data.class_labels", "data.run_samples"),
@@ -44,6 +44,11 @@ def for_interpreters(source: str, *, docstrings: bool = False) -> str:
         remove_docstrings(tree)
     tree = without_pass(WithoutTypes().visit(tree))
     return narrow(ast.unparse(WithoutUnusedImports(tree).visit(tree)))
+
+
+def without_comments(source: str) -> str:
+    """Removes comments and layout. Types and docstrings stay, for users of the Python API."""
+    return narrow(ast.unparse(ast.parse(source)))
 
 
 def remove_docstrings(tree: ast.Module) -> None:
@@ -186,12 +191,14 @@ class BuildPy(build_py):
     """Copies modules into the build; an editable installation uses the sources themselves."""
 
     def build_module(self, module: str, module_file: str, package: str) -> tuple[str, bool]:
-        """Copies a module, shortened if it is internal."""
+        """Copies a module without comments; without types and docstrings if it is internal."""
         path, copied = super().build_module(module, module_file, package)
+        source = Path(module_file).read_text(encoding="utf-8")
         if f"{package}.{module}.".startswith(tuple(f"odt.{name}." for name in INTERNAL)):
-            source = Path(module_file).read_text(encoding="utf-8")
             short = for_interpreters(source, docstrings=package in HELP)
-            Path(path).write_text(short, encoding="utf-8", newline="\n")
+        else:
+            short = without_comments(source)
+        Path(path).write_text(short, encoding="utf-8", newline="\n")
         return path, copied
 
 

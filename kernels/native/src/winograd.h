@@ -126,22 +126,21 @@ INLINE void F(four_to_three)(F(vec) * s, int step) {
   s[step] = (s[step] - s[2 * step]) * 0.5f, s[0] += plus, s[2 * step] = plus + s[3 * step];
 }
 
-/* dw = Gᵀ s G of the sums of a part of the units. */
+/* Adds Gᵀ s G of the sums of a part of the units to dw. */
 static inline void F(filter_end_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   int64_t depth = c->g->depth, units = c->g->units,
           end = chunk_begin(units, part + 1, parts) * depth;
-  for (int64_t k = chunk_begin(units, part, parts) * depth; k < end; k += LANES) {
+  int64_t begin = chunk_begin(units, part, parts) * depth;
+  if (!c->adds) memset(c->dw + 9 * begin, 0, sizeof(float) * 9 * (end - begin));
+  for (int64_t k = begin; k < end; k += LANES) {
     const float *sums = c->scratch + depth + units + k;
     float *dw = c->dw + k / depth * 9 * depth + k % depth;
     F(vec) s[POINTS];
     for (int i = 0; i < POINTS; i++) s[i] = F(load)(sums + i * units * depth);
     for (int i = 0; i < 4; i++) F(four_to_three)(s + i, 4);
     for (int i = 0; i < 3; i++) F(four_to_three)(s + 4 * i, 1);
-    for (int i = 0; i < 9; i++) {
-      F(vec) *sum = s + i / 3 * 4 + i % 3;
-      if (c->adds) *sum += F(load)(dw + i * depth);
-      F(store)(dw + i * depth, *sum);
-    }
+    for (int i = 0; i < 9; i++)
+      F(store)(dw + i * depth, F(load)(dw + i * depth) + s[i / 3 * 4 + i % 3]);
   }
 }
