@@ -16,8 +16,8 @@ from odt.core.runtime.gradients import Gradients, Place
 from odt.core.runtime.packed_weights import PackedWeights
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program, Samples, large_enough
+from odt.core.runtime.team import Team
 from odt.core.runtime.worker import Worker
-from odt.core.runtime.workers import Team
 from odt.kernels.native.binding import side_by_side
 from odt.kernels.opdef import Array
 

@@ -13,7 +13,7 @@ from odt.core.runtime.arena import make_arrays, view
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Deliver
-from odt.core.runtime.workers import Task, Team
+from odt.core.runtime.team import Task, Team
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, in_order, one_loop
 from odt.kernels.native.updates import (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from odt.core.runtime.arena import make_arrays
 from odt.core.runtime.program import Program
-from odt.core.runtime.workers import Task, Team
+from odt.core.runtime.team import Task, Team
 from odt.kernels.native.binding import in_order
 from odt.kernels.opdef import TensorSpec
 

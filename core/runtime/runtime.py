@@ -10,7 +10,7 @@ from odt.core.recipe.sample_specs import sample_specs
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.workers import Team
+from odt.core.runtime.team import Team
 from odt.core.storage.closing import Closing
 from odt.core.storage.free_memory import give_back
 

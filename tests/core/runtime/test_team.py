@@ -12,7 +12,7 @@ import pytest
 from support.limits import FOREVER
 from support.tied_network import data, info, network
 
-from odt.core.runtime.workers import UFUNC_BUFFER, Team
+from odt.core.runtime.team import UFUNC_BUFFER, Team
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
 from odt.kernels.native import elementwise, library
