@@ -178,7 +178,7 @@ class Compiled:
         in_blocks: whether `bind` of a weight's gradient takes `first`, the first of the units along
             axis 0 that dw has; then dw is a block of the gradient, with at least 16 units, and
             there is no epilogue.
-        packed: specs → spec of the layer's weights in the order of the kernel, if calls can share
+        packed: specs → spec of the layer's weights in the layout of the kernel, if calls can share
             them, or None. `bind` then takes such an array as `panel`, with packing=PACKS for a call
             that only packs the weights, or packing=PACKED for one that finds them packed.
         in_sums: whether `bind` of a weight's gradient takes `adds`, one int64 that is read in each

@@ -285,7 +285,7 @@ def describe_memory(
         ("peak", forecast.peak, f"{size(forecast.peak)}, without Python and its modules"),
     ]
     if forecast.packed:
-        note = "weights in the order of the kernels, packed once in a step"
+        note = "weights in the layout of the kernels, packed once per step"
         rows.insert(4, ("packed", forecast.packed, note))
     if forecast.dequantized:
         note = "first values of the weights that the file stores in another type"

@@ -190,7 +190,7 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
             f"{workers}, micro-batch {schedule.micro_batch}; "
             f"{100 * reused:.0f} % of the size without reuse",
         ),
-        "packed": (memory.packed, "weights in the order of the kernels, packed once in a step"),
+        "packed": (memory.packed, "weights in the layout of the kernels, packed once per step"),
         "best": (memory.best, "copy of the trained weights of the best epoch"),
         "prepared": (memory.prepared, "batches that are augmented for the next steps"),
         "teacher": (memory.taught, "outputs of the teacher for all samples"),

@@ -1,6 +1,5 @@
 """Where workers add up the gradients of a step."""
 
-from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -93,16 +92,15 @@ def _is_large(plan: Plan, k: int, least: int) -> bool:
 
 
 def sole_calls(plan: Plan) -> dict[str, int]:
-    """Returns the entry that computes the gradient of a parameter, if only its delivery reads it.
+    """Returns the entries that compute gradients of whole parameters, by name of the parameter.
 
-    Gradients are those of whole parameters; by name of the parameter.
+    Only those of which nothing but the delivery reads the gradient.
     """
-    uses: dict[str, list[int]] = defaultdict(list)
-    for k, entry in enumerate(plan.entries):
-        for root in {plan.root(name) for name in entry.touched}:
-            uses[root].append(k)
+    uses: dict[str, list[int]] = {plan.root(name): [] for name in plan.gradients.values()}
     found = {}
     for k, entry in enumerate(plan.entries):
+        for root in {plan.root(name) for name in entry.touched} & uses.keys():
+            uses[root].append(k)
         if isinstance(entry, Delivery) and is_whole(plan, k):
             first, *others = uses[plan.root(entry.gradient)]
             if others == [k]:

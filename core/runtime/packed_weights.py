@@ -1,4 +1,4 @@
-"""Weights in the order of the kernels, which the micro-batches of all workers share."""
+"""Weights in the layout of the kernels, which the micro-batches of all workers share."""
 
 from collections.abc import Mapping
 

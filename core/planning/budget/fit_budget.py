@@ -41,9 +41,9 @@ def fit_budget(
     """Chooses schedule and plans that keep training within a memory budget.
 
     Without a budget, or if it suffices, the schedule is that of `choose_schedule`. Otherwise
-    weights are not packed once in a step, and if that does not suffice, the schedule is the fastest
-    one that fits, by estimated time: with smaller micro-batches, fewer workers,
-    reordered calls, digests or recomputed activations.
+    weights are packed in each micro-batch instead of once in a step. If that does not suffice, the
+    schedule is the fastest one that fits, by estimated time: with smaller micro-batches, fewer
+    workers, reordered calls, digests or recomputed activations.
 
     Args:
         plans: plans of the model.

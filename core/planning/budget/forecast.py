@@ -39,11 +39,11 @@ class Forecast:
         slots: optimizer state, with moving averages of the weights.
         gradients: sums of the gradients; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
-        packed: weights that are packed once in a step.
         separate: bytes of the values in them without reuse of memory and blocks of gradients.
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files, and the samples of a whole batch if steps are short.
         overhead: Python objects and libraries.
+        packed: weights that are packed once in a step.
         dequantized: values of the weights that train as read from a file that stores them in
             another type; those of other files are mapped.
         averages: moving averages of the weights, which begin as copies.

@@ -86,7 +86,7 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
         Saving(
             "sums",
             s.workers * (in_blocks - forecast.memory.nbytes),
-            "to which kernels add gradients, without memory for these",
+            "by gradients that kernels add to their sums directly",
         ),
     ]
     if s.micro_batch < s.batch:

@@ -3,8 +3,8 @@
    units, R rows, K values of a row, T steps, I inputs. */
 
 /* convolution_body.h. The panel holds taps·C·O values, O rounded up to whole vectors;
-   native/convolution.py defines the size of scratch, and of both for walks in tiles. dw is added to
-   what it holds if *adds. Bias, relu_mask, panel, db and adds may be null. */
+   native/convolution.py defines the size of scratch, and of both for walks in tiles. The
+   gradient is added to what dw holds if *adds. Bias, relu_mask, panel, db and adds may be null. */
 KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
                    const float *bias /* (O) */, const float *relu_mask /* as y */,
                    float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk,

@@ -126,7 +126,7 @@ INLINE void F(four_to_three)(F(vec) * s, int step) {
   s[step] = (s[step] - s[2 * step]) * 0.5f, s[0] += plus, s[2 * step] = plus + s[3 * step];
 }
 
-/* Adds Gᵀ s G of the sums of a part of the units to dw. */
+/* Adds Gᵀ s G of the sums of a part of the units to dw, or to 0. */
 static inline void F(filter_end_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   int64_t depth = c->g->depth, units = c->g->units,
