@@ -13,7 +13,27 @@ from odt.core.runtime.program import Outside, Program, Twin
 from odt.kernels.opdef import Array
 
 if TYPE_CHECKING:
-    from odt.core.runtime.engine import Engine
+    from typing import Protocol
+
+    from odt.core.planning.computation import Computation, Plans
+    from odt.core.runtime.gradients import Gradients, Place
+    from odt.core.runtime.packed_weights import PackedWeights
+    from odt.core.runtime.parameters import Parameters
+
+    class Owner(Protocol):
+        """What a worker reads of its engine."""
+
+        plans: Plans
+        computation: Computation
+        parameters: Parameters
+        sums: Gradients
+        packed: PackedWeights
+        at_once: bool
+        in_place: bool
+
+        def place(self, worker: int, samples: int) -> Place: ...
+
+        def fill_masks(self, program: Program, first: int, count: int) -> None: ...
 
 
 class Worker:
@@ -23,9 +43,9 @@ class Worker:
         seen: what the micro-batches saw of the ranges of activations.
     """
 
-    def __init__(self, engine: "Engine", number: int, first: "Worker | None" = None) -> None:
+    def __init__(self, engine: "Owner", number: int, first: "Worker | None" = None) -> None:
         # Without a cycle, memory and mapped files are free as soon as the engine is.
-        self.engine: Engine = weakref.proxy(engine)
+        self.engine: Owner = weakref.proxy(engine)
         self.number = number
         self._first = first  # worker whose programs this one copies, if any
         self.losses: list[float] = []
