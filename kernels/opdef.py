@@ -183,6 +183,8 @@ class Compiled:
             that only packs the weights, or packing=PACKED for one that finds them packed.
         in_sums: whether `bind` of a weight's gradient takes `adds`, one int64 that is read in each
             call: whether the gradient is added to what dw holds.
+        divides: whether the call reads weights again and again that are too large for the cache of
+            a core, so that threads which divide them are faster than workers which all read them.
     """
 
     bind: Callable[..., Callable[[], None]]
@@ -193,6 +195,7 @@ class Compiled:
     in_blocks: bool = False
     packed: Callable[[Attrs, Specs], TensorSpec | None] = never_packed
     in_sums: bool = False
+    divides: Callable[[Attrs, Specs], bool] = never
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,14 @@ def adding_seconds(plan: Plan) -> float:
     return 3 * sum(plan.gradient_nbytes.values()) / BYTES
 
 
+def _divides(plan: Plan) -> bool:
+    """Whether most time of the forward pass is in calls whose weights threads should divide."""
+    calls = [s for s in plan.entries[: plan.forward_entries] if isinstance(s, Call)]
+    divided = [s for s in calls if s.compiled and s.compiled.divides(s.attrs, s.specs)]
+    in_all, in_divided = (sum(call_seconds(plan, s) for s in each) for each in (calls, divided))
+    return in_divided > in_all / 2
+
+
 def is_short(plan: Plan) -> bool:
     """Whether waking threads for a run is a part of its time, and filling its inputs is not."""
     seconds = run_seconds(plan)
@@ -55,12 +63,14 @@ class RunCost:
         fixed: of a run beside its samples: calls, reading weights, adding gradients.
         calls: overhead of NumPy calls alone, of which the interpreter runs one at a time.
         adding: of adding gradients alone.
+        divides: whether most of the time is in calls whose weights threads should divide.
     """
 
     sample: float
     fixed: float
     calls: float
     adding: float
+    divides: bool
 
     @classmethod
     def of(cls, one: Plan, several: Plan, samples: int) -> "RunCost":
@@ -70,7 +80,8 @@ class RunCost:
         sample = max(more / (samples - 1), 0.0) if samples > 1 else seconds
         calls = sum(CALL for s in one.entries if isinstance(s, Call) and s.compiled is None)
         adding = adding_seconds(one)
-        return cls(sample, max(seconds - sample, 0.0) + adding, calls, adding)
+        fixed = max(seconds - sample, 0.0) + adding
+        return cls(sample, fixed, calls, adding, _divides(several))
 
     def samples(self, fraction: float) -> int:
         """Returns the samples of which `fixed` is at most a fraction."""

@@ -141,8 +141,10 @@ class _Samples:
         """Returns the largest size within the cache, or a larger one that the fixed time asks for.
 
         If memory that does not grow with the samples, such as gradients, is large, samples may use
-        as much.
+        as much. If threads divide weights, these are read once for all samples.
         """
+        if self.cost.divides:
+            return sizes[-1]
         cached = max(self.within(CACHE), -(-self.fixed // self.each))
         needed = self.cost.samples(FIXED)
         enough = [n for n in sizes if n >= needed] or [sizes[-1]]
@@ -155,7 +157,7 @@ class _Samples:
     def workers(self, batch: int, most: int) -> int:
         """Returns the number of workers, if each has a core."""
         gain = SHARING * self.cost.sample * batch
-        return 1 if WAKING + self.cost.adding > gain else most
+        return 1 if self.cost.divides or WAKING + self.cost.adding > gain else most
 
 
 def choose_schedule(

@@ -12,6 +12,7 @@ from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.structs import MAX_OUTER_AXES, TransposeShape
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
+LINES = 64  # of one long row, so that threads can divide it
 # (attrs, **arrays) → pairs (source, target) of views of equal shape.
 Pairs = Callable[..., Iterable[tuple[Array, Array]]]
 
@@ -37,6 +38,9 @@ def copy_shape(source: Array, target: Array) -> TransposeShape | None:
     length, x_stride = 1, 1
     if outer and outer[-1][2] == 1:
         length, x_stride, _ = outer.pop()
+    if not outer and length >= LINES**2 and length % LINES == 0:
+        length //= LINES
+        outer.append((LINES, length * x_stride, length))
     inner = next((k for k, (_, x, _) in enumerate(outer) if x == 1 != x_stride), -1)
     lines, x_line_stride, y_line_stride = outer.pop(inner) if outer else (1, 1, length)
     if len(outer) > MAX_OUTER_AXES:

@@ -11,12 +11,13 @@ import numpy as np
 from odt.kernels.geometry.recurrent_geometry import BOUNDS, GATES, NONE, TANH, LstmAttrs, RnnAttrs
 from odt.kernels.native.batch_matmul import fits_panel, panel
 from odt.kernels.native.binding import bind
-from odt.kernels.native.elementwise import elementwise_shape
+from odt.kernels.native.elementwise import column_sums
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import MatmulShape, RecurrentShape
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
+LARGE = 2**19  # recurrent weights that are read from outside a core's cache at each step of time
 RecurrentAttrs = LstmAttrs | RnnAttrs
 
 
@@ -48,6 +49,14 @@ def fits_lstm(attrs: LstmAttrs, s: Specs) -> bool:
         and s["cells"].dtype == FLOAT
         and s["cells"].size > 0
     )
+
+
+def divides_lstm(attrs: LstmAttrs, s: Specs) -> bool:
+    return len(GATES) * s["ri"].size > LARGE
+
+
+def divides_rnn(attrs: RnnAttrs, s: Specs) -> bool:
+    return s["r"].size > LARGE
 
 
 def fits_rnn(attrs: RnnAttrs, s: Specs) -> bool:
@@ -209,9 +218,7 @@ def by_bias(gate: int) -> Compiled:
     ) -> Callable[[], None]:
         (db,) = given.values()
         summed = dz if da is None else da
-        wide = summed.shape[-1]
-        shape = elementwise_shape(((summed.size // wide, (0, wide)), (db.size, (1, 1))))
-        return bind("map_scale", shape, db, _from(summed, gate, db.size), None, None, 1.0, 1.0)
+        return column_sums(summed, db, summed.shape[-1], gate * db.size)
 
     return Compiled(to_call, fits_gradient)
 
@@ -236,7 +243,7 @@ def input_gradient(
 
 
 BY_X = Compiled(input_gradient, fits_input_gradient, input_panel)
-RNN = Compiled(rnn, fits_rnn, rnn_workspace)
+RNN = Compiled(rnn, fits_rnn, rnn_workspace, divides=divides_rnn)
 RNN_BACK = Compiled(rnn_back, fits_rnn, rnn_back_workspace)
-LSTM = Compiled(lstm, fits_lstm, lstm_workspace)
+LSTM = Compiled(lstm, fits_lstm, lstm_workspace, divides=divides_lstm)
 LSTM_BACK = Compiled(lstm_back, fits_lstm, lstm_back_workspace)

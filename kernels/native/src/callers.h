@@ -40,7 +40,6 @@ CALLER(integer_lstm, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9),
 CALLER(pack_bitmask, P(0), P(1), I(2), F(3), F(4))
 CALLER(apply_bitmask, P(0), P(1), P(2), I(3))
 CALLER(fake_quant, P(0), P(1), P(2), P(3), P(4), I(5))
-CALLER(column_sums, P(0), P(1), I(2), I(3))
 CALLER(extreme, P(0), P(1), I(2), I(3), I(4), F(5))
 CALLER(transpose, P(0), P(1), P(2))
 CALLER(scatter_add, P(0), P(1), P(2), I(3), I(4), I(5))

@@ -7,14 +7,17 @@
 #include "loops.h"
 #include "team.h"
 
+#define CACHED (1 << 22) /* values of a matrix that may be in a cache */
+
 /* The loop of a kernel. y and an input either do not overlap, or are the same array; n is a
    multiple of the lanes. */
-typedef void (*map_loop)(float *y, const float *a, const float *b, const float *c, int64_t n,
-                         float p, float q);
+typedef void map_loop(float *y, const float *a, const float *b, const float *c, int64_t n, float p,
+                      float q);
 
 /* What is compiled for an instruction set beside the loops. */
 typedef struct {
   int64_t lanes;
+  map_loop *scale;
   void (*gather_rows)(float *to, const float *from, int64_t rows, int64_t n, int64_t row_stride,
                       int64_t stride);
   float (*row_sum)(const float *a, int64_t n);
@@ -24,7 +27,7 @@ typedef struct {
 
 typedef struct {
   const map_set *set;
-  map_loop loop;
+  map_loop *loop;
   const elementwise_shape *shape;
   float *y;
   const float *inputs[MAX_INPUTS];
@@ -131,6 +134,14 @@ static void map_folded(const map_job *j, float *y, const float *const *inputs, i
     }
 }
 
+/* Whether the values of an input are summed as they are, column by column. From memory, rows are
+   read faster as a whole. */
+static int is_sum_of_rows(const map_job *j) {
+  const elementwise_shape *m = j->shape;
+  return j->loop == j->set->scale && j->p == 1 && m->rank == 2 && !m->y[0] && m->y[1] &&
+         m->inputs[0][1] == 1 && m->sizes[0] * m->sizes[1] <= CACHED;
+}
+
 /* One part: a range of the first axis, or of the columns of a matrix whose rows are summed. */
 static void map_part(void *job, int part, int parts) {
   map_job j = *(const map_job *)job;
@@ -144,6 +155,11 @@ static void map_part(void *job, int part, int parts) {
   j.y += begin * m.y[axis];
   for (int k = 0; k < MAX_INPUTS; k++)
     if (j.inputs[k]) j.inputs[k] += begin * m.inputs[k][axis];
+  if (is_sum_of_rows(&j)) {
+    for (int64_t i = 0; i < m.sizes[1]; i++) j.y[i] = 0;
+    j.set->add_column_sums(j.inputs[0], m.sizes[0], m.inputs[0][0], 0, m.sizes[1], j.y);
+    return;
+  }
   int64_t folded = is_foldable(&m);
   for (;;) {
     int is_first = 1;

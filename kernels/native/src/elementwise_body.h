@@ -17,11 +17,13 @@ static void F(gather_rows)(float *to, const float *from, int64_t rows, int64_t n
     }
 }
 
-static const map_set F(set) = {LANES, F(gather_rows), F(row_sum), F(add_column_sums)};
+static map_loop F(scale_loop);
+static const map_set F(set) = {LANES, F(scale_loop), F(gather_rows), F(row_sum),
+                               F(add_column_sums)};
 
 /* With the arguments of a kernel in their order, which are passed on in their registers. */
 static void F(map)(const elementwise_shape *m, float *y, const float *a, const float *b,
-                   const float *c, float p, float q, map_loop loop) {
+                   const float *c, float p, float q, map_loop *loop) {
   map_job j = {&F(set), loop, m, y, {a, b, c}, p, q};
   map_all(&j);
 }
@@ -67,12 +69,6 @@ INLINE float F(swish_slope)(float x) {
 void F(truths)(const uint8_t *c, float *y, int64_t size) {
   IVDEP
   for (int64_t i = 0; i < size; i++) y[i] = c[i] != 0;
-}
-
-/* db[c] = Σ over rows of dy[row][c]. */
-void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
-  for (int64_t c = 0; c < columns; c++) db[c] = 0;
-  F(add_column_sums)(dy, rows, columns, 0, columns, db);
 }
 
 typedef struct {

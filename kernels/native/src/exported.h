@@ -165,8 +165,6 @@ KERNEL(fake_quant, (const float *x /* (n) */, float *y /* (n) */, uint8_t *mask 
                     float *observed /* (4) */, const float *numbers /* (4) */, int64_t n))
 
 /* elementwise_body.h, besides the maps in elementwise_maps.h */
-KERNEL(column_sums,
-       (const float *dy /* (R, C) */, float *db /* (C) */, int64_t rows, int64_t columns))
 KERNEL(truths, (const uint8_t *c /* (n) */, float *y /* (n) */, int64_t size))
 KERNEL(extreme, (const float *x /* (outer, count, inner) */, float *y /* (outer, inner) */,
                  int64_t outer, int64_t count, int64_t inner, float sign))

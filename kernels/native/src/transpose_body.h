@@ -28,8 +28,10 @@ static void F(copy_strip)(const transpose_shape *t, const int32_t *x, int32_t *y
   int64_t end = line + LANES < t->lines ? line + LANES : t->lines;
   for (; line < end; line++) {
     const int32_t *from = x + line * t->x_line_stride;
-    int32_t *to = y + line * t->y_line_stride;
-    if (t->length < LANES || t->x_stride != 1)
+    int32_t *to = y + line * t->y_line_stride, value = *from;
+    if (!t->x_stride)
+      for (int64_t k = 0; k < t->length; k++) to[k] = value;
+    else if (t->length < LANES || t->x_stride != 1)
       for (int64_t k = 0; k < t->length; k++) to[k] = from[k * t->x_stride];
     else memcpy(to, from, t->length * sizeof *to);
   }

@@ -1,5 +1,7 @@
 """How a batch is cut where nobody says how."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.networks import Net
@@ -148,6 +150,25 @@ def test_a_batch_of_many_weights_and_few_samples_runs_on_one_worker() -> None:
     """Adding the gradients of two workers takes longer than they gain."""
     found = [schedule_of(images_into(40960), batch) for batch in (4, 512)]
     assert [s.workers for s in found] == [1, min(2, available_cores())]
+
+
+def recurrent(units: int) -> Graph:
+    net = Net()
+    x = net.input(1, 8, 4)
+    state = net._tensor((1, units))
+    net.tensors[state] = replace(net.tensors[state], variable=True)
+    weights = net.weight(units, 4), net.weight(units, units), net.weight(units), state
+    y = net.add("UNIDIRECTIONAL_SEQUENCE_RNN", (x, *weights), (1, 8, units))
+    y = net.add("RESHAPE", (y, net.constant([1, 8 * units], np.int32)), (1, 8 * units))
+    return net.graph(net.dense(y, 2))
+
+
+@pytest.mark.skipif(not library.is_available(), reason="NumPy computes steps of all samples")
+def test_threads_divide_recurrent_weights_larger_than_a_cache() -> None:
+    """Two workers would each read all of them at every step of time."""
+    large, small = (schedule_of(recurrent(units), 48) for units in (768, 256))
+    assert (large.workers, large.micro_batch, large.blas_threads) == (1, 48, available_cores())
+    assert small.workers == min(2, available_cores())
 
 
 @pytest.mark.parametrize("given", [{"micro_batch": 2}, {"workers": 2}])
