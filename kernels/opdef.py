@@ -183,8 +183,8 @@ class Compiled:
             that only packs the weights, or packing=PACKED for one that finds them packed.
         in_sums: whether `bind` of a weight's gradient takes `adds`, one int64 that is read in each
             call: whether the gradient is added to what dw holds.
-        divides: whether the call reads weights again and again that are too large for the cache of
-            a core, so that threads which divide them are faster than workers which all read them.
+        divides: whether a call often reads weights that are too large for a core's cache: threads
+            that divide them are then faster than workers that each read all of them.
     """
 
     bind: Callable[..., Callable[[], None]]

@@ -153,7 +153,7 @@ ADD = Compiled(_add, fits("a", "b", "y"), takes=frozenset({"clamp"}))
 
 
 def column_sums(x: Array, y: Array, width: int, first: int = 0) -> Callable[[], None]:
-    """Makes y = the sums of columns of x from the first on; rows of x are `width` long."""
+    """Makes y = the sums of y.size columns of x, whose rows are `width` long, from `first` on."""
     shape = elementwise_shape(((x.size // width, (0, width)), (y.size, (1, 1))))
     return bind("map_scale", shape, y, x.reshape(-1, copy=False)[first:], None, None, 1.0, 1.0)
 

@@ -134,8 +134,8 @@ static void map_folded(const map_job *j, float *y, const float *const *inputs, i
     }
 }
 
-/* Whether the values of an input are summed as they are, column by column. From memory, rows are
-   read faster as a whole. */
+/* Whether columns of an unchanged matrix are summed. One that is not in a cache is left to
+   map_rows, because whole rows are read faster from memory. */
 static int is_sum_of_rows(const map_job *j) {
   const elementwise_shape *m = j->shape;
   return j->loop == j->set->scale && j->p == 1 && m->rank == 2 && !m->y[0] && m->y[1] &&

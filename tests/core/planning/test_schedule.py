@@ -163,7 +163,7 @@ def recurrent(units: int) -> Graph:
     return net.graph(net.dense(y, 2))
 
 
-@pytest.mark.skipif(not library.is_available(), reason="NumPy computes steps of all samples")
+@pytest.mark.skipif(not library.is_available(), reason="NumPy's calls divide no weights")
 def test_threads_divide_recurrent_weights_larger_than_a_cache() -> None:
     """Two workers would each read all of them at every step of time."""
     large, small = (schedule_of(recurrent(units), 48) for units in (768, 256))
