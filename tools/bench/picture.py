@@ -54,4 +54,4 @@ def write_picture(results: Sequence[Result], path: Path) -> None:
         axis.margins(x=0.2)
     axes[0].set_yticks(range(len(works)), [title(w) for w in works], fontsize=8)
     axes[0].set_ylim(len(works) - 0.4, -0.6)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
