@@ -1,11 +1,11 @@
 """A column: the samples of one model input or output, read into the caller's memory.
 
 Values are converted to the model's dtype if it is of the same kind or a wider one: float16 and
-float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the sidecar says so. A
-float is never converted to an integer, except for a quantized input of the model: an array of the
-input's own type holds its integers, and any other holds real numbers, which are quantized with the
-input's scale. The shape of a sample must be the model's, except for axes of length 1; either shape
-may be flat.
+float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the sidecar says so.
+Floats are converted to integers if they are whole, such as class numbers from a table. For a
+quantized input of the model, an array of the input's own type holds its integers, and any other
+holds real numbers, which are quantized with the input's scale. The shape of a sample must be the
+model's, except for axes of length 1; either shape may be flat.
 """
 
 import math
@@ -98,7 +98,7 @@ class Column:
         if self.rows.dtype == out.dtype:
             self._read(samples, out)
             return
-        integers = self.rows.dtype.kind in "iu" and out.dtype.kind in "iu"
+        integers = self.rows.dtype.kind in "iuf" and out.dtype.kind in "iu"
         if integers and not np.can_cast(self.rows.dtype, out.dtype):
             wide = np.empty(out.shape, self.rows.dtype)
             self._read(samples, wide)
@@ -116,18 +116,20 @@ class Column:
         elif self._is_plain(out.dtype):
             np.take(self.rows, samples, axis=0, out=out, mode="clip")  # others buffer `out`
         else:
-            for row, k in zip(out, samples, strict=True):
-                np.copyto(row, self.rows[k], casting="same_kind")
+            for at, k in enumerate(samples):  # slices: a sample may be a number, without axes
+                np.copyto(out[at : at + 1], self.rows[k : k + 1], casting="same_kind")
 
     def _narrow(self, samples: Sequence[int] | slice | Array, wide: Array, out: Array) -> None:
-        """Converts integers to the model's dtype; raises if a value does not fit."""
-        np.copyto(out, wide, casting="same_kind")
+        """Converts integers, or whole floats, to the model's dtype; raises for other values."""
+        with np.errstate(invalid="ignore"):  # of NaN and infinity
+            np.copyto(out, wide, casting="unsafe")
         if np.array_equal(out, wide):
             return
         row, *place = (int(i[0]) for i in np.nonzero(out != wide))
         sample = (samples.start or 0) + row if isinstance(samples, slice) else samples[row]
+        rule = "be whole numbers that fit" if wide.dtype.kind == "f" else "fit"
         raise DataError(
-            f"{self.name}: sample {sample}: values must fit into {out.dtype}, "
+            f"{self.name}: sample {sample}: values must {rule} into {out.dtype}, "
             f"but got {wide[row, *place]}."
         )
 
@@ -182,7 +184,8 @@ def column_of(
         )
     if rows.dtype.newbyteorder("=") == spec.dtype and scale in ("", "none"):
         quantization = None  # the tensor's integers
-    if quantization is None and not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
+    whole = rows.dtype.kind == "f" and spec.dtype.kind in "iu"
+    if quantization is None and not (whole or np.can_cast(rows.dtype, spec.dtype, "same_kind")):
         raise DataError(
             f"{name}: the model needs {spec.dtype}, but the file holds {rows.dtype}. "
             f"Convert it to {spec.dtype}."
@@ -198,7 +201,10 @@ def column_of(
         notes += range_notes(name, rows, spec, scale, quantization)
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
     file = mapped_file(rows)
-    return Column(name, spec, rows.shape[0], rows, notes, file, pages, scale, quantization)
+    column = Column(name, spec, rows.shape[0], rows, notes, file, pages, scale, quantization)
+    if whole and quantization is None:
+        next(column.blocks(), None)  # targets of another task are refused before training
+    return column
 
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:

@@ -102,6 +102,12 @@ def array_columns(
             f"{what}: must be {len(specs)} arrays, one for each tensor, but got {len(arrays)}."
         )
     names = [what] if len(specs) == 1 else [f"{what}[{k}]" for k in range(len(specs))]
+    for name, rows in zip(names, arrays, strict=True):
+        if masked := int(rows.mask.sum()) if isinstance(rows, np.ma.MaskedArray) else 0:
+            raise DataError(
+                f"{name}: must have a value everywhere, but {masked} are masked. Fill them, as "
+                "with a.filled(0), or leave their samples out."
+            )
     return [
         replace(column_of(name, spec, rows, what, "", quantization), notes=(), pages=None)
         for name, spec, rows, quantization in zip(

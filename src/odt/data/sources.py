@@ -129,7 +129,7 @@ def _columns(
     with reading(name, "must be arrays of numbers"):
         if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
             return array_columns(list(data), specs, name, quantizations)
-        return array_columns([np.asarray(data)], specs, name, quantizations)
+        return array_columns([data], specs, name, quantizations)
 
 
 def is_batches(x: Any, y: Any) -> bool:

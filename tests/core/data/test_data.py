@@ -6,6 +6,7 @@ worked out from its source in float32.
 
 import tracemalloc
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -193,10 +194,69 @@ def test_a_damaged_file_is_an_error_when_it_is_read(tmp_path: Path) -> None:
         read(column, slice(None))
 
 
-def test_floats_are_never_made_labels(tmp_path: Path) -> None:
-    np.save(tmp_path / "y.npy", numbers(4))
-    with pytest.raises(DataError, match="needs int32, but the file holds float32"):
+@pytest.mark.parametrize("kind", ["npy", "h5"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f8"])
+def test_whole_floats_are_class_numbers(tmp_path: Path, dtype: str, kind: str) -> None:
+    labels, path = np.array([3, 0, 1, 2]).astype(dtype), str(tmp_path / f"y.{kind}")
+    if kind == "npy":
+        np.save(path, labels)
+    else:
+        with h5py.File(path, "w") as f:
+            f["value/0"] = labels
+    (column,) = open_columns(path, [LABEL], "expected output")
+    assert read(column, np.array([2, 0])).ravel().tolist() == [1, 3]
+    assert "converted to int32" in column.notes[0]
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan, np.inf, -np.inf, 2.0**31, 1e300])
+def test_other_floats_are_never_made_labels(tmp_path: Path, value: float) -> None:
+    np.save(tmp_path / "y.npy", [0.0, 1.0, value])
+    rule = "sample 2: values must be whole numbers that fit into int32, but got"
+    with pytest.raises(DataError, match=rule):
         open_columns(str(tmp_path / "y.npy"), [LABEL], "expected output")
+
+
+SCALAR_FORMS: dict[str, Callable[[Array], Array]] = {
+    "float64": lambda a: a.astype(np.float64),
+    "float16": lambda a: a.astype(np.float16),
+    "big-endian": lambda a: a.astype(">f4"),
+    "strided": lambda a: np.repeat(a, 2)[::2],
+    "reversed": lambda a: a[::-1].copy()[::-1],
+    "int64": lambda a: a.astype(np.int64),
+}
+
+
+@pytest.mark.parametrize("samples", [slice(1, 4), np.array([3, 0, 3]), [2, 1], range(1, 3)])
+@pytest.mark.parametrize("form", SCALAR_FORMS)
+def test_a_sample_may_be_one_number_of_any_form(form: str, samples: Any) -> None:
+    values = np.arange(5, dtype=np.float32) - 2
+    (column,) = array_columns([SCALAR_FORMS[form](values)], [TensorSpec((), F32)], "y")
+    assert np.array_equal(read(column, samples).ravel(), values[samples])
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "packed npz", "h5"])
+def test_a_sample_may_be_one_number_in_any_file(tmp_path: Path, kind: str) -> None:
+    values, path = np.arange(5.0), tmp_path / "y"
+    with open(path, "wb") as f:
+        if kind == "npy":
+            np.save(f, values)
+        elif kind != "h5":
+            (np.savez_compressed if kind.startswith("packed") else np.savez)(f, values)
+    if kind == "h5":
+        with h5py.File(path, "w") as h5:
+            h5["value/0"] = values
+    (column,) = open_columns(str(path), [TensorSpec((), F32)], "expected output")
+    assert np.array_equal(read(column, np.array([4, 1])).ravel(), [4, 1])
+
+
+def test_masked_values_are_no_values() -> None:
+    x = numbers(4, 6)
+    values: Any = np.ma.asarray(x)
+    (column,) = array_columns([values], [PIXELS], "x")
+    assert np.array_equal(read(column, slice(None)), x)
+    values[0, :2] = np.ma.masked
+    with pytest.raises(DataError, match="x: must have a value everywhere, but 2 are masked"):
+        array_columns([values], [PIXELS], "x")
 
 
 def test_a_sidecar_describes_the_bytes(tmp_path: Path) -> None:
