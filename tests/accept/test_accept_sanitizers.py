@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+from support.kernels_extension import KERNELS
 from support.paths import ROOT, TESTS
 
 pytestmark = pytest.mark.accept
@@ -28,15 +28,13 @@ def build(target: Path, *arguments: str | Path) -> Path:
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """In which a process uses kernels built with the sanitizers."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (module,) = settings["tool"]["setuptools"]["ext-modules"]
     path = build(
         tmp_path_factory.mktemp("sanitized") / "kernels.so",
-        *module["extra-compile-args"],
+        *KERNELS.extra_compile_args,
         *("-O1", "-g", "-shared", "-fPIC", "-fsanitize=address,undefined"),
         *("-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"),
-        *module["sources"],
-        *(a for a in module["extra-link-args"] if a != "-s"),  # reports name functions
+        *sorted((ROOT / "kernels/native/src").glob("*.c")),
+        *(a for a in KERNELS.extra_link_args if a != "-s"),  # reports name functions
     )
     name = ["gcc", "-print-file-name=libasan.so"]
     return {

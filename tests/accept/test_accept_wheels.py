@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.paths import FOLDERS, ROOT
-from wheels.peak import BATCHES, GOALS, fractions_of_the_peak
 from wheels.platforms import PLATFORMS
 
 pytestmark = pytest.mark.accept
@@ -90,18 +89,3 @@ def test_losses_and_operators_are_right_on_an_emulated_processor(
 ) -> None:
     tool = ROOT / "tools/wheels/emulate.py"
     subprocess.run([sys.executable, tool, arch, "--dist", dist, "--cpu", cpu, *options], check=True)
-
-
-@pytest.fixture(scope="module")
-def reached(dist: Path) -> dict[str, dict[str, float]]:
-    return fractions_of_the_peak(dist, tuple(BATCHES))
-
-
-@pytest.mark.parametrize("processor", GOALS)
-def test_training_comes_near_the_peak_of_a_processor(
-    processor: str, reached: dict[str, dict[str, float]]
-) -> None:
-    """By llvm-mca; not by a clock, of which there is none here."""
-    fractions = {name: found[processor] for name, found in reached.items()}
-    assert fractions.keys() == BATCHES.keys()
-    assert min(fractions.values()) >= GOALS[processor], fractions

@@ -4,10 +4,10 @@ import platform
 import re
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
+from support.kernels_extension import KERNELS
 from support.paths import ROOT
 
 SOURCES = ROOT / "kernels/native/src"
@@ -55,10 +55,8 @@ def test_no_inner_loop_of_a_tile_stores_a_vector(
     source: str, compiler: str, tmp_path: Path
 ) -> None:
     """A vector that a loop of sums stores is an accumulator that found no register."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (module,) = settings["tool"]["setuptools"]["ext-modules"]
     out = tmp_path / "out.s"
-    options = (*module["extra-compile-args"], "-fPIC", "-S", "-o", out)
+    options = (*KERNELS.extra_compile_args, "-fPIC", "-S", "-o", out)
     subprocess.run([compiler, *options, SOURCES / source], check=True, capture_output=True)
     loops = inner_loops(out.read_text(encoding="utf-8"), FULL_TILES[source])
     loops = [x for x in loops if sum(bool(MULTIPLY_ADD.match(i)) for i in x) >= 8]

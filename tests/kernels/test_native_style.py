@@ -3,10 +3,10 @@
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+from support.kernels_extension import KERNELS
 from support.paths import ROOT
 
 SOURCES = sorted((ROOT / "kernels/native/src").glob("*.c"))
@@ -19,9 +19,7 @@ CLANG_FORMAT = shutil.which("clang-format", path=str(Path(sys.executable).parent
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
 def test_a_source_compiles_without_warnings(path: Path, compiler: str) -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (module,) = settings["tool"]["setuptools"]["ext-modules"]
-    options = (*module["extra-compile-args"], "-O1", "-fsyntax-only", "-Wall", "-Wextra", "-Werror")
+    options = (*KERNELS.extra_compile_args, "-O1", "-fsyntax-only", "-Wall", "-Wextra", "-Werror")
     run = subprocess.run([compiler, *options, path], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from wheels.archives import read_wheel, write_wheel
-from wheels.peak import Loop, executions, innermost_loops
 from wheels.platforms import PLATFORMS, kernel_names
 
 from odt.kernels.native import library
@@ -42,23 +41,6 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     assert read_wheel(next((tmp_path / "0").iterdir())).keys() - FILES.keys() == {
         "small-1.0.dist-info/WHEEL"
     }
-
-
-def test_empty_init_files_are_left_out(tmp_path: Path) -> None:
-    """A folder without one is a package of the one around it all the same."""
-    inner = {"small/inner/__init__.py": b"\n", "small/inner/code.py": b"NUMBER = 5\n"}
-    path = write_wheel({**FILES, **inner}, TAGS, tmp_path)
-    files = read_wheel(path)
-    assert "small/inner/code.py" in files
-    assert "small/inner/__init__.py" not in files
-    with zipfile.ZipFile(write_wheel(files, TAGS, tmp_path)) as wheel:
-        wheel.extractall(tmp_path / "there")
-    code = "import small, small.inner.code as code; print(small.VALUE + code.NUMBER)"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "there")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["8"]
 
 
 def test_the_record_names_every_file_and_its_hash(tmp_path: Path) -> None:
@@ -99,21 +81,3 @@ def test_platforms_have_tags_of_their_own() -> None:
         "arm",
         "riscv64",
     }
-
-
-def test_multiply_adds_are_counted_from_the_blocks_that_were_executed() -> None:
-    """A loop of two multiply-adds of four lanes, which starts in its middle and runs five times."""
-    code = {
-        0: "fmul v1.4s, v1.4s, v2.4s",
-        4: "fmla v0.4s, v1.4s, v2.s[0]",
-        8: "cbz x1, 0x14",
-        12: "fmla v3.4s, v1.4s, v2.s[0]",
-        16: "b.ne 0x4",
-        20: "ret",
-    }
-    trace = b"Trace 0: 0x7f29 [0000000000000331/%016x/00000001/00080200] \n"
-    log = [b"libraries\n", *(trace % (0x5500 + at) for at in [0, *4 * (12, 4), 12, 20])]
-    counts = executions(log, 0x5500, code)
-    assert [counts[at] for at in code] == [1, 5, 5, 5, 5, 1]
-    body = ("fmla v0.4s, v1.4s, v2.s[0]", "cbz x1, .", "fmla v3.4s, v1.4s, v2.s[0]", "b.ne .")
-    assert innermost_loops(code, counts) == [Loop(4, body, 5, 5 * 8)]

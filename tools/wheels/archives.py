@@ -4,25 +4,54 @@ import base64
 import csv
 import hashlib
 import io
+import tomllib
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can name
 REGULAR, EXECUTABLE = 0o100644, 0o100755
 LIBRARIES = (".so", ".pyd")
 
 
 def read_wheel(path: Path) -> dict[str, bytes]:
-    """The files of a wheel by name, without RECORD and those that only old tools read.
-
-    These are a list of packages, and empty __init__.py: the folders of a package are packages
-    without them, too (PEP 420).
-    """
+    """The files of a wheel by name, without RECORD and a list that only old tools read."""
     left_out = ".dist-info/RECORD", ".dist-info/top_level.txt", "/"
     with zipfile.ZipFile(path) as wheel:
-        files = {n: wheel.read(n) for n in wheel.namelist() if not n.endswith(left_out)}
-    return {n: data for n, data in files.items() if data.strip() or not n.endswith("/__init__.py")}
+        return {n: wheel.read(n) for n in wheel.namelist() if not n.endswith(left_out)}
+
+
+def package_files() -> dict[str, Path]:
+    """The files of the package in the repository, by their names in a wheel."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    files = {}
+    for package, folder in pyproject["tool"]["setuptools"]["package-dir"].items():
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in {".py", ".fbs", ".in"} or path.name == "py.typed":
+                inside = path.relative_to(ROOT / folder).as_posix()
+                files[f"{package.replace('.', '/')}/{inside}"] = path
+    return files
+
+
+def differences(wheel: Path) -> list[str]:
+    """What differs between the files of a wheel and those of the repository, byte for byte.
+
+    Compiled kernels and the wheel's own information are not compared.
+    """
+    files = package_files()
+    inside = {
+        name: data
+        for name, data in read_wheel(wheel).items()
+        if ".dist-info/" not in name and not name.endswith(LIBRARIES)
+    }
+    faults = [f"lacks {name}" for name in files if name not in inside]
+    faults += [f"has {name}, which the repository has not" for name in inside if name not in files]
+    return faults + [
+        f"{name} is not that of the repository"
+        for name, path in files.items()
+        if name in inside and inside[name] != path.read_bytes()
+    ]
 
 
 def wheel_text(tags: Sequence[str], is_pure: bool) -> bytes:
@@ -32,19 +61,13 @@ def wheel_text(tags: Sequence[str], is_pure: bool) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def write_wheel(
-    files: Mapping[str, bytes],
-    tags: Sequence[str],
-    folder: Path,
-    archive: Callable[..., zipfile.ZipFile] = zipfile.ZipFile,
-) -> Path:
+def write_wheel(files: Mapping[str, bytes], tags: Sequence[str], folder: Path) -> Path:
     """Writes a wheel; the same files give the same bytes.
 
     Args:
         files: by name, one of them *.dist-info/METADATA; RECORD and WHEEL are made here.
         tags: such as py3-none-any.
         folder: where to.
-        archive: makes the archive and compresses the files.
     """
     info = next(n for n in files if n.endswith(".dist-info/METADATA")).partition("/")[0]
     is_pure = not any(name.endswith(LIBRARIES) for name in files)
@@ -59,7 +82,7 @@ def write_wheel(
     python, abi, _ = tags[0].split("-")
     platforms = ".".join(tag.split("-")[2] for tag in tags)
     path = folder / f"{info.removesuffix('.dist-info')}-{python}-{abi}-{platforms}.whl"
-    with archive(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for line in record.getvalue().splitlines():
             name = line.partition(",")[0]
             entry = zipfile.ZipInfo(name, TIME)

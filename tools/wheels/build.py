@@ -2,11 +2,11 @@
 
 The kernels are loaded by ctypes and use no Python header, so one wheel for a platform serves every
 Python. zig's C compiler, from PyPI, compiles them for each platform. The other files come from the
-wheel that setuptools makes without kernels; zopfli compresses them. The same sources and versions
-of Python, zig, zopfli and setuptools give the same bytes, in whatever folder.
+wheel that setuptools makes without kernels; each is that of the repository, byte for byte. The same
+sources and versions of Python, zig and setuptools give the same bytes, in whatever folder.
 """
 
-import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -20,37 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-import zopfli
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 
-from wheels.archives import read_wheel, write_wheel
+from wheels.archives import differences, read_wheel, write_wheel
 from wheels.inspection import inspect_library
 from wheels.platforms import PLATFORMS, SOURCES, Platform
 
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
-MOST_BYTES = 10**6  # of a wheel
-# Of pyproject.toml: the kernels, which are compiled here, and the extras of a checkout.
-LEFT_OUT = (
-    r"^\[\[tool\.setuptools\.ext-modules\]\]\n.*?(?=^\[)",
-    r"^(test|wheels|torch|references|judges) = \[.*?\]\n",
-)
-# Beside those of pyproject.toml. Without a sanitizer, which zig adds of its own accord.
+MAX_BYTES = 2 * 10**6  # of a wheel
+# Beside those of setup.py. Without a sanitizer, which zig adds of its own accord.
 OPTIONS = ("-fPIC", "-fno-sanitize=undefined", "-Wno-pass-failed")
-# No kernel throws an exception; tables for unwinding the stack would be 9 to 12 kB of a wheel.
-NO_TABLES = "-fno-unwind-tables"
 LINKING = ("-shared", "-s", "-Wl,--build-id=none")
-# For linking without zig's compiler_rt and the start-up code of C, which zig cc always links; on
-# Windows they are 30 and 3 kB of a wheel. Nothing in the kernels needs to be initialised.
-NO_RUNTIME = (
-    *("-dynamic", "-O", "ReleaseFast", "-fstrip", "-fno-compiler-rt", "-fno-ubsan-rt"),
-    *("-fno-emit-implib", "--build-id=none", "-fno-entry", "-lkernel32"),
-    *(f"-lapi-ms-win-crt-{part}-l1-1-0" for part in ("math", "private", "string")),
-)
-# As many blocks as are smallest, instead of at most 15, and more iterations than 15.
-ARCHIVE = partial(zopfli.ZipFile, block_splitting_max=0, iterations=60)
 ZIG = (sys.executable, "-m", "ziglang")
 QUIET = "-Wno-unused-command-line-argument"
 
@@ -87,11 +70,6 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
     for place in settings()["package-dir"].values():
         ignore = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c", "*.h")
         shutil.copytree(ROOT / place, tree / place, ignore=ignore)
-    project = tree / "pyproject.toml"
-    text = project.read_text(encoding="utf-8")
-    for part in LEFT_OUT:
-        text = re.sub(part, "", text, flags=re.DOTALL | re.MULTILINE)
-    project.write_text(text, encoding="utf-8")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, tree)
     (wheel,) = out.glob("*-py3-none-any.whl")
     return read_wheel(wheel)
@@ -99,38 +77,31 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
 
 def compiled(platform: Platform, folder: Path) -> Path:
     """The library of a platform."""
-    (module,) = settings()["ext-modules"]
+    kernels = runpy.run_path(str(ROOT / "setup.py"))["KERNELS"]
     path = folder / platform.tag / platform.library
     path.parent.mkdir()
     compiler = (*ZIG, "cc", "-target", platform.target, QUIET)
-    options = (*module["extra-compile-args"], *OPTIONS)
-    sources = [*sorted(SOURCES.glob("*.c")), *platform.more_sources]
-    # One by one: while it links, zig compiles its own libraries with the same options, and those
-    # for Windows need the tables.
+    options = (*kernels.extra_compile_args, *OPTIONS, *platform.flags)
+    sources = sorted(SOURCES.glob("*.c"))
     for source in sources:  # in its folder: paths of the build stay out of the library
         output = path.with_name(f"{source.stem}.o")
-        own = (*options, *platform.options(source), NO_TABLES)
-        run(*compiler, *own, "-c", source.name, "-o", output, cwd=source.parent)
+        run(*compiler, *options, "-c", source.name, "-o", output, cwd=source.parent)
     objects = [f"{p.stem}.o" for p in sources]
-    if platform.has_runtime:
-        own = (*options, *platform.flags, *LINKING, *module["extra-link-args"])
-        linker = (*compiler, *own, "-o", path.name)
-    else:
-        linker = (*ZIG, "build-lib", "-target", platform.target, *NO_RUNTIME, f"-femit-bin={path}")
-    run(*linker, *objects, cwd=path.parent)
+    linking = (*options, *LINKING, *kernels.extra_link_args)
+    run(*compiler, *linking, "-o", path.name, *objects, cwd=path.parent)
     return path
 
 
 def built(tag: str, files: Mapping[str, bytes], folder: Path, out: Path) -> Built:
     """Builds and inspects the wheel of a platform, or the one without kernels for `any`."""
     if tag == "any":
-        wheel = write_wheel(files, ["py3-none-any"], out, ARCHIVE)
+        wheel = write_wheel(files, ["py3-none-any"], out)
         return Built(wheel, 0, "NumPy kernels only", ())
     platform = next(p for p in PLATFORMS if p.tag == tag)
     library = compiled(platform, folder)
     data = library.read_bytes()
     members = {**files, f"{PLACE}/{platform.library}": data}
-    wheel = write_wheel(members, platform.wheel_tags, out, ARCHIVE)
+    wheel = write_wheel(members, platform.wheel_tags, out)
     needs, wrong = inspect_library(library, platform)
     return Built(wheel, len(data), needs, wrong)
 
@@ -164,10 +135,11 @@ def main(out: Path, only: tuple[str, ...]) -> None:
     faults: list[str] = []
     for made in wheels:
         size = made.wheel.stat().st_size
+        faults += [f"{made.wheel.name}: {what}" for what in differences(made.wheel)]
         click.echo(f"{size:>8,} {made.library:>8,}  {made.wheel.name}: {made.needs}")
         faults += [f"{made.wheel.name}: {what}" for what in made.wrong]
-        if size > MOST_BYTES:
-            faults.append(f"{made.wheel.name}: must be at most {MOST_BYTES:,} bytes")
+        if size > MAX_BYTES:
+            faults.append(f"{made.wheel.name}: must be at most {MAX_BYTES:,} bytes")
     run(sys.executable, "-m", "twine", "check", "--strict", *(made.wheel for made in wheels))
     if faults:
         raise click.ClickException("\n".join(faults))
