@@ -29,6 +29,7 @@ from odt.core.export.float_weights import removed, with_float_weights
 from odt.core.export.metadata_edit import Edit, edit_metadata
 from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
+from odt.core.export.version_patches import version_patches
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.inline import inline
 from odt.core.lowering.stored_values import stored_values
@@ -93,7 +94,7 @@ def export_model(
     if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
         weights, quantizations = stored_values(model, real_graph(one_step(model)), weights)
     patches, own = _placed(model, weights)
-    patches += [*_quantization_patches(model, quantizations)]
+    patches += [*_quantization_patches(model, quantizations), *version_patches(model)]
     entries: dict[str, bytes | None] = {}
     archive = b""
     if record is not None:

@@ -7,6 +7,7 @@ import flatbuffers
 import numpy as np
 
 from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.model.operator_versions import raise_versions
 from odt.core.model.reader import FORMATS, Model
 from odt.core.model.schema_tables import pack, unpack
 from odt.errors import ModelError, UnsupportedError
@@ -103,7 +104,7 @@ def buffer_entry(data: bytes | memoryview | Array) -> dict[str, Any]:
 
 
 def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
-    """Serialises the tables of a model.
+    """Serialises the tables of a model; raises the versions of operators to what they need.
 
     Args:
         source: model with the format of the new one, and the name in messages.
@@ -112,6 +113,7 @@ def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
     Raises:
         UnsupportedError: if the file would be too large.
     """
+    raise_versions(tables)
     builder = flatbuffers.Builder(1024)
     identifier = next(i for i, name in FORMATS.items() if name == source.format)
     try:

@@ -11,6 +11,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
+from odt.core.model.operator_versions import raise_versions
 from odt.core.model.schema_tables import code_of, fields_of, pack
 from odt.schemas.circle import ENUMERATIONS
 
@@ -199,8 +200,10 @@ class ModelBuilder:
     def build(self, *outputs: int) -> bytes:
         """Returns the bytes of the file."""
         self.graph.outputs = list(outputs)
+        tables = _plain(self.model)
+        raise_versions(tables)
         builder = flatbuffers.Builder(1024)
-        builder.Finish(pack(builder, "Model", _plain(self.model)), self.identifier)
+        builder.Finish(pack(builder, "Model", tables), self.identifier)
         return bytes(builder.Output())
 
     def write(self, path: str | Path, *outputs: int) -> None:

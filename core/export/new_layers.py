@@ -14,13 +14,7 @@ FLOAT32 = np.dtype(np.float32)
 
 
 class NewLayers(KeptTables):
-    """The tables of the kept operators and of new layers.
-
-    Attributes:
-        version: version of the new operators.
-    """
-
-    version = 1
+    """The tables of the kept operators and of new layers."""
 
     def signatures(self, old: Sequence[dict[str, Any]], output: int) -> list[dict[str, Any]]:
         """Signatures of the first subgraph, with the inputs that stay and the new output.
@@ -131,9 +125,7 @@ class NewLayers(KeptTables):
     ) -> int:
         """Adds an operator; its output has a dynamic batch axis if its first input has one."""
         code = code_of("BuiltinOperator", op)
-        self.model["operator_codes"].append(
-            {"builtin_code": code, "deprecated_builtin_code": code, "version": self.version}
-        )
+        self.model["operator_codes"].append({"builtin_code": code, "deprecated_builtin_code": code})
         signature = self.graph["tensors"][inputs[0]].get("shape_signature", ())
         y = self._tensor(shape, name)
         if len(signature) and signature[0] == -1:

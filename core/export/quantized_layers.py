@@ -13,7 +13,7 @@ import numpy as np
 from odt.core.export.new_layers import FLOAT32, NewLayers
 from odt.core.lowering.final_activation import producing_operator
 from odt.core.model.dequantize import LARGEST
-from odt.core.model.integer_operators import operator_version, prescribed_quantization
+from odt.core.model.integer_operators import prescribed_quantization
 from odt.core.model.reader import Model
 from odt.core.model.schema_tables import code_of
 from odt.errors import UnsupportedError
@@ -121,7 +121,6 @@ class QuantizedLayers(NewLayers):
         name: str,
         options: tuple[str, dict[str, Any]] | None = None,
     ) -> int:
-        self.version = operator_version(op, self._dtype)
         y = super()._operator(op, inputs, shape, name, options)
         if op == "DEQUANTIZE":
             return y

@@ -1,6 +1,6 @@
-"""TFLite's operators on integers: those that only move values, prescribed scales, versions.
+"""TFLite's operators on integers: those that only move values, and prescribed scales.
 
-Source: TFLite's 8-bit quantization specification; the versions are those of its operator registry.
+Source: TFLite's 8-bit quantization specification.
 """
 
 from typing import Any
@@ -27,38 +27,6 @@ PRESCRIBED = {
     "TANH": (-1.0, 1.0),
     "L2_NORMALIZATION": (-1.0, 1.0),
 }
-# Version of an operator whose tensors are int8, int16; others have 2 and 3 at least.
-VERSIONS = {
-    "CONV_2D": (3, 4),
-    "DEPTHWISE_CONV_2D": (3, 5),
-    "FULLY_CONNECTED": (4, 7),
-    "TRANSPOSE_CONV": (3, 4),
-    "BATCH_MATMUL": (2, 3),
-    "MUL": (2, 4),
-    "RESHAPE": (1, 1),
-    "SQUEEZE": (1, 1),
-    "EXPAND_DIMS": (1, 1),
-    "PRELU": (1, 1),
-    "HARD_SWISH": (1, 1),
-    "MIRROR_PAD": (1, 1),
-    "TILE": (1, 1),
-    "TRANSPOSE": (2, 4),
-    "SLICE": (2, 4),
-    "STRIDED_SLICE": (2, 4),
-    "SPLIT": (2, 4),
-    "PACK": (2, 3),
-    "MAXIMUM": (2, 3),
-    "MINIMUM": (2, 3),
-    "ELU": (1, 1),
-    "SQUARED_DIFFERENCE": (2, 2),
-    "QUANTIZE": (1, 2),
-    "DEQUANTIZE": (2, 3),
-}
-
-
-def operator_version(op: str, dtype: np.dtype[Any]) -> int:
-    """Returns the version of an operator on activations of a type."""
-    return VERSIONS.get(op, (2, 3))[dtype.itemsize - 1]
 
 
 def prescribed_quantization(op: str, dtype: np.dtype[Any]) -> Quantization:

@@ -8,7 +8,6 @@ import numpy as np
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
-from odt.core.model.integer_operators import operator_version
 from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.reader import Model
 from odt.core.model.schema_tables import code_of
@@ -120,7 +119,7 @@ class IntegerModel:
     def _add_integer(self, node: Node, operator: dict[str, Any]) -> None:
         operator["inputs"] = self._operands(node)
         self.operators.append(operator)
-        operator["opcode_index"] = self._code(node.op, operator.get("opcode_index", 0))
+        operator["opcode_index"] = self._code(node.op)
         for i in node.outputs:
             self._set_type(i, self._dtype, self.activations[i])
             self.integers[i] = i
@@ -220,17 +219,11 @@ class IntegerModel:
             }
         )
 
-    def _code(self, op: str, old: int | None = None) -> int:
+    def _code(self, op: str) -> int:
         """The operator code of an operator on integers; adds it if it is new."""
         codes: list[dict[str, Any]] = self.tables["operator_codes"]
         number = code_of("BuiltinOperator", op)
-        before = 1 if old is None else codes[old].get("version", 1)
-        version = max(operator_version(op, self.scheme.activations), before)
-        code = {
-            "builtin_code": number,
-            "deprecated_builtin_code": min(number, 127),
-            "version": version,
-        }
+        code = {"builtin_code": number, "deprecated_builtin_code": min(number, 127)}
         if code not in codes:
             codes.append(code)
         return codes.index(code)

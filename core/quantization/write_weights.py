@@ -22,9 +22,9 @@ from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.opdef import Array
 
 STORED = ("int8-weights", "int4-weights", "float16")
-# Version of an operator that reads weights of int8 or int4 with a scale for each unit.
-HYBRID = {"CONV_2D": 5, "DEPTHWISE_CONV_2D": 6, "FULLY_CONNECTED": 9}
-HYBRID_INT4 = {"CONV_2D": 7, "FULLY_CONNECTED": 10}
+# Operators on real numbers that read weights of int8, and of int4, with a scale for each unit.
+HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+HYBRID_INT4 = ("CONV_2D", "FULLY_CONNECTED")
 LARGEST_INT4 = 7
 
 
@@ -63,10 +63,6 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
                     stored[i, axis] = _dequantized(tables, conversions, stored[i, axis])
             inputs[position] = stored[i, axis]
         operator["inputs"] = inputs
-        if scheme != "float16":
-            version = {**HYBRID, **(HYBRID_INT4 if narrow else {})}[node.op]
-            code = operator.get("opcode_index", 0)
-            operator["opcode_index"] = _hybrid_code(tables, code, version)
     graph["operators"] = [*conversions, *operators]
     return packed_model(model, tables)
 
@@ -104,7 +100,7 @@ def _dequantized(tables: dict[str, Any], conversions: list[dict[str, Any]], i: i
     real["name"] = bytes(real.get("name", b"")) + b"_dequantized"
     tensors.append(real)
     number = code_of("BuiltinOperator", "DEQUANTIZE")
-    code = {"builtin_code": number, "deprecated_builtin_code": number, "version": 3}
+    code = {"builtin_code": number, "deprecated_builtin_code": number}
     if code not in codes:
         codes.append(code)
     conversions.append(
@@ -117,12 +113,3 @@ def _dequantized(tables: dict[str, Any], conversions: list[dict[str, Any]], i: i
         }
     )
     return len(tensors) - 1
-
-
-def _hybrid_code(tables: dict[str, Any], old: int, version: int) -> int:
-    """The operator code with a version that reads such weights; adds it if it is new."""
-    codes = tables["operator_codes"]
-    code = {**codes[old], "version": max(codes[old].get("version", 1), version)}
-    if code not in codes:
-        codes.append(code)
-    return int(codes.index(code))

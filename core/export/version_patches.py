@@ -1,0 +1,52 @@
+"""Versions of operators in a file whose weights are trained: raised in place if they are too low.
+
+Earlier writers gave FULLY_CONNECTED with int8 weights of one scale for each unit a version that
+runtimes of 2024 know, which then read the first scale alone.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from odt.core.export.flatbuffer_edit import SUBGRAPHS, TENSORS, Patch
+from odt.core.model.flatbuffer import FlatBuffer, Table
+from odt.core.model.operator_options import operator_name
+from odt.core.model.operator_versions import builtin_code, operands_version
+from odt.core.model.reader import Model
+from odt.core.model.schema_tables import unpack
+
+OPERATORS, CODES, CODE_VERSION = 3, 1, 2
+HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+def version_patches(model: Model) -> Iterator[Patch]:
+    """Yields patches for versions of operators on real numbers that read weights of integers.
+
+    Version 1 has no bytes in a file, and stays.
+    """
+    root = FlatBuffer(model.path, model.data).root()
+    codes = list(root.tables(CODES, "operator code"))
+    names = [operator_name(builtin_code(unpack(t, "OperatorCode"))) for t in codes]
+    if not set(names).intersection(HYBRID):
+        return
+    wanted: dict[int, int] = {}
+    for graph in root.tables(SUBGRAPHS, "subgraph"):
+        tensors = list(graph.tables(TENSORS, "tensor"))
+        for operator in graph.tables(OPERATORS, "operator"):
+            k = operator.number(0, "I")
+            if k < len(names) and names[k] in HYBRID:
+                wanted[k] = max(wanted.get(k, 1), _needed(str(names[k]), operator, tensors))
+    for k, version in wanted.items():
+        place = codes[k].place(CODE_VERSION, 4)
+        if place and codes[k].number(CODE_VERSION) < version:
+            yield place, struct.pack("<i", version)
+
+
+def _needed(op: str, operator: Table, tensors: list[Table]) -> int:
+    """The version that an operator needs; 1 if its weights are no integers."""
+    inputs, outputs = operator.numbers(1, "inputs"), operator.numbers(2, "outputs")
+    if any(not 0 <= i < len(tensors) for i in (*inputs[:2], *outputs)) or len(inputs) < 2:
+        return 1
+    x, w = (unpack(tensors[i], "Tensor") for i in inputs[:2])
+    if x.get("type", 0) or not w.get("type", 0):
+        return 1
+    return operands_version(op, [x, w, None][: len(inputs)], [x], unpack(operator, "Operator"))
