@@ -20,7 +20,7 @@ import odt.cli.commands
 from odt import __version__
 from odt.cli.output.signals import printing
 from odt.cli.output.spelling import spell
-from odt.errors import MOST, OdtError, one_line
+from odt.errors import MOST, OdtError, escaped, one_line
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 INTERRUPTED = 130  # exit status that shells report after Ctrl-C
@@ -72,6 +72,10 @@ class Group(click.Group):
             raise click.ClickException(message(ctx, memory_error(command, e))) from e
         except OdtError as e:
             raise click.ClickException(message(ctx, e)) from e
+        except click.UsageError as e:
+            # It may quote the name of a file, which may hold control characters of terminals.
+            e.message = escaped(e.message)  # type: ignore[misc]  # final, but there is no other way
+            raise
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None

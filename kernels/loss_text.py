@@ -30,7 +30,9 @@ def parse_loss(text: str) -> tuple[str, Values]:
     name = find_loss(word)
     if name is None and is_plugin(text):
         raise OptionError(
-            "loss", f"{text} is a custom loss of a Python module and must be given again"
+            "loss",
+            f"{text} is a custom loss of a Python module and must be given again, because odt "
+            "imports no module that a file names",
         )
     if name is None:
         raise OptionError("loss", f"must be one of {loss_choices()}", word)
@@ -60,6 +62,18 @@ def canonical_loss(text: str) -> str:
         OptionError: as in `parse_loss`.
     """
     return loss_label(*parse_loss(text))
+
+
+def stored_loss(text: str) -> str:
+    """Returns the text of a loss that a file names, as `canonical_loss` does; imports nothing.
+
+    Every loss from a file passes through here. A custom loss, module:object, must be on the command
+    line or come from Python, because its module is code.
+
+    Raises:
+        OptionError: as in `parse_loss`, and for a custom loss that this process has not loaded.
+    """
+    return text if text == "none" else canonical_loss(text)
 
 
 def loss_label(name: str, options: Mapping[str, object]) -> str:

@@ -3,6 +3,7 @@
 import click
 
 from odt.cli.options.sections import DATA, EXPORT, SELECTION, combine, option
+from odt.cli.options.types import OutputPath
 
 added_option = option(
     DATA,
@@ -23,7 +24,7 @@ adapter_options = combine(
     option(
         EXPORT,
         "--export-adapters",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Export only the trained low-rank adapters, as .npz. Other exports merge them into "
         "the weights.",

@@ -4,6 +4,7 @@ import click
 
 from odt.cli.options.sections import DATA, EXPORT, FEDERATION, VALIDATION, combine, option
 from odt.cli.options.trained_model import trained_model_options
+from odt.cli.options.types import OutputPath
 
 # Of odt fed simulate and odt fed init.
 federation_options = combine(
@@ -164,14 +165,14 @@ output_options = combine(
     option(
         EXPORT,
         "--log",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Write loss, metrics, counts and bytes by round: .csv, or .jsonl for JSON lines.",
     ),
     option(
         EXPORT,
         "--plot",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Draw the validation accuracy (or the first metric, or the loss) by round: .svg, or "
         ".png with matplotlib.",
@@ -186,7 +187,7 @@ output_options = combine(
     option(
         EXPORT,
         "--export-checkpoint",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Save a checkpoint (.odt) after each round.",
     ),

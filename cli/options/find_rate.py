@@ -1,8 +1,7 @@
 """Options of the learning rate range test of `odt train`."""
 
-import click
-
 from odt.cli.options.sections import OPTIMIZER, combine, option
+from odt.cli.options.types import OutputPath
 
 find_rate_options = combine(
     option(
@@ -15,7 +14,7 @@ find_rate_options = combine(
     option(
         OPTIMIZER,
         "--png",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Write a plot of --find-rate as PNG.",
     ),

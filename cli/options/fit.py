@@ -16,7 +16,7 @@ from odt.cli.options.sections import (
 from odt.cli.options.shared import gradient_options, regularization_options, sample_weight_option
 from odt.cli.options.teacher import teacher_options
 from odt.cli.options.trained_model import trained_model_options
-from odt.cli.options.types import ClassWeights, Duration, GlobValue, ScheduleText
+from odt.cli.options.types import ClassWeights, Duration, GlobValue, OutputPath, ScheduleText
 
 fit_options = combine(
     option(
@@ -185,7 +185,7 @@ export_options = combine(
     option(
         EXPORT,
         "--export-circleplus",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Export the trained model as circle+, with the training info used.",
     ),

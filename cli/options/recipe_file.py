@@ -10,11 +10,13 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
-from odt.cli.options.types import ClassWeights
+from odt.cli.options.types import ClassWeights, OutputPath
+from odt.core.storage.reading import printable, read_input, reading
 from odt.errors import OdtError
 
 # Parameters that are not in recipes: they name a recipe or a run.
 NO_KEYS = {"config", "print_config", "run_dir"}
+MOST_BYTES = 1 << 20
 NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?(e[+-]?\d{1,3})?", re.IGNORECASE)
 
 
@@ -36,7 +38,8 @@ recipe_options = combine(
         expose_value=False,
         callback=read_config,
         help="Read options from a recipe: a TOML file whose keys are option names and `model`. "
-        "Options on the command line override it. Paths in it are relative to its folder.",
+        "Options on the command line override it. Paths in it are relative to its folder. Files to "
+        "write and custom losses must be on the command line.",
     ),
     option(
         RUNS,
@@ -68,15 +71,18 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
     """
     import difflib
 
-    known, values = keys_of(command), {}
+    known, values = keys_of(command), dict[str, Any]()
     for name, value in parse_recipe(path).items():
         key = name.replace("_", "-")
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
             hint = f"Did you mean {close[0]}?" if close else "odt train --help lists the options."
-            raise OdtError(f"{path}: keys must be options of odt train, but got {name}. {hint}")
+            raise OdtError(
+                f"{path}: keys must be options of odt train, but got {printable(name)}. {hint}"
+            )
         parameter = known[key]
-        parsed = _value(f"{path}: {name}", value, parameter)
+        with reading(f"{path}: {name}", "must be a value of an option", OdtError):
+            parsed = _value(f"{path}: {name}", value, parameter)
         if is_path(parameter, parsed):
             parsed = os.path.join(os.path.dirname(path), parsed)
         values[str(parameter.name)] = parsed
@@ -91,13 +97,9 @@ def parse_recipe(path: str) -> dict[str, Any]:
     """
     import tomllib
 
-    from odt.core.storage.reading import read_input
-
-    content = read_input(path, "a recipe in TOML", OdtError)
-    try:
+    content = read_input(path, "a recipe in TOML", OdtError, MOST_BYTES)
+    with reading(path, "must be a recipe in TOML", OdtError):
         return dict(tomllib.loads(content.decode()))
-    except ValueError as e:
-        raise OdtError(f"{path}: must be a recipe in TOML, but got: {e}.") from e
 
 
 def _value(where: str, value: Any, parameter: click.Parameter) -> Any:
@@ -119,11 +121,13 @@ def _text(where: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, default=str)
+    return printable(json.dumps(value, default=str))
 
 
 def recipe_of(ctx: click.Context) -> dict[str, Any]:
     """Returns the recipe of a command line: keys and values, with absolute paths.
+
+    Files to write are left out: `outputs_of` returns them.
 
     Raises:
         OdtError: if the command line is in ONE's spelling, because some of its behaviour has no
@@ -143,8 +147,19 @@ def recipe_of(ctx: click.Context) -> dict[str, Any]:
         value = given.get(name, ctx.params[name])
         if name not in given and value in (None, (), "", False):
             continue
+        if isinstance(known[key].type, OutputPath):
+            continue
         recipe[key] = os.path.abspath(value) if is_path(known[key], value) else value
     return recipe
+
+
+def outputs_of(ctx: click.Context) -> dict[str, str]:
+    """Returns the files that a command line writes, as absolute paths by option."""
+    return {
+        max(p.opts, key=len): os.path.abspath(ctx.params[p.name])
+        for p in ctx.command.params
+        if isinstance(p.type, OutputPath) and p.name and ctx.params[p.name]
+    }
 
 
 def is_path(parameter: click.Parameter, value: Any) -> bool:
@@ -160,9 +175,14 @@ def print_recipe(model: str, options: dict[str, Any]) -> None:
     """Prints the recipe of a command line."""
     from odt.cli.options.training_run import model_of, trainer_of
 
-    recipe = recipe_of(click.get_current_context())
+    ctx = click.get_current_context()
+    recipe = recipe_of(ctx)
     trainer = trainer_of(model_of(model, options), options)
     click.echo(recipe_text(recipe, trainer), nl=False)
+    if outputs := outputs_of(ctx):
+        click.echo("\n# Files to write, which are given on the command line:")
+    for name, path in outputs.items():
+        click.echo(f"# {name} {toml(path)}")
 
 
 def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:

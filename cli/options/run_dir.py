@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 import odt
 from odt.cli.options.recipe_file import (
+    outputs_of,
     parse_recipe,
     read_recipe,
     recipe_of,
@@ -15,6 +16,7 @@ from odt.cli.options.recipe_file import (
     recipe_text,
 )
 from odt.cli.options.sections import RECIPE, RUNS, combine, option
+from odt.cli.options.types import OutputPath
 from odt.errors import OdtError
 
 # Keys of files that training reads.
@@ -60,7 +62,7 @@ run_options = combine(
     option(
         RUNS,
         "--log",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Write loss, metrics, time and learning rate of each epoch as .csv or .jsonl.",
     ),
@@ -115,8 +117,11 @@ def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
         files = {"model": Path(trainer.model.path).absolute()}
         files |= {key: Path(recipe[key]) for key in FILES if key in recipe}
         text = recipe_text(recipe, trainer)
-        path, tensorboard = Path(options["run_dir"]), options["tensorboard"]
-        logs.append(folder.RunFolder(path, text, options["monitor"], files, tensorboard))
+        path, outputs = Path(options["run_dir"]), outputs_of(click.get_current_context())
+        run = folder.RunFolder(
+            path, text, options["monitor"], files, outputs, options["tensorboard"]
+        )
+        logs.append(run)
     return logs
 
 
@@ -124,7 +129,6 @@ def _recipe() -> dict[str, Any]:
     """Returns the recipe of a run; a resumed run keeps the checkpoint with which it began."""
     ctx = click.get_current_context()
     recipe = recipe_of(ctx)
-    recipe.pop("export-checkpoint", None)
     if ctx.meta.get(CONTINUED):
         before = parse_recipe(ctx.meta[RECIPE])
         recipe.pop("checkpoint", None)

@@ -6,6 +6,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from odt.errors import OdtError
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FEDERATION = "Federation"
@@ -40,7 +42,8 @@ class Option(click.Option):
         """Converts a value; keeps the text of one that the user gave, for a recipe.
 
         Raises:
-            click.BadParameter: if the value is invalid; the message names a recipe that has it.
+            click.BadParameter: if the value is invalid.
+            OdtError: if the invalid value is that of a recipe, which the message names.
         """
         source = ctx.get_parameter_source(str(self.name))
         if source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP):
@@ -49,8 +52,19 @@ class Option(click.Option):
             return super().type_cast_value(ctx, value)
         except click.BadParameter as e:
             if source is ParameterSource.DEFAULT_MAP:
-                raise click.BadParameter(f"{ctx.meta[RECIPE]}: {e.message}", ctx, self) from e
+                key = max(self.opts, key=len).lstrip("-")
+                raise OdtError(f"{ctx.meta[RECIPE]}: {key}: {e.message}") from e
             raise
+
+
+def is_typed(parameter: click.Parameter | None, ctx: click.Context | None) -> bool:
+    """Whether a value stands on the command line, so that it may name code or a file to write.
+
+    A value of a recipe may come from anywhere, and a parameter is None for other files.
+    """
+    if parameter is None or ctx is None:
+        return False
+    return ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
 
 
 class Command(click.Command):

@@ -23,6 +23,7 @@ from odt.cli.options.types import (
     LossText,
     MetricWord,
     OfOutput,
+    OutputPath,
     Property,
     Size,
     Word,
@@ -226,7 +227,7 @@ checkpoint_options = combine(
     option(
         EXPORT,
         "--export-checkpoint",
-        type=click.Path(),
+        type=OutputPath(),
         metavar="FILE",
         help="Save checkpoints to FILE: in odt's format if its name ends in .odt, else in onert's.",
     ),

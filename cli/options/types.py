@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odt.cli.options.sections import is_typed
 from odt.cli.output.spelling import spell
 from odt.errors import OptionError
 from odt.kernels.registry import LOSSES, Rows
@@ -95,9 +96,37 @@ class LossText(Word):
 
         word, colon, options = str(value).partition(":")
         if is_plugin(str(value)):
+            if not is_typed(param, ctx) and value not in LOSSES:
+                self.fail(
+                    f"{value} is a custom loss of a Python module and must be given again on the "
+                    "command line: odt imports no module that a file names.",
+                    param,
+                    ctx,
+                )
             return load_loss(str(value))
         name = find_loss(word) or super().convert(word, param, ctx)
         return canonical_loss(name + colon + options) if name in LOSSES else name
+
+
+class OutputPath(click.Path):
+    """Path of a file that a command writes. No recipe may name one."""
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        """Returns the path."""
+        if not is_typed(param, ctx):
+            name = max(param.opts, key=len) if param else "the option"
+            self.fail(
+                "must be left out of a recipe, which names no file to write, but got "
+                f"{value}. Give {name} on the command line.",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
 
 
 class MetricWord(Word):

@@ -31,11 +31,12 @@ from odt.cli.runs.run import (
     best_row,
     charts_of,
     monitored,
+    read_lines,
     read_run,
 )
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import unwritable
+from odt.core.storage.reading import printable, unwritable
 from odt.errors import OdtError
 from odt.kernels.native.library import describe_kernels
 
@@ -102,6 +103,7 @@ class RunFolder(RowLog):
         recipe: the recipe as TOML.
         monitor: name of the value that selects the best epoch.
         files: files that training reads, by option.
+        outputs: paths that training writes outside of the folder, by option.
         tensorboard: whether to write event files too.
     """
 
@@ -111,6 +113,7 @@ class RunFolder(RowLog):
         recipe: str,
         monitor: str,
         files: Mapping[str, Path],
+        outputs: Mapping[str, str],
         tensorboard: bool,
     ) -> None:
         super().__init__(path / LOG, path / CSV)
@@ -119,8 +122,7 @@ class RunFolder(RowLog):
         except OSError as e:
             raise OdtError(unwritable(f"--run-dir {path}", e, "folder")) from e
         self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
-        known = path / WARNINGS
-        self._warnings = known.read_text("utf-8").splitlines() if known.exists() else []
+        self._warnings = read_lines(path / WARNINGS)
         self._begun_as = read_run(path).record if (path / RECORD).exists() else {}
         self._record: dict[str, Any] = {
             "format": FORMAT,
@@ -133,8 +135,16 @@ class RunFolder(RowLog):
             "platform": platform.platform(),
             "monitor": monitor,
             "files": {name: describe(file) for name, file in files.items()},
+            "outputs": {**self._begun_as.get("outputs", {}), **outputs},
             "starts": list(self._begun_as.get("starts", [])),
         }
+        for name, file in self._begun_as.get("outputs", {}).items():
+            if name not in outputs:
+                click.echo(
+                    f"Warning: {printable(name)}: the run also wrote {printable(file)} before. It "
+                    "is written only if it is given again.",
+                    err=True,
+                )
         self._put(RECIPE, recipe)
 
     def begin(self) -> None:

@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 import odt
@@ -21,7 +22,7 @@ from odt.cli.options.types import LossText
 from odt.cli.output.progress import Progress
 from odt.cli.output.sample_table import SampleTable
 from odt.cli.runs.page import figure_row, heading
-from odt.cli.runs.run import BEST, LAST, Run
+from odt.cli.runs.run import BEST, LAST, RECIPE, Run
 from odt.core.checkpoints.progress import Progress as Position
 from odt.core.checkpoints.resume import read_resume
 from odt.core.data.dataset import DataSet
@@ -48,6 +49,7 @@ from odt.kernels.registry import LOSSES
 MOST_CLASSES = 30  # of a matrix that is shown whole
 FILES = ("load-input", "load-expected")
 HELD = ("validation-input", "validation-expected")
+CUSTOM = "Samples of models with several losses or a custom loss are not shown."
 
 
 def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[str]:
@@ -67,9 +69,9 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
     resume = read_resume(run.path / LAST)
     then = resume.progress
     loss = str(run.recipe.get("loss") or then.loss) or None
-    request = Request(
-        loss=loss and LossText(LOSSES).convert(loss, None, None), reduction=then.reduction
-    )
+    if loss and is_plugin(loss):
+        return [heading("Samples", f'<p class="pale">{CUSTOM}</p>')]
+    request = Request(loss=loss and _loss(run, loss), reduction=then.reduction)
     model = read_model(model_of(run)) if model_of(run) else best_model(run)
     recipe = prepare(lower_model(model), request)
     samples = recipe.samples
@@ -104,13 +106,21 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
     ]
 
 
+def _loss(run: Run, text: str) -> str:
+    """The canonical text of the run's loss, which the recipe has as on a command line."""
+    try:
+        return LossText(LOSSES).convert(text, None, None)
+    except click.BadParameter as e:
+        raise OdtError(f"{run.path / RECIPE}: loss: {e.message}") from e
+
+
 def unavailable(run: Run, given: tuple[str, str] | None) -> str:
     """Why samples cannot be evaluated; empty if they can."""
     recipe: Mapping[str, Any] = run.recipe
     if not model_of(run) and (not (run.path / BEST).exists() or "adapters" in recipe):
         return "The run has no trained model yet."
     if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
-        return "Samples of models with several losses or a custom loss are not shown."
+        return CUSTOM
     if not given and HELD[0] not in recipe and not recipe.get("validation-split"):
         return "The run has no validation data. Give --load-input and --load-expected."
     return ""

@@ -8,7 +8,7 @@ from typing import Any
 from odt.cli.options.recipe_file import parse_recipe
 from odt.cli.runs.chart import Chart
 from odt.cli.runs.epoch_log import Row, read_rows
-from odt.core.storage.reading import read_input, reason
+from odt.core.storage.reading import read_input, reading
 from odt.core.training.monitor import Monitor
 from odt.dataclass import dataclass
 from odt.errors import OdtError
@@ -19,6 +19,7 @@ RECIPE, RECORD, LOG, CSV = "recipe.toml", "run.json", "log.jsonl", "log.csv"
 LAST, BEST, CURVES, MEMORY, WARNINGS = (
     "last.odt", "best.odt", "curves.svg", "memory.json", "warnings.txt"
 )  # fmt: skip
+MOST_BYTES = 1 << 24  # of a file of the folder besides the log and binary files
 NO_VALUES = ("epoch", "step", "seconds", "learning_rate")
 
 
@@ -99,15 +100,46 @@ def read_run(path: Path) -> Run:
             f"{path}: must be the folder of a run, but it has no {RECIPE}. odt train --run-dir "
             "writes one."
         )
-    try:
-        recipe = parse_recipe(str(path / RECIPE))
-        where = path / RECORD
-        record = json.loads(read_input(where, "readable JSON", OdtError)) if where.exists() else {}
-        if not isinstance(record, dict):
-            raise TypeError("no object")
-    except ValueError as e:
-        raise OdtError(f"{where}: must be a file of a run, but got: {reason(e)}.") from e
+    recipe, where = parse_recipe(str(path / RECIPE)), path / RECORD
+    record: dict[str, Any] = {}
+    if where.exists():
+        text = read_input(where, "the record of a run", OdtError, MOST_BYTES)
+        with reading(str(where), "must be the record of a run", OdtError):
+            record = json.loads(text)
+            _check_record(record)
     return Run(path, recipe, record, read_rows(path / LOG))
+
+
+def read_lines(path: Path) -> list[str]:
+    """Returns the lines of a text file of a run; none if there is no file."""
+    if not path.exists():
+        return []
+    return read_input(path, "text", OdtError, MOST_BYTES).decode(errors="replace").splitlines()
+
+
+def _check_record(record: Any) -> None:
+    """Raises ValueError unless a value has the form of run.json; further keys are ignored."""
+    if not isinstance(record, dict):
+        raise ValueError("no object")  # a file that is wrong
+    files, starts = record.get("files", {}), record.get("starts", [])
+    outputs = record.get("outputs", {})
+    fits = {
+        "monitor": isinstance(record.get("monitor", ""), str),
+        "files": isinstance(files, dict)
+        and all(
+            isinstance(file, dict)
+            and all(isinstance(file.get(key), str) for key in ("path", "sha256"))
+            and type(file.get("bytes")) is int
+            and 0 <= file["bytes"] < 2**63
+            for file in files.values()
+        ),
+        "outputs": isinstance(outputs, dict)
+        and all(isinstance(file, str) for file in outputs.values()),
+        "starts": isinstance(starts, list)
+        and all(isinstance(start, dict) and {"time", "epoch"} <= start.keys() for start in starts),
+    }
+    if wrong := [name for name, right in fits.items() if not right]:
+        raise ValueError(f"{wrong[0]} of another form")
 
 
 def charts_of(run: Run) -> list[Chart]:

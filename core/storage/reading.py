@@ -77,10 +77,19 @@ def read_input(
     path: str | os.PathLike[str],
     what: str = "a readable file",
     error: type[OdtError] = DataError,
+    most: int | None = None,
 ) -> bytes:
-    """Reads all bytes of a file that the user named; arguments and errors as for `open_input`."""
+    """Reads all bytes of a file that the user named; arguments and errors as for `open_input`.
+
+    Args:
+        path, what, error: as for `open_input`.
+        most: maximum number of bytes; None for no limit.
+    """
     with open_input(path, what, error) as file, reading(os.fspath(path), f"must be {what}", error):
-        return file.read()
+        content = file.read(-1 if most is None else most + 1)
+    if most is not None and len(content) > most:
+        raise error(f"{os.fspath(path)}: must be {what} of at most {most} bytes, but has more.")
+    return content
 
 
 @contextmanager

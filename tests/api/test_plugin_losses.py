@@ -1,5 +1,7 @@
 """Losses of the user: objects in Python, module:object on the command line."""
 
+import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from support.paths import MLP_SM
 
 import odt
 from odt.cli.main import main
+from odt.compat.ort import artifacts
+from odt.compat.ort.api import CheckpointState, Module
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(0)
@@ -110,3 +114,43 @@ def test_a_checkpoint_imports_nothing(tmp_path: Path) -> None:
         odt.ModelError, match="is a custom loss of a Python module and must be given"
     ):
         odt.Trainer(MODEL, checkpoint=tmp_path / "c.odt")
+
+
+MARKER = "open('MARKER', 'w').close()\n" + SOURCE
+
+
+@pytest.fixture
+def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A loss of the current folder whose module leaves the file MARKER when it is imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "marker_losses", raising=False)
+    Path("marker_losses.py").write_text(MARKER)
+    return "marker_losses:cubic"
+
+
+def test_artifacts_import_nothing(marker: str) -> None:
+    """SHA-256 in the manifest are those of the changed file, as an attacker would write them."""
+    odt.generate_artifacts(MODEL, "d", batch_size=4)
+    recipe, manifest = Path("d/recipe.toml"), Path("d/artifacts.json")
+    before = hashlib.sha256(recipe.read_bytes()).hexdigest()
+    with recipe.open("a") as file:
+        file.write(f'output-loss = ["0={marker}"]\n')
+    after = hashlib.sha256(recipe.read_bytes()).hexdigest()
+    manifest.write_text(manifest.read_text().replace(before, after))
+    with pytest.raises(odt.OdtError, match="is a custom loss of a Python module and must be given"):
+        odt.Trainer.from_artifacts("d")
+    words = ["--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expected.bin"]
+    assert run("train", "--config", recipe, *words)[0] == 1
+    assert not Path("MARKER").exists()
+
+
+def test_artifacts_of_the_ort_interface_import_nothing(marker: str) -> None:
+    artifacts.generate_artifacts(MODEL, loss="mean_squared_error")
+    path = Path("training_model.json")
+    path.write_text(path.read_text().replace('"mean_squared_error"', f'"{marker}"'))
+    state = CheckpointState.load_checkpoint("checkpoint")
+    with pytest.raises(odt.OdtError, match="is a custom loss of a Python module and must be given"):
+        Module(path, state)
+    assert not Path("MARKER").exists()
+    with pytest.raises(odt.OdtError, match="imports no module that a file names"):
+        artifacts.generate_artifacts(MODEL, loss=marker)  # what odt writes, odt must read

@@ -19,6 +19,7 @@ from odt.cli.main import main
 from odt.cli.runs.events import crc32c
 from odt.core.checkpoints.resume import read_resume
 from odt.core.storage.atomic_files import UNFINISHED
+from odt.kernels.registry import LOSSES
 
 MODEL, X, T = (MLP_SM / name for name in ("model.circle", "input.bin", "expected.bin"))
 LINE = [str(MODEL), "--load-input", str(X), "--load-expected", str(T)]
@@ -180,6 +181,51 @@ def test_wrong_uses_are_one_line(options: list[str], message: str, tmp_path: Pat
     assert done.exit_code in (1, 255)
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_resumed_run_writes_outside_of_its_folder_only_what_is_given(tmp_path: Path) -> None:
+    folder, out = tmp_path / "run", tmp_path / "out.circle"
+    words = ["--epochs", 1, "--run-dir", folder, "--export-circle", out]
+    assert train(*LINE, *words).exit_code == 0
+    before = out.read_bytes()
+    out.write_bytes(b"mine")
+    done = train("--run-dir", folder, "--epochs", 2)
+    assert done.exit_code == 0, done.output
+    assert f"Warning: --export-circle: the run also wrote {out} before. It is" in done.stderr
+    assert out.read_bytes() == b"mine"
+    done = train("--run-dir", folder, "--epochs", 3, "--export-circle", out)
+    assert done.exit_code == 0, done.output
+    assert "Warning: --export-circle" not in done.stderr
+    assert len(out.read_bytes()) == len(before)
+    assert json.loads((folder / "run.json").read_text())["outputs"] == {"--export-circle": str(out)}
+
+
+def test_a_received_run_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither from its recipe nor from its checkpoint; the user's own loss must be given again."""
+    monkeypatch.chdir(tmp_path)
+    source = "class mse:\n    value = staticmethod(lambda t, y: ((y - t) ** 2).mean(-1))\n"
+    source += "    gradient = staticmethod(lambda t, y: 2 * (y - t) / y.shape[1])\n"
+    Path("marker_losses.py").write_text(source + "open('MARKER', 'a').write('imported')\n")
+    words = ["--loss", "marker_losses:mse", "--run-dir", "run"]
+    assert train(*LINE, "--epochs", 1, *words).exit_code == 0
+    for forget in (lambda: sys.modules.pop("marker_losses"), LOSSES._added.clear):
+        forget()
+    Path("MARKER").unlink()
+    done = train("--run-dir", "run", "--epochs", 2)
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert "recipe.toml: loss: marker_losses:mse is a custom loss" in done.stderr
+    recipe = Path("run/recipe.toml")
+    text = recipe.read_text()
+    recipe.write_text(text.replace('loss = "marker_losses:mse"\n', ""))
+    assert 'loss = "' not in recipe.read_text()
+    for command in (["train", "--run-dir", "run", "--epochs", "2"], ["report", "run"]):
+        done = CliRunner().invoke(main, command)  # now the checkpoint names it
+        assert done.exit_code == (command[0] == "train"), done.output
+    assert "a custom loss are not shown" in Path("run/report.html").read_text()
+    assert not Path("MARKER").exists()
+    recipe.write_text(text)
+    assert train("--run-dir", "run", "--epochs", 2, "--loss", "marker_losses:mse").exit_code == 0
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:

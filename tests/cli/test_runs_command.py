@@ -103,4 +103,4 @@ def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[")
     done = odt("runs", tmp_path)
     assert done.exit_code == 1
-    assert re.match(r"Error: .*run\.json: must be a file of a run, but got: ", done.stderr)
+    assert re.match(r"Error: .*run\.json: must be the record of a run, but got: ", done.stderr)

@@ -17,6 +17,7 @@ from odt.core.storage.reading import open_input, printable, read_input, reading,
 from odt.core.training.random_data import FLOATS
 from odt.dataclass import dataclass
 from odt.errors import ModelError
+from odt.kernels.loss_text import stored_loss
 from odt.training.option_forms import Pairs, pairs_of
 
 FORMAT, VERSION = "odt-artifacts", 1
@@ -102,7 +103,7 @@ def read_manifest(folder: str) -> Manifest:
     """
     path = os.path.join(folder, MANIFEST)
     with reading(path, "must be a manifest as odt writes it", ModelError):
-        content = json.loads(_small(path, "a manifest of artifacts"))
+        content = json.loads(read_input(path, "a manifest of artifacts", ModelError, MOST_BYTES))
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f"no format {FORMAT}")
         version = content.get("version")
@@ -164,14 +165,6 @@ def sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _small(path: str, what: str) -> bytes:
-    with open_input(path, what, ModelError) as file:
-        size = os.fstat(file.fileno()).st_size
-    if size > MOST_BYTES:
-        raise ModelError(f"{path}: must have at most {MOST_BYTES} bytes, but got {size}.")
-    return read_input(path, what, ModelError)
-
-
 def _texts(value: Any) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(v, str) for v in values):
@@ -188,6 +181,10 @@ def _whole(value: Any) -> int:
 def _of_outputs(value: Any) -> tuple[tuple[str, str], ...]:
     pairs = [text.rpartition("=") for text in _texts(value)]
     return tuple((name, last) for name, _, last in pairs)
+
+
+def _stored_losses(value: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((name, stored_loss(loss)) for name, loss in _of_outputs(value))
 
 
 def _weights(value: Any) -> tuple[tuple[str, float], ...]:
@@ -207,7 +204,7 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "metric": ("metrics", _texts),
     "cache-frozen": ("cache_frozen", _text),
     "cache-dtype": ("cache_dtype", _text),
-    "output-loss": ("output_losses", _of_outputs),
+    "output-loss": ("output_losses", _stored_losses),
     "loss-weight": ("loss_weights", _weights),
 }
 FILES = ("model", "adapters", "checkpoint")  # keys whose values the manifest determines
@@ -248,7 +245,7 @@ def read_recipe(folder: str) -> dict[str, Any]:
     import tomllib
 
     path = os.path.join(folder, RECIPE)
-    text = _small(path, "a recipe of artifacts")
+    text = read_input(path, "a recipe of artifacts", ModelError, MOST_BYTES)
     try:
         values = tomllib.loads(text.decode())
     except (ValueError, RecursionError) as e:

@@ -13,6 +13,7 @@ from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import read_input, reading
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
+from odt.kernels.loss_text import stored_loss
 
 Path = str | os.PathLike[str]
 VERSION = 1
@@ -85,8 +86,8 @@ class Recipe:
 
     @property
     def odt_loss(self) -> str:
-        """The loss as text of odt."""
-        return BLOCKS[self.loss].name if self.loss in BLOCKS else self.loss
+        """The loss as text of odt, never a custom one: the recipe is a file."""
+        return BLOCKS[self.loss].name if self.loss in BLOCKS else stored_loss(self.loss)
 
     def write(self, path: Path) -> None:
         """Writes the recipe.
