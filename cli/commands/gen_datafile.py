@@ -26,7 +26,7 @@ from odt.cli.output.progress import Progress
 from odt.cli.output.spelling import spell
 from odt.core.datasets.data_writers import OUTPUTS
 from odt.core.datasets.generate import Request, generate
-from odt.core.datasets.labels import parse_label_map, relabel
+from odt.core.datasets.labels import class_names, order_classes, parse_label_map, relabel
 from odt.core.datasets.model_signature import read_signature
 from odt.core.datasets.preprocess import Targets
 from odt.core.datasets.published import PUBLISHED
@@ -113,6 +113,8 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
     source = opened(o, steps.early_resize(), steps.resize)
     if o["label_map"]:
         source = relabel(source, parse_label_map(o["label_map"]))
+    if o["classes"] and source.classes:
+        source = order_classes(source, class_names(o["classes"]))
     inputs = steps.of(source)
     if note := steps.note(source, inputs):
         source = replace(source, notes=(*source.notes, note))

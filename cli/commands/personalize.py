@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+import numpy as np
 
 import odt
 from odt.cli.options.new_data import new_data_options, open_recorded, record_for, refuse_both
@@ -33,8 +34,9 @@ EXAMPLES = (
     DATA,
     "--classes",
     metavar="NAMES",
-    help="Names of the classes by label, separated by commas.  [default: those beside the data "
-    "file, or the folders of --source]",
+    help="Names of the model's classes in their order, separated by commas, if it holds none; or "
+    "of the labels in --load-expected.  [default: those beside the data file, or the folders of "
+    "--source]",
 )
 @option(
     DATA,
@@ -188,4 +190,4 @@ def _from_source(
     recipe = prepare(lower_model(model), Request(loss="categorical_crossentropy"))
     specs = recipe.samples
     data = new_samples(found, record, specs.input_specs, quantizations=specs.quantizations)
-    return (data, part.labels), names or found.classes
+    return (data, np.array(found.classes)[part.labels]), names or found.classes

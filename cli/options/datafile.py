@@ -83,7 +83,9 @@ reading_options = combine(
     option(TABLES, "--shape", default="", help="Sample shape in a raw file, such as 28x28x1."),
     option(TABLES, "--source-dtype", default="float32", show_default=True,
            type=click.Choice(sorted(DTYPES)), help="dtype of a raw file."),
-    option(TABLES, "--classes", default="", help="Class names, separated by commas."),
+    option(TABLES, "--classes", default="",
+           help="Class names in the order of the model's outputs, separated by commas: names of "
+           "class numbers, or the classes of any source, also those without samples."),
     option(SOUNDS, "--rate", type=click.IntRange(0, MOST_RATE), default=16000, show_default=True,
            help="Sample rate of the WAV files in Hz; 0 for any."),
     option(SOUNDS, "--seconds", type=click.FloatRange(0), default=1.0, show_default=True,

@@ -12,6 +12,7 @@ from odt.cli.output.progress import Progress
 from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.folders import Naming
+from odt.core.datasets.labels import class_names
 from odt.core.datasets.open_source import open_source
 from odt.core.datasets.pictures import Resize
 from odt.core.datasets.preprocess import numbers
@@ -79,7 +80,7 @@ def opening(o: dict[str, Any], resize: Resize | None) -> Opening:
         high,
         mfcc=o["mfcc"],
     )
-    classes = tuple(o["classes"].split(",")) if o["classes"] else ()
+    classes = class_names(o["classes"]) if o["classes"] else ()
     table = TableOptions(
         label="none" if o["unlabelled"] else o["label_column"], header=o["header"],
         delimiter=o["delimiter"], leave_out=o["leave_out"], one_hot=o["one_hot"],

@@ -1,4 +1,4 @@
-"""Renames and merges classes."""
+"""Renames, merges, orders and completes classes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -53,6 +53,11 @@ def parse_label_map(text: str) -> dict[str, str]:
     return {old: new for old, _, new in pairs}
 
 
+def class_names(text: str) -> tuple[str, ...]:
+    """Returns the names in a list that is separated by commas."""
+    return tuple(name.strip() for name in text.split(","))
+
+
 def relabel(source: Source, names: Mapping[str, str]) -> Source:
     """Renames classes of a source; classes that get the same name are merged.
 
@@ -67,8 +72,31 @@ def relabel(source: Source, names: Mapping[str, str]) -> Source:
             listed(unknown),
         )
     new = [names.get(c, c) for c in source.classes]
-    classes = tuple(dict.fromkeys(new))
-    numbers = [classes.index(c) for c in new]
-    parts = {name: RelabelledPart(part, numbers) for name, part in source.parts.items()}
     origin = {**source.origin, "label map": dict(names)}
-    return replace(source, parts=parts, classes=classes, origin=origin)
+    return _numbered(replace(source, origin=origin), new, tuple(dict.fromkeys(new)))
+
+
+def order_classes(source: Source, classes: Sequence[str]) -> Source:
+    """Numbers the classes of a source as a list says, which may have more classes.
+
+    Classes that are numbers, such as those of a table, get the names at these places of the list.
+
+    Raises:
+        OptionError: if the list lacks a class of the source, or has one twice.
+    """
+    names, known = source.classes, tuple(classes)
+    if names == known:
+        return source
+    if all(c.isdecimal() and int(c) < len(known) for c in names) and not set(names) & set(known):
+        names = tuple(known[int(c)] for c in names)
+    if not set(names) <= set(known) or len(set(known)) < len(known):
+        rule = f"must have each class of {source.name} once, {listed(names)}"
+        raise OptionError("classes", rule, listed(known))
+    return _numbered(source, names, known)
+
+
+def _numbered(source: Source, names: Sequence[str], classes: tuple[str, ...]) -> Source:
+    """Gives a source other classes; `names` are those of its classes among them."""
+    numbers = [classes.index(name) for name in names]
+    parts = {name: RelabelledPart(part, numbers) for name, part in source.parts.items()}
+    return replace(source, parts=parts, classes=classes)

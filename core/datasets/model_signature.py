@@ -84,11 +84,12 @@ class ModelSignature:
         width = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
         count = classes or (targets[0].shape[-1] if targets[0].shape else 1)
         if count != width:
+            some = " If they are some of its classes, list all: `classes=NAME,NAME,…`."
             raise DataError(
                 f"{self.path}: its output has {width} values, but {name} has {count} "
                 f"{'classes' if classes else 'values'}. Give the model an output of {count}: "
                 f"odt replace-head {self.path} `classes={count}`, or merge classes with "
-                "`label_map=`."
+                f"`label_map=`.{some if 0 < classes < width else ''}"
             )
 
 

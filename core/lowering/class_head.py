@@ -94,5 +94,6 @@ def frozen_hash(graph: Graph, head: ClassHead) -> str:
 def _unsupported(graph: Graph, got: str) -> UnsupportedError:
     return UnsupportedError(
         f"{graph.name}: must be a classifier that ends in FULLY_CONNECTED and SOFTMAX, with "
-        f"weights of its own, but got {got}. `replace_head` gives a model such an end."
+        f"weights of its own, but got {got}. `replace_head` gives a model such an end; it loses "
+        "its classes, which must be trained again with the new ones."
     )

@@ -15,12 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind
-from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.final_activation import producer
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.lowering.split_groups import groups_of
-from odt.core.lowering.stored_values import layer_scale, stored_values
+from odt.core.lowering.stored_values import layer_scale
+from odt.core.lowering.trained_file import with_trained_weights
 from odt.core.lowering.vector_biases import vector_biases
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
@@ -87,16 +87,7 @@ def trained_integers(
     Raises:
         UnsupportedError: if weights cannot be stored in their type.
     """
-    values, quantizations = stored_values(model, real_graph(model), weights)
-    model = computed or model
-    tensors = list(model.graph.tensors)
-    for i, trained in values.items():
-        data = np.array(trained)
-        data.flags.writeable = False
-        tensors[i] = replace(tensors[i], data=data)
-    graph = replace(model.graph, tensors=tuple(tensors))
-    found = {**model.quantization, **quantizations}
-    return LoweredGraphs(integer_graph(replace(model, graph=graph, quantization=found)))
+    return LoweredGraphs(integer_graph(with_trained_weights(model, weights, computed)))
 
 
 class _Builder:

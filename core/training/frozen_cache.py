@@ -27,6 +27,7 @@ from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import DATA_PAGES, Pages
 from odt.dataclass import dataclass
 from odt.errors import OptionError, TrainingError, UnsupportedError
+from odt.kernels.geometry.quantize import Quantization, dequantize, one_scale, quantize
 from odt.kernels.opdef import Array, TensorSpec
 
 PLACES = ("ram", "disk")
@@ -164,6 +165,7 @@ class FrozenCache(Closing):
         rows = cached(plan.graph, computation.end, self._size, policy)
         self.nbytes = sum(spec.nbytes for spec in rows)
         self._names = [plan.graph.label(i) for i in computation.end]
+        self._quantizations = [_quantization(plan.graph, i) for i in computation.end]
         self._kept = _allocate(rows, self.nbytes, policy.on_disk)
         self._pages = [Pages(kept) for kept in self._kept]
         self._there = np.zeros(policy.samples, np.bool_)
@@ -200,20 +202,28 @@ class FrozenCache(Closing):
 
         Args:
             samples: numbers of the samples.
-            values: a row for each sample.
+            values: real numbers, a row for each sample.
         """
-        (kept,) = self._kept
+        (kept,), (quantization,) = self._kept, self._quantizations
+        if quantization is not None:
+            values = quantize(values, quantization, kept.dtype)
         kept[samples.start : samples.stop] = values
         self._there[samples.start : samples.stop] = True
 
     def values(self, samples: range) -> list[Array]:
         """Returns the values of samples, a row for each, for each tensor in which the part ends.
 
+        They are real numbers, also if the frozen part computes integers.
+
         Raises:
             DataError: for values that no loss can use.
         """
         self._require(np.arange(samples.start, samples.stop))
-        return [kept[samples.start : samples.stop] for kept in self._kept]
+        rows = (kept[samples.start : samples.stop] for kept in self._kept)
+        return [
+            values if quantization is None else dequantize(values, quantization)
+            for values, quantization in zip(rows, self._quantizations, strict=True)
+        ]
 
     def _require(self, numbers: Array) -> None:
         """Computes the values of samples that are not cached yet."""
@@ -268,6 +278,13 @@ class FrozenCache(Closing):
         self._kept.clear()
         self._pages.clear()
         self._idle.clear()
+
+
+def _quantization(graph: LoweredGraph, tensor: int) -> Quantization | None:
+    """Returns the quantization of the integers in which a frozen part ends; None for floats."""
+    readers = (n for n in graph.nodes if n.op == "INTEGER_DEQUANTIZE" and n.inputs[0] == tensor)
+    node = next(readers, None)
+    return None if node is None else one_scale(node.attrs.scale, node.attrs.zero)
 
 
 def cached(

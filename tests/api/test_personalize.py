@@ -1,16 +1,21 @@
 """odt.personalize: new classes and few samples, replay, rollback, power loss."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.power_loss import power_loss
 
 import odt
+from odt.cli.main import main
+from odt.core.data.sidecar import Sidecar
 from odt.core.training.feature_store import read_store
+from odt.kernels.opdef import TensorSpec
 from odt.personalization.personalization import improves
 
 CENTRES = 3 * np.random.default_rng(7).normal(size=(5, 8))
@@ -226,6 +231,67 @@ BAD_LABELS = [
 def test_bad_labels(model: Path, y: Any, message: str) -> None:
     with pytest.raises(odt.DataError, match=message):
         odt.personalize(model, (samples([0] * 4)[0], y))
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8", "int8-weights", "int4-weights", "float16"])
+def test_quantized_models_are_judged_as_eval_judges_them(
+    model: Path, tmp_path: Path, scheme: Any
+) -> None:
+    """Accuracy and loss before and after are those of the model files, by `odt eval`."""
+    new = tmp_path / "new.tflite"
+    odt.quantize(model, TRAIN[0], scheme=scheme).model.save(model)
+    store_of(model).unlink()
+    x, y = samples(np.arange(300) % 3, seed=5)
+    x += np.float32(3) * (y == 0)[:, None]
+    result = odt.personalize(model, (x, y), held_back=0.5, learning_rate=0.01, out=new)
+    assert result.kept, result
+    assert result.held_back == 150
+    rng, held = np.random.default_rng(0), []
+    for k in range(3):  # drawn as the documentation of `held_back` says, by seed
+        held.append(rng.permutation(np.flatnonzero(y == k))[:50])
+    numbers = np.concatenate(held)
+    np.save(tmp_path / "x.npy", x[numbers])
+    np.save(tmp_path / "y.npy", y[numbers])
+    files = "--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy"
+    for file, figures in ((model, result.before), (new, result.after)):
+        words = "--loss", "sparse-categorical-crossentropy", "--metric", "accuracy"
+        said = CliRunner().invoke(main, list(map(str, ("eval", file, *files, *words)))).output
+        loss, accuracy = map(float, re.findall(r"\] ([0-9.]+)", said))
+        assert figures is not None
+        assert figures["accuracy"] == pytest.approx(accuracy, abs=1e-4)
+        assert figures["loss"] == pytest.approx(loss, abs=2e-3)
+
+
+def test_features_of_integer_models_are_stored_as_real_numbers(model: Path) -> None:
+    """A second run replays them as it replays those of the float model."""
+    float_store = read_store(store_of(model))
+    odt.quantize(model, TRAIN[0]).model.save(model)
+    with pytest.raises(odt.DataError, match="was made for other layers"):
+        odt.personalize(model, TRAIN, epochs=0)
+    store_of(model).unlink()
+    odt.personalize(model, TRAIN, epochs=0)
+    for real, rounded in zip(float_store.classes, read_store(store_of(model)).classes, strict=True):
+        assert np.abs(real.mean - rounded.mean).max() < 0.02 * np.abs(real.mean).max()
+    result = odt.personalize(model, samples(np.arange(30) % 3, seed=8), epochs=1, held_back=0)
+    assert result.replay_before is not None
+    assert result.replay_before["accuracy"] > 0.8
+
+
+def test_classes_beside_a_data_file_are_found_by_name(model: Path, tmp_path: Path) -> None:
+    """Labels 0 and 1 of the file are cat and bee; the model's classes are ant, bee and cat."""
+    store_of(model).unlink()
+    x, y = samples([2, 1] * 6)
+    np.save(tmp_path / "y.npy", (y == 1).astype(np.int32))
+    spec = TensorSpec((), np.dtype(np.int32))
+    beside = tmp_path / "y.npy.json"
+    beside.write_text(Sidecar((spec,), 12, ("cat", "bee")).to_json())
+    np.save(tmp_path / "x.npy", x)
+    files = odt.DataSet(tmp_path / "x.npy", tmp_path / "y.npy")
+    with pytest.raises(odt.OptionError, match=r"must have the classes beside .*cat, bee"):
+        odt.personalize(model, files, epochs=0, classes=("ant", "bee", "dog"))
+    odt.personalize(model, files, epochs=0, classes=NAMES[:3])
+    store = read_store(store_of(model))
+    assert [(c.name, c.seen) for c in store.classes] == [("ant", 0), ("bee", 6), ("cat", 6)]
 
 
 def test_power_loss_leaves_a_whole_model_and_a_usable_store(model: Path, tmp_path: Path) -> None:

@@ -34,16 +34,16 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> Labelled:
     Args:
         y: labels (N,), class names (N,), one-hot rows (N, C), or the path of a data file with one
             of these.
-        classes: names of the classes by label or column. Default: those of the file, if any.
+        classes: names of the classes by label or column. Default: those of the file, if any. If
+            the file names its classes, these are matched with `classes` by name.
 
     Raises:
         DataError: if the values are no classes.
-        OptionError: if there are fewer names than classes.
+        OptionError: if there are fewer names than classes, or a file has another class.
     """
-    names = tuple(classes or ())
+    names, found = tuple(classes or ()), tuple[str, ...]()
     if isinstance(y, str | os.PathLike):
         where, (rows, found) = os.fspath(y), _read(os.fspath(y))
-        names = names or found
     else:
         where = "y"
         with reading(where, "must be an array of classes"):
@@ -58,6 +58,12 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> Labelled:
     labels = _numbers(where, rows)
     if not len(labels):
         raise DataError(f"{where}: must hold samples, but holds none.")
+    if found and names and not all(map(str.isdecimal, found)):
+        if not set(found) <= set(names):
+            rule = f"must have the classes beside {where}, {listed(found)}"
+            raise OptionError("classes", rule, listed(names))
+        return Labelled(np.array([names.index(n) for n in found], np.intp)[labels], names)
+    names = names or found
     if names and labels.max() >= len(names):
         rule = f"must name all {labels.max() + 1} classes of the samples"
         raise OptionError("classes", rule, listed(names))
@@ -119,7 +125,7 @@ def match_classes(given: Labelled, known: Sequence[str], count: int) -> Labelled
         return Labelled(given.labels, (*names, *map(str, more)))
     if not known and len(given.names) != count:
         rule = f"must be the {count} classes of the model, whose names are not known yet"
-        remedy = "Store features of samples of all its classes first, or give labels."
+        remedy = "Name them all, in their order."
         raise OptionError("classes", rule, listed(given.names), remedy)
     known = known or given.names
     occurring = [given.names[k] for k in np.unique(given.labels)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.storage.atomic_files import remove_leftovers
@@ -87,7 +88,8 @@ class Personalization:
             lines.append(f"{self.path}: the personalized model")
         if self.rolled_back:
             lines.append(f"Rolled back: {self.rolled_back}; {self.path} is not written.")
-        lines.append(f"{self.store}: {self.stored} samples, {self.store_nbytes:,} bytes")
+        if self.stored:
+            lines.append(f"{self.store}: {self.stored} samples, {self.store_nbytes:,} bytes")
         return "\n".join(lines)
 
 
@@ -129,9 +131,10 @@ def personalize(
         samples: new samples (x, y): inputs (N, …) as in `Trainer.fit`, and labels (N,), class names
             (N,) or one-hot rows (N, C); or a DataSet of arrays or files.
         classes: names of the classes by label or column of y. They are matched with the names in
-            the model or the store, so that any order will do; others are new classes. Default: the
-            names beside a data file; without names, labels are the model's, and those from its
-            number of classes on are new classes.
+            the model or the store, so that any order will do; others are new classes. Classes of
+            a data file that has names beside it are found among them by name. Default: the names
+            beside a data file; without names, labels are the model's, and those from its number of
+            classes on are new classes.
         out: path of the new model. Default: the model's own file.
         store: path of the stored features. Default: the model's path with ".features.npz". A new
             file is written next to `out`, unless given.
@@ -190,6 +193,7 @@ def personalize(
         optimizer=optimizer,
         learning_rate=None if isinstance(optimizer, Optimizer) else learning_rate,
         batch_size=batch_size,
+        ema=0.0 if len(given.names) > head.classes else None,  # new rows have no history
         memory_budget=memory_budget,
         trainable=Trainable(operators=[head.operator]),
         cache_frozen="ram",
@@ -267,6 +271,8 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
     record, count = read_record(model._file), head.classes
     known = record.classes if record and len(record.classes) == count else ()
     frozen = frozen_hash(model._lowered.graph, head)
+    if has_quantized_activations(model._file):
+        frozen += " real numbers"  # earlier stores hold the integers of such features
     if not os.path.lexists(path):
         return FeatureStore(frozen, head.width), known
     store = read_store(path)

@@ -1,5 +1,6 @@
 """Training of a classifier's last layer on features: of new samples, and stored ones (replay)."""
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,12 +9,14 @@ from odt.core.data.balanced_order import BalancedOrder
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.class_head import ClassHead
+from odt.core.lowering.trained_file import weights_as_read
 from odt.core.model.graph import ABSENT
 from odt.core.training.exemplars import MOST
 from odt.core.training.feature_store import FeatureStore
 from odt.core.training.new_class_rows import new_class_rows
 from odt.data.class_labels import Labelled
 from odt.errors import DataError, TrainingError
+from odt.kernels.geometry.quantize import dequantize, quantize
 from odt.training.callbacks import Logs
 from odt.training.trainer import Trainer
 
@@ -82,7 +85,7 @@ class Replay:
         self._data.put(range(new, count), store.features)
         (self._features,) = self._data.values(range(count))
         self.new_features = self._features[:new]
-        largest = max(self._features.max(), -self._features.min())
+        largest = float(np.abs(self._features).max())
         if not largest <= MOST:
             raise TrainingError(
                 f"x: the features of all samples must be at most {MOST:g}, but got {largest:g}."
@@ -90,28 +93,50 @@ class Replay:
         tensors = core.parameters.tensors
         self._weights = tensors[head.weights]
         self._bias = tensors[head.bias] if head.bias != ABSENT else np.zeros(classes)
-        self._before = self._weights[: head.classes].copy(), self._bias[: head.classes].copy()
+        self._head, self._model = head, trainer.recipe.lowered.unrolled
+        stored = {i: t.real for i, t in enumerate(trainer.recipe.graph.tensors)}
+        self._before = self._rows(stored, head.classes)
+        self._after: tuple[Array, Array] | None = None  # once trained
 
     def train(self, epochs: int) -> None:
         """Trains for some epochs; rows of new classes begin as linear discriminants."""
         samples, labels, classes = self._order.samples, self._order.labels, len(self._weights)
-        if classes > len(self._before[0]):
+        if classes > self._head.classes:
             groups = [self._features[samples[labels == k]] for k in range(classes)]
             self._weights[:], self._bias[:] = new_class_rows(*self._before, groups)
         for _ in self._core.fit(self._data, self._order, epochs=epochs, drop_last=False):
             pass
 
+    def _rows(self, values: Mapping[int, Any], classes: int) -> tuple[Array, Array]:
+        """Copies the weights and the bias of the first classes."""
+        bias = values.get(self._head.bias, np.zeros(classes))
+        return values[self._head.weights][:classes].copy(), bias[:classes].copy()
+
     def scores(self, samples: Array) -> tuple[Logs, Logs] | tuple[None, None]:
-        """Accuracy and loss before and after training.
+        """Accuracy and loss of the model before training and of its export, as they compute.
 
         Args:
             samples: numbers of samples; None is returned if there are none.
         """
         if not len(samples):
             return None, None
+        if self._after is None:
+            exported = weights_as_read(self._model, self._core.weights())
+            self._after = self._rows(exported, len(self._weights))
         features, labels = self._features[samples], self.labels[samples]
-        before = _score(features, labels, *self._before)
-        return before, _score(features, labels, self._weights, self._bias)
+        before, after = (
+            _score(self._logits(features, *rows), labels) for rows in (self._before, self._after)
+        )
+        return before, after
+
+    def _logits(self, features: Array, weights: Array, bias: Array) -> Array:
+        """Logits of features (n, F), rounded and limited if the model computes integers."""
+        logits = features.astype(np.float64) @ weights.T + bias
+        for i in self._head.outputs[:-1]:
+            if (quantization := self._model.quantization.get(i)) is not None:
+                dtype = self._model.graph.tensors[i].spec.dtype
+                return dequantize(quantize(logits, quantization, dtype), quantization)
+        return logits
 
 
 def _held(labels: Array, fraction: float, seed: int) -> Array:
@@ -124,13 +149,12 @@ def _held(labels: Array, fraction: float, seed: int) -> Array:
     return np.sort(np.concatenate(held))
 
 
-def _score(features: Array, labels: Array, weights: Array, bias: Array) -> Logs:
-    """Accuracy, averaged over the classes, and cross-entropy; inf for a class without weights."""
-    logits = features.astype(np.float64) @ weights.T + bias
+def _score(logits: Array, labels: Array) -> Logs:
+    """Accuracy, averaged over the classes, and cross-entropy; inf for a class without logits."""
     correct = logits.argmax(axis=1) == labels
     accuracy = np.mean([correct[labels == k].mean() for k in np.unique(labels)])
-    if labels.max() >= len(weights):
+    if labels.max() >= logits.shape[1]:
         return {"accuracy": float(accuracy), "loss": float("inf")}
-    logits -= logits.max(axis=1, keepdims=True)
+    logits = logits - logits.max(axis=1, keepdims=True)
     losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
     return {"accuracy": float(accuracy), "loss": float(losses.mean())}

@@ -338,6 +338,8 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
             "must be a float type",
         ),
         (("--label-map", "q=a"), "has the classes a, b, but got q"),
+        (("--classes", "a,c"), "--classes: must have each class of"),
+        (("--classes", "a,b,a"), "--classes: must have each class of"),
         (("mnist",), "must be given without NAME"),
         (("--group-by", "("), "must be a pattern"),
         (("--stratify", "--group-by", "."), "does not go together"),

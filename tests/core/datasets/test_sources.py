@@ -364,6 +364,32 @@ def test_classes_are_renamed_and_merged(tmp_path: Path) -> None:
     assert labels.tolist() == [0] * 5 + [1] * 5 + [0] * 2
 
 
+def test_some_classes_of_a_model_keep_their_numbers(tmp_path: Path) -> None:
+    """Folders of two of a model's classes, as --classes lists them in the model's order."""
+    picture_folder(tmp_path / "s", classes="ab")
+    made("--source", tmp_path / "s", "--classes", "x, b,y,a", "-o", tmp_path / "o", *RAW)
+    assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["x", "b", "y", "a"]
+    labels = samples(tmp_path / "o/train.output.bin")
+    assert labels.shape[1] == 4
+    by_grey = dict(zip(greys(tmp_path / "o/train.input.bin"), labels.argmax(axis=1), strict=True))
+    made("--source", tmp_path / "s", "-o", tmp_path / "p", *RAW)
+    alone = samples(tmp_path / "p/train.output.bin").argmax(axis=1)
+    for grey, k in zip(greys(tmp_path / "p/train.input.bin"), alone, strict=True):
+        assert by_grey[grey] == (3, 1)[k]
+
+
+def test_classes_of_a_table_that_are_numbers_get_names(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,class\n1,0\n2,2\n3,1\n4,2\n")
+    made("--source", tmp_path / "t.csv", "--classes", "x,y,z", "--split", "train=1.0",
+         "-o", tmp_path / "o", *RAW)  # fmt: skip
+    assert sidecar(tmp_path / "o/train.output.bin")["classes"] == ["x", "y", "z"]
+    rows = {int(x): int(k) for x, k in zip(
+        samples(tmp_path / "o/train.input.bin").ravel(),
+        samples(tmp_path / "o/train.output.bin").argmax(axis=1), strict=True,
+    )}  # fmt: skip
+    assert rows == {1: 0, 2: 2, 3: 1, 4: 2}
+
+
 def test_copies_are_of_training_samples_only(tmp_path: Path) -> None:
     picture_folder(tmp_path / "s")
     made("--source", tmp_path / "s", "--augment", "noise=0.01", "--augment-factor", 3,
