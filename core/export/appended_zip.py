@@ -47,3 +47,23 @@ def moved(archive: bytes, start: int) -> bytes:
     for at, data in offset_patches(memoryview(archive), start):
         new[at : at + len(data)] = data
     return bytes(new)
+
+
+def archive_after(data: memoryview, start: int) -> bytes:
+    """Returns the zip archive at the end of a file, with offsets for another place in a file.
+
+    Args:
+        data: the file.
+        start: where the archive begins in the other file.
+
+    Returns:
+        The archive; empty if there is none whose offsets count from the beginning of the file.
+    """
+    entries = [new for _, new in offset_patches(data, 1)[1:]]
+    if not entries:
+        return b""
+    first = min(struct.unpack("<I", new)[0] - 1 for new in entries)
+    archive = bytearray(data[first:])
+    for at, new in offset_patches(data, start - first):
+        archive[at - first : at - first + len(new)] = new
+    return bytes(archive)

@@ -27,6 +27,12 @@ from odt.core.export.flatbuffer_edit import (
 )
 from odt.core.export.float_weights import removed, with_float_weights
 from odt.core.export.metadata_edit import Edit, edit_metadata
+from odt.core.export.own_activations import (
+    moved_operators,
+    needs_own_activations,
+    renumbered,
+    with_own_activations,
+)
 from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
 from odt.core.export.version_patches import version_patches
@@ -93,6 +99,15 @@ def export_model(
     quantizations: dict[int, Quantization] = {}
     if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
         weights, quantizations = stored_values(model, real_graph(one_step(model)), weights)
+    if needs_own_activations(model):
+        before, (model, positions) = model, with_own_activations(model)
+        model = inline(model)
+        weights = renumbered(before, model, weights)
+        quantizations = renumbered(before, model, quantizations)
+        operators += len(positions)
+        if info is not None and info.trainable_ops is not None:
+            kept = moved_operators(info.trainable_ops, positions)
+            info = replace(info, trainable_ops=kept)
     patches, own = _placed(model, weights)
     patches += [*_quantization_patches(model, quantizations), *version_patches(model)]
     entries: dict[str, bytes | None] = {}

@@ -8,6 +8,7 @@ import numpy as np
 
 from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.operator_versions import raise_versions
+from odt.core.model.own_activations import split_fused_tanh
 from odt.core.model.reader import FORMATS, Model
 from odt.core.model.schema_tables import pack, unpack
 from odt.errors import ModelError, UnsupportedError
@@ -104,7 +105,9 @@ def buffer_entry(data: bytes | memoryview | Array) -> dict[str, Any]:
 
 
 def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
-    """Serialises the tables of a model; raises the versions of operators to what they need.
+    """Serialises the tables of a model, so that runtimes compute it as it is meant.
+
+    Versions of operators are raised to what they need, and fused TANHs get operators of their own.
 
     Args:
         source: model with the format of the new one, and the name in messages.
@@ -113,6 +116,7 @@ def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
     Raises:
         UnsupportedError: if the file would be too large.
     """
+    split_fused_tanh(tables)
     raise_versions(tables)
     builder = flatbuffers.Builder(1024)
     identifier = next(i for i, name in FORMATS.items() if name == source.format)

@@ -334,6 +334,8 @@ def raise_versions(tables: dict[str, Any]) -> None:
         tensors = graph.get("tensors") or []
         for operator in graph.get("operators") or ():
             k = operator.get("opcode_index") or 0
+            if k >= len(codes):  # the reader says so
+                continue
             code = codes[k]
             wanted = max(code.get("version") or 1, _needed(code, operator, tensors))
             if (k, wanted) not in made:

@@ -81,6 +81,17 @@ def decode_training_info(data: memoryview | bytes, name: str, operators: int) ->
     )
 
 
+def trainable_span(data: bytes, name: str) -> tuple[int, int]:
+    """Returns offset and number of the positions of trainable operators in encoded training info.
+
+    Args:
+        data: flatbuffer of the training info.
+        name: its name in messages.
+    """
+    root = FlatBuffer(name, memoryview(data)).root()
+    return root.vector(_slot("trainable_ops"), 4, "trainable_ops")
+
+
 def _slot(name: str) -> int:
     return schema.slot("ModelTraining", name)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from odt.core.export.float_weights import with_float_weights
 from odt.core.export.kept_tables import KeptTables, packed_model
+from odt.core.export.own_activations import needs_own_activations, with_own_activations
 from odt.core.lowering.integer_graph import integer_graph
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph, Node
@@ -230,14 +231,16 @@ class _Measured:
 
 
 def _float_model(model: Model) -> Model:
-    """The model with all weights stored as float32."""
+    """The model with all weights stored as float32, and no fused TANH."""
     if has_quantized_activations(model):
         raise UnsupportedError(
             f"{model.path}: activations must be float32, but got integers: the model is quantized. "
             "Give the float model, or train this one as it is."
         )
     dequantized = dequantize_weights(model)
-    return with_float_weights(model, dequantized) if dequantized.stored else model
+    if dequantized.stored:
+        model = with_float_weights(model, dequantized)
+    return with_own_activations(model)[0] if needs_own_activations(model) else model
 
 
 def _quantized(

@@ -1,8 +1,9 @@
-"""CAST: converts x to the dtype of y in the file; to integers rounds towards 0, to bool is x ≠ 0.
+"""CAST: converts x to the dtype of y in the file; to bool is x ≠ 0.
 
-Complex numbers become their real parts. dx is dy converted to the dtype of x; between integers and
-floats there is no gradient. A cast to
-the same dtype is a view.
+Floats become integers by rounding towards 0, limited to the range of the dtype; NaN becomes its
+largest integer, as in LiteRT. Integers of more bits lose their highest ones. Complex numbers become
+their real parts. dx is dy converted to the dtype of x; between integers and floats there is no
+gradient. A cast to the same dtype is a view.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from odt.errors import ShapeError
 from odt.kernels.families.complex_parts import fitting_part
 from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+AT_ONCE = 4096  # values that are limited at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,25 @@ def is_same(attrs: CastAttrs, s: Specs) -> bool:
 
 
 def forward(attrs: CastAttrs, *, x: Array, y: Array) -> None:
-    np.copyto(y, fitting_part(x, y), casting="unsafe")
+    part = fitting_part(x, y)
+    if part.dtype.kind == "f" and y.dtype.kind in "iu":
+        limited(part.reshape(-1), y.reshape(-1))
+    else:
+        np.copyto(y, part, casting="unsafe")
+
+
+def limited(x: Array, y: Array) -> None:
+    """Rounds floats towards 0, to the integers of y; both have one axis."""
+    info = np.iinfo(y.dtype)
+    wide = np.promote_types(x.dtype, np.float32)  # float16 has no number for some limits
+    for k in range(0, x.size, AT_ONCE):
+        part = x[k : k + AT_ONCE].astype(wide)
+        largest = ~(part < float(info.max) + 1)
+        part[largest] = 0
+        np.maximum(part, float(info.min), out=part)
+        out = y[k : k + AT_ONCE]
+        np.copyto(out, part, casting="unsafe")
+        out[largest] = info.max
 
 
 def grad_x(attrs: CastAttrs, *, dy: Array, dx: Array) -> None:

@@ -126,3 +126,14 @@ def test_outputs_agree_with_litert(name: str, tmp_path: Path) -> None:
     b.write(path, OPERATORS[name](b))
     inputs: Any = random_inputs(path, 5, seed=1)
     assert difference(odt(path, inputs)[0], litert(path, inputs)[0]) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"]
+)
+def test_cast_limits_as_litert(dtype: str, tmp_path: Path) -> None:
+    b, path = ModelBuilder("tflite"), tmp_path / "operator.tflite"
+    x = [300.7, -1.5, -0.5, 1e10, -1e10, 1e20, 127.9, -128.9, 65535.5, np.nan, np.inf, -np.inf]
+    values = np.array([x], np.float32)
+    b.write(path, b.add_operator("CAST", (b.add_input(values.shape),), values.shape, dtype=dtype))
+    np.testing.assert_array_equal(odt(path, [values])[0], litert(path, [values])[0])

@@ -16,6 +16,11 @@ def cast(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     if dtype.kind == "c":
         return {"y": x + 0j}
     x = x.real
+    if dtype.kind in "iu" and x.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        numbers = [limits.max if np.isnan(v) else int(min(max(v, -1e19), 2e19)) for v in x.flat]
+        limited = [min(max(v, limits.min), limits.max) for v in numbers]
+        return {"y": np.array(limited, dtype).reshape(x.shape)}
     return {"y": np.trunc(x).astype(dtype) if dtype.kind in "iu" else x * 1.0}
 
 
@@ -25,6 +30,7 @@ def to(dtype: np.dtype[Any]) -> dict[str, Any]:
 
 FLOATS = np.array([[-2.7, -0.4, 0.0, 0.4, 2.7]])
 NUMBERS = np.array([[-2, 0, 3]], np.int32)
+BEYOND = np.array([[300.7, -1.5, -0.5, 1e10, -1e10, 1e19, -128.9, 127.9, 65535.5, np.inf, np.nan]])
 SPECTRUM = np.array([[1 - 2j, 0.5j, -3]])
 INFO = OpInfo(
     "CAST",
@@ -32,6 +38,10 @@ INFO = OpInfo(
     samples=(
         Sample("float to double", {"x": (2, 3)}, to(FLOAT64)),
         Sample("float to integer", {"x": FLOATS}, to(INT32)),
+        *(
+            Sample(f"float beyond {dtype}", {"x": BEYOND}, to(np.dtype(dtype)))
+            for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+        ),
         Sample("float to bool", {"x": FLOATS}, to(BOOL)),
         Sample("integer to float", {"x": NUMBERS}, to(FLOAT32)),
         Sample("integer to integer", {"x": NUMBERS}, to(INT64)),
