@@ -63,5 +63,5 @@ def command(
     check_outputs({"--output": str(path)}, {**read, "the recipe": str(run / RECIPE)})
     given = (load_input, load_expected) if load_input and load_expected else None
     sections = sample_sections(record, given, wrong)
-    write_atomically(path, [page(record, sections).encode()], OdtError)
+    write_atomically(path, [page(record, sections).encode(errors="replace")], OdtError)
     click.echo(f"{path}: epochs 0 … {record.rows[-1]['epoch'] if record.rows else 0}")

@@ -11,7 +11,8 @@ from odt.cli.runs.chart import Chart, svg
 from odt.cli.runs.chart_png import draw_png
 from odt.cli.runs.run import Run, figure, is_run, points, read_run
 from odt.core.storage.atomic_files import write_atomically
-from odt.errors import OdtError
+from odt.core.storage.reading import listed
+from odt.errors import OdtError, escaped
 from odt.text import table
 
 # Beginnings of keys that do not count as a difference: they change no result.
@@ -48,11 +49,12 @@ def command(
         )
     known = sorted({name for run in runs for row in run.rows for name in row} - {"epoch", "step"})
     if metric is not None and metric not in known:
-        raise OdtError(f"--metric: must be one of {', '.join(known)}, but got {metric}.")
-    click.echo("\n".join(table(rows_of(runs, metric), right=(2, 3, 4, 5))))
+        raise OdtError(f"--metric: must be one of {listed(known)}, but got {metric}.")
+    cells = [[escaped(c) for c in row] for row in rows_of(runs, metric)]
+    click.echo("\n".join(table(cells, right=(2, 3, 4, 5))))
     chart = compared(runs, metric)
     if svg_path:
-        write_atomically(svg_path, [svg([chart]).encode()], OdtError)
+        write_atomically(svg_path, [svg([chart]).encode(errors="replace")], OdtError)
     if png:
         draw_png(chart, png)
 

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import read_input, reading, unwritable
+from odt.core.storage.reading import printable, read_input, reading, unwritable
 from odt.errors import OdtError
 
 Row = dict[str, Any]
 ENDINGS = (".csv", ".jsonl")
+MOST_BYTES = 1 << 26  # of a log that is read
+MOST_VALUES = 2_000_000  # of a log: rows × names
+MOST_VALUE = 1e300  # larger ones have no place on an axis
 
 
 def row_of(number: int, step: int, logs: Mapping[str, float], seconds: float, rate: float) -> Row:
@@ -105,15 +108,29 @@ def read_rows(path: Path) -> list[Row]:
     Raises:
         OdtError: if the file is not a log of JSON lines.
     """
-    rows = []
-    for line in _complete_lines(path):
-        with reading(str(path), "must be a log of JSON lines", OdtError):
+    rows: list[Row] = []
+    names: set[str] = set()
+    with reading(str(path), "must be a log of JSON lines", OdtError):
+        for line in _complete_lines(path):
             row = json.loads(line)
-            numbers = all(value is None or isinstance(value, int | float) for value in row.values())
-            if not numbers or row["epoch"] < 0:
-                raise ValueError(line)
+            if not all(map(_is_value, row.values())) or not _is_count(row["epoch"]):
+                raise ValueError(printable(line))
+            if row["seconds"] is None:
+                raise ValueError(printable(line))
             rows.append(row)
+            names.update(row)
+            if len(rows) * len(names) > MOST_VALUES:
+                raise ValueError(f"more than {MOST_VALUES} values")
     return rows
+
+
+def _is_value(value: Any) -> bool:
+    """Whether a value is None or a finite number that a chart can show."""
+    return value is None or (type(value) in (int, float) and abs(value) <= MOST_VALUE)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _complete_lines(path: Path) -> list[str]:
@@ -121,4 +138,4 @@ def _complete_lines(path: Path) -> list[str]:
     if not path.exists():
         return []
     with reading(str(path), "must be a log of epochs", OdtError):
-        return read_input(path, "a log", OdtError).decode().split("\n")[:-1]
+        return read_input(path, "a log", OdtError, MOST_BYTES).decode().split("\n")[:-1]

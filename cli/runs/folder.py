@@ -197,7 +197,7 @@ class RunFolder(RowLog):
 
     def _put(self, name: str, content: Any) -> None:
         text = content if isinstance(content, str) else f"{json.dumps(content)}\n"
-        write_atomically(self._folder / name, [text.encode()], OdtError)
+        write_atomically(self._folder / name, [text.encode(errors="replace")], OdtError)
 
 
 def describe(path: Path) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from odt.core.model.reader import Model, read_model
 from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.storage.reading import reading
 from odt.core.training.inference import Evaluator
 from odt.core.training.passes import NONE
 from odt.core.training.sample_results import SampleResults
@@ -135,7 +136,8 @@ def model_of(run: Run) -> str:
 def best_model(run: Run) -> Model:
     """The model with the weights of the best epoch, for a run that has not ended."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped on Windows
-        with odt.Trainer(str(run.recipe["model"]), checkpoint=run.path / BEST) as trainer:
+        model = str(run.recipe.get("model", ""))
+        with odt.Trainer(model, checkpoint=run.path / BEST) as trainer:
             path = Path(folder) / f"model.{trainer.model.format}"
             trainer.export(path)
         return read_model(path)
@@ -162,13 +164,15 @@ def samples_to_judge(
     names = next((s.classes for s in sidecars if s and s.classes), ())
     if given or HELD[0] in recipe:
         return data, range(data.length), names
-    length = recipe.get("data-length")
+    with reading(str(run.path / RECIPE), "must be the recipe of a run", OdtError):
+        length = int(recipe.get("data-length", 0))
+        fraction = float(recipe["validation-split"])
     parts = arrange(
         data,
         specs.losses,
         then.batch * then.accumulate,
-        length=int(length) if length else None,
-        fraction=float(recipe["validation-split"]),
+        length=length or None,
+        fraction=fraction,
         stratify=then.stratified,
         shuffle=then.shuffle,
         seed=then.seed,

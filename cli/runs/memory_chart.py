@@ -8,14 +8,33 @@ from odt.cli.runs.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, 
 
 MB = 1e6
 CONSTANT = ("parameters", "optimizer", "gradients", "packed")
+NUMBERS = ("total", "batch", "micro_batch", "workers", "forward")
+MOST, MOST_LAYERS = 2**62, 64
 ROW = 16  # pixels of a row of the legend
+FORWARD, BACKWARD = 54, 66  # pixels of these words
+
+
+def checked_memory(memory: Any) -> Mapping[str, Any]:
+    """Returns the content of memory.json.
+
+    Raises:
+        ValueError: if it has another form: whole numbers by name, and lists of them in `arenas`.
+    """
+    arenas = memory["arenas"]
+    rows = [[memory[name] for name in NUMBERS], *arenas.values()]
+    rows.append([memory.get(name, 0) for name in CONSTANT])
+    if not all(type(n) is int and 0 <= n <= MOST for row in rows for n in row):
+        raise ValueError(f"numbers that are not from 0 to {MOST}")
+    if len({len(row) for row in arenas.values()}) != 1 or len(arenas) > MOST_LAYERS:
+        raise ValueError("arenas of another form")
+    return dict(memory)
 
 
 def memory_chart(memory: Mapping[str, Any]) -> str:
     """Returns an `svg` element: constant memory, and stacked on it the arenas at each call.
 
     Args:
-        memory: content of memory.json.
+        memory: content of memory.json, checked.
     """
     layers = layers_of(memory)
     count = len(next(iter(layers.values())))
@@ -41,13 +60,15 @@ def memory_chart(memory: Mapping[str, Any]) -> str:
         title = f"<title>{escape(name)}</title>"
         parts.append(f'<polygon class="area {color}" points="{path}">{title}</polygon>')
         below = above
-    whole, forward = y.at(memory["total"] / MB), x.at(memory["forward"])
+    whole = y.at(memory["total"] / MB)
+    forward = x.at(min(memory["forward"], max(count, 1)))
+    words = min(max(forward, FORWARD), WIDTH - RIGHT - BACKWARD)  # between them, inside the picture
     parts += [
         f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{whole:.2f}" y2="{whole:.2f}"/>',
         f'<text x="{LEFT + 4}" y="{whole - 4:.2f}">allocated</text>',
         f'<line class="mark" x1="{forward:.2f}" x2="{forward:.2f}" y1="{TOP - 20}" y2="{bottom}"/>',
-        f'<text x="{forward - 4:.2f}" y="{bottom + 17}" text-anchor="end">forward</text>',
-        f'<text x="{forward + 4:.2f}" y="{bottom + 17}">backward</text>',
+        f'<text x="{words - 4:.2f}" y="{bottom + 17}" text-anchor="end">forward</text>',
+        f'<text x="{words + 4:.2f}" y="{bottom + 17}">backward</text>',
     ]
     for k, name in enumerate(layers):
         left, top = 8 + k % 2 * WIDTH / 2, HEIGHT + k // 2 * ROW

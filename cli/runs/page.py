@@ -9,12 +9,24 @@ from odt import __version__
 from odt.cli.runs.chart import STYLE as CHART_STYLE
 from odt.cli.runs.chart import svg
 from odt.cli.runs.epoch_log import Row
-from odt.cli.runs.memory_chart import memory_chart
-from odt.cli.runs.run import MEMORY, RECIPE, WARNINGS, Run, charts_of, figure
+from odt.cli.runs.memory_chart import checked_memory, memory_chart
+from odt.cli.runs.run import (
+    MEMORY,
+    MOST_BYTES,
+    RECIPE,
+    WARNINGS,
+    Run,
+    charts_of,
+    figure,
+    read_lines,
+)
 from odt.core.storage.reading import read_input, reading
 from odt.errors import OdtError
 from odt.text import size
 
+# Nothing but the page's own styles and the pictures within it; no script in any place.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+POLICY += "; form-action 'none'"
 STYLE = """
 :root{color-scheme:light dark;--ink:#222;--pale:#666;--back:#fff;--card:#f5f6f8;--edge:#dcdfe4;
 --good:#2d8a4e;--bad:#c22f4c;--heat:31,111,180}
@@ -22,13 +34,13 @@ STYLE = """
 --edge:#3a3d42;--good:#6fd08e;--bad:#ff8fa3;--heat:90,160,225}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:1160px;padding:16px;font:15px/1.5 system-ui,sans-serif;
-color:var(--ink);background:var(--back)}
-h1{font-size:1.5rem;margin:.2em 0;overflow-wrap:anywhere}
+color:var(--ink);background:var(--back);overflow-wrap:anywhere}
+h1{font-size:1.5rem;margin:.2em 0}
 h2{font-size:1.15rem;margin:2em 0 .6em;border-bottom:1px solid var(--edge);padding-bottom:.2em}
 p{margin:.4em 0}.pale{color:var(--pale)}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:10px;margin:1em 0}
 .card{background:var(--card);border-radius:8px;padding:8px 12px}
-.card b{display:block;font-size:1.25rem;overflow-wrap:anywhere}
+.card b{display:block;font-size:1.25rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:14px}
 .charts svg,.memory svg{width:100%;height:auto;display:block}
 .charts>*,.memory{background:var(--card);border-radius:8px;padding:6px}
@@ -38,7 +50,7 @@ p{margin:.4em 0}.pale{color:var(--pale)}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.87rem}
 th,td{padding:3px 9px;text-align:right;border-bottom:1px solid var(--edge);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
-.words td{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.words td{text-align:left;white-space:normal}
 .words td:first-child{white-space:nowrap;overflow-wrap:normal;vertical-align:top}
 tr.best td{font-weight:700}
 .matrix td,.matrix th{text-align:center;min-width:2.6em}
@@ -47,12 +59,11 @@ tr.best td{font-weight:700}
 .matrix td.zero{color:var(--pale)}
 .matrix td.right{outline:1px solid var(--good);outline-offset:-2px}
 .samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(106px,1fr));gap:10px}
-.sample{background:var(--card);border-radius:8px;padding:6px;font-size:.8rem;overflow-wrap:anywhere;
-margin:0}
+.sample{background:var(--card);border-radius:8px;padding:6px;font-size:.8rem;margin:0}
 .sample img{width:100%;aspect-ratio:1;object-fit:contain;image-rendering:pixelated;
 background:#202020;border-radius:4px;display:block}
 .bad{color:var(--bad)}.warning{border-left:4px solid var(--bad);padding:4px 12px;margin:.5em 0;
-background:var(--card);overflow-wrap:anywhere}
+background:var(--card)}
 pre{background:var(--card);border-radius:8px;padding:10px 12px;overflow-x:auto;font-size:.82rem}
 summary{cursor:pointer;margin:.6em 0}
 """
@@ -67,7 +78,7 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
         warnings: further warnings.
     """
     name = escape(str(run.path.resolve().name))
-    told = [*_lines(run, WARNINGS), *warnings]
+    told = [*read_lines(run.path / WARNINGS), *warnings]
     body = "".join(
         [
             f"<h1>{name}</h1>",
@@ -84,6 +95,7 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{name}</title><style>{STYLE}{CHART_STYLE}</style></head>\n<body>{body}"
         f'<p class="pale">Written by odt {__version__}.</p></body></html>\n'
@@ -152,7 +164,7 @@ def environment(run: Run) -> str:
         rows.append(figure_row((name, about)))
     for start in record.get("starts", []):
         rows.append(figure_row(("started", f"{start['time']}, with epoch {start['epoch']}")))
-    return f'<table class="words">{"".join(rows)}</table>'
+    return f'<div class="wide"><table class="words">{"".join(rows)}</table></div>'
 
 
 def _memory(run: Run) -> str:
@@ -160,13 +172,13 @@ def _memory(run: Run) -> str:
     if not text:
         return ""
     with reading(str(run.path / MEMORY), "must be the memory of a run", OdtError):
-        memory = json.loads(text)
+        memory = checked_memory(json.loads(text))
         about = (
             f"{size(memory['total'])} allocated; batches of {memory['batch']} as micro-batches of "
             f"{memory['micro_batch']}, workers: {memory['workers']}."
         )
         chart = memory_chart(memory)
-    return heading("Memory", f'<p>{about}</p><div class="memory">{chart}</div>')
+    return heading("Memory", f'<p>{escape(about)}</p><div class="memory">{chart}</div>')
 
 
 def _begun(run: Run) -> str:
@@ -178,8 +190,6 @@ def _begun(run: Run) -> str:
 def _text(run: Run, name: str) -> list[str]:
     """The text of a file, if there is one."""
     path = run.path / name
-    return [read_input(path, "text", OdtError).decode(errors="replace")] if path.exists() else []
-
-
-def _lines(run: Run, name: str) -> list[str]:
-    return [line for text in _text(run, name) for line in text.splitlines()]
+    if not path.exists():
+        return []
+    return [read_input(path, "text", OdtError, MOST_BYTES).decode(errors="replace")]

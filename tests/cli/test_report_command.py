@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 from support.charts import values_of
+from support.hostile_runs import EVIL, hostile
 from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
@@ -38,6 +40,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.tables: dict[str, list[list[str]]] = {}
         self.cards: dict[str, str] = {}
+        self.tags: set[str] = set()
         self.attributes: list[tuple[str, str | None]] = []
         self._table = ""
         self.feed(text)
@@ -45,6 +48,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.attributes += attrs
+        self.tags.add(tag)
         if tag not in VOID:
             self.open.append(tag)
         values = dict(attrs)
@@ -59,6 +63,7 @@ class Page(HTMLParser):
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.attributes += attrs
+        self.tags.add(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -253,3 +258,78 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["report", str(tmp_path)])
     assert done.exit_code == 1
     assert "must be the folder of a run, but it has no recipe.toml." in done.stderr
+
+
+def test_markup_in_a_run_folder_stays_text(run: Path, tmp_path: Path) -> None:
+    folder = hostile(run, tmp_path / EVIL[:8].replace("'", "").replace('"', "<b>"))
+    odt("report", folder)
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    known = {"html", "head", "meta", "title", "style", "body", "section", "h1", "h2", "p", "pre"}
+    known |= {"div", "b", "table", "tr", "td", "th", "figure", "figcaption", "img", "br", "svg"}
+    known |= {"g", "text", "line", "polyline", "polygon", "circle", "rect", "details", "summary"}
+    assert page.tags <= known
+    assert {name for name, _ in page.attributes if name.startswith("on")} == set()
+    assert [v for name, v in page.attributes if name in ("src", "href", "action")] == [
+        v for name, v in page.attributes if name == "src" and str(v).startswith("data:image/png;")
+    ]
+    assert text.count("marker") > 15
+    assert "\x1b" not in odt("runs", folder)
+
+
+def test_a_page_allows_no_script_and_no_other_host(text: str) -> None:
+    head = text.partition("</head>")[0]
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', head)
+    assert policy is not None
+    assert head.index(policy[0]) < head.index("<title>")
+    rules = dict(rule.strip().split(" ", 1) for rule in policy[1].split(";"))
+    assert rules == {
+        "default-src": "'none'", "style-src": "'unsafe-inline'", "img-src": "data:",
+        "base-uri": "'none'", "form-action": "'none'",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("memory.json", '{"batch": "<script>"}'),
+        ("memory.json", '{"total": 1e400}'),
+        ("run.json", '{"files": "x"}'),
+        ("run.json", '{"files": {"model": {"path": 1, "bytes": 1, "sha256": "x"}}}'),
+        ("run.json", '{"starts": [1]}'),
+        ("run.json", "[" * 100_000),
+        ("run.json", '{"outputs": {"--log": 7}}'),
+        ("log.jsonl", '{"epoch": 1, "seconds": 1, "loss": Infinity}\n'),
+        ("log.jsonl", '{"epoch": 1, "loss": 1}\n'),
+        ("log.jsonl", '{"epoch": "1", "seconds": 1}\n'),
+        ("log.jsonl", f'{{"epoch": 1, "seconds": {"9" * 4000}}}\n'),
+        ("log.jsonl", "".join(f'{{"epoch": 1, "seconds": 1, "{k}": 1}}\n' for k in range(1500))),
+        ("recipe.toml", 'load-input = "x"\nload-expected = "y"\nvalidation-split = "much"\n'),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_one_line(
+    run: Path, name: str, content: str, tmp_path: Path
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    path = tmp_path / "run" / name
+    if name == "memory.json":  # the other keys are right
+        content = json.dumps(json.loads(path.read_text()) | json.loads(content))
+    path.write_text(content)
+    done = CliRunner().invoke(main, ["report", str(tmp_path / "run")])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_words_of_the_memory_chart_stay_inside() -> None:
+    """Wherever the forward pass ends."""
+    from odt.cli.runs.chart import WIDTH
+    from odt.cli.runs.memory_chart import memory_chart
+
+    for forward in (0, 1, 50, 99, 100):
+        picture = memory_chart(
+            {"total": 1000, "forward": forward, "arenas": {"activations": [1] * 100}}
+        )
+        ends = float(re.search(r'x="([\d.]+)"[^>]*>forward<', picture)[1])  # type: ignore[index]
+        begins = float(re.search(r'x="([\d.]+)"[^>]*>backward<', picture)[1])  # type: ignore[index]
+        assert 48 <= ends < begins <= WIDTH - 60
