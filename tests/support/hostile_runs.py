@@ -4,7 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
-EVIL = "\"'><script>document.title='marker'</script><img src=x onerror=document.title='marker'>\ud800\x1b[31m"
+EVIL = "\"'><script>document.title='marker'</script>"
+EVIL += "<img src=x onerror=document.title='marker'>\ud800\x1b[31m"
 
 
 def hostile(run: Path, to: Path) -> Path:
