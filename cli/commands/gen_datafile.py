@@ -20,6 +20,7 @@ from odt.cli.options.datafile_record import recorded_request
 from odt.cli.options.datafile_source import opened
 from odt.cli.options.datafile_splits import default_splits, fold, lengths, unlabelled, wanted
 from odt.cli.options.datafile_steps import Steps
+from odt.cli.options.fits import check_samples
 from odt.cli.options.sections import Command
 from odt.cli.output.data_report import report
 from odt.cli.output.progress import Progress
@@ -111,6 +112,7 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
     splits = wanted(o["split"], lengths(o))
     steps = Steps(o, like)
     source = opened(o, steps.early_resize(), steps.resize)
+    check_samples(source, steps.moves())
     if o["label_map"]:
         source = relabel(source, parse_label_map(o["label_map"]))
     if o["classes"] and source.classes:
@@ -124,7 +126,9 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
         splits=splits,
         out_dir=o["out_dir"],
         prefix=o["prefix_name"],
-        division=Division(shuffle, o["seed"], o["stratify"], o["group_by"], fold(o["fold"])),
+        division=Division(
+            shuffle, o["seed"], o["stratify"], o["group_by"], fold(o["fold"], splits)
+        ),
         inputs=inputs,
         targets=Targets(source.classes, o["labels"] == "one-hot"),
         like=like,

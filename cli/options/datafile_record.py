@@ -3,10 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-import click
-from click.core import ParameterSource
-
-from odt.cli.options.datafile_source import opening
+from odt.cli.options.datafile_source import check_source, opening
+from odt.cli.options.fits import check_samples, refuse_decided
 from odt.core.datasets.generate import Request
 from odt.core.datasets.new_data import load_record, open_new
 from odt.core.datasets.preprocess import Targets
@@ -15,15 +13,6 @@ from odt.core.datasets.source import Source
 from odt.core.datasets.splits import Division, Wanted
 from odt.errors import OdtError
 
-# Parameters that a record decides, or that make no sense with it.
-DECIDED = (
-    "augment", "classes", "color", "fit", "flatten", "fold", "frame", "frames", "group_by",
-    "hop", "horizon", "label_column", "label_map", "label_pattern", "leave_out", "like",
-    "masks", "mean", "mel", "mel_range", "mfcc", "model", "name", "one_hot", "rate", "regression",
-    "resize", "scale", "seconds", "size", "std", "stride", "test_source", "unlabelled",
-    "window",
-)  # fmt: skip
-
 
 def recorded_request(o: dict[str, Any]) -> tuple[Source, Request]:
     """Returns the source of new data and what is made of it.
@@ -31,15 +20,13 @@ def recorded_request(o: dict[str, Any]) -> tuple[Source, Request]:
     Raises:
         OdtError: for options that the record decides, and without --source.
     """
-    context = click.get_current_context()
-    given = [n for n in DECIDED if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
-    if given:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise OdtError(f"{names}: must be given without --as, whose record decides them.")
+    refuse_decided()
     if not o["source"] or len(o["split"]) > 1 or "=" in "".join(o["split"]):
         raise OdtError("--as: must be given with --source and at most one name of a --split.")
+    check_source(o)
     record = load_record(o["as_record"])
     source = open_new(opening(o, None), record)
+    check_samples(source, ())
     (part,) = source.parts.values()
     name = o["split"][0] if o["split"] else "new"
     lengths = o["length"][:1] or (None,)

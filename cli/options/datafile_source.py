@@ -6,14 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
+from click.core import ParameterSource
+
 from odt.cli.options.datafile import PROFILES
 from odt.cli.options.datafile_steps import shape
+from odt.cli.options.fits import BUILT, check_format
+from odt.cli.options.fits import PUBLISHED as BY_NAME
 from odt.cli.output.progress import Progress
 from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.folders import Naming
 from odt.core.datasets.labels import class_names
-from odt.core.datasets.open_source import open_source
+from odt.core.datasets.open_source import SOURCE_FORMATS, format_of, open_source
 from odt.core.datasets.pictures import Resize
 from odt.core.datasets.preprocess import numbers
 from odt.core.datasets.published import PUBLISHED, open_published
@@ -24,6 +29,8 @@ from odt.core.datasets.tables import TableOptions
 from odt.core.datasets.two_files import with_test_source
 from odt.errors import DataError, OdtError
 
+DEFAULT = "fashion_mnist"  # as in ONE's tool
+
 
 def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None) -> Source:
     """Opens the data source that the options select.
@@ -33,21 +40,16 @@ def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None)
         resize: size that decoding gives images; None if other steps come before.
         size: size that images get at last, which masks get too.
     """
+    check_source(o)
     if o["source"]:
         how = replace(opening(o, resize), masks=o["masks"], mask_resize=size)
         source = open_source(how)
         if not o["test_source"]:
             return source
-        if o["target_source"]:
-            raise OdtError("--test-source: must be given without --target-source, but got both.")
         return with_test_source(source, replace(how, text=o["test_source"]))
-    for option in ("test_source", "masks"):
-        if o[option]:
-            name = option.replace("_", "-")
-            raise OdtError(f"--{name}: must be given with --source, but got it alone.")
     if o["fetch"] and not (o["name"] or o["dataset_name"]):
         raise OdtError("--download: must be given with the NAME of a data set, but got none.")
-    name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")
+    name = published_name(o["name"] or o["dataset_name"] or DEFAULT)
     if o["model"] and name not in PROFILES[o["model"]][0]:
         raise DataError(f"{name} does not fit {PROFILES[o['model']][1]}.")
     if name not in PUBLISHED:
@@ -58,13 +60,26 @@ def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None)
     return open_published(name, o["data_dir"], o["variant"])
 
 
+def check_source(o: dict[str, Any]) -> None:
+    """Raises OdtError for options that do not fit the source."""
+    if o["source"]:
+        form = format_of(Path(o["source"]), Opening(o["source"], o["form"]))
+        if Path(o["source"]).exists() or not SOURCE_FORMATS[form].is_path:
+            check_format(o["source"], form)
+        return
+    if o["name"] and o["dataset_name"]:
+        raise OdtError("--dataset-name: must be given without NAME, but got both. Leave one out.")
+    name = published_name(o["name"] or o["dataset_name"] or DEFAULT)
+    check_format(name, BY_NAME if name in PUBLISHED else BUILT)
+
+
 def opening(o: dict[str, Any], resize: Resize | None) -> Opening:
     """Returns how --source is opened.
 
     Raises:
         OdtError: if options contradict each other.
     """
-    if o["name"] or o["dataset_name"]:
+    if o["name"]:
         raise OdtError("--source: must be given without NAME, but got both. Leave one of them out.")
     rate = o["rate"]
     usual = min(8000.0, rate / 2) if rate else 8000.0
@@ -90,12 +105,18 @@ def opening(o: dict[str, Any], resize: Resize | None) -> Opening:
     )  # fmt: skip
     arrays = ArrayOptions(
         o["x"], o["y"], classes, o["regression"], shape(o["shape"], "--shape"),
-        o["source_dtype"], o["unlabelled"],
+        o["source_dtype"], o["unlabelled"], o["unlabelled"],
     )  # fmt: skip
     return Opening(
-        o["source"], o["form"], o["target_source"], None, table, arrays, sound,
+        o["source"], o["form"], o["target_source"], _data_dir(o), table, arrays, sound,
         o["on_error"] == "skip", resize, Naming(o["label_pattern"], o["unlabelled"]),
     )  # fmt: skip
+
+
+def _data_dir(o: dict[str, Any]) -> Path | None:
+    """--data-dir for a builder: its own folder, unless one is given."""
+    source = click.get_current_context().get_parameter_source("data_dir")
+    return None if source is ParameterSource.DEFAULT else o["data_dir"]
 
 
 def published_name(text: str) -> str:

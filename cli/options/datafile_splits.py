@@ -105,10 +105,12 @@ def unlabelled(o: dict[str, Any]) -> bool:
     return bool(o["unlabelled"]) or o["label_column"] == "none"
 
 
-def fold(text: str | None) -> tuple[int, int] | None:
-    """Parses the K/N of --fold."""
+def fold(text: str | None, splits: Sequence[Wanted]) -> tuple[int, int] | None:
+    """Parses the K/N of --fold, which decides the fractions of the splits."""
     if text is None:
         return None
+    if any(w.fraction is not None for w in splits):
+        raise OdtError("--fold: must be given without fractions of --split, but got both.")
     k, _, n = text.partition("/")
     if not (k.isdecimal() and n.isdecimal()):
         raise OdtError(f"--fold: must be K/N, such as 1/5, but got {text}.")

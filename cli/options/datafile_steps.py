@@ -22,6 +22,11 @@ class Steps:
         self._mean, self._std = numbers(o["mean"], "mean"), numbers(o["std"], "std")
         if any(s <= 0 for s in self._std):
             raise OdtError(f"--std: must be above 0, but got {o['std']}.")
+        if o["scale"] == "standardize" and (self._mean or self._std):
+            raise OdtError(
+                "--scale standardize: must be given without --mean and --std, which it computes, "
+                "but got both. Leave one out."
+            )
         size = shape(o["size"], "--size") if o["size"] else None
         if size is not None and len(size) != 2:
             raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
@@ -31,18 +36,20 @@ class Steps:
         if size is None and like is not None:
             size = like.picture_size()
         self.resize = Resize(*size, o["resize"], fit) if size else None
-        a = self._augmentation
-        if o["masks"] and a is not None and (a.flip or a.shift or a.crop):
+        if o["masks"] and self.moves():
             raise OdtError("--augment: must be noise alone with --masks, which do not move.")
         self._colour = o["color"] or (like.colour() if like else "keep")
         values_given = o["scale"] or self._mean or self._std
         self._recorded = like.record if like and not values_given else None
 
+    def moves(self) -> tuple[str, ...]:
+        """Returns the names of augmentations that move values of a sample."""
+        a = self._augmentation
+        return tuple(n for n in ("flip", "shift", "crop") if a is not None and getattr(a, n))
+
     def early_resize(self) -> Resize | None:
         """Returns the resize that decoding can do, if no other step comes before it."""
-        a = self._augmentation
-        moves = a is not None and (a.flip or a.shift or a.crop)
-        return None if moves or self._colour == "grayscale" else self.resize
+        return None if self.moves() or self._colour == "grayscale" else self.resize
 
     def of(self, source: Source) -> Preprocessing:
         """Returns the preprocessing for the samples of a source."""

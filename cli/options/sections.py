@@ -6,6 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from odt.dataclass import dataclass
 from odt.errors import OdtError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -27,16 +28,44 @@ GIVEN = f"{__name__}.given"  # in a context: name of a parameter → its value b
 RECIPE = f"{__name__}.recipe"  # in a context: path of the recipe that --config has read
 
 
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """The sources of data that an option fits; options without effect are refused.
+
+    Attributes:
+        purpose: what the option is for, as in "is for time series in tables".
+        formats: formats of the source; empty for all.
+        kinds: kinds of samples, of Source.kind; empty for all.
+        classes: whether the targets must be classes.
+        needs: options of which one must be given too.
+        without: options that must not be given too.
+        recorded: whether it has an effect with --as, where the record decides about the rest.
+    """
+
+    purpose: str = ""
+    formats: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    classes: bool = False
+    needs: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    recorded: bool = False
+
+
+ALWAYS = Fits(recorded=True)
+
+
 class Option(click.Option):
     """An option with the section of the help that lists it.
 
     Args:
         section: title of the section.
+        fits: which data the option fits; None for all.
     """
 
-    def __init__(self, *args: Any, section: str, **attrs: Any) -> None:
+    def __init__(self, *args: Any, section: str, fits: Fits | None = None, **attrs: Any) -> None:
         super().__init__(*args, **attrs)
         self.section = section
+        self.fits = fits or ALWAYS
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Converts a value; keeps the text of one that the user gave, for a recipe.

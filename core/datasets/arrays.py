@@ -17,6 +17,7 @@ from odt.kernels.opdef import Array
 
 INPUTS = ("x", "inputs", "input", "data", "images", "image", "features")
 TARGETS = ("y", "targets", "target", "labels", "label", "output")
+MAGIC = {HDF5: "hdf5", b"\x93NUMPY": "npy", b"PK\x03\x04": "npz"}  # first bytes → format
 SPLITS = ("train", "test", "validation", "val")
 
 
@@ -31,6 +32,8 @@ class ArrayOptions:
         regression: whether targets are values; None if targets that are not integers are values.
         shape, dtype: shape and dtype of a sample in a raw file.
         unlabelled: whether targets may be absent.
+        format: format that the file must have, or raw; empty for any.
+        inputs_only: whether targets are left out, if there are any.
     """
 
     x: str = ""
@@ -40,6 +43,8 @@ class ArrayOptions:
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
     unlabelled: bool = False
+    inputs_only: bool = False
+    format: str = ""
 
 
 def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = None) -> Source:
@@ -58,7 +63,8 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
             f"{path}: must come with targets, but holds only one array. Give them with "
             "`target_source=`, or give `unlabelled=True`."
         )
-    if options.unlabelled and (len(arrays) == 1 or not _pick(arrays, options.y, TARGETS, "")):
+    lacking = len(arrays) == 1 or not _pick(arrays, options.y, TARGETS, "")
+    if options.inputs_only or (options.unlabelled and lacking):
         return _inputs_alone(path, arrays, options)
     parts: dict[str, tuple[list[Array], list[Array]]] = {}
     for split in ("", *SPLITS):
@@ -83,20 +89,45 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
 
 def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions) -> Source:
     """A source without targets."""
-    names = [*arrays] if len(arrays) == 1 else _pick(arrays, options.x, INPUTS, "")
-    if not names:
+    parts = {
+        {"": "all", "val": "validation"}.get(split, split): names
+        for split in ("", *SPLITS)
+        if (names := _pick(arrays, options.x, INPUTS, split))
+    } or ({"all": [*arrays]} if len(arrays) == 1 else {})
+    if not parts:
         raise DataError(
             f"{path}: must have an array called x, but has {listed(arrays)}. Name it with `x=`."
         )
-    inputs = [arrays[n] for n in names]
-    part = ArrayPart(inputs, [], False, str(path))
-    return Source(str(path), _kind(inputs), {"all": part}, files=mapped_files(inputs))
+    inputs = {part: [arrays[n] for n in names] for part, names in parts.items()}
+    for every in inputs.values():
+        _check_lengths(path, every)
+    kind = _kind(next(iter(inputs.values())))
+    made: dict[str, Part] = {n: ArrayPart(a, [], False, str(path)) for n, a in inputs.items()}
+    return Source(
+        str(path), kind, made, files=mapped_files(a for every in inputs.values() for a in every)
+    )
+
+
+def _check_lengths(path: Path, arrays: Sequence[Array]) -> None:
+    """Raises DataError unless all arrays have the same number of samples."""
+    lengths = {len(a) if a.shape else -1 for a in arrays}
+    if len(lengths) != 1 or lengths == {-1}:
+        raise DataError(
+            f"{path}: inputs and targets must have the same length, but got "
+            f"{listed([a.shape for a in arrays])}."
+        )
 
 
 def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
     with open_input(path) as f, reading(str(path), "must be a readable file"):
         start = f.read(8)
-    if start.startswith((HDF5, b"\x93NUMPY", b"PK\x03\x04")):
+    kind = next((name for magic, name in MAGIC.items() if start.startswith(magic)), "raw")
+    if options.format not in ("", kind):
+        raise DataError(
+            f"{path}: must be a file of the format {options.format}, but is {kind}. Leave "
+            "`format=` out."
+        )
+    if kind != "raw":
         return map_arrays(str(path))
     if not options.shape:
         raise DataError(
@@ -138,12 +169,7 @@ def _source(
     path: Path, parts: Mapping[str, tuple[list[Array], list[Array]]], options: ArrayOptions
 ) -> Source:
     for x, y in parts.values():
-        lengths = {len(a) if a.shape else -1 for a in (*x, *y)}
-        if len(lengths) != 1 or lengths == {-1}:
-            raise DataError(
-                f"{path}: inputs and targets must have the same length, but got "
-                f"{listed([a.shape for a in (*x, *y)])}."
-            )
+        _check_lengths(path, (*x, *y))
     targets = [np.asarray(y[0]) for _, y in parts.values()]
     several = any(len(y) > 1 for _, y in parts.values())
     regression = options.regression

@@ -37,7 +37,9 @@ class TargetPart(FilePart):
         return Sample(sample.inputs, (self._target(k),))
 
 
-def open_with_table(tree: Tree, kind: Kind, decode: Decode, path: Path) -> Source:
+def open_with_table(
+    tree: Tree, kind: Kind, decode: Decode, path: Path, regression: bool | None = None
+) -> Source:
     """Opens files with the targets in a table: file name, then a class, tags or values.
 
     Args:
@@ -46,6 +48,7 @@ def open_with_table(tree: Tree, kind: Kind, decode: Decode, path: Path) -> Sourc
         decode: bytes of a file → array.
         path: table with a header. The first column names files; the others are one column with a
             class, a number or several tags, or a column for each tag or value.
+        regression: whether numbers are values; None to decide by the numbers.
 
     Raises:
         DataError: if the table names a file that is not there, or its cells are no targets.
@@ -69,7 +72,8 @@ def open_with_table(tree: Tree, kind: Kind, decode: Decode, path: Path) -> Sourc
         tags = [set(filter(None, SEPARATORS.split(row[0]))) for row in cells]
         columns = sorted(set().union(*tags))
         cells = [[str(int(name in found)) for name in columns] for found in tags]
-    target, found, are_classes = read_targets(path, cells, columns, (), True if several else None)
+    asked = True if several else regression
+    target, found, are_classes = read_targets(path, cells, columns, (), asked)
     part: Part = (
         FilePart(tree, names, target, decode)
         if are_classes

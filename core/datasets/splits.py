@@ -123,6 +123,13 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
     elif fractions or division.fold or division.group_by or list(source.parts) == ["all"]:
         picked = _divide(source, wanted, division)
     else:
+        if division.stratify:
+            raise OptionError(
+                "stratify",
+                f"{source.name} has splits of its own ({', '.join(source.parts)}), which stay as "
+                "they are",
+                remedy='Leave it out, or give fractions: `split="train=0.8 test=0.2"`.',
+            )
         picked = [_take(source, w, division) for w in wanted]
     return [_cut(source, p) for p in picked]
 
@@ -174,6 +181,12 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
     shuffle = division.shuffle is not False and not in_order
     random = np.random.default_rng(division.seed)
     if in_order and not division.fold:
+        if division.stratify:
+            raise OptionError(
+                "stratify",
+                f"windows of {source.name} overlap, so they are divided in the order of time",
+                remedy="Leave it out, or give `shuffle=True`.",
+            )
         pieces = np.split(np.arange(pool.length), np.cumsum(counts))[: len(counts)]
         pieces = [p[source.overlap if k else 0 :] for k, p in enumerate(pieces)]
     elif division.group_by:

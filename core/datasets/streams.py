@@ -123,7 +123,7 @@ def open_callable(text: str, classes: tuple[str, ...]) -> Source:
             p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
             for p in inspect.signature(function).parameters.values()
         )
-        classes = tuple(map(str, getattr(function, "classes", classes)))
+        classes = classes or tuple(map(str, getattr(function, "classes", ())))
     parts: dict[str, Part] = {"all": StreamPart(text, function)}
     if by_part:
         parts = {

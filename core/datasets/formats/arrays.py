@@ -1,5 +1,7 @@
 """NumPy, HDF5 and raw files."""
 
+from dataclasses import replace
+
 from odt.core.datasets.arrays import open_arrays
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
@@ -9,7 +11,9 @@ from odt.core.storage.reading import reading
 def open_file(opening: Opening) -> Source:
     """Opens a file of arrays."""
     with reading(opening.text, "must be arrays that can be read"):
-        return open_arrays(opening.path, opening.arrays, opening.targets)
+        form = "" if opening.format == "auto" else opening.format
+        arrays = replace(opening.arrays, format=form)
+        return open_arrays(opening.path, arrays, opening.targets)
 
 
 FORMATS = (

@@ -5,6 +5,7 @@ from functools import partial
 
 from odt.core.datasets.file_targets import open_with_masks, open_with_table
 from odt.core.datasets.folders import PICTURES, SOUNDS, decode_picture, open_folders
+from odt.core.datasets.number_names import with_values, with_values_of_folders
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
 from odt.core.datasets.tree import FileTree, Tree, open_tree
@@ -18,18 +19,29 @@ def open_pictures(opening: Opening) -> Source:
         masks, classes = open_tree(opening.masks), opening.arrays.classes
         return open_with_masks(tree, masks, decode, opening.mask_resize, classes)
     if opening.targets is not None:
-        return open_with_table(tree, "image", decode, opening.targets)
-    return open_folders(tree, "image", decode, opening.skip, opening.naming)
+        regression = opening.table.regression
+        return open_with_table(tree, "image", decode, opening.targets, regression)
+    return _folders(opening, open_folders(tree, "image", decode, opening.skip, opening.naming))
 
 
 def open_sounds(opening: Opening) -> Source:
     """Opens a folder or archive of WAV files."""
     decode, tree = opening.sound.decode, _tree(opening)
     if opening.targets is not None:
-        source = open_with_table(tree, "sound", decode, opening.targets)
+        regression = opening.table.regression
+        source = open_with_table(tree, "sound", decode, opening.targets, regression)
     else:
         source = open_folders(tree, "sound", decode, opening.skip, opening.naming)
+        source = _folders(opening, source)
     return replace(source, sound=opening.sound.describe())
+
+
+def _folders(opening: Opening, source: Source) -> Source:
+    """Folders as classes, or for regression the numbers that name them."""
+    if opening.table.regression:
+        return with_values(source)
+    of_values = opening.naming.classes == ()  # new data for a record without classes
+    return with_values_of_folders(source) if of_values else source
 
 
 def _tree(opening: Opening) -> Tree:

@@ -342,7 +342,7 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         (("--classes", "a,b,a"), "--classes: must have each class of"),
         (("mnist",), "must be given without NAME"),
         (("--group-by", "("), "must be a pattern"),
-        (("--stratify", "--group-by", "."), "does not go together"),
+        (("--stratify", "--group-by", "."), "without --group-by"),
     ]:
         assert words in refused("--source", tmp_path / "s", "-o", tmp_path / "o", *args)
     assert odt("gen-datafile", "--fit", "squeeze").exit_code == 2

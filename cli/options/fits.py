@@ -1,0 +1,160 @@
+"""Which sources each option of `odt gen-datafile` fits, and the check of all of them.
+
+An option without effect on a source would be ignored in silence, so it is refused. The rows stand
+with the options, in datafile.py; here is what they say, and the only place that compares them with
+a source.
+"""
+
+from collections.abc import Iterable
+
+import click
+from click.core import ParameterSource
+
+from odt.cli.options.sections import Option
+from odt.core.datasets.published import PUBLISHED as PUBLISHED_NAMES
+from odt.core.datasets.source import Source
+from odt.errors import OdtError
+
+PUBLISHED = "published"  # format of the data sets that NAME names
+BUILT = "built"  # of those that TensorFlow Datasets has under this NAME
+TABULAR = ("csv", "tsv", "text", "tables")
+FILES = ("images", "wav")
+NAMED = ("npz", "hdf5")
+ARRAYS = ("npy", *NAMED, "raw")
+BUILDERS = ("tfds", "huggingface")
+LOCAL = (*FILES, *TABULAR, "arff", "ts", *ARRAYS, "callable", *BUILDERS)  # what --source opens
+# Format of a source → what it is, in messages; other formats by their name.
+NOUNS = {
+    "images": "images", "wav": "sounds", "csv": "a table", "tsv": "a table", "text": "a table",
+    "tables": "a folder of tables", "arff": "an .arff table", "ts": "a .ts file of series",
+    "npy": "a NumPy array", "npz": "NumPy arrays by name", "hdf5": "HDF5 arrays",
+    "raw": "a raw file", "callable": "a function", "tfds": "a data set of TensorFlow Datasets",
+    "huggingface": "a Hugging Face data set", PUBLISHED: "a published data set",
+    BUILT: "a data set of TensorFlow Datasets",
+}  # fmt: skip
+KINDS = {"image": "images", "sound": "sounds", "features": "numbers"}
+
+
+def given_options() -> dict[str, Option]:
+    """The options of the command line, by parameter, in the order of the help.
+
+    Without those that switch off what is done with classes, such as --no-stratify: they ask for
+    nothing that a source without classes lacks.
+    """
+    context = click.get_current_context()
+    return {
+        name: option
+        for name, option in _options().items()
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        and not (option.fits.classes and context.params[name] is False)
+    }
+
+
+def _options() -> dict[str, Option]:
+    """All options by parameter."""
+    every = click.get_current_context().command.params
+    return {str(p.name): p for p in every if isinstance(p, Option)}
+
+
+def check_format(name: str, form: str) -> None:
+    """Checks the options against the format of a source and against each other.
+
+    Args:
+        name: the source in messages.
+        form: name of its format, or PUBLISHED.
+
+    Raises:
+        OdtError: for options without effect.
+    """
+    given = given_options()
+    wrong = [o for o in given.values() if (f := o.fits.formats) and form not in f]
+    if wrong and form in NOUNS:  # a format that was added may use any option
+        raise _without_effect(name, NOUNS[form], wrong)
+    for option in given.values():
+        row, shown = option.fits, _name(option)
+        both = [_name(given[n]) for n in row.without if n in given]
+        if both:
+            raise OdtError(
+                f"{shown}: must be given without {', '.join(both)}, but got both. Leave one out."
+            )
+        if row.needs and not any(n in given for n in row.needs):
+            needed = " or ".join(_name(_options()[n]) for n in row.needs)
+            raise OdtError(
+                f"{shown}: is for {row.purpose}, but {needed} is not given. Give {needed}, or "
+                f"leave {shown} out."
+            )
+
+
+def check_samples(source: Source, augmented: Iterable[str]) -> None:
+    """Checks the options against the samples of a source.
+
+    Args:
+        source: the source.
+        augmented: words of --augment.
+
+    Raises:
+        OdtError: for options without effect.
+    """
+    names = given_options()
+    given = names.values()
+    wrong = [o for o in given if (k := o.fits.kinds) and source.kind not in k]
+    if wrong:
+        raise _without_effect(source.name, KINDS[source.kind], wrong)
+    of_masks = "masks" in names  # --classes names their values
+    wrong = [o for o in given if o.fits.classes and not (of_masks and o.name == "classes")]
+    if wrong and not source.classes:
+        raise _without_effect(source.name, "without classes", wrong)
+    least = {"flip": 3, "crop": 3, "shift": 2}
+    rank = _rank(source)
+    bad = [w for w in augmented if rank < least.get(w, 0) and not (w == "shift" and rank == 1
+           and source.kind == "sound")]  # fmt: skip
+    if bad:
+        raise OdtError(
+            f"--augment: {', '.join(bad)} is for images, and shift also for series, but a sample "
+            f"of {source.name} has {rank} axes. Give noise alone."
+        )
+
+
+def refuse_decided() -> None:
+    """Refuses options that a record decides.
+
+    Raises:
+        OdtError: for options without effect beside --as.
+    """
+    wrong = [_name(o) for o in given_options().values() if not o.fits.recorded]
+    context = click.get_current_context()
+    if context.params.get("name"):
+        wrong.insert(0, "NAME")
+    if wrong:
+        raise OdtError(
+            f"{', '.join(wrong)}: must be given without --as, whose record decides them."
+        )
+
+
+def _rank(source: Source) -> int:
+    """Number of axes of a sample."""
+    if source.kind != "features":
+        return 3 if source.kind == "image" else 1
+    part = next(iter(source.parts.values()))
+    return part.read(0).inputs[0].ndim
+
+
+def _without_effect(name: str, noun: str, options: list[Option]) -> OdtError:
+    """All options without effect, with what they are for."""
+    purposes: dict[str, list[str]] = {}
+    for option in options:
+        purposes.setdefault(option.fits.purpose, []).append(_name(option))
+    shown = "; ".join(f"{', '.join(names)} (for {p})" for p, names in purposes.items())
+    remedy = ", or give your own data with --source" if name in PUBLISHED_NAMES else ""
+    them = "it" if len(options) == 1 else "them"
+    have = "has" if len(options) == 1 else "have"
+    return OdtError(
+        f"{shown}: {have} no effect, because {name} is {noun}. Leave {them} out{remedy}."
+    )
+
+
+def _name(option: Option) -> str:
+    """The option as the command line has it."""
+    value = click.get_current_context().params.get(str(option.name))
+    names = option.secondary_opts if value is False else option.opts
+    return (names or option.opts)[0]
