@@ -25,6 +25,8 @@ from odt.kernels.geometry.im2col import PaddedImages, tiles, tiling
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
 PRODUCTS = ("x", "w", "b", "m", "start")  # inputs of the integer rows of products
+PANEL_PRODUCTS = (*PRODUCTS, "zeros")  # of those whose weights are a panel
+MAX_DIFFERENCE = 255  # between bytes and their zero point
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,9 @@ def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[0]), attrs.to.dtype)}
 
 
-def product_type(x: TensorSpec, w: TensorSpec, depth: int) -> np.dtype[Any]:
-    """Returns the float type in which sums of `depth` products are exact."""
-    return exact_float(depth * largest(x.dtype) * largest(w.dtype))
+def product_type(x: TensorSpec, w: int, depth: int) -> np.dtype[Any]:
+    """Returns the float type in which sums of `depth` products with weights up to w are exact."""
+    return exact_float(depth * largest(x.dtype) * w)
 
 
 def product_scratch(axes: Axes, source: PaddedImages, s: Specs) -> Specs:
@@ -80,7 +82,8 @@ def product_scratch(axes: Axes, source: PaddedImages, s: Specs) -> Specs:
     x, w, (units,) = s["x"], s["w"], s["b"].shape
     h, v = (a.reading for a in axes)
     groups, quads, group, quad = w.shape
-    floats = product_type(x, w, quads * quad)
+    has_zeros = s["zeros"].size > 0
+    floats = product_type(x, MAX_DIFFERENCE if has_zeros else largest(w.dtype), quads * quad)
     tile = tiling(source, h, v, floats.itemsize)
     rows = tile.images * min(tile.rows, h.count) * v.count
     return {
@@ -97,6 +100,7 @@ def round_products(
     w: Array,
     b: Array,
     m: Array,
+    zeros: Array,
     y: Array,
     *,
     zero: int,
@@ -115,7 +119,7 @@ def round_products(
     Args:
         x: (N, H, W, C), with `zero` around it.
         w: (O / GROUP, KH KW C / QUAD, GROUP, QUAD).
-        b, m: (O,) and more.
+        b, m, zeros: (O,) and more; zeros may have no value.
         y: (N, OH, OW, O).
         axes, source: as returned by `geometry`.
         columns, filters, products, sums, real, padded: workspace of `product_scratch`.
@@ -123,6 +127,8 @@ def round_products(
     units = len(b)
     h, v = (a.reading for a in axes)
     np.copyto(filters, w.transpose(1, 3, 0, 2))
+    if zeros.size:
+        np.subtract(filters, zeros.reshape(filters.shape[2:]), out=filters)
     flat = filters.reshape(filters.shape[0] * filters.shape[1], -1, copy=False)[:, :units]
     for images, rows, tile in tiles(x, source, h, v, padded, columns, zero):
         out = y[images, rows].reshape(-1, units, copy=False)

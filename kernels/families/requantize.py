@@ -126,9 +126,9 @@ def sum_type(x: np.dtype[Any]) -> np.dtype[Any]:
 def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
     """Returns the constants of y = rint((Σ x w + b) m): w, b, m and `start` of each unit.
 
-    The sums are of x itself: the products of its zero point with w are part of b. Compiled kernels
-    sum x + 128 instead if x is int8, and take `start` for b. `start` and m are rounded up to GROUP
-    values.
+    w is less its zero point: int8 if that is 0, else int16. The sums are of x itself: the products
+    of its zero point with w are part of b. Compiled kernels sum x + 128 instead if x is int8, and
+    take `start` for b. `start` and m are rounded up to GROUP values.
 
     Args:
         tensors: x, w, b and y of a convolution or a fully connected layer; b may be absent.
@@ -144,7 +144,7 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
     units = w.data.shape[units_axis]
     axes = tuple(k for k in range(w.data.ndim) if k != units_axis)
     weights = w.data
-    if w.quantization.zero_point.any():
+    if w.quantization.zero_point.any() or w.dtype == np.uint8:
         weights = w.data.astype(np.int16) - w.quantization.along_axis(w.data.ndim)[1]
         weights = weights.astype(np.int16)
     sums = weights.sum(axis=axes, dtype=np.int64) * -x.zero
@@ -189,6 +189,16 @@ def panel(w: Array) -> Array:
 
 
 def panel_constants(tensors: Tensors) -> dict[str, Array]:
-    """Returns the constants of a product whose weights are (O, …): those of a panel."""
-    made = product_constants(tensors, 0)
-    return {**made, "w": panel(made["w"])}
+    """Returns the constants of a product whose weights are (O, …): those of a panel.
+
+    `zeros` has the zero point of each unit, rounded up to GROUP values, or no value if all are 0.
+    Zero points of uint8 are those of the weights less 128.
+    """
+    constants, w = product_constants(tensors, 0), tensors["w"]
+    assert w.data is not None
+    if w.dtype.itemsize > 1:
+        return {**constants, "w": panel(constants["w"]), "zeros": np.empty(0, np.int32)}
+    less = 128 if w.dtype == np.uint8 else 0
+    weights = (w.data ^ np.uint8(less)).view(np.int8) if less else w.data
+    zeros = np.broadcast_to(w.quantization.zero_point - less, len(weights)).astype(np.int32)
+    return {**constants, "w": panel(weights), "zeros": grouped(zeros[: zeros.any() * len(zeros)])}

@@ -1,6 +1,6 @@
 """INTEGER_CONV_2D: convolution of quantized NHWC images with quantized filters.
 
-x (N, H, W, C)    w (O / 16, KH KW C / 4, 16, 4)    b (O,)    m, start (O,)    y (N, OH, OW, O)
+x (N, H, W, C)    w (O / 16, KH KW C / 4, 16, 4)    b, m, start, zeros (O,)    y (N, OH, OW, O)
 
 y = clip(rint((windows of x times w + b) m) + zero point of y), with m = s_x s_w / s_y. b contains
 the products of the zero point of x with w. Windows read that zero point outside the images. The
@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from odt.kernels.families.integer_convolution import (
-    PRODUCTS,
+    PANEL_PRODUCTS,
     IntegerConvAttrs,
     geometry,
     infer,
@@ -43,10 +43,11 @@ def forward(
     b: Array,
     m: Array,
     start: Array,
+    zeros: Array,
     y: Array,
     **scratch: Any,
 ) -> None:
-    round_products(x, w, b, m, y, zero=attrs.zero, to=attrs.to, **scratch)
+    round_products(x, w, b, m, zeros, y, zero=attrs.zero, to=attrs.to, **scratch)
 
 
 def flops(attrs: IntegerConvAttrs, s: Specs) -> int:
@@ -55,18 +56,18 @@ def flops(attrs: IntegerConvAttrs, s: Specs) -> int:
 
 OP = OpDef(
     "INTEGER_CONV_2D",
-    inputs=PRODUCTS,
+    inputs=PANEL_PRODUCTS,
     infer=infer,
     forward=Kernel(
         forward,
-        reads=PRODUCTS,
+        reads=PANEL_PRODUCTS,
         writes=("y",),
         workspace=workspace,
         prepare=geometry,
         compiled=Compiled(integer.convolution, integer.fits, prepare=geometry),
     ),
     grads={},
-    stops=PRODUCTS,
+    stops=PANEL_PRODUCTS,
     attrs=integer_conv_attrs,
     keeps_activation=True,
     flops=flops,

@@ -1,10 +1,12 @@
 """INTEGER_DEPTHWISE_CONV_2D: convolution of each channel of quantized images with own filters.
 
-x (N, H, W, C)    w (1, KH, KW, C·M)    b (C·M,)    m, start (C·M,)    y (N, OH, OW, C·M)
+x (N, H, W, C)    w (1, KH, P·KW, C·M)    b (C·M,)    m, start (C·M,)    y (N, OH, OW, C·M)
 
 y[…, cM+m] = clip(rint((Σᵢⱼ window(x)[i, j, c] w[i, j, cM+m] + b) m) + zero point of y), with
 m = s_x s_w / s_y. b contains the products of the zero point of x with w. Windows read that zero
-point outside the images. Source: TFLite's 8-bit quantization specification.
+point outside the images. Filters that do not fit into int8, as those of uint8 less their zero
+point, are the sum of P = 2 that do, side by side.
+Source: TFLite's 8-bit quantization specification.
 """
 
 from collections.abc import Mapping
@@ -22,19 +24,34 @@ from odt.kernels.families.integer_convolution import (
 )
 from odt.kernels.families.requantize import (
     Tensors,
+    largest,
     product_constants,
     round_sums,
     sum_type,
 )
 from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images
+from odt.kernels.geometry.quantize import limits
 from odt.kernels.geometry.window import clear_border, fill_inside, windows
 from odt.kernels.native import integer
 from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return product_constants(tensors, 3)
+    constants = product_constants(tensors, 3)
+    w = constants["w"]
+    summands = [w]
+    if w.dtype != np.int8 and _fits(w, 1):
+        summands = [w.astype(np.int8)]
+    elif w.dtype != np.int8 and _fits(w, 2):
+        summands = [half.astype(np.int8) for half in (w >> 1, w - (w >> 1))]
+    return {**constants, "w": np.concatenate(summands, axis=2)}
+
+
+def _fits(w: Array, count: int) -> bool:
+    """Whether w is the sum of so many filters in int8."""
+    lo, hi = (count * n for n in limits(np.dtype(np.int8)))
+    return bool(lo <= w.min(initial=0) <= w.max(initial=0) <= hi)
 
 
 def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
@@ -48,7 +65,7 @@ def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     ):
         raise ShapeError(f"x must be (N, H, W, C) and w (1, KH, KW, C·M), but got x {x}, w {w}")
     check_constants(s, w.shape[3])
-    h, v = attrs.windows.axes(x, w)
+    h, v = attrs.windows.axes(x, TensorSpec(attrs.filters, w.dtype))
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), attrs.to.dtype)}
 
 
@@ -56,11 +73,12 @@ def workspace(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     """Workspace for a tile of images: the padded images and the results."""
     _, source = geometry(attrs, s).values()
     w = s["w"]
-    floats = product_type(s["x"], w, w.shape[1] * w.shape[2])
+    height, width, units = attrs.filters[1:]
+    floats = product_type(s["x"], largest(w.dtype), w.shape[1] * w.shape[2])
     images = fitting_images(source, floats.itemsize)
     part = (images, *s["y"].shape[1:])
     return {
-        "filters": TensorSpec(w.shape[1:], floats),
+        "filters": TensorSpec((height, width, units), floats),
         "padded": source.padded(images, floats),
         "products": TensorSpec(part, floats),
         "sums": TensorSpec(part, sum_type(s["x"].dtype)),
@@ -87,7 +105,10 @@ def forward(
 ) -> None:
     h, v = (a.reading for a in axes)
     channels = source.channels
-    np.copyto(filters, w[0])
+    summands = w[0].reshape(len(filters), -1, *filters.shape[1:], copy=False)
+    np.copyto(filters, summands[:, 0])
+    for k in range(1, summands.shape[1]):
+        np.add(filters, summands[:, k], out=filters)
     taps = filters.reshape(*filters.shape[:2], channels, -1, copy=False)
     clear_border(padded, source.h, source.w, attrs.zero)
     for n in range(0, source.images, len(padded)):
@@ -104,7 +125,7 @@ def forward(
 
 
 def flops(attrs: IntegerConvAttrs, s: Specs) -> int:
-    return 2 * s["y"].size * s["w"].shape[1] * s["w"].shape[2]
+    return 2 * s["y"].size * attrs.filters[1] * attrs.filters[2]
 
 
 OP = OpDef(

@@ -1,6 +1,6 @@
 """INTEGER_FULLY_CONNECTED: dense layer of quantized tensors, a 1×1 convolution of the rows of x.
 
-x (…, I)    w (O / 16, I / 4, 16, 4)    b (O,)    m, start (O,)    y (N, O), or (…, O)
+x (…, I)    w (O / 16, I / 4, 16, 4)    b (O,)    m, start, zeros (O,)    y (N, O), or (…, O)
 
 y = clip(rint((x wᵀ + b) m) + zero point of y), with m = s_x s_w / s_y. b contains the products of
 the zero point of x with w. The layout of w is that of the compiled kernels: see product_constants.
@@ -12,7 +12,7 @@ from typing import Any
 
 from odt.dataclass import dataclass
 from odt.kernels.families.integer_convolution import (
-    PRODUCTS,
+    PANEL_PRODUCTS,
     check_constants,
     product_scratch,
     round_products,
@@ -78,12 +78,13 @@ def forward(
     b: Array,
     m: Array,
     start: Array,
+    zeros: Array,
     y: Array,
     **scratch: Any,
 ) -> None:
     units, width = attrs.filters
     pixels, results = x.reshape(-1, 1, 1, width, copy=False), y.reshape(-1, 1, 1, units, copy=False)
-    round_products(pixels, w, b, m, results, zero=0, to=attrs.to, **scratch)
+    round_products(pixels, w, b, m, zeros, results, zero=0, to=attrs.to, **scratch)
 
 
 def mixes_samples(attrs: IntegerDenseAttrs, s: Specs, batched: Names) -> bool:
@@ -97,18 +98,18 @@ def flops(attrs: IntegerDenseAttrs, s: Specs) -> int:
 
 OP = OpDef(
     "INTEGER_FULLY_CONNECTED",
-    inputs=PRODUCTS,
+    inputs=PANEL_PRODUCTS,
     infer=infer,
     forward=Kernel(
         forward,
-        reads=PRODUCTS,
+        reads=PANEL_PRODUCTS,
         writes=("y",),
         workspace=workspace,
         prepare=geometry,
         compiled=Compiled(integer.dense, integer.fits, prepare=geometry),
     ),
     grads={},
-    stops=PRODUCTS,
+    stops=PANEL_PRODUCTS,
     attrs=attrs,
     keeps_activation=True,
     mixes_samples=mixes_samples,

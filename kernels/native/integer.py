@@ -31,46 +31,48 @@ def depthwise_fits(attrs: Attrs, s: Specs) -> bool:
     return fits(attrs, s) and few and units == s["x"].shape[3]
 
 
-def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
-    """Returns the windows of x, with strides in bytes."""
+def walk(x: Array, y: Array, axes: Axes, summands: int = 1) -> WindowWalk:
+    """Returns the windows of x, with strides in bytes; filters of several summands repeat taps."""
     rows, cols = (taps(a, 0) for a in axes)
-    return window_walk(rows, cols, **reading(x), **results(y, axes))
+    return window_walk(rows, cols * summands, **reading(x), **results(y, axes))
 
 
-def _bind(
-    name: str, x: Array, w: Array, start: Array, m: Array, y: Array, axes: Axes, zero: int, to: Any
-) -> Callable[[], None]:
-    """Returns a call of a kernel of src/integer.c on images x and y."""
+def _numbers(x: Array, zero: int, to: Any) -> tuple[int, ...]:
     flip = 0x80 if x.dtype == np.int8 else 0
-    numbers = (zero, flip, to.zero, to.lo, to.hi)
-    return bind(name, x, w, start, m, y, walk(x, y, axes), *numbers)
+    return zero, flip, to.zero, to.lo, to.hi
 
 
-def _of_images(name: str) -> Callable[..., Callable[[], None]]:
-    """Returns the function that binds a kernel to the arrays of a convolution."""
-
-    def bound(
-        attrs: Attrs,
-        *,
-        x: Array,
-        w: Array,
-        b: Array,
-        m: Array,
-        start: Array,
-        y: Array,
-        axes: Axes,
-        source: PaddedImages,
-    ) -> Callable[[], None]:
-        return _bind(name, x, w, start, m, y, axes, attrs.zero, attrs.to)
-
-    return bound
+def _products(
+    x: Array,
+    w: Array,
+    start: Array,
+    m: Array,
+    zeros: Array,
+    y: Array,
+    axes: Axes,
+    numbers: tuple[int, ...],
+) -> Callable[[], None]:
+    arrays, windows = (x, w, start, m, y), walk(x, y, axes)
+    return bind("integer_products", *arrays, windows, *numbers, zeros if zeros.size else None)
 
 
-convolution = _of_images("integer_products")
-depthwise = _of_images("integer_depthwise")
+def convolution(
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    b: Array,
+    m: Array,
+    start: Array,
+    zeros: Array,
+    y: Array,
+    axes: Axes,
+    source: PaddedImages,
+) -> Callable[[], None]:
+    return _products(x, w, start, m, zeros, y, axes, _numbers(x, attrs.zero, attrs.to))
 
 
-def dense(
+def depthwise(
     attrs: Attrs,
     *,
     x: Array,
@@ -82,9 +84,26 @@ def dense(
     axes: Axes,
     source: PaddedImages,
 ) -> Callable[[], None]:
+    windows = walk(x, y, axes, w.shape[2] // axes[1].kernel)
+    return bind("integer_depthwise", x, w, start, m, y, windows, *_numbers(x, attrs.zero, attrs.to))
+
+
+def dense(
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    b: Array,
+    m: Array,
+    start: Array,
+    zeros: Array,
+    y: Array,
+    axes: Axes,
+    source: PaddedImages,
+) -> Callable[[], None]:
     pixels = x.reshape(-1, 1, 1, source.channels, copy=False)
     outputs = y.reshape(-1, 1, 1, len(b), copy=False)
-    return _bind("integer_products", pixels, w, start, m, outputs, axes, 0, attrs.to)
+    return _products(pixels, w, start, m, zeros, outputs, axes, _numbers(x, 0, attrs.to))
 
 
 MOST_SUM = 2**31 - 1

@@ -60,18 +60,29 @@ SHAPES = [
     Shape(DENSE, (1, 1, 130), (1, 1), 31, 1, 1, 1),
     Shape(DENSE, (1, 1, 4100), (1, 1), 2, 1, 1, 1, "uint8"),
 ]
+# Zero points of weights: one, or those of units in turn. With 0, uint8 is no sum of two int8.
+ZEROS = {"symmetric": [0], "low": [0], "middle": [117], "high": [255], "own": [131, 0, 255]}
 SAMPLES = 14  # more than the rows of a register tile, and a rest
 
 
-def build(shape: Shape, path: Path, weights_type: str = "int8", zeros: bool = False) -> Model:
-    """Writes a file of one layer, as Circle for weights of other types than int8."""
+def build(shape: Shape, path: Path, weights_type: str = "int8", zeros: str = "symmetric") -> Model:
+    """Writes a file of one layer, as Circle for weights of other types than int8.
+
+    `zeros` is the name of the zero points of the weights: see ZEROS.
+    """
     op, (h, w, c), (kh, kw), units, stride, dilation, padding, dtype = shape
     b = QuantizedBuilder(3, "tflite" if weights_type == "int8" else "circle")
     zero = {"int8": 12, "uint8": 140, "int16": 0}[dtype]
     x = b.activation((1, c) if op == DENSE else (1, h, w, c), 0.02, zero, dtype)
     filters = (1, kh, kw, units) if op == DEPTHWISE else (units, kh, kw, c)
     scales = b.rng.uniform(0.0002, 0.003, units).astype(np.float32).tolist()
-    weights = b.weights((units, c) if op == DENSE else filters, scales, 3 if op == DEPTHWISE else 0)
+    weights = b.weights(
+        (units, c) if op == DENSE else filters,
+        scales,
+        3 if op == DEPTHWISE else 0,
+        weights_type,
+        ZEROS[zeros],
+    )
     bias = b.bias(units, [0.02 * s for s in scales], most=2000)
     axes = shape.axes()
     windows = {} if op == DENSE else {"padding": padding, "stride_h": stride, "stride_w": stride}
@@ -129,14 +140,30 @@ def test_products_have_the_bits_of_the_formula(
     assert len(np.unique(expected)) > 3
 
 
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("zeros", ["low", "middle", "high", "own"])
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s.units > 2], ids=str)
-@pytest.mark.parametrize("dtype", ["uint8", "int16"])
-def test_circle_files_of_one_have_the_bits_of_the_formula(
-    shape: Shape, dtype: str, tmp_path: Path
+def test_weights_with_zero_points_have_the_bits_of_the_formula(
+    shape: Shape, zeros: str, kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Samsung ONE quantizes to uint8 with a zero point for each channel of weights, or int16."""
-    shape = shape._replace(dtype=dtype)
-    model = build(shape, tmp_path / "m.circle", dtype, zeros=dtype == "uint8")
+    """TensorFlow 1 quantizes weights to uint8 with one zero point, Samsung ONE with one each."""
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    model = build(shape, tmp_path / "m.circle", "uint8", zeros)
+    graph = integer_graph(model)
+    (node,) = (n for n in graph.nodes if n.op == f"INTEGER_{shape.op}")
+    stored = graph.tensors[node.inputs[1]].spec.dtype
+    assert stored == np.int8 or (shape.op == DEPTHWISE and zeros in ("low", "own"))
+    inputs = full_range(model, SAMPLES)
+    (ours,) = odt_integers(tmp_path / "m.circle", inputs).values()
+    expected = formula(shape, model, inputs[0])
+    assert np.array_equal(ours.reshape(expected.shape), expected)
+    assert len(np.unique(expected)) > 3
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s.units > 2], ids=str)
+def test_weights_of_16_bits_have_the_bits_of_the_formula(shape: Shape, tmp_path: Path) -> None:
+    shape = shape._replace(dtype="int16")
+    model = build(shape, tmp_path / "m.circle", "int16")
     assert model.format == "circle"
     inputs = full_range(model, SAMPLES)
     (ours,) = odt_integers(tmp_path / "m.circle", inputs).values()

@@ -53,14 +53,14 @@ class QuantizedBuilder(ModelBuilder):
         scales: Sequence[float],
         axis: int = 0,
         dtype: str = "int8",
-        zero: int = 0,
+        zero: int | Sequence[int] = 0,
     ) -> int:
-        """Adds a constant of random integers."""
+        """Adds a constant of random integers, whose zero points repeat for the scales."""
         info = np.iinfo(dtype)
         lo = -127 if dtype == "int8" else info.min
         values = self.rng.integers(lo, info.max, shape, endpoint=True).astype(dtype)
         i = self.add_constant(values)
-        self.quantize(i, scales, [zero] * len(scales), axis)
+        self.quantize(i, scales, np.resize(zero, len(scales)).tolist(), axis)
         return i
 
     def bias(

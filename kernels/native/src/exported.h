@@ -13,14 +13,15 @@ KERNEL(filter_sums, (const float *dy /* (N, OH, OW, O) */, const float *x /* (N,
                      float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
                      const window_walk *walk, const int64_t *adds /* (1) */))
 
-/* integer_body.h. start and m are rounded up to 16 values, as is O in the weights of products. */
+/* integer_body.h. start, m and weight_zeros are rounded up to 16 values, as is O in the weights of
+   products. */
 KERNEL(integer_products,
        (const uint8_t *x /* (N, H, W, C) */, const int8_t *w /* (O / 16, KH KW C / 4, 16, 4) */,
         const int32_t *start /* (O) */, const float *m /* (O) */, uint8_t *y /* (N, OH, OW, O) */,
-        const window_walk *walk, int64_t border, int64_t flip, int64_t zero, int64_t lo,
-        int64_t hi))
+        const window_walk *walk, int64_t border, int64_t flip, int64_t zero, int64_t lo, int64_t hi,
+        const int32_t *weight_zeros /* (O), or null */))
 KERNEL(integer_depthwise,
-       (const uint8_t *x /* (N, H, W, C) */, const int8_t *w /* (1, KH, KW, C) */,
+       (const uint8_t *x /* (N, H, W, C) */, const int8_t *w /* (1, KH, taps of a row, C) */,
         const int32_t *start /* (C) */, const float *m /* (C) */, uint8_t *y /* (N, OH, OW, C) */,
         const window_walk *walk, int64_t border, int64_t flip, int64_t zero, int64_t lo,
         int64_t hi))

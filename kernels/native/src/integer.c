@@ -3,7 +3,8 @@
 
    Bytes of x are treated as unsigned: those of int8 are flipped to x + 128, and `start` takes the
    products of 128 out again. The weights of 16 units are side by side, four values of the depth for
-   each. */
+   each. Where they have zero points, the sum of a unit is less by its zero point times `total`, the
+   sum of the bytes that a window reads. */
 
 #include <string.h>
 
@@ -142,25 +143,31 @@ static __attribute__((noinline)) void vnni_round(const product_job *c, const int
   }
 }
 
-/* The results of several windows for one or two groups of units from `unit` on. */
-#define VNNI_TILE(name, rows, groups)                                                        \
-  static void name(const product_job *c, const uint8_t *x, int64_t unit, uint8_t *y) {       \
-    int64_t depth = c->depth;                                                                \
-    const int8_t *w = c->w + unit * depth;                                                   \
-    __m512i acc[GROUP][GROUP];                                                               \
-    int32_t sums[groups][rows * GROUP];                                                      \
-    UNROLL(j, groups, acc[0][j] = _mm512_loadu_si512(c->start + unit + j * GROUP));          \
-    UNROLL(i, rows, UNROLL(j, groups, acc[i][j] = acc[0][j]));                               \
-    for (int64_t k = 0; k < depth; k += QUAD, x += QUAD, w += QUAD * GROUP) {                \
-      __m512i v[GROUP];                                                                      \
-      UNROLL(j, groups, v[j] = _mm512_loadu_si512(w + j * GROUP * depth));                   \
-      UNROLL(i, rows, int32_t four; memcpy(&four, x + i * depth, QUAD);                      \
-             __m512i u = _mm512_set1_epi32(four);                                            \
-             UNROLL(j, groups, acc[i][j] = _mm512_dpbusd_epi32(acc[i][j], u, v[j])));        \
-    }                                                                                        \
-    UNROLL(j, groups, UNROLL(i, rows, _mm512_storeu_si512(&sums[j][i * GROUP], acc[i][j]))); \
-    for (int j = 0; j < groups; j++)                                                         \
-      vnni_round(c, sums[j], rows, unit + j * GROUP, y + j * GROUP);                         \
+/* The results of several windows for one or two groups of units from `unit` on. totals: of the
+   windows, or null. */
+#define VNNI_TILE(name, rows, groups)                                                            \
+  static void name(const product_job *c, const uint8_t *x, const int32_t *totals, int64_t unit,  \
+                   uint8_t *y) {                                                                 \
+    int64_t depth = c->depth;                                                                    \
+    const int8_t *w = c->w + unit * depth;                                                       \
+    __m512i acc[GROUP][GROUP];                                                                   \
+    int32_t sums[groups][rows * GROUP];                                                          \
+    UNROLL(j, groups, acc[0][j] = _mm512_loadu_si512(c->start + unit + j * GROUP));              \
+    UNROLL(i, rows, UNROLL(j, groups, acc[i][j] = acc[0][j]));                                   \
+    if (totals)                                                                                  \
+      UNROLL(j, groups, __m512i zeros = _mm512_loadu_si512(c->weight_zeros + unit + j * GROUP);  \
+             UNROLL(i, rows, __m512i total = _mm512_set1_epi32(totals[i]);                       \
+                    acc[i][j] = _mm512_sub_epi32(acc[i][j], _mm512_mullo_epi32(total, zeros)))); \
+    for (int64_t k = 0; k < depth; k += QUAD, x += QUAD, w += QUAD * GROUP) {                    \
+      __m512i v[GROUP];                                                                          \
+      UNROLL(j, groups, v[j] = _mm512_loadu_si512(w + j * GROUP * depth));                       \
+      UNROLL(i, rows, int32_t four; memcpy(&four, x + i * depth, QUAD);                          \
+             __m512i u = _mm512_set1_epi32(four);                                                \
+             UNROLL(j, groups, acc[i][j] = _mm512_dpbusd_epi32(acc[i][j], u, v[j])));            \
+    }                                                                                            \
+    UNROLL(j, groups, UNROLL(i, rows, _mm512_storeu_si512(&sums[j][i * GROUP], acc[i][j])));     \
+    for (int j = 0; j < groups; j++)                                                             \
+      vnni_round(c, sums[j], rows, unit + j * GROUP, y + j * GROUP);                             \
   }
 VNNI_TILE(vnni_tile, VNNI_ROWS, 2)
 VNNI_TILE(vnni_group, VNNI_ROWS, 1)
@@ -220,6 +227,19 @@ static inline const uint8_t *tap_at(const window_walk *g, const uint8_t *x, int6
   if (i < 0 || i >= g->height || j < 0 || j >= g->width) return 0;
   return x + i * g->row_stride + j * g->col_stride;
 }
+
+/* Writes the sum of the unsigned bytes of each window in a tile, whose elements are `less` than
+   them; returns null instead if no zero point of weights needs it. */
+#define WINDOW_TOTALS(name, element, less)                                         \
+  static const int32_t *name(const product_job *c, const element *tile, int64_t n, \
+                             int32_t *totals) {                                    \
+    if (!c->weight_zeros) return 0;                                                \
+    for (int64_t p = 0; p < n; p++, tile += c->depth) {                            \
+      totals[p] = (int32_t)(less * c->window);                                     \
+      for (int64_t k = 0; k < c->window; k++) totals[p] += tile[k];                \
+    }                                                                              \
+    return totals;                                                                 \
+  }
 
 /* Copies the bytes that a window reads, tap after tap. */
 static void gather_window(const product_job *c, const uint8_t *x, int64_t h, int64_t w,

@@ -20,7 +20,9 @@ typedef struct {
   const float *m;
   uint8_t *y;
   const window_walk *g;
-  int64_t depth; /* of a window, in whole quads */
+  const int32_t *weight_zeros; /* or null */
+  int64_t window;              /* values that it reads */
+  int64_t depth;               /* the same in whole quads */
   int64_t border, flip, zero, lo, hi;
   int is_whole; /* whether the windows are the pixels of x in order */
 } product_job;

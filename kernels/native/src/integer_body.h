@@ -53,10 +53,13 @@ static void F(flip_bytes)(const uint8_t *x, int64_t size, uint8_t flip, int16_t 
 }
 #endif
 
+WINDOW_TOTALS(F(window_totals), F(element), 0)
+
 static void F(product_part)(void *job, int part, int parts) {
   const product_job *c = job;
   const window_walk *g = c->g;
   F(element) tile[TILE_BYTES + SLACK];
+  int32_t totals[TILE_BYTES / QUAD];
 #if LANES == 16
   uint8_t *bytes = tile;
 #else
@@ -70,18 +73,19 @@ static void F(product_part)(void *job, int part, int parts) {
     if (c->is_whole) memcpy(bytes, c->x + at * depth, n * depth);
     else gather_windows(c, at, n, bytes);
     F(flip_bytes)(bytes, n * depth, (uint8_t)c->flip, tile);
-    F(round_tile)(c, tile, n, c->y + at * g->units);
+    F(round_tile)(c, tile, F(window_totals)(c, tile, n, totals), n, c->y + at * g->units);
   }
 }
 #undef SUM_ROWS
 
 void F(integer_products)(const uint8_t *x, const int8_t *w, const int32_t *start, const float *m,
                          uint8_t *y, const window_walk *g, int64_t border, int64_t flip,
-                         int64_t zero, int64_t lo, int64_t hi) {
+                         int64_t zero, int64_t lo, int64_t hi, const int32_t *weight_zeros) {
   int64_t window = g->taps_h * g->taps_w * g->depth, depth = (window + QUAD - 1) / QUAD * QUAD;
   int64_t all = g->images * g->rows * g->cols;
   int is_whole = window == depth && depth == g->depth && all == g->images * g->height * g->width;
-  product_job c = {x, w, start, m, y, g, depth, border, flip, zero, lo, hi, is_whole};
+  product_job c = {x,     w,      start, m,    y,  g,  weight_zeros, window,
+                   depth, border, flip,  zero, lo, hi, is_whole};
   int parts = parallel_parts(all * depth * g->units / (LANES * QUAD) * PRODUCT);
   part_function run = F(product_part);
 #if LANES == 16
@@ -139,7 +143,7 @@ static void F(integer_depthwise_part)(void *job, int part, int parts) {
       }
       const int8_t *w = is_narrow ? weights[0] : c->w + unit;
       F(tap_sums)(here, w, is_narrow ? GROUP : depth, taps, (uint8_t)c->flip, sums);
-      F(round_sums)(c, sums, 1, unit, c->y + pixel * depth + unit, 0, count);
+      F(round_sums)(c, sums, 0, 1, unit, c->y + pixel * depth + unit, 0, count);
     }
   }
 }
@@ -149,7 +153,7 @@ static void F(integer_depthwise_part)(void *job, int part, int parts) {
 void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *start, const float *m,
                           uint8_t *y, const window_walk *g, int64_t border, int64_t flip,
                           int64_t zero, int64_t lo, int64_t hi) {
-  product_job c = {x, w, start, m, y, g, 0, border, flip, zero, lo, hi, 0};
+  product_job c = {x, w, start, m, y, g, 0, 0, 0, border, flip, zero, lo, hi, 0};
   int64_t all = g->images * g->rows * g->cols;
   int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
 #if LANES > 4 || HAS_DOTPROD_BESIDE_BASE

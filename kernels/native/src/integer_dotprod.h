@@ -34,36 +34,42 @@ static inline void dot_round(const product_job *c, const int32x4_t *sums, int64_
          UNROLL(i, rows, acc[i][j] = vdotq_laneq_s32(acc[i][j], u, v[i], q)))
 
 /* The results of several windows for 16 units, whose sums begin at `begin`. */
-#define DOT_TILE(name, rows)                                                \
-  static void name(const product_job *c, const uint8_t *x, const int8_t *w, \
-                   const int32x4_t *begin, int64_t unit, uint8_t *y) {      \
-    int64_t depth = c->depth, left = depth;                                 \
-    int32x4_t acc[GROUP][QUAD];                                             \
-    int8x16_t v[GROUP];                                                     \
-    UNROLL(i, rows, UNROLL(j, 4, acc[i][j] = begin[j]));                    \
-    for (; left >= 16; left -= 16, x += 16, w += 16 * GROUP) {              \
-      UNROLL(i, rows, v[i] = vld1q_s8((const int8_t *)x + i * depth));      \
-      DOT_LANE(rows, 0);                                                    \
-      DOT_LANE(rows, 1);                                                    \
-      DOT_LANE(rows, 2);                                                    \
-      DOT_LANE(rows, 3);                                                    \
-    }                                                                       \
-    for (; left; left -= QUAD, x += QUAD, w += QUAD * GROUP) {              \
-      UNROLL(i, rows, int32_t four; memcpy(&four, x + i * depth, QUAD);     \
-             v[i] = vreinterpretq_s8_s32(vdupq_n_s32(four)));               \
-      DOT_LANE(rows, 0);                                                    \
-    }                                                                       \
-    UNROLL(i, rows, dot_round(c, acc[i], unit, y + i * c->g->units));       \
+#define DOT_TILE(name, rows)                                                                  \
+  static void name(const product_job *c, const uint8_t *x, const int8_t *w,                   \
+                   const int32x4_t *begin, const int32_t *totals, int64_t unit, uint8_t *y) { \
+    int64_t depth = c->depth, left = depth;                                                   \
+    int32x4_t acc[GROUP][QUAD];                                                               \
+    int8x16_t v[GROUP];                                                                       \
+    UNROLL(i, rows, UNROLL(j, 4, acc[i][j] = begin[j]));                                      \
+    if (totals)                                                                               \
+      UNROLL(j, 4, int32x4_t z = vld1q_s32(c->weight_zeros + unit + j * 4);                   \
+             UNROLL(i, rows, acc[i][j] = vmlsq_n_s32(acc[i][j], z, totals[i])));              \
+    for (; left >= 16; left -= 16, x += 16, w += 16 * GROUP) {                                \
+      UNROLL(i, rows, v[i] = vld1q_s8((const int8_t *)x + i * depth));                        \
+      DOT_LANE(rows, 0);                                                                      \
+      DOT_LANE(rows, 1);                                                                      \
+      DOT_LANE(rows, 2);                                                                      \
+      DOT_LANE(rows, 3);                                                                      \
+    }                                                                                         \
+    for (; left; left -= QUAD, x += QUAD, w += QUAD * GROUP) {                                \
+      UNROLL(i, rows, int32_t four; memcpy(&four, x + i * depth, QUAD);                       \
+             v[i] = vreinterpretq_s8_s32(vdupq_n_s32(four)));                                 \
+      DOT_LANE(rows, 0);                                                                      \
+    }                                                                                         \
+    UNROLL(i, rows, dot_round(c, acc[i], unit, y + i * c->g->units));                         \
   }
 DOT_TILE(dot_tile, DOT_ROWS)
 DOT_TILE(dot_row, 1)
 #undef DOT_TILE
 #undef DOT_LANE
 
+WINDOW_TOTALS(dot_window_totals, int8_t, 128)
+
 static void dot_product_part(void *job, int part, int parts) {
   const product_job *c = job;
   const window_walk *g = c->g;
   uint8_t tile[TILE_BYTES + SLACK], flip = (uint8_t)c->flip ^ 128;
+  int32_t totals_of_tile[TILE_BYTES / QUAD];
   int64_t depth = c->depth, all = g->images * g->rows * g->cols, most = TILE_BYTES / depth;
   int64_t at = chunk_begin(all, part, parts), end = chunk_begin(all, part + 1, parts);
   if (most > DOT_ROWS) most -= most % DOT_ROWS;
@@ -73,6 +79,7 @@ static void dot_product_part(void *job, int part, int parts) {
     else gather_windows(c, at, n, tile);
     for (int64_t k = 0; k < n * depth && flip; k += 16)
       vst1q_u8(tile + k, veorq_u8(vld1q_u8(tile + k), vdupq_n_u8(flip)));
+    const int32_t *totals = dot_window_totals(c, (const int8_t *)tile, n, totals_of_tile);
     for (int64_t unit = 0; unit < g->units; unit += GROUP) {
       const int8_t *w = c->w + unit * depth;
       int32x4_t begin[QUAD];
@@ -80,7 +87,8 @@ static void dot_product_part(void *job, int part, int parts) {
       for (int64_t p = 0, rows; p < n; p += rows) {
         uint8_t *y = c->y + (at + p) * g->units + unit;
         rows = n - p >= DOT_ROWS ? DOT_ROWS : 1;
-        (rows > 1 ? dot_tile : dot_row)(c, tile + p * depth, w, begin, unit, y);
+        const int32_t *of_rows = totals ? totals + p : 0;
+        (rows > 1 ? dot_tile : dot_row)(c, tile + p * depth, w, begin, of_rows, unit, y);
       }
     }
   }

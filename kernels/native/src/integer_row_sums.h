@@ -7,7 +7,8 @@
 typedef uint8_t F(element);
 
 /* The results of n windows in a tile. */
-static void F(round_tile)(const product_job *c, const uint8_t *tile, int64_t n, uint8_t *y) {
+static void F(round_tile)(const product_job *c, const uint8_t *tile, const int32_t *totals,
+                          int64_t n, uint8_t *y) {
   int64_t units = c->g->units, step;
   for (int64_t unit = 0; unit < units; unit += step) {
     int is_pair = unit + GROUP < units;
@@ -15,11 +16,12 @@ static void F(round_tile)(const product_job *c, const uint8_t *tile, int64_t n, 
     for (int64_t p = 0, rows; p < n; p += rows) {
       const uint8_t *x = tile + p * c->depth;
       uint8_t *to = y + p * units + unit;
+      const int32_t *of_rows = totals ? totals + p : 0;
       rows = n - p >= VNNI_ROWS ? VNNI_ROWS : 1;
-      if (rows > 1 && step > GROUP) vnni_tile(c, x, unit, to);
-      else if (rows > 1) vnni_group(c, x, unit, to);
+      if (rows > 1 && step > GROUP) vnni_tile(c, x, of_rows, unit, to);
+      else if (rows > 1) vnni_group(c, x, of_rows, unit, to);
       else
-        for (int64_t u = 0; u < step; u += GROUP) vnni_row(c, x, unit + u, to + u);
+        for (int64_t u = 0; u < step; u += GROUP) vnni_row(c, x, of_rows, unit + u, to + u);
     }
   }
 }
@@ -28,17 +30,20 @@ static void F(round_tile)(const product_job *c, const uint8_t *tile, int64_t n, 
 
 typedef int16_t F(element);
 
-/* Rounds the sums of 16 units in each of several rows: y = clip(rint((s + start) m) + zero). */
+/* Rounds the sums of 16 units in each of several rows:
+   y = clip(rint((s + start − total z) m) + zero), with the zero points z of their weights. */
 static __attribute__((noinline)) void F(round_sums)(const product_job *c, const int32_t *sums,
-                                                    int rows, int64_t unit, uint8_t *y,
-                                                    int64_t row_size, int64_t count) {
+                                                    const int32_t *totals, int rows, int64_t unit,
+                                                    uint8_t *y, int64_t row_size, int64_t count) {
   float lo = (float)(c->lo - c->zero), hi = (float)(c->hi - c->zero);
   const int32_t *start = c->start + unit;
 #pragma GCC unroll 1
-  for (const float *m = c->m + unit; rows; rows--, sums += GROUP, y += row_size) {
+  for (const float *m = c->m + unit; rows;
+       rows--, sums += GROUP, y += row_size, totals += !!totals) {
     uint8_t rounded[GROUP];
     UNROLL(j, GROUP / LANES, int l = j * LANES;
            F(words) s = *(const F(words) *)(sums + l) + *(const F(words) *)(start + l);
+           if (totals) s -= *(const F(words) *)(c->weight_zeros + unit + l) * (uint32_t)*totals;
            F(vec) v = __builtin_convertvector((F(bits))s, F(vec)) * F(load)(m + l);
            F(store_rounded)(rounded + l, v, lo, hi, c->zero));
     if (count == GROUP) memcpy(y, rounded, GROUP);
@@ -150,7 +155,8 @@ static void F(sum_rows)(const int16_t *x, int64_t stride, const int8_t *w, int64
 #endif
 
 /* The results of n windows in a tile. */
-static void F(round_tile)(const product_job *c, const int16_t *tile, int64_t n, uint8_t *y) {
+static void F(round_tile)(const product_job *c, const int16_t *tile, const int32_t *totals,
+                          int64_t n, uint8_t *y) {
   int64_t depth = c->depth, units = c->g->units;
   for (int64_t unit = 0; unit < units; unit += GROUP) {
     int32_t sums[SUM_ROWS * GROUP];
@@ -165,7 +171,8 @@ static void F(round_tile)(const product_job *c, const int16_t *tile, int64_t n, 
       } else
 #endif
         F(sum_row)(tile + p * depth, depth, w, depth / QUAD, sums);
-      F(round_sums)(c, sums, (int)rows, unit, y + p * units + unit, units, count);
+      const int32_t *of_rows = totals ? totals + p : 0;
+      F(round_sums)(c, sums, of_rows, (int)rows, unit, y + p * units + unit, units, count);
     }
   }
 }
