@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -35,6 +36,8 @@ CALL, DRAW = 10**5, 50  # overhead of a call, and cost of a random number, in op
 SEARCHED = 6  # steps of a line search
 FIRST = 0.1  # size of the first of them, relative to the weights
 SHORTER = (1e-3, 0.1)  # least and greatest size of a step, relative to the one before
+JITTER = {8: 1e-3, 4: 0.1}  # size of random changes that break ties, relative to the weights' size
+MOST_LISTED = 300  # characters of a list of tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,9 @@ class Finding:
     what: str
     passed: bool | None
     detail: str
+
+
+LATE = Finding("test", None, "unknown: the test would take too long")
 
 
 def in_float64(graph: Graph) -> Graph:
@@ -79,8 +85,8 @@ def self_test(
 ) -> list[Finding]:
     """Tests one training step on the first batch, in float64 if operators and time permit.
 
-    A large model is tested with fewer samples and weights. Random data are drawn again if units are
-    dead or saturated, or if the model rejects the data.
+    A large or slow model is tested with fewer samples and weights. Random data are drawn again if
+    units are dead or saturated, or if the model rejects the data.
 
     Args:
         graphs: the lowered graphs of the file.
@@ -109,7 +115,7 @@ def self_test(
         ema=0.0,  # evaluation would read the averages, not the weights
         quant_ranges=FILE,
     )
-    unit, work = graphs.file_batch, 0
+    unit, work, late = graphs.file_batch, 0, False
     for tested, most in ((_in_float64(graphs), MOST_WORK), (graphs, MOST_WORK_IN_FLOAT32)):
         samples = _few(tested, info.batch_size)
         while samples:
@@ -120,8 +126,14 @@ def self_test(
                     if work * (OTHER_RUNS + 4 * count) <= most:
                         left = most // max(work, 1)
                         probe = LossProbe(trainer, data, left)
-                        return _Test(probe, tested.graph, info, count, seed).run()
+                        found = _Test(probe, tested.graph, info, count, seed).run()
+                        if found:
+                            return found
+                        late = True
+                        break
             samples = samples // 2 // unit * unit
+    if late:
+        return [LATE]
     return [Finding("test", None, f"unknown: too large, {work:.2g} FLOP for a forward pass")]
 
 
@@ -162,6 +174,7 @@ class _Test:
         free: tensors on which the loss does not depend.
         noise: rounding error of the loss.
         rounds: whether activations are rounded to integers, through which gradients pass straight.
+        ties: whether values tie, so that differences are no gradients.
     """
 
     def __init__(
@@ -171,11 +184,15 @@ class _Test:
         self.weights, self.seed = weights, seed
         self.channels = dict(info.sparse)
         self.rounds = any(node.op == "FAKE_QUANT" for node in graph.nodes)
+        self.ties = False
         self.alive: set[int] = set()
         self.free: set[int] = set()
 
     def run(self) -> list[Finding]:
-        """Returns findings for data, or for the random data with the fewest undecided findings."""
+        """Returns findings for data, or for the random data with the fewest undecided findings.
+
+        There are none if there was no time.
+        """
         attempts: list[list[Finding]] = []
         refusal: DataError | None = None
         data = self.probe.data
@@ -195,12 +212,11 @@ class _Test:
                 return attempts[-1]
         if refusal and not attempts:
             raise refusal
-        late = [Finding("test", None, "unknown: the test would take too long")]
-        return min(attempts, key=_open, default=late)
+        return min(attempts, key=_open, default=[])
 
     def _look(self, rng: np.random.Generator) -> list[Finding]:
         loss = self.probe.loss(self.start)
-        fits = [n for n in (self.weights, 2, 1) if self.probe.left >= OTHER_RUNS + 4 * n]
+        fits = [n for n in (self.weights, 2, 1) if self.probe.left >= OTHER_RUNS - 1 + 4 * n]
         if not fits:
             raise OutOfTimeError
         self.weights = fits[0]
@@ -224,13 +240,19 @@ class _Test:
         zero = [name for name, i in names.items() if i not in self.alive]
         free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
         dead = [f"{name} is zero" for name in zero if name not in free]
-        if self.rounds and dead and not bad:
+        if bad:
+            return Finding("gradients", False, _listed(bad + dead))
+        if dead and self.rounds:
             cut = "; ranges may cut off all values that depend on it"
-            return Finding("gradients", None, "unknown: " + "; ".join(dead) + cut)
+            return Finding("gradients", None, f"unknown: {_listed(dead)}{cut}")
+        if dead and self.alive.intersection(gradient):
+            return Finding("gradients", None, f"unknown: {_listed(dead)} on this batch")
+        if dead:
+            return Finding("gradients", False, _listed(dead))
         detail = f"{len(gradient)} tensors, each finite and not zero"
         if free:
-            detail += f" except {', '.join(free)}, on which the loss does not depend"
-        return Finding("gradients", not (bad or dead), "; ".join(bad + dead) or detail)
+            detail += f" except {_listed(free, ', ')}, on which the loss does not depend"
+        return Finding("gradients", True, detail)
 
     def _is_free(self, i: int, loss: float, rng: np.random.Generator) -> bool:
         """Whether the loss does not depend on a tensor, such as the bias of attention's keys.
@@ -258,7 +280,7 @@ class _Test:
         if self.rounds:
             detail = "unknown: gradients pass straight through rounding, differences do not"
             return Finding(DIFFERENCES, None, detail)
-        worst, bad, told = 0.0, [], 0
+        chosen = []
         for i in rng.choice(sorted(gradient), self.weights):
             flat = gradient[i].reshape(-1)
             places = np.arange(flat.size).reshape(gradient[i].shape)
@@ -268,20 +290,69 @@ class _Test:
             if stored is not None:
                 places = np.intersect1d(places, stored)
             sizes = abs(flat[places])
-            at = int(rng.choice(places[sizes >= np.median(sizes)]))
-            tried = [self._error(i, at, flat, step) for step in STEPS[flat.itemsize]]
+            chosen.append((int(i), int(rng.choice(places[sizes >= np.median(sizes)]))))
+        found, wrong = self._compare(gradient, chosen)
+        if wrong and self._have_ties(wrong, rng):
+            self.ties = True
+            detail = (
+                f"unknown: values that tie, as in pruned channels, have several; {found.detail}"
+            )
+            return Finding(DIFFERENCES, None, detail)
+        return found
+
+    def _compare(
+        self, gradient: dict[int, Array], chosen: Sequence[tuple[int, int]]
+    ) -> tuple[Finding, list[tuple[int, int]]]:
+        """Compares gradients with central differences; returns also the weights that differ.
+
+        Args:
+            gradient: gradients by tensor.
+            chosen: tensors, and places in them.
+        """
+        worst, told = 0.0, 0
+        bad: list[str] = []
+        wrong: list[tuple[int, int]] = []
+        itemsize = 8
+        for i, at in chosen:
+            flat = gradient[i].reshape(-1)
+            itemsize = flat.itemsize
+            tried = [self._error(i, at, flat, step) for step in STEPS[itemsize]]
             error, measured, _ = min(tried)
-            most = TOLERANCE[flat.itemsize]
+            most = TOLERANCE[itemsize]
             told += any(is_told and error <= most for error, _, is_told in tried)
             worst = max(worst, error)
             if error > most:
-                name = self.graph.label(int(i))
+                name = self.graph.label(i)
                 bad.append(f"{name}[{at}]: gradient {flat[at]:.4g}, difference {measured:.4g}")
+                wrong.append((i, at))
         if bad:
-            return Finding(DIFFERENCES, False, "; ".join(bad))
+            return Finding(DIFFERENCES, False, _listed(bad)), wrong
         if not told:
-            return Finding(DIFFERENCES, None, "unknown: rounding of the loss hides them")
-        return Finding(DIFFERENCES, True, f"{told} weights within {worst:.0e} in {flat.dtype}")
+            return Finding(DIFFERENCES, None, "unknown: rounding of the loss hides them"), wrong
+        detail = f"{told} weights within {worst:.0e} in float{8 * itemsize}"
+        return Finding(DIFFERENCES, True, detail), wrong
+
+    def _have_ties(self, wrong: Sequence[tuple[int, int]], rng: np.random.Generator) -> bool:
+        """Whether gradients that differ agree after small random changes of all weights.
+
+        Where values tie, as in a window of MAX_POOL_2D above a pruned channel, the loss has a kink:
+        the gradient follows one value, and a difference all of them.
+        """
+        before = self.start
+
+        def changed(a: Array) -> Array:
+            size = JITTER[a.itemsize] * max(float(abs(a).mean()), 1e-3)
+            moved: Array = (a + size * rng.standard_normal(a.shape)).astype(a.dtype)
+            return moved
+
+        try:
+            self.start = self.probe.start = {i: changed(a) for i, a in before.items()}
+            found, _ = self._compare(self.probe.gradient(), wrong)
+        except (OutOfTimeError, TrainingError):
+            return True
+        finally:
+            self.start = self.probe.start = before
+        return found.passed is not False
 
     def _error(self, i: int, at: int, gradient: Array, step: float) -> tuple[float, float, bool]:
         """Returns the relative error of a gradient against the central difference.
@@ -310,7 +381,8 @@ class _Test:
         between models.
         """
         fall = sum(float(np.sum(a * a)) for a in gradient.values())  # by a step of 1
-        step = FIRST * _norm(list(self.start.values())) / max(np.sqrt(fall), 1e-30)
+        size = _norm(list(self.start.values())) or 1.0  # weights of a new layer may all be 0
+        step = FIRST * size / max(np.sqrt(fall), 1e-30)
         least, most = SHORTER
         seen = 0
         for _ in range(SEARCHED):
@@ -327,13 +399,23 @@ class _Test:
         detail = f"no step against the gradient lowers {loss:.6g}"
         if self.rounds:
             detail = f"unknown: {detail}; rounding to integers may hide the fall"
-        return Finding("one step", None if self.rounds else False, detail)
+        elif self.ties:
+            detail = f"unknown: {detail}; it follows one of several values that tie"
+        return Finding("one step", None if self.rounds or self.ties else False, detail)
 
 
 def _open(findings: Sequence[Finding]) -> tuple[bool, bool]:
     """Sort key of findings: failures last, undecided ones before them."""
     answers = [f.passed for f in findings]
     return False in answers, None in answers
+
+
+def _listed(parts: Sequence[str], separator: str = "; ") -> str:
+    """Joins parts, as many as fit into a line."""
+    lengths = accumulate(len(part) + len(separator) for part in parts)
+    shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
+    more = f"{separator}and {len(parts) - shown} more" * (len(parts) > shown)
+    return separator.join(parts[:shown]) + more
 
 
 def _norm(arrays: Sequence[Array]) -> float:

@@ -1,6 +1,8 @@
 """`odt check`: it says beforehand whether a model will train."""
 
 import re
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.model.schema_tables import code_of
 from odt.core.model.training_info import TrainingInfo
+from odt.core.training.loss_probe import LossProbe
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import self_test
 from odt.core.training.trainer import Trainer
@@ -104,6 +107,80 @@ def test_a_dead_network_is_found(tmp_path: Path) -> None:
     assert result.stdout.endswith("The model cannot be trained.\n")
 
 
+def pruned(path: Path) -> Path:
+    """A convolution with two channels of zeros, below a pooling: all values of a window tie."""
+    model, rng = ModelBuilder("circle", seed=1), np.random.default_rng(0)
+    w = rng.normal(size=(4, 3, 3, 1)).astype(np.float32)
+    w[2:] = 0
+    inputs = model.add_input((1, 10, 10, 1)), model.add_constant(w, "w")
+    b = model.add_constant(np.array([0.1, 0.2, 0.3, 0.4], np.float32), "b")
+    strides: dict[str, Any] = {"padding": 1, "stride_w": 1, "stride_h": 1}
+    y = model.add_operator("CONV_2D", (*inputs, b), (1, 8, 8, 4), **strides)
+    window: dict[str, Any] = {"padding": 1, "stride_w": 2, "stride_h": 2}
+    window |= {"filter_width": 2, "filter_height": 2}
+    y = model.add_operator("MAX_POOL_2D", (y,), (1, 4, 4, 4), **window)
+    y = model.add_operator("RESHAPE", (y, model.add_constant([1, 64])), (1, 64))
+    y = model.add_operator("SOFTMAX", (model.add_dense(y, 3),), (1, 3), beta=1.0)
+    model.write(path, y)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ties_of_pruned_channels_are_unknown(seed: int, tmp_path: Path) -> None:
+    result = check(pruned(tmp_path / "m.circle"), "--batch-size", 4, "--seed", seed)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("The model can be trained.\n")
+
+
+def test_ties_hide_no_wrong_gradient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = LossProbe.gradient
+    monkeypatch.setattr(
+        LossProbe, "gradient", lambda probe: {i: 1.1 * a for i, a in original(probe).items()}
+    )
+    result = check(pruned(tmp_path / "m.circle"), "--batch-size", 4)
+    assert "FAIL finite differences: tensor" in result.stdout
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--bias-only",)])
+def test_weights_that_begin_at_zero_train(options: Sequence[str], tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=1)
+    w, b = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
+    inputs = model.add_input((1, 4)), model.add_constant(w), model.add_constant(b)
+    model.write(tmp_path / "m.circle", model.add_operator("FULLY_CONNECTED", inputs, (1, 2)))
+    result = check(tmp_path / "m.circle", "--loss", "mean-squared-error", *options)
+    assert "ok   one step: the loss falls from" in result.stdout
+    assert result.stdout.endswith("The model can be trained.\n")
+
+
+def test_a_weight_without_gradient_on_the_batch_is_unknown(tmp_path: Path) -> None:
+    """A unit that is always off, beside others: other data may turn it on."""
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_input((1, 4))
+    w = model.add_constant(np.full((40, 4), 0.001, np.float32), "off")
+    b = model.add_constant(np.full(40, -1e6, np.float32), "low")
+    off = model.add_operator("FULLY_CONNECTED", [x, w, b], (1, 40), fused_activation_function=1)
+    y = model.add_operator("CONCATENATION", (off, model.add_dense(x, 40)), (1, 80), axis=1)
+    model.write(tmp_path / "m.circle", model.add_dense(y, 3))
+    result = check(tmp_path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 0, result.output
+    assert "?    gradients: unknown: low is zero on this batch" in result.stdout
+    assert "cannot be trained" not in result.stdout
+
+
+def test_a_line_names_few_of_many_tensors(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_operator("LOG", [model.add_input((1, 4))], (1, 4))
+    for k in range(60):
+        w = model.add_constant(np.full((4, 4), 1e30, np.float32), f"a long name of the weight {k}")
+        y = model.add_operator("FULLY_CONNECTED", [y, w, -1], (1, 4))
+    model.write(tmp_path / "m.circle", model.add_operator("TANH", [y], (1, 4)))
+    result = check(tmp_path / "m.circle", "--loss", "mean-squared-error")
+    lines = [line for line in result.stdout.splitlines() if line.startswith(("FAIL", "?"))]
+    assert lines
+    assert max(map(len, lines)) < 600
+
+
 def hard_to_start(path: Path, *, weight: float, bias: float, last: str) -> Path:
     """Two layers whose first one random values leave off, or drive to the end of the last one."""
     model = ModelBuilder("circle", seed=0)
@@ -149,6 +226,30 @@ def test_a_model_too_large_to_test_is_unknown(monkeypatch: pytest.MonkeyPatch) -
     assert result.exit_code == 0
     assert "?    test: unknown: too large, " in result.stdout
     assert result.stdout.endswith("Unknown whether the model can be trained.\n")
+
+
+def test_a_slow_model_is_tested_with_fewer_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which a forward pass of 8 samples leaves no time for a test, and one of 4 does."""
+    seen = [0.0]
+    passes: list[int] = []
+
+    def clock() -> float:
+        seen[0] += passes[-1] / 8 if passes else 0.0
+        return seen[0]
+
+    evaluate = Trainer.evaluate
+
+    def counted(trainer: Trainer, data: Any, numbers: Any) -> Any:
+        passes.append(len(numbers))
+        return evaluate(trainer, data, numbers)
+
+    monkeypatch.setattr(Trainer, "evaluate", counted)
+    monkeypatch.setattr("odt.core.training.loss_probe.MOST_SECONDS", 10)
+    monkeypatch.setattr(time, "process_time", clock)
+    result = check(MLP_SM / "model.circle")
+    assert passes[0] == 8
+    assert passes[-1] == 4
+    assert result.stdout.endswith("The model can be trained.\n")
 
 
 def test_a_test_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
