@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from odt.core.model.file_kinds import MOST_MEMBERS, zip_kind
 from odt.core.storage.hdf5 import data_set, data_sets, load_h5py
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import (
@@ -73,9 +74,10 @@ def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
         files = [m for m in archive.infolist() if not m.is_dir()]
         members = {m.filename.removesuffix(".npy"): m for m in files}
         if files and not any(m.filename.endswith(".npy") for m in files):
+            kind = zip_kind([m.filename for m in files[:MOST_MEMBERS]])
             raise DataError(
-                f"{path}: must hold arrays (.npy), but it is an archive of {len(files)} other "
-                f"files. Convert it to data files: odt gen-datafile `source={path}`."
+                f"{path}: must hold arrays (.npy), but is {kind.name}. "
+                f"{kind.data.replace('{path}', path)}"
             )
         names = list(members) if count is None else pick_arrays(path, members, count)
         size = os.fstat(file.fileno()).st_size

@@ -14,8 +14,8 @@ import numpy as np
 
 from odt.core.data.array_files import HDF5, NPY, ZIP, Rows, hdf5_arrays, npy_array, npz_arrays
 from odt.core.data.column import Column, column_of
-from odt.core.data.file_kinds import START, file_kind
 from odt.core.data.sidecar import read_sidecar
+from odt.core.model.file_kinds import START, file_kind
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import open_input, reading
 from odt.errors import DataError
@@ -63,7 +63,7 @@ def open_columns(
         if kind is not None and read_sidecar(path) is None:
             raise DataError(
                 f"{path}: must hold raw values, .npy, .npz or HDF5, but it is {kind.name}. "
-                f"{kind.remedy.format(path=path)}"
+                f"{kind.data.replace('{path}', path)}"
             )
         return _raw_columns(path, size, specs, what, quantizations, ignore_rest)
     if len(arrays) != len(specs):

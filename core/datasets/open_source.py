@@ -10,6 +10,7 @@ from odt.core.datasets.folders import PICTURES, SOUNDS
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
 from odt.core.datasets.tree import open_tree
+from odt.core.model.file_kinds import stand_in
 from odt.core.storage.reading import ABSENT
 from odt.errors import DataError
 
@@ -42,8 +43,14 @@ def open_source(opening: Opening) -> Source:
 
 
 def format_of(path: Path, opening: Opening) -> str:
-    """The name of the format of a source: as the user says, or by its name."""
+    """The name of the format of a source: as the user says, or by its name.
+
+    Raises:
+        DataError: if the file stands for another, or its name tells no format.
+    """
     text = opening.text
+    if path.is_file() and (kind := stand_in(path)):
+        raise DataError(f"{path}: must hold samples, but is {kind.name}. {kind.data}")
     if opening.format != "auto":
         return opening.format
     if text.startswith(("tfds:", "hf:")):

@@ -10,8 +10,8 @@ import numpy as np
 from odt.core.data.array_files import HDF5, NPY, ZIP, map_arrays
 from odt.core.data.column import Column
 from odt.core.data.columns import open_columns
-from odt.core.data.file_kinds import START, file_kind
 from odt.core.data.sidecar import Sidecar, read_sidecar
+from odt.core.model.file_kinds import START, file_kind
 from odt.core.storage.reading import listed, open_input, printable, reading
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -74,7 +74,7 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     elif shape:
         specs = [TensorSpec(shape, np.dtype(np.float32))]
     elif kind := file_kind(start, np.dtype(np.float32).itemsize):
-        remedy = kind.remedy.format(path=path)
+        remedy = kind.data.replace("{path}", path)
         raise DataError(f"{path}: must hold samples, but it is {kind.name}. {remedy}")
     else:
         raise DataError(

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from odt.core.model.file_kinds import folder_kind
 from odt.core.storage.reading import open_input, read_input, reading, unwritable
 from odt.errors import ModelError
 
@@ -31,6 +32,10 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
     """
     path = os.path.join(os.fspath(package), MANIFEST)
     if not os.path.exists(path):
+        folder = os.fspath(package)
+        if (other := folder_kind(folder)) is not None:
+            remedy = other.model.replace("{path}", folder)
+            raise ModelError(f"{folder}: a model must be a file, but got {other.name}. {remedy}")
         raise ModelError(
             f"{os.fspath(package)}: a model must be a file, but got a folder without {MANIFEST}. "
             "Give a model file or an nnpackage."

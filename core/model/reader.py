@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from odt.core.model.file_kinds import other_model
 from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import LSTM
@@ -135,9 +136,12 @@ def read_model(path: str | os.PathLike[str], signature: str | None = None) -> Mo
 
     Raises:
         ModelError: if the file cannot be read or breaks a rule of its format.
-        OptionError: if there is no such signature.
+        OptionError: if there is no such signature, or `path` is not a path.
         LostFileError: if the file became shorter meanwhile.
     """
+    if not isinstance(path, str | os.PathLike):
+        rule = "must be the path of a model file"
+        raise OptionError("model", rule, type(path).__name__, "Write the bytes to a file first.")
     name, kind = os.fspath(path), None
     if os.path.isdir(name):
         from odt.core.model.nnpackage import packaged_model
@@ -181,6 +185,12 @@ def parse_model(data: memoryview, name: str, signature: str | None = None) -> Mo
     source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
     if identifier not in FORMATS:
+        kind = other_model(data)
+        if kind is not None:
+            remedy = kind.model.replace("{path}", name)
+            raise ModelError(
+                f"{name}: must be a .circle or .tflite model, but is {kind.name}. {remedy}"
+            )
         raise ModelError(
             f"{name}: must be a .circle or .tflite model, but is none: bytes 4 to 7 must be "
             f"{' or '.join(i.decode() for i in FORMATS)}, but got {identifier!r}."

@@ -95,7 +95,9 @@ def test_an_archive_without_arrays_is_named_as_such(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
         for k in range(8000):
             archive.writestr(f"cats/{k}.jpg", b"")
-    with pytest.raises(DataError, match=r"must hold arrays \(.npy\), but .* 8000 other files"):
+    with pytest.raises(
+        DataError, match=r"must hold arrays \(.npy\), but is a zip archive with cats"
+    ):
         open_columns(str(tmp_path / "photos.zip"), [PIXELS], "input")
 
 

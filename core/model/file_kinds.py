@@ -1,0 +1,332 @@
+"""Names files that are neither models nor samples by their first bytes, and says what to do.
+
+A raw data file has no header, so any file could be mistaken for one. The bytes of 32-bit floats and
+integers begin like one of these formats by a chance of 1 in 10 million, and are not text.
+"""
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+
+from odt.core.storage.reading import listed, open_input
+from odt.dataclass import dataclass
+
+TEXT_BYTES = 256  # that are read as text
+LEAST_TEXT = 8  # characters; fewer are no table
+MOST_MEMBERS = 200  # of a zip archive that are looked at
+MOST_FIELDS = 200  # of a protocol buffer that are looked at
+MODEL_BYTES = 1 << 16  # in which Keras' attribute of an HDF5 file is, or an array in C source
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A kind of file that is neither a model nor samples.
+
+    Attributes:
+        name: name with an article, for messages.
+        model: what to do to get a model; {path} stands for the file.
+        data: what to do to get samples; likewise.
+    """
+
+    name: str
+    model: str = "Give a .tflite or .circle file."
+    data: str = "Give raw values, .npy, .npz or HDF5."
+
+
+_FROM_KERAS = (
+    "Convert it with TensorFlow: tf.lite.TFLiteConverter.from_keras_model("
+    'tf.keras.models.load_model("{path}")).convert().'
+)
+_FROM_SAVED = (
+    'Convert it with TensorFlow: tf.lite.TFLiteConverter.from_saved_model("{path}").convert().'
+)
+_FROM_TORCH = (
+    "Convert its module with PyTorch: pip install tico; "
+    'tico.convert(module.eval(), example_inputs).save("model.circle").'
+)
+_CONVERTED = "Convert the model from which it was made."
+_GET_FILE = "It stands for the file: {command} in its repository gets the file."
+_UNPACK = "Unpack it first."
+_DATA = "It holds data: give it as samples, beside a model."
+_CONVERT = "Convert it to data files: odt gen-datafile `source={path}`."
+_FOLDER = (
+    "Put such files into one folder per class, and convert them: odt gen-datafile `source=FOLDER`."
+)
+_C_ARRAY = (
+    'Give the .tflite file from which it was made, or restore it: python3 -c "import re; open('
+    "'model.tflite', 'wb').write(bytes(int(b, 16) for b in re.findall(r'0x(\\w\\w)\\b', "
+    "open('{path}').read())))\"."
+)
+
+_PICTURE, _SOUND = FileKind("an image", _DATA, _FOLDER), FileKind("a sound", _DATA, _FOLDER)
+_MODEL = FileKind("a model", data="See its tensors with: odt inspect {path}.")
+_EXECUTORCH = FileKind("an ExecuTorch program", _CONVERTED)
+_NUMPY = FileKind("a NumPy file", _DATA)
+_TEXT = FileKind("a text file", data=_CONVERT)
+_NO_MODEL = "It holds weights or data. If they are weights, convert their model from its framework."
+_WEIGHTS = "It holds weights without operators. Convert the model from its framework."
+_SIGNATURES = (  # offset, bytes, kind
+    (4, b"TFL3", _MODEL),
+    (4, b"CIR0", _MODEL),
+    (4, b"ET12", _EXECUTORCH),
+    (8, b"eh00", _EXECUTORCH),
+    (
+        4,
+        b"ORTM",
+        FileKind("an ONNX Runtime file", "Convert the .onnx file from which it was made."),
+    ),
+    (0, b"\xff\xd8\xff", _PICTURE),
+    (0, b"\x89PNG\r\n\x1a\n", _PICTURE),
+    (0, b"GIF8", _PICTURE),
+    (8, b"WEBP", _PICTURE),
+    (0, b"II*\0", _PICTURE),
+    (0, b"MM\0*", _PICTURE),
+    (4, b"ftypheic", _PICTURE),
+    (4, b"ftypmif1", _PICTURE),
+    (4, b"ftypavif", _PICTURE),
+    (8, b"WAVEfmt", _SOUND),
+    (0, b"fLaC", _SOUND),
+    (0, b"OggS", _SOUND),
+    (0, b"ID3", _SOUND),
+    (4, b"ftypM4A", _SOUND),
+    (4, b"ftyp", FileKind("a video", _DATA)),
+    (0, b"\x1aE\xdf\xa3", FileKind("a video", _DATA)),
+    (0, b"\x1f\x8b\x08", FileKind("a gzip archive", _UNPACK, _CONVERT)),
+    (257, b"ustar", FileKind("a tar archive", _UNPACK, _CONVERT)),
+    (0, b"BZh", FileKind("a bzip2 archive", _UNPACK, _CONVERT)),
+    (0, b"\xfd7zXZ\0", FileKind("an xz archive", _UNPACK, _CONVERT)),
+    (0, b"\x28\xb5\x2f\xfd", FileKind("a Zstandard archive", _UNPACK, _UNPACK)),
+    (0, b"Rar!\x1a\x07", FileKind("a RAR archive", _UNPACK, _UNPACK)),
+    (0, b"7z\xbc\xaf\x27\x1c", FileKind("a 7-Zip archive", _UNPACK, _UNPACK)),
+    (0, b"odt ckpt", FileKind("a checkpoint", "Give the model, and the file by `checkpoint=`.")),
+    (0, b"%PDF-", FileKind("a PDF document")),
+    (
+        0,
+        b"PAR1",
+        FileKind("a Parquet file", _DATA, "Export it as CSV, and convert that to data files."),
+    ),
+    (0, b"GGUF", FileKind("a GGUF file", _WEIGHTS)),
+    (0, b"\x7fELF", FileKind("a program or library")),
+    (0, b"MZ\x90\0", FileKind("a program or library")),
+    (0, b"\x93NUMPY", _NUMPY),
+    (0, b"\x89HDF\r\n\x1a\n", FileKind("an HDF5 file", _NO_MODEL)),
+    (0, b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20", FileKind("a PyTorch file", _FROM_TORCH)),
+    (0, b"PK\x03\x04", FileKind("a zip archive", _UNPACK, _CONVERT)),
+)
+_BINARY_PICKLES = tuple(b"\x80%c" % version for version in range(2, 6))
+_PICKLE = FileKind(
+    "a Python pickle", "odt reads no pickles, which run code. Convert the model from its framework."
+)
+# Beginnings of texts without white space, in lower case.
+_TEXTS = (
+    (
+        "version https://git-lfs.github.com/",
+        FileKind("a pointer of Git LFS", *[_GET_FILE.format(command="git lfs pull")] * 2),
+    ),
+    (
+        "/annex/objects/",
+        FileKind("a pointer of git-annex", *[_GET_FILE.format(command="git annex get")] * 2),
+    ),
+    *(
+        (
+            start,
+            FileKind("a web page", *["Download the file itself, not the page that shows it."] * 2),
+        )
+        for start in ("<!doctype html", "<html", "<head", "<body")
+    ),
+)
+_C_WORDS = ("unsigned char ", "uint8_t ", "#include", "#ifndef", "#pragma once", "alignas(")
+_ZIP_MARKS = (  # names of members, kind
+    ({"model.weights.h5", "config.json"}, FileKind("a Keras model", _FROM_KERAS)),
+    ({"archive_format"}, FileKind("a PyTorch program of torch.export", _FROM_TORCH)),
+    (
+        {"serialized_exported_program.json"},
+        FileKind("a PyTorch program of torch.export", _FROM_TORCH),
+    ),
+    ({"data.pkl"}, FileKind("a PyTorch file", _FROM_TORCH)),
+    ({"saved_model.pb"}, FileKind("an archive of a TensorFlow SavedModel", _UNPACK)),
+)
+_TFJS = FileKind("a TensorFlow.js model", _CONVERTED)
+START = max(TEXT_BYTES, *(offset + len(magic) for offset, magic, _ in _SIGNATURES))
+
+
+def file_kind(start: bytes, itemsize: int) -> FileKind | None:
+    """Returns the kind of a file that holds no samples; None if it may hold raw values.
+
+    Args:
+        start: the first START bytes of the file, or all of a shorter file.
+        itemsize: bytes of a raw value. Single bytes, such as gray pixels, can look like text.
+    """
+    for offset, magic, kind in _SIGNATURES:
+        if start.startswith(magic, offset):
+            return kind
+    text = _text(start[:TEXT_BYTES])
+    return None if text is None else _text_kind(text) or (_TEXT if itemsize > 1 else None)
+
+
+def stand_in(path: str | os.PathLike[str]) -> FileKind | None:
+    """Returns the kind of a file that stands for another: a pointer of Git LFS, or a web page."""
+    with open_input(path) as file:
+        text = _text(file.read(TEXT_BYTES))
+    return None if text is None else _kind_by_start(text)
+
+
+def other_model(data: memoryview) -> FileKind | None:
+    """Returns the kind of a file that is no TFLite or Circle model; None if it is unknown.
+
+    Args:
+        data: all bytes of the file.
+    """
+    start = bytes(data[: max(START, MODEL_BYTES)])
+    if start.startswith(b"PK\x03\x04"):
+        return zip_kind(_members(data))
+    if start.startswith(b"\x89HDF") and b"model_config" in start:
+        return FileKind("a Keras model in HDF5", _FROM_KERAS)
+    if start[8:10] in (b'{"', b"{ ") and struct.unpack("<Q", start[:8])[0] <= len(data):
+        return FileKind("a safetensors file", _WEIGHTS)
+    if start.startswith(_BINARY_PICKLES) and file_kind(start[:START], 4) is None:
+        return _PICKLE
+    text = _text(start)
+    return (text and _text_kind(text)) or file_kind(start[:START], 4) or _protocol_buffer(data)
+
+
+def folder_kind(path: str) -> FileKind | None:
+    """Returns the kind of a folder that is no nnpackage; None if it is unknown."""
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return None
+    if {"saved_model.pb", "saved_model.pbtxt"} & set(names):
+        return FileKind("a TensorFlow SavedModel", _FROM_SAVED)
+    if "Manifest.json" in names and "Data" in names:
+        return FileKind("a Core ML package", _CONVERTED)
+    models = [name for name in names if name.endswith((".tflite", ".circle"))]
+    if models:
+        return FileKind(f"a folder with {listed(models)}", "Give one file.")
+    others = [name for name in names if name.endswith((".safetensors", ".gguf", ".onnx"))]
+    return FileKind(f"a folder with {listed(others)}", _CONVERTED) if others else None
+
+
+def _text(start: bytes) -> str | None:
+    """Returns printable text, of which the last character may be incomplete; None for others."""
+    for cut in range(4):
+        try:
+            text = start[: len(start) - cut].decode("utf-8-sig")
+        except UnicodeDecodeError:
+            continue
+        printable = all(c.isprintable() or c in "\t\r\n" for c in text)
+        return text if len(text) >= LEAST_TEXT and printable else None
+    return None
+
+
+def _text_kind(text: str) -> FileKind | None:
+    """Returns the kind of a text that is no table; None if it may be one."""
+    if (kind := _kind_by_start(text)) is not None:
+        return kind
+    begun = text.strip().lower()
+    if any(word in begun for word in _C_WORDS):
+        return FileKind("C source", _C_ARRAY)
+    if begun.startswith("{") and '"modeltopology"' in begun.replace(" ", ""):
+        return _TFJS
+    return None
+
+
+def _kind_by_start(text: str) -> FileKind | None:
+    begun = text.strip().lower()
+    return next((kind for start, kind in _TEXTS if begun.startswith(start)), None)
+
+
+def zip_kind(names: Sequence[str]) -> FileKind:
+    """Returns the kind of a zip archive from the names of its members."""
+    files = {os.path.basename(name) for name in names}
+    for marks, kind in _ZIP_MARKS:
+        if marks <= files:
+            return kind
+    if names and all(name.endswith(".npy") for name in names):
+        return _NUMPY
+    models = [name for name in names if name.endswith((".tflite", ".circle"))]
+    shown = listed(models or names[:MOST_MEMBERS])
+    if models:
+        name = f"a zip bundle, such as MediaPipe's .task, with {shown}"
+        return FileKind(name, "Unpack it, and give one of these.", _UNPACK)
+    return FileKind(f"a zip archive with {shown}" if names else "a zip archive", _UNPACK, _CONVERT)
+
+
+def _members(data: memoryview) -> list[str]:
+    """Returns the first names in a zip archive, which may be damaged."""
+    names: list[str] = []
+    end = bytes(data[-(22 + 65535) :])
+    at = end.rfind(b"PK\x05\x06")
+    if 0 <= at <= len(end) - 22:
+        _, position = struct.unpack_from("<2I", end, at + 12)
+        entry = bytes(data[position : position + 46])
+        while entry.startswith(b"PK\x01\x02") and len(entry) == 46 and len(names) < MOST_MEMBERS:
+            length, extra, comment = struct.unpack_from("<3H", entry, 28)
+            names.append(
+                bytes(data[position + 46 : position + 46 + length]).decode(errors="replace")
+            )
+            position += 46 + length + extra + comment
+            entry = bytes(data[position : position + 46])
+    if not names and len(data) >= 30:  # a large or truncated archive: its first member
+        (length,) = struct.unpack_from("<H", data, 26)
+        names.append(bytes(data[30 : 30 + length]).decode(errors="replace"))
+    return names
+
+
+def _protocol_buffer(data: memoryview) -> FileKind | None:
+    """Returns the kind of a file in protocol buffers: ONNX, Core ML or TensorFlow."""
+    fields = list(_fields(data))
+    numbers = {number for number, _ in fields}
+    if not fields:
+        return None
+    first, value = fields[0]
+    if first == 1 and isinstance(value, int) and 0 < value < 100:
+        if isinstance(dict(fields).get(7), memoryview) and max(numbers) <= 40:
+            return FileKind("an ONNX file", "Convert it: pip install onnx2tf; onnx2tf -i {path}.")
+        if max(numbers) >= 200:
+            return FileKind("a Core ML model", _CONVERTED)
+        if numbers == {1, 2} and value == 1:
+            return FileKind(
+                "a saved_model.pb",
+                "Give the folder of the SavedModel to TensorFlow's "
+                "converter: tf.lite.TFLiteConverter.from_saved_model(FOLDER).convert().",
+            )
+    if first == 1 and isinstance(value, memoryview):
+        node = dict(_fields(value))
+        texts = [node.get(k) for k in (1, 2)]
+        if all(isinstance(t, memoryview) and bytes(t[:99]).isascii() and t for t in texts):
+            return FileKind(
+                "a TensorFlow graph",
+                'Convert it: tf.compat.v1.lite.TFLiteConverter.from_frozen_graph("{path}", inputs, '
+                "outputs).convert().",
+            )
+    return None
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yields number and value of the first fields of a message; nothing from the first error on."""
+    at = 0
+    for _ in range(MOST_FIELDS):
+        key, at = _varint(data, at)
+        if at <= 0 or not key >> 3:
+            return
+        kind = key & 7
+        value, after = _varint(data, at) if kind in (0, 2) else (0, at + {1: 8, 5: 4}.get(kind, 0))
+        if after <= at:
+            return
+        if kind == 2:
+            yield key >> 3, data[after : after + value]
+            after += value
+        else:
+            yield key >> 3, value
+        at = after
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Reads a number; returns it with the position after it, 0 if there is none."""
+    value = 0
+    for k, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 127) << 7 * k
+        if byte < 128:
+            return value, at + k + 1
+    return 0, 0
