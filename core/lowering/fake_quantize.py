@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.lowering.binding import row_of
+from odt.core.lowering.checked_operators import check_operators
 from odt.core.lowering.equalize import equalize, pairs
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
 from odt.core.lowering.implied_activations import implied_activations, with_implied_activations
@@ -31,7 +31,6 @@ from odt.core.lowering.shared_ranges import (
     KEEPING,
     SHARING,
     has_same_range,
-    is_quantized_activation,
     shared_ranges,
 )
 from odt.core.lowering.stored_values import (
@@ -51,8 +50,8 @@ from odt.core.model.dequantize import (
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.quantization_rules import (
-    check_quantization,
     has_quantized_activations,
+    is_quantized_activation,
     with_cell_clip,
 )
 from odt.core.model.reader import Model
@@ -66,7 +65,7 @@ from odt.kernels.geometry.quantize import (
 )
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.opdef import TensorSpec
-from odt.kernels.registry import INTEGER
+from odt.kernels.registry import INTEGER, find_operator
 
 # Ranges of the fused activations that a quantized range can stand for.
 CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
@@ -83,11 +82,13 @@ def real_graph(model: Model) -> Dequantized:
     Raises:
         ModelError: if the quantization of a tensor does not fit its operator.
     """
+    quantized = has_quantized_activations(model)
+    if quantized:
+        check_operators(model)
     dequantized = dequantize_weights(model)
     dequantized = replace(dequantized, graph=vector_biases(dequantized.graph))
-    if not has_quantized_activations(model):
+    if not quantized:
         return dequantized
-    check_quantization(model)
     named = with_implied_activations(dequantized.graph, implied_activations(model))
     builder = _Builder(model, named)
     graph = builder.build()
@@ -338,7 +339,8 @@ class _Builder:
         """Returns a node's options without a fused activation that the limits of y stand for."""
         code = node.options.get("fused_activation_function", 0)
         common = y in self._groups and self._rounded[self._groups[y][0]] > 1
-        if code not in CLAMPS or row_of(node.op).keeps_activation or common:
+        row = find_operator(node.op)
+        if row is None or code not in CLAMPS or row.keeps_activation or common:
             return node.options  # a range that others share may exceed the activation
         (least, most), (lo, hi) = CLAMPS[code], self._limits(y)
         scale = float(self._model.quantization[y].scale[0])

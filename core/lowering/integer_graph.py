@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind
+from odt.core.lowering.checked_operators import check_operators
 from odt.core.lowering.final_activation import producer
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
@@ -31,7 +32,6 @@ from odt.core.model.quantization_rules import (
     LAYERS,
     PEEPHOLES,
     PROJECTION,
-    check_quantization,
     has_quantized_activations,
 )
 from odt.core.model.reader import Model
@@ -58,7 +58,7 @@ def integer_graph(model: Model) -> Graph:
     Raises:
         ModelError: if the quantization of a tensor is invalid or does not fit its operator.
     """
-    check_quantization(model)
+    check_operators(model)
     return _Builder(model).build()
 
 

@@ -6,18 +6,13 @@ import numpy as np
 
 from odt.core.model.graph import Graph
 from odt.core.model.integer_operators import LSTM, MOVING, PRESCRIBED
+from odt.core.model.quantization_rules import is_quantized_activation
 from odt.core.model.reader import Model
 
 # Operators whose outputs are values of their inputs, or 0.
 KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"}
 # Operators whose outputs have the quantization of their inputs.
 SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
-
-
-def is_quantized_activation(graph: Graph, i: int) -> bool:
-    """Whether a tensor is an activation of integers with a scale."""
-    tensor = graph.tensors[i]
-    return tensor.data is None and tensor.spec.dtype.kind in "iu" and tensor.quantized
 
 
 def has_same_range(model: Model, graph: Graph, i: int, y: int) -> bool:

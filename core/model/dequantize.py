@@ -19,7 +19,7 @@ import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.int4 import is_int4, unpack_int4
-from odt.core.model.quantization_rules import has_quantized_activations
+from odt.core.model.quantization_rules import check_constants, has_quantized_activations
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
@@ -67,7 +67,12 @@ class Dequantized:
 
 
 def dequantize_weights(model: Model) -> Dequantized:
-    """Replaces the float16, int8 and sparse weights of a model's graph with float32 constants."""
+    """Replaces the float16, int8 and sparse weights of a model's graph with float32 constants.
+
+    Raises:
+        ModelError: if the scales of a constant do not fit its shape.
+    """
+    check_constants(model)
     packed, graph = model.graph.tensors, unpack_int4(model.graph)
     model = replace(model, graph=graph)
     tensors, nodes = list(graph.tensors), []

@@ -80,6 +80,31 @@ def has_quantized_activations(model: Model) -> bool:
     )
 
 
+def is_quantized_activation(graph: Graph, i: int) -> bool:
+    """Whether a tensor is an activation of integers with a scale."""
+    tensor = graph.tensors[i]
+    return tensor.data is None and tensor.spec.dtype.kind in "iu" and tensor.quantized
+
+
+def check_constants(model: Model) -> None:
+    """Checks that constants of integers have one scale, or one for each entry of an axis.
+
+    Raises:
+        ModelError: names the first one that has not.
+    """
+    read = {i for node in model.graph.nodes for i in node.inputs}
+    for i, found in model.quantization.items():
+        tensor = model.graph.tensors[i]
+        count, shape = found.scale.size, tensor.spec.shape
+        if tensor.data is None or i not in read or count in (1, tensor.spec.size):
+            continue
+        if not 0 <= found.axis < len(shape) or shape[found.axis] != count:
+            raise ModelError(
+                f"{model.path}: {model.graph.label(i)}: there must be one scale, or one for each "
+                f"entry of an axis, but got {count} along axis {found.axis} of {tensor.spec}."
+            )
+
+
 def check_quantization(model: Model) -> None:
     """Checks the quantization of every tensor that a node on integers reads or computes.
 
@@ -97,7 +122,8 @@ def _faults(model: Model) -> Iterator[tuple[str, str]]:
     for node in graph.nodes:
         bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT]
         integers = [i for i in bound if graph.tensors[i].spec.dtype in ACTIVATIONS]
-        active = [i for i in integers if graph.tensors[i].data is None]
+        active = [i for i in bound if is_quantized_activation(graph, i)]
+        active += [i for i in integers if graph.tensors[i].data is None]
         if not active:
             continue
         if node.op in COMPUTING:

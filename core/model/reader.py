@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from odt.core.model.arities import check_arities
 from odt.core.model.file_kinds import other_model
 from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
@@ -344,6 +345,7 @@ def _signature(table: Table, subgraphs: int) -> Signature:
 def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> Graph:
     inputs, outputs = table.numbers(1, "inputs"), table.numbers(2, "outputs")
     nodes = [_node(t, i, codes) for i, t in enumerate(table.tables(3, "operator"))]
+    check_arities(name, nodes)
     made = {*inputs, *(i for node in nodes for i in node.outputs)}
     tensors = [_with_nothing(t, i in made) for i, t in enumerate(tensors)]
     known = {i for i, t in enumerate(tensors) if t.data is not None or t.variable}

@@ -20,8 +20,8 @@ def tensor_arena(graph: Graph) -> int:
     for k, node in enumerate(graph.nodes):
         for i in (*node.inputs, *node.outputs):
             touched.setdefault(i, []).append(k)
-    for i in graph.outputs:
-        touched[i].append(len(graph.nodes))
+    for i in graph.outputs:  # `odt check` names outputs that no operator computes
+        touched.setdefault(i, []).append(len(graph.nodes))
     blocks = [
         Block((str(i),), graph.tensors[i].spec.nbytes, Lifetime(min(at), max(at)))
         for i, at in touched.items()

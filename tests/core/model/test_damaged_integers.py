@@ -1,0 +1,97 @@
+"""Damaged integer files give an answer or one line; 10,000 of them in accept."""
+
+from pathlib import Path
+
+import pytest
+from support.damaged_integers import MAKERS, fuzz, make, run
+from support.integer_files import QuantizedBuilder
+
+import odt
+from odt.errors import OdtError
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_damaged_integer_files(kind: str, tmp_path: Path) -> None:
+    fuzz(kind, tmp_path, 4, seed=3)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_whole_files_train(kind: str, tmp_path: Path) -> None:
+    make(kind, tmp_path)
+    assert run("inspect", str(tmp_path / "whole.tflite")) == ""
+
+
+SHAPE = (1, 4)
+
+
+def conversion_without_inputs(net: QuantizedBuilder) -> int:
+    x = net.operator("ADD", (net.activation(SHAPE, 0.1),) * 2, SHAPE, 0.1)
+    net.operator("QUANTIZE", (), SHAPE, 0.1)
+    return x
+
+
+def variable_without_handle(net: QuantizedBuilder) -> int:
+    x = net.operator("READ_VARIABLE", (), SHAPE, 0.1)
+    return net.operator("ADD", (x, net.activation(SHAPE, 0.1)), SHAPE, 0.1)
+
+
+def list_without_length(net: QuantizedBuilder) -> int:
+    net.add_operator("CUSTOM:FlexTensorListReserve", (), (1,))
+    return net.operator("ADD", (net.activation(SHAPE, 0.1),) * 2, SHAPE, 0.1)
+
+
+def layer_with_one_input(net: QuantizedBuilder) -> int:
+    x = net.operator("FULLY_CONNECTED", (net.activation(SHAPE, 0.1),), SHAPE, 0.1)
+    return net.operator("FULLY_CONNECTED", (x, net.weights((4, 4), [0.1])), SHAPE, 0.1)
+
+
+def operator_without_outputs(net: QuantizedBuilder) -> int:
+    x = net.activation(SHAPE, 0.1)
+    net.add_operator("ADD", (x, x), SHAPE)
+    net.graph.operators[-1].outputs = []
+    return net.operator("ADD", (x, x), SHAPE, 0.1)
+
+
+def softmax_without_inputs(net: QuantizedBuilder) -> int:
+    x = net.activation(SHAPE, 0.1)
+    net.operator("SOFTMAX", (), SHAPE, 1 / 256, -128)
+    return net.operator("ADD", (x, x), SHAPE, 0.1)
+
+
+def conversion_to_float(net: QuantizedBuilder) -> int:
+    x = net.operator("ADD", (net.activation(SHAPE, 0.1),) * 2, SHAPE, 0.1)
+    return net.add_operator("QUANTIZE", (x,), SHAPE)
+
+
+def scales_that_do_not_fit(net: QuantizedBuilder) -> int:
+    x = net.activation(SHAPE, 0.1)
+    return net.operator("FULLY_CONNECTED", (x, net.weights((4, 4), [0.1] * 3)), SHAPE, 0.1)
+
+
+def bias_of_another_length(net: QuantizedBuilder) -> int:
+    x, w = net.activation(SHAPE, 0.1), net.weights((4, 4), [0.1] * 4)
+    return net.operator("FULLY_CONNECTED", (x, w, net.bias(3, [0.01] * 4)), SHAPE, 0.1)
+
+
+def output_that_nothing_makes(net: QuantizedBuilder) -> int:
+    x = net.activation(SHAPE, 0.1)
+    net.operator("ADD", (x, x), SHAPE, 0.1)
+    return net.add_tensor(SHAPE, "int8")
+
+
+DAMAGED = (
+    *(conversion_without_inputs, variable_without_handle, list_without_length),
+    *(layer_with_one_input, operator_without_outputs, softmax_without_inputs),
+    *(conversion_to_float, scales_that_do_not_fit, bias_of_another_length),
+    output_that_nothing_makes,
+)
+
+
+@pytest.mark.parametrize("build", DAMAGED, ids=lambda f: f.__name__)
+def test_the_rule_is_named(build: object, tmp_path: Path) -> None:
+    net, path = QuantizedBuilder(seed=1), tmp_path / "m.tflite"
+    net.write(path, build(net))  # type: ignore[operator]
+    run("inspect", str(path))
+    run("check", str(path))
+    with pytest.raises(OdtError, match="must"):
+        odt.Trainer(path, loss="mean_squared_error").build()
