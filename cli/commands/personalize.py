@@ -10,6 +10,7 @@ from odt.cli.options.new_data import new_data_options, open_recorded, record_for
 from odt.cli.options.sections import DATA, EXPORT, OPTIMIZER, VALIDATION, Command, option
 from odt.cli.options.shared import budget_option, data_options, given, model_argument
 from odt.cli.options.types import Size
+from odt.cli.output.output_locks import hold
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.datasets.new_data import new_samples
@@ -154,6 +155,7 @@ def command(
     check_outputs({"--output": output, "--store": store}, {**read, "MODEL": model}, [REPLACES])
     if output is not None:
         extension_of("--output", output, FORMATS)
+    hold({"--output" if output else "MODEL": output or model, "--store": store})
     file = read_model(model)
     names = None if classes is None else tuple(name.strip() for name in classes.split(","))
     samples: Any

@@ -17,6 +17,8 @@ from odt.cli.options.recipe_file import (
 )
 from odt.cli.options.sections import RECIPE, RUNS, combine, option
 from odt.cli.options.types import OutputPath
+from odt.cli.output.output_locks import hold
+from odt.core.storage.reading import unwritable
 from odt.errors import OdtError
 
 # Keys of files that training reads.
@@ -76,6 +78,7 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
         OdtError: if the folder cannot be used for this run.
     """
     path, ctx = options["run_dir"], click.get_current_context()
+    hold(outputs_of(ctx))
     if path is None:
         if options["tensorboard"]:
             raise OdtError("--tensorboard: must be given with --run-dir, but got it without")
@@ -85,22 +88,43 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
             f"--export-checkpoint: must be given without --run-dir, whose checkpoint is {LAST}, "
             "but got both. Leave it out."
         )
+    if os.path.isdir(path):
+        hold({"--run-dir": path})
     own = ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE
     if ctx.meta.get(CONTINUED) and (own or ctx.meta[RECIPE] != os.path.join(path, FILE)):
         raise OdtError(
             f"--run-dir {path}: must be a new folder, but it has a run. Resume that run with odt "
             f"train --run-dir {path}, or give another folder."
         )
+    _check_new(path)
+    return {"export_checkpoint": os.path.join(path, LAST)}
+
+
+def _check_new(path: str) -> None:
+    """Raises OdtError if the folder of a new run holds other files."""
     try:
         others = [n for n in os.listdir(path) if n[0] != "."] if os.path.lexists(path) else []
     except OSError as e:
         raise OdtError(f"--run-dir {path}: must be a folder, but got: {e.strerror}.") from e
-    if others and not ctx.meta.get(CONTINUED):
+    if others and not click.get_current_context().meta.get(CONTINUED):
         raise OdtError(
             f"--run-dir {path}: must be a new or empty folder, but it has {sorted(others)[0]}. "
             "Give another folder."
         )
-    return {"export_checkpoint": os.path.join(path, LAST)}
+
+
+def _claim(path: str) -> None:
+    """Makes the folder of a run, if it is not there, and locks it.
+
+    Raises:
+        OdtError: if it cannot be made, or belongs to another run.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as e:
+        raise OdtError(unwritable(f"--run-dir {path}", e, "folder")) from e
+    hold({"--run-dir": path})
+    _check_new(path)  # again: another run may have begun and ended in it
 
 
 def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
@@ -117,6 +141,7 @@ def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
         files = {"model": Path(trainer.model.path).absolute()}
         files |= {key: Path(recipe[key]) for key in FILES if key in recipe}
         text = recipe_text(recipe, trainer)
+        _claim(options["run_dir"])
         path, outputs = Path(options["run_dir"]), outputs_of(click.get_current_context())
         run = folder.RunFolder(
             path, text, options["monitor"], files, outputs, options["tensorboard"]

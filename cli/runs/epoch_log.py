@@ -58,7 +58,8 @@ class EpochLog:
         lines = _complete_lines(path) if first > 1 else []
         head = lines[: self._csv]
         self._names = head[0].split(",") if head else []
-        kept = head + [line for line in lines[len(head) :] if self._epoch(line) < first]
+        rows = [line for line in lines if line not in head]  # two runs at once wrote two heads
+        kept = head + [line for line in rows if self._epoch(line) < first]
         write_atomically(path, [f"{line}\n".encode() for line in kept], OdtError)
 
     def add(self, row: Row) -> None:

@@ -36,7 +36,7 @@ from odt.cli.runs.run import (
 )
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import printable, unwritable
+from odt.core.storage.reading import printable
 from odt.errors import OdtError
 from odt.kernels.native.library import describe_kernels
 
@@ -99,7 +99,7 @@ class RunFolder(RowLog):
     """Writes the folder of a run.
 
     Args:
-        path: the folder.
+        path: the folder, which exists.
         recipe: the recipe as TOML.
         monitor: name of the value that selects the best epoch.
         files: files that training reads, by option.
@@ -117,10 +117,6 @@ class RunFolder(RowLog):
         tensorboard: bool,
     ) -> None:
         super().__init__(path / LOG, path / CSV)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            raise OdtError(unwritable(f"--run-dir {path}", e, "folder")) from e
         self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
         self._warnings = read_lines(path / WARNINGS)
         self._begun_as = read_run(path).record if (path / RECORD).exists() else {}

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import re
 import signal
 import struct
 import sys
@@ -140,6 +141,49 @@ def test_a_run_stopped_by_ctrl_c_continues_where_it_was(tmp_path: Path) -> None:
     for name in ("last.odt", "model.circle"):
         assert (stopped / name).read_bytes() == (through / name).read_bytes()
     assert [row["epoch"] for row in rows_of(stopped)] == list(range(41))
+
+
+def test_a_run_in_use_is_neither_resumed_nor_overwritten(tmp_path: Path) -> None:
+    """A killed owner blocks nobody; the run that was refused has changed nothing."""
+    folder, rows = tmp_path / "run", [*LINE, "--batch-size", "2", "--epochs", "400"]
+    used = f"--run-dir {folder}: .* is in use by process"
+    with start(sys.executable, "-m", "odt", "train", *rows, "--run-dir", str(folder)) as process:
+        wait_for(process, "Epoch 1/")
+        for words in ((), LINE):
+            refused = train(*words, "--run-dir", folder)
+            assert refused.exit_code == 1
+            assert re.search(f"{used} {process.pid}", refused.stderr)
+        process.kill()
+    assert rows_of(folder)[0]["epoch"] == 0
+    assert train("--run-dir", folder, "--epochs", 1).exit_code == 0
+    assert not [p.name for p in folder.iterdir() if p.name.startswith(UNFINISHED)]
+
+
+def test_two_runs_never_write_one_file(tmp_path: Path) -> None:
+    checkpoint, model = tmp_path / "state.odt", tmp_path / "m.circle"
+    rows = [*LINE, "--batch-size", "2", "--epochs", "400", "--export-circle", str(model)]
+    rows += ["--export-checkpoint", str(checkpoint)]
+    with start(sys.executable, "-m", "odt", "train", *rows) as process:
+        wait_for(process, "Epoch 1/")
+        for option, path in (("--export-checkpoint", checkpoint), ("--export-circle", model)):
+            refused = train(*LINE, option, path)
+            assert refused.exit_code == 1
+            assert f"is in use by process {process.pid}" in refused.stderr
+        process.kill()
+    assert train(*LINE, "--epochs", 1, "--export-circle", model).exit_code == 0
+    assert train(*LINE, "--epochs", 1, "--export-checkpoint", checkpoint).exit_code == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"state.odt", "m.circle"}
+
+
+def test_a_second_header_in_a_log_is_left_out(tmp_path: Path) -> None:
+    """Two runs at once wrote such logs before run folders were locked."""
+    folder = tmp_path / "run"
+    assert train(*LINE, "--epochs", 2, "--run-dir", folder).exit_code == 0
+    head, *rows = (folder / "log.csv").read_text().splitlines()
+    (folder / "log.csv").write_text("\n".join([head, rows[0], head, *rows[1:]]) + "\n")
+    assert train("--run-dir", folder, "--epochs", 3).exit_code == 0
+    with open(folder / "log.csv", newline="") as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1", "2", "3"]
 
 
 def test_a_torn_line_at_the_end_is_left_out(tmp_path: Path) -> None:

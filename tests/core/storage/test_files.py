@@ -1,12 +1,18 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all, and are written by one process at a time."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from odt.core.storage.atomic_files import AtomicFile, write_atomically
-from odt.errors import DataError
+from odt.core.storage.atomic_files import (
+    UNFINISHED,
+    AtomicFile,
+    remove_leftovers,
+    write_atomically,
+)
+from odt.core.storage.file_lock import FileLock
+from odt.errors import DataError, OdtError
 
 
 def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
@@ -58,3 +64,30 @@ def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=f"{path}: must be a file that .* {remedy}"):
             write_atomically(path, [b""], DataError)
+
+
+def test_a_lock_has_one_owner_and_leaves_no_file(tmp_path: Path) -> None:
+    for path in (tmp_path / "new.odt", tmp_path):
+        with FileLock(path, "--export"):
+            with pytest.raises(OdtError, match=f"--export: .* is in use by process {os.getpid()}"):
+                FileLock(path, "--export").__enter__()
+            remove_leftovers(tmp_path)
+            with pytest.raises(OdtError, match="in use"):
+                FileLock(path, "--export").__enter__()
+        assert not [*tmp_path.iterdir()]
+        with FileLock(path, "--export"):
+            pass
+
+
+def test_a_lock_of_an_ended_process_blocks_nobody(tmp_path: Path) -> None:
+    leftover = tmp_path / f"{UNFINISHED}m.tflite.lock"
+    leftover.write_text("123456789\n")
+    with FileLock(tmp_path / "m.tflite", "--export"):
+        assert leftover.read_text() == f"{os.getpid()}\n"
+    assert not leftover.exists()
+
+
+def test_a_folder_that_cannot_hold_a_lock_needs_none(tmp_path: Path) -> None:
+    with FileLock(tmp_path / "missing" / "m.tflite", "--export"):
+        pass
+    assert not [*tmp_path.iterdir()]
