@@ -31,7 +31,7 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
     Args:
         path: the file.
         adapters: the adapters.
-        graph: graph of the model, for the names of the weights.
+        graph: graph of the model that the adapters adapt, for the names of the weights.
 
     Raises:
         DataError: if the file cannot be written.

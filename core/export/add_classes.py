@@ -9,22 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.head_metadata import kept_metadata, with_archive
+from odt.core.export.head_metadata import kept_metadata
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.lowering.class_head import ClassHead
+from odt.core.lowering.inline import constant_variables, settled
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import ABSENT
+from odt.core.model.int4 import is_int4, pack_int4, unpack_int4
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.record import ENTRY
 from odt.core.model.tflite_metadata import NAME
 from odt.errors import UnsupportedError
+from odt.kernels.opdef import Array
 
 
 def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str]) -> Model:
     """Adds classes, whose weights are 0, to the last layer of a classifier.
 
+    Weights keep their type in the file. Where each unit has a scale, new units get the largest.
+
     Args:
         model: the classifier.
-        head: its last layer.
+        head: its last layer, in the graph that trains.
         count: number of new classes.
         names: names of all classes, old and new; empty if they are not known.
 
@@ -32,42 +38,93 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
         The new model, which has the old one's path.
 
     Raises:
-        UnsupportedError: if the weights of the last layer are not stored as float32.
+        UnsupportedError: if the weights of the last layer are sparse, or multiplied by a mask.
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
-    tensors = model.graph.tensors
-    for i in (head.weights, head.bias):
-        if i != ABSENT and (tensors[i].data is None or tensors[i].spec.dtype != np.float32):
-            raise UnsupportedError(
-                f"{model.path}: the weights of the last layer must be stored as float32 to add "
-                f"classes, but are not. Export the model with `float_weights=True`."
-            )
+    lowered = lower_model(model)
+    part, stored = lowered.unrolled, lowered.dequantized.stored
     tables = model_tables(model)
     buffers = tables["buffers"]
-    graph = tables["subgraphs"][0]
+    longer: list[dict[str, Any]] = []  # tensors with an entry for each class on the first axis
     for i in (head.weights, head.bias):
-        if i != ABSENT:
-            old = tensors[i].data
-            assert old is not None
-            rows = np.concatenate([old, np.zeros((count, *old.shape[1:]), np.float32)])
-            table = graph["tensors"][i]
-            table["shape"], table["buffer"] = rows.shape, len(buffers)
-            table.pop("shape_signature", None)
-            buffers.append(buffer_entry(rows))
-    for i in head.outputs:
+        if i == ABSENT:
+            continue
+        if lowered.graph.tensors[i].places is not None:
+            raise UnsupportedError(
+                f"{model.path}: the weights of the last layer must be dense to add classes, but "
+                "are sparse. Replace the layer with `replace_head`."
+            )
+        place = stored.get(i, i)
+        number, k = part.place(place)
+        table = tables["subgraphs"][number]["tensors"][k]
+        table["buffer"] = len(buffers)
+        buffers.append(buffer_entry(_with_rows(part, place, count)))
+        _add_scales(table, head.classes, count)
+        longer += [table, *_copies(model, tables, (number, k))]
+    for table in longer:
+        for name in ("shape", "shape_signature"):
+            shape = table.get(name, ())
+            if len(shape):
+                table[name] = [head.classes + count, *shape[1:]]
+    graph = tables["subgraphs"][0]
+    for i in _after(model, head.operator):
         for name in ("shape", "shape_signature"):
             shape = graph["tensors"][i].get(name, ())
-            if len(shape):
+            if len(shape) and shape[-1] == head.classes:
                 graph["tensors"][i][name] = [*shape[:-1], head.classes + count]
-    output = tensors[head.outputs[-1]].name
+    output = model.graph.tensors[model.graph.outputs[0]].name
     entries, archive = kept_metadata(model, range(len(model.graph.inputs)), output, names)
     for name in {ENTRY, NAME} & entries.keys():
         buffers[model.metadata[name]] = buffer_entry(entries[name])
     _drop_unused(tables)
-    packed = packed_model(model, tables)
+    packed = packed_model(model, tables, archive)
     model.check_file()
-    return parse_model(memoryview(with_archive(packed, archive)), model.path)
+    return parse_model(memoryview(packed), model.path)
+
+
+def _with_rows(model: Model, i: int, count: int) -> Array:
+    """Returns a constant as the file stores it, with rows that stand for 0."""
+    tensor, quantization = model.graph.tensors[i], model.quantization.get(i)
+    old = unpack_int4(model.graph).tensors[i].data
+    assert old is not None
+    rows = np.zeros((count, *old.shape[1:]), old.dtype)
+    if quantization is not None and len(quantization.zero_point) == 1:
+        rows += quantization.zero_point.astype(old.dtype)
+    longer = np.concatenate([old, rows])
+    return pack_int4(longer) if is_int4(tensor) else longer
+
+
+def _add_scales(table: dict[str, Any], classes: int, count: int) -> None:
+    """Adds scales and zero points for new units to a tensor that has one for each unit."""
+    quantization = table.get("quantization", {})
+    scale = quantization.get("scale", ())
+    if classes > 1 and len(scale) == classes:
+        quantization["scale"] = np.append(scale, [max(scale)] * count).astype("<f4")
+        points = quantization.get("zero_point", ())
+        if len(points):
+            quantization["zero_point"] = np.append(points, [0] * count).astype("<i8")
+
+
+def _copies(model: Model, tables: dict[str, Any], place: tuple[int, int]) -> list[dict[str, Any]]:
+    """Returns the tensors that hold a constant's values: behind a DEQUANTIZE or in a variable."""
+    number, k = place
+    graph = model.graph if number == model.subgraph else model.bodies[number].graph
+    made = [n.outputs[0] for n in graph.nodes if n.op == "DEQUANTIZE" and n.inputs == (k,)]
+    found = [tables["subgraphs"][number]["tensors"][i] for i in made]
+    for y, (_, variable) in constant_variables(settled(model)).items():
+        if (variable.subgraph, variable.tensor) == place:
+            found.append(tables["subgraphs"][model.subgraph]["tensors"][y])
+    return found
+
+
+def _after(model: Model, operator: int) -> set[int]:
+    """Returns the tensors that an operator and those after it compute."""
+    found = {i for n in model.graph.nodes if n.origin == operator for i in n.outputs}
+    for node in model.graph.nodes:
+        if not found.isdisjoint(node.inputs):
+            found.update(node.outputs)
+    return found
 
 
 def _drop_unused(tables: dict[str, Any]) -> None:

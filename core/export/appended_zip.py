@@ -21,24 +21,51 @@ def offset_patches(data: memoryview, shift: int) -> list[Patch]:
         data: the file.
         shift: bytes by which the archive moves.
     """
+    offsets = _offsets(data) if shift else {}
+    moved = {at: offset + shift for at, offset in offsets.items()}
+    if not all(0 <= offset < 2**32 for offset in moved.values()):
+        return []
+    return [(at, struct.pack("<I", offset)) for at, offset in moved.items()]
+
+
+def appended_archive(data: memoryview) -> bytes:
+    """Returns the zip archive at the end of a file, with offsets that count from its beginning.
+
+    Empty if there is none.
+    """
+    offsets = _offsets(data)
+    start = min(offsets.values(), default=len(data))
+    archive = bytearray(data[start:])
+    for at, offset in offsets.items():
+        struct.pack_into("<I", archive, at - start, offset - start)
+    return bytes(archive)
+
+
+def _offsets(data: memoryview) -> dict[int, int]:
+    """Returns place → offset for the offsets in the archive at the end of a file.
+
+    Empty without an archive, and if its offsets count from its beginning.
+    """
     tail = bytes(data[-(END_BYTES + MOST_COMMENT) :])
     at = tail.rfind(END)
-    if not shift or at < 0 or len(tail) - at < END_BYTES:
-        return []
+    if at < 0 or len(tail) - at < END_BYTES:
+        return {}
     end = len(data) - len(tail) + at
     count, nbytes, start = struct.unpack_from("<HII", tail, at + 10)
     entry = end - nbytes
-    if entry != start:  # no archive, or its offsets count from its beginning
-        return []
-    patches = [(end + CENTRAL, struct.pack("<I", start + shift))]
+    if entry != start:
+        return {}
+    offsets = {end + CENTRAL: start}
     for _ in range(count):
         if bytes(data[entry : entry + 4]) != ENTRY or entry + ENTRY_BYTES > end:
-            return []
+            return {}
         name, extra, comment = struct.unpack_from("<3H", data, entry + 28)
         (local,) = struct.unpack_from("<I", data, entry + LOCAL)
-        patches.append((entry + LOCAL, struct.pack("<I", local + shift)))
+        if local > start:
+            return {}
+        offsets[entry + LOCAL] = local
         entry += ENTRY_BYTES + name + extra + comment
-    return list(patches) if 0 <= start + shift < 2**32 else []
+    return offsets
 
 
 def moved(archive: bytes, start: int) -> bytes:
@@ -47,23 +74,3 @@ def moved(archive: bytes, start: int) -> bytes:
     for at, data in offset_patches(memoryview(archive), start):
         new[at : at + len(data)] = data
     return bytes(new)
-
-
-def archive_after(data: memoryview, start: int) -> bytes:
-    """Returns the zip archive at the end of a file, with offsets for another place in a file.
-
-    Args:
-        data: the file.
-        start: where the archive begins in the other file.
-
-    Returns:
-        The archive; empty if there is none whose offsets count from the beginning of the file.
-    """
-    entries = [new for _, new in offset_patches(data, 1)[1:]]
-    if not entries:
-        return b""
-    first = min(struct.unpack("<I", new)[0] - 1 for new in entries)
-    archive = bytearray(data[first:])
-    for at, new in offset_patches(data, start - first):
-        archive[at - first : at - first + len(new)] = new
-    return bytes(archive)

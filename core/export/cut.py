@@ -15,9 +15,10 @@ import numpy as np
 
 from odt.core.export.exporter import export_model
 from odt.core.export.kept_tables import KeptTables, packed_model
-from odt.core.lowering.inline import constant_variables, inline
-from odt.core.model.dequantize import dequantize_weights
+from odt.core.lowering.inline import constant_variables, inline, settled
+from odt.core.model.dequantize import Dequantized, dequantize_weights
 from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.record import ENTRY as RECORD
 from odt.core.model.subgraphs import refuse_subgraphs
@@ -26,6 +27,7 @@ from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.model.variables import HANDLE
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
 ENTRY = "ODT_PART"
@@ -68,10 +70,11 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
             operators assign or that has no initial value.
         LostFileError: if the model's file became shorter.
     """
-    graph = model.graph
+    found = settled(model)
+    graph = found.graph
     begins = [_tensor(graph, "after", name) for name in after]
     ends = [_tensor(graph, "before", name) for name in before] or list(graph.outputs)
-    variables = constant_variables(model)
+    variables = constant_variables(found)
     positions, reached = _between(graph, {*begins, *variables}, ends)
     for i in begins:
         if i not in reached:
@@ -89,12 +92,8 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
             )
     tables = KeptTables(model, positions, {*begins, *ends})
     number = tables.number
-    for i, (_, variable) in variables.items():
-        if i in number and i not in begins and variable.value is not None:
-            kept = tables.graph["tensors"][number[i]]
-            kept.pop("shape_signature", None)
-            kept["shape"] = list(variable.value.shape)
-            kept["buffer"] = tables.buffer(variable.value.tobytes())
+    values = {i: variable.real for i, (_, variable) in variables.items() if i not in begins}
+    tables.make_constants({i: real for i, real in values.items() if real is not None})
     inputs = [i for i in graph.inputs if i in reached and i not in begins] + begins
     tables.graph["inputs"] = [number[i] for i in inputs]
     tables.graph["outputs"] = [number[i] for i in ends]
@@ -112,7 +111,7 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
         if name not in OF_THE_WHOLE
     }
     tables.metadata({**kept, ENTRY: json.dumps(origin).encode()})
-    packed = packed_model(model, tables.model)
+    packed = packed_model(model, tables.model, archive=b"")
     model.check_file()
     return Part(parse_model(memoryview(packed), model.path), tuple(positions))
 
@@ -138,40 +137,68 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
     """
     digest = hashlib.sha256(model.data).hexdigest()
     inlined = inline(model)
-    whole = dequantize_weights(inlined)
+    integers = has_quantized_activations(model)
+    whole = Dequantized(model.graph, {}) if integers else dequantize_weights(inlined)
     number = {stored: i for i, stored in whole.stored.items()}
-    number |= _constants_of(model, inlined)
+    number |= {y: number.get(i, i) for y, i in _constants_of(model, inlined).items()}
     weights: dict[int, Array] = {}
+    scales: dict[int, Quantization] = {}
     for part in parts:
-        for i, values in _constants(part, digest).items():
+        for i, (values, quantization) in _constants(part, digest, integers).items():
             place = number.get(i, i)
-            old = whole.graph.tensors[place].data
+            old, before = whole.graph.tensors[place].data, model.quantization.get(i)
             if old is None or (old.shape, old.dtype) != (values.shape, values.dtype):
                 raise ModelError(
                     f"{part.path}: {model.graph.label(i)}: must have the shape and dtype that it "
                     f"has in {model.path}, but got {values.shape} {values.dtype}"
                 )
-            if np.array_equal(old, values):
+            same = not integers or _are_same(before, quantization)
+            if np.array_equal(old, values) and same:
                 continue
-            if place in weights and not np.array_equal(weights[place], values):
+            places = whole.graph.tensors[place].places
+            if places is not None and np.count_nonzero(np.delete(values, places)):
+                raise ModelError(
+                    f"{part.path}: {model.graph.label(i)}: must be 0 where {model.path} multiplies "
+                    "it by a mask of 0, but got other values. Train the whole model, which keeps "
+                    "them 0."
+                )
+            differs = place in weights and not np.array_equal(weights[place], values)
+            if differs or (place in scales and not _are_same(scales[place], quantization)):
                 raise ModelError(
                     f"{part.path}: {model.graph.label(i)}: must have the value that it has in the "
                     "parts before, but got another one. Train parts that share weights one by one."
                 )
             weights[place] = values
-    export_model(model, weights, path)
+            if integers and quantization is not None:
+                scales[place] = quantization
+    export_model(model, weights, path, quantizations=scales)
     return len(weights)
+
+
+def _are_same(a: Quantization | None, b: Quantization | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a.scale, b.scale) and np.array_equal(a.zero_point, b.zero_point)
 
 
 def _constants_of(model: Model, inlined: Model) -> dict[int, int]:
     """Output of a READ_VARIABLE → the constant that stands for it where subgraphs are inlined."""
     numbers = {place: i for i, place in inlined.places.items()}
-    read = constant_variables(model)
+    read = constant_variables(settled(model))
     return {y: numbers[v.subgraph, v.tensor] for y, (_, v) in read.items()}
 
 
-def _constants(part: Model, digest: str) -> Mapping[int, Array]:
-    """Constants of a part, as float32 if they can train: tensor of the whole model → values."""
+def _constants(
+    part: Model, digest: str, integers: bool
+) -> Mapping[int, tuple[Array, Quantization | None]]:
+    """Returns the constants of a part: tensor of the whole model → values and quantization.
+
+    Args:
+        part: the part.
+        digest: SHA-256 of the model that it is joined with.
+        integers: whether values are as stored, because activations are quantized; otherwise those
+            that can train are float32.
+    """
     if ENTRY not in part.metadata:
         raise ModelError(
             f"{part.path}: must be a part made by odt cut, but has no metadata entry {ENTRY}"
@@ -182,13 +209,13 @@ def _constants(part: Model, digest: str) -> Mapping[int, Array]:
             f"{part.path}: must be cut from the model that it is joined with, but got a part of "
             f"the file with SHA-256 {str(origin['sha256'])[:12]}…, not {digest[:12]}…"
         )
-    dequantized = dequantize_weights(part)
+    dequantized = Dequantized(part.graph, {}) if integers else dequantize_weights(part)
     found = {}
     for i, tensor in enumerate(dequantized.graph.tensors):
         place = dequantized.stored.get(i, i)  # results of DEQUANTIZE and DENSIFY are not stored
         is_stored = place < len(origin["tensors"]) and part.graph.tensors[place].data is not None
         if tensor.data is not None and is_stored:
-            found[origin["tensors"][place]] = tensor.data
+            found[origin["tensors"][place]] = tensor.data, part.quantization.get(place)
     return found
 
 

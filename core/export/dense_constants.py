@@ -1,26 +1,43 @@
 """Rewrites a file so that sparse constants are stored as dense ones, which need no DENSIFY."""
 
+from typing import Any
+
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.model.reader import Model, parse_model
+from odt.core.model.schema_tables import code_of
+from odt.core.recipe.interface import resized
+
+DENSIFY = code_of("BuiltinOperator", "DENSIFY")
 
 
 def with_dense_constants(model: Model) -> Model:
     """Returns a model whose sparse constants are dense; tensors keep their numbers."""
     tables = model_tables(model)
-    graph = tables["subgraphs"][0]
+    dense: dict[int, set[int]] = {}
     for i, sparsity in model.sparsity.items():
-        stored, entry = model.graph.tensors[i], graph["tensors"][i]
+        number, k = model.place(i)
+        stored, entry = model.graph.tensors[i], tables["subgraphs"][number]["tensors"][k]
         assert stored.data is not None
         del entry["sparsity"]
         entry["buffer"] = len(tables["buffers"])
         tables["buffers"].append(buffer_entry(sparsity.dense(stored.data, stored.spec.shape)))
-    made = {
-        n.outputs[0]: n.inputs[0]
-        for n in model.graph.nodes
-        if n.op == "DENSIFY" and n.inputs[0] in model.sparsity
-    }
-    kept = [o for o in graph["operators"] if int(o["outputs"][0]) not in made]
+        dense.setdefault(number, set()).add(k)
+    for number, constants in dense.items():
+        _read_directly(tables, tables["subgraphs"][number], constants)
+    data = memoryview(packed_model(model, tables))
+    return resized(parse_model(data, model.path, model.signature), model.input_shapes)
+
+
+def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set[int]) -> None:
+    """Removes each DENSIFY of some constants; what read its output reads the constant."""
+    codes = tables["operator_codes"]
+    made: dict[int, int] = {}
+    for operator in graph["operators"]:
+        code = codes[operator.get("opcode_index", 0)]
+        inputs = [int(i) for i in operator.get("inputs", ())]
+        if code.get("builtin_code", 0) == DENSIFY and constants.issuperset(inputs):
+            made[int(operator["outputs"][0])] = inputs[0]
+    kept = [o for o in graph["operators"] if made.keys().isdisjoint(map(int, o.get("outputs", ())))]
     for operator in kept:
         operator["inputs"] = [made.get(int(i), int(i)) for i in operator.get("inputs", ())]
     graph["operators"] = kept
-    return parse_model(memoryview(packed_model(model, tables)), model.path)

@@ -66,6 +66,7 @@ def export_model(
     *,
     float_weights: bool = False,
     record: Record | None = None,
+    quantizations: Mapping[int, Quantization] | None = None,
 ) -> None:
     """Writes a model with new weights atomically. The file may replace the model's.
 
@@ -80,6 +81,8 @@ def export_model(
         info: training info to store in a circle+; None keeps the training info of the model.
         float_weights: whether to store float16 and int8 weights as float32.
         record: preprocessing record to store; None leaves metadata as it is.
+        quantizations: tensor index → new scales and zero points, with weights that are integers as
+            the file stores them.
 
     Raises:
         ModelError: if the format cannot hold the model, the file cannot be written, or the file
@@ -96,19 +99,21 @@ def export_model(
     assert info is None or file_format == "circle", (
         "must be circle, because training info is stored in circle files"
     )
-    quantizations: dict[int, Quantization] = {}
+    quantizations = dict(quantizations or {})
     if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
-        weights, quantizations = stored_values(model, real_graph(one_step(model)), weights)
+        weights, found = stored_values(model, real_graph(one_step(model)), weights)
+        quantizations |= found
+    weights = {**weights, **dict(_with_sparse(model, weights, quantizations))}
     if needs_own_activations(model):
         before, (model, positions) = model, with_own_activations(model)
         model = inline(model)
         weights = renumbered(before, model, weights)
-        quantizations = renumbered(before, model, quantizations)
+        quantizations = dict(renumbered(before, model, quantizations))
         operators += len(positions)
         if info is not None and info.trainable_ops is not None:
             kept = moved_operators(info.trainable_ops, positions)
             info = replace(info, trainable_ops=kept)
-    patches, own = _placed(model, weights)
+    patches, own = _placed(model, {i: a for i, a in weights.items() if i not in model.sparse})
     patches += [*_quantization_patches(model, quantizations), *version_patches(model)]
     entries: dict[str, bytes | None] = {}
     archive = b""
@@ -125,10 +130,29 @@ def export_model(
     write_atomically(path, chunks, check=expected.check)
 
 
+def _with_sparse(
+    model: Model, weights: Mapping[int, Array], quantizations: dict[int, Quantization]
+) -> Iterator[tuple[int, Array]]:
+    """Yields the sparse form of dense weights of integers, and the dense form of sparse ones.
+
+    Both get the same quantization.
+    """
+    for y, x in model.sparse.items():
+        sparsity = model.sparsity[x]
+        if y in weights:
+            yield x, sparsity.stored(weights[y])
+        elif x in weights:
+            yield y, sparsity.dense(weights[x], model.graph.tensors[y].spec.shape)
+        for i, j in ((x, y), (y, x)):
+            if i in quantizations:
+                quantizations[j] = quantizations[i]
+
+
 def _is_stored_as(model: Model, i: int, a: Array) -> bool:
     """Whether the file stores a tensor in the type of its new values."""
     tensors = model.graph.tensors
-    return i < len(tensors) and tensors[i].data is not None and tensors[i].spec.dtype == a.dtype
+    data = tensors[i].data if i < len(tensors) else None
+    return data is not None and data.dtype == a.dtype
 
 
 def _in_float(
@@ -140,7 +164,8 @@ def _in_float(
         return model, weights, info
     tensors = dequantized.graph.tensors
     real = {i: _rounded(tensors[i], a) for i, a in weights.items() if i not in dequantized.ranges}
-    numbers = {dequantized.stored.get(i, i): a for i, a in real.items()}
+    stored = {i: dequantized.stored.get(i, i) for i in real}
+    numbers = {model.sparse.get(stored[i], stored[i]): a for i, a in real.items()}
     if info is not None and info.trainable_ops is not None:
         gone = removed(model, dequantized)
         kept = [k for k in info.trainable_ops if k not in gone]

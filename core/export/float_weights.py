@@ -29,6 +29,7 @@ from odt.core.export.flatbuffer_edit import (
 from odt.core.export.named_activations import with_named_activations
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.implied_activations import implied_activations
+from odt.core.lowering.inline import inline
 from odt.core.lowering.left_out import PASSING
 from odt.core.lowering.stored_values import shared_biases
 from odt.core.model.dequantize import Dequantized
@@ -55,8 +56,14 @@ def removed(model: Model, dequantized: Dequantized) -> tuple[int, ...]:
     return tuple(
         n.origin
         for n in model.graph.nodes
-        if n.origin not in left or _converts_activations(n, dequantized)
+        if (n.origin not in left or _converts_activations(n, dequantized))
+        and not _is_inside(model, n)
     )
+
+
+def _is_inside(model: Model, node: Node) -> bool:
+    """Whether a node reads a constant of another subgraph, and so is no operator of the graph."""
+    return any(i in model.places for i in node.inputs)
 
 
 def _converts_activations(node: Node, dequantized: Dequantized) -> bool:
@@ -75,12 +82,12 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
         UnsupportedError: if an operator reads a weight in its stored form.
     """
     if model.sparsity:
-        model = with_dense_constants(model)
+        model = inline(with_dense_constants(model))
         dequantized = real_graph(model)
     _check_readers(model, dequantized)
     implied = implied_activations(model)
     if implied:
-        model = with_named_activations(model, implied)
+        model = inline(with_named_activations(model, implied))
         dequantized = real_graph(model)
     source = FlatBuffer(model.path, model.data)
     root = source.root()

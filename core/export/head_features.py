@@ -81,8 +81,10 @@ def needed(graph: Graph, tensor: int) -> list[int]:
 
 def _after(graph: Graph, after: int) -> Features:
     nodes = {n.origin: n for n in graph.nodes}
+    if after > max(nodes):
+        raise OptionError("after", f"must be below {max(nodes) + 1}, the model's operators", after)
     if after not in nodes:
-        raise OptionError("after", f"must be below {len(nodes)}, the model's operators", after)
+        raise OptionError("after", "must be an operator that reads activations", after)
     return Features(nodes[after].outputs[0], after, nodes[after].op)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from odt.core.export.appended_zip import moved
 from odt.core.export.record_metadata import LABELS, encode_metadata, label_file, labels_entry
 from odt.core.model.reader import Model
 from odt.core.model.record import ENTRY, parse_record
@@ -62,11 +61,6 @@ def kept_metadata(
     if names:
         files[LABELS] = label_file(names)
     return entries, _archive({name: data for name, data in files.items() if data})
-
-
-def with_archive(packed: bytes, archive: bytes) -> bytes:
-    """A model file with a zip archive at its end."""
-    return packed + moved(archive, len(packed)) if archive else packed
 
 
 def _named_files(content: Any) -> Iterator[bytes]:

@@ -1,16 +1,22 @@
 """Writes a model that keeps some operators of another one, without what only the others need."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import flatbuffers
 import numpy as np
 
+from odt.core.export.appended_zip import appended_archive, moved
+from odt.core.lowering.inline import constant_variables, settled
 from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.model.graph import Graph
 from odt.core.model.operator_versions import raise_versions
 from odt.core.model.own_activations import split_fused_tanh
-from odt.core.model.reader import FORMATS, Model
+from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.core.model.schema_tables import pack, unpack
+from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
+from odt.core.model.variables import STATE
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array
 
@@ -76,6 +82,19 @@ class KeptTables:
         ]
         model["operator_codes"] = [model["operator_codes"][k] for k in codes]
 
+    def make_constants(self, values: Mapping[int, Array]) -> None:
+        """Makes constants of kept tensors that no kept operator computes.
+
+        Args:
+            values: old number of a tensor → its values.
+        """
+        for i, data in values.items():
+            if i in self.number:
+                tensor = self.graph["tensors"][self.number[i]]
+                tensor.pop("shape_signature", None)
+                tensor["shape"] = list(data.shape)
+                tensor["buffer"] = self.buffer(data.tobytes())
+
     def buffer(self, data: bytes) -> int:
         """Adds a buffer; returns its number."""
         self.model["buffers"].append(buffer_entry(data))
@@ -86,6 +105,65 @@ class KeptTables:
         self.model["metadata"] = [
             {"name": name, "buffer": self.buffer(data)} for name, data in entries.items()
         ]
+
+
+def with_operators(
+    source: Model, positions: Collection[int], constants: Mapping[int, Array] | None = None
+) -> tuple[Model, Mapping[int, int]]:
+    """Returns a model with some operators, its inputs, outputs and signatures.
+
+    Tensors, buffers and operator codes that nothing uses are left out, also other subgraphs and
+    their signatures, and training info, which numbers the operators.
+
+    Args:
+        source: the model.
+        positions: positions of the operators in the file.
+        constants: tensors that become constants, with their values.
+
+    Returns:
+        The model, and old number of each tensor → new number.
+    """
+    tables = KeptTables(source, positions, (*source.graph.inputs, *source.graph.outputs))
+    tables.make_constants(constants or {})
+    number = tables.number
+    tables.graph["outputs"] = [number[i] for i in source.graph.outputs]
+    signatures = tables.model.get("signature_defs", ())
+    kept = [s for s in signatures if not s.get("subgraph_index", 0)]
+    tables.model["signature_defs"] = kept
+    for signature in kept:
+        for field in ("inputs", "outputs"):
+            for entry in signature.get(field, ()):
+                entry["tensor_index"] = number[entry.get("tensor_index", 0)]
+    tables.metadata(
+        {
+            name: bytes(source.buffer(buffer))
+            for name, buffer in source.metadata.items()
+            if name != TRAINING_INFO
+        }
+    )
+    packed = packed_model(source, tables.model)
+    return parse_model(memoryview(packed), source.path), number
+
+
+def without_variables(model: Model) -> tuple[Graph, dict[int, Array]]:
+    """Returns a model's graph without variables whose values are known, and these values.
+
+    They are known if operators assign nothing to the variables but their product with a mask.
+
+    Returns:
+        The graph, in which nothing computes the tensors that were read from variables; and the
+        values by tensor. The graph of the file, and none, if a variable has an unknown value.
+    """
+    found = settled(model)
+    read = {y: v.real for y, (_, v) in constant_variables(found).items()}
+    values = {y: real for y, real in read.items() if real is not None}
+    if not values:
+        return model.graph, {}
+    nodes = tuple(n for n in found.graph.nodes if n.op not in STATE)
+    tensors = list(found.graph.tensors)
+    for y, value in values.items():
+        tensors[y] = replace(tensors[y], data=value)
+    return replace(found.graph, nodes=nodes, tensors=tuple(tensors)), values
 
 
 def model_tables(model: Model) -> dict[str, Any]:
@@ -104,7 +182,7 @@ def buffer_entry(data: bytes | memoryview | Array) -> dict[str, Any]:
     return {"data": np.frombuffer(data, np.uint8)} if len(data) else {}
 
 
-def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
+def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = None) -> bytes:
     """Serialises the tables of a model, so that runtimes compute it as it is meant.
 
     Versions of operators are raised to what they need, and fused TANHs get operators of their own.
@@ -112,6 +190,8 @@ def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
     Args:
         source: model with the format of the new one, and the name in messages.
         tables: table Model of the schema, as `unpack` gives it.
+        archive: zip archive for the end of the file, with offsets that count from its beginning,
+            empty for none; None for that of the source.
 
     Raises:
         UnsupportedError: if the file would be too large.
@@ -126,4 +206,7 @@ def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
         raise UnsupportedError(
             f"{source.path}: the new model must be below {MOST_BYTES} bytes, but got more"
         ) from e
-    return bytes(builder.Output())
+    packed = bytes(builder.Output())
+    if archive is None:
+        archive = appended_archive(source.data)
+    return packed + moved(archive, len(packed)) if archive else packed

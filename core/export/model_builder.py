@@ -125,7 +125,7 @@ class ModelBuilder:
         dtype: str = "float32",
         **options: Any,
     ) -> int:
-        """Adds an operator; returns the index of its first output, which the others follow.
+        """Adds an operator; returns the index of its first output, which the others follow, or -1.
 
         Args:
             op: name in the schema, or CUSTOM:name.
@@ -142,7 +142,7 @@ class ModelBuilder:
             operator.builtin_options_type = code_of("BuiltinOptions", name)
             operator.builtin_options = table(name, **options)
         self.graph.operators.append(operator)
-        return outputs[0]
+        return outputs[0] if outputs else -1
 
     def _options_name(self, op: str) -> str | None:
         wanted = OPTIONS.get(op, op.replace("_", "") + "Options").lower()

@@ -5,7 +5,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from odt.core.export.appended_zip import archive_after
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.model.own_activations import has_fused_tanh, split_fused_tanh
 from odt.core.model.reader import Model, parse_model
@@ -27,7 +26,6 @@ def with_own_activations(model: Model) -> tuple[Model, list[int]]:
     positions = split_fused_tanh(tables)[model.subgraph]
     _renumber_training_info(model, tables, positions)
     packed = packed_model(model, tables)
-    packed += archive_after(model.data, len(packed))
     new = parse_model(memoryview(packed), model.path, model.signature)
     return resized(new, model.input_shapes), positions
 

@@ -5,14 +5,15 @@ Signatures name the new output; core/export/head_metadata.py says which metadata
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from odt.core.export.head_features import Features, choose_features, needed
-from odt.core.export.head_metadata import kept_metadata, with_archive
-from odt.core.export.kept_tables import MOST_BYTES, packed_model
+from odt.core.export.head_metadata import kept_metadata
+from odt.core.export.kept_tables import MOST_BYTES, packed_model, without_variables
+from odt.core.export.new_layers import NewLayers
 from odt.core.export.quantized_layers import new_layers
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
@@ -22,6 +23,7 @@ from odt.core.model.subgraphs import refuse_subgraphs
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.opdef import Array
 
 FLOAT32 = np.dtype(np.float32)
 # Name → operator after the last layer, if any.
@@ -111,11 +113,12 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
+    found, constants = without_variables(model)
     real = lower_model(model).graph
-    graph = replace(model.graph, tensors=real.tensors[: len(model.graph.tensors)])
+    graph = _with_constants(found, real, constants)
     features, others = choose_features(graph, after)
-    kept = needed(graph, features.tensor)
-    refuse_subgraphs(model.graph, kept, "a model with a new head", "Give another `after=`.")
+    kept = needed(found, features.tensor)
+    refuse_subgraphs(found, kept, "a model with a new head", "Give another `after=`.")
     shape = _shape(real, features.tensor, kept)
     count = head.parameters(shape[-1])
     if len(model.data) + count * FLOAT32.itemsize > MOST_BYTES:
@@ -123,11 +126,30 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
             f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got "
             f"{len(model.data)} bytes and {count} new parameters"
         )
-    packed = _packed(model, features.tensor, kept, shape, np.random.default_rng(seed), head)
+    tables = new_layers(model, kept, features.tensor, ACTIVATIONS[head.activation])
+    tables.make_constants(constants)
+    packed = _packed(model, tables, features.tensor, shape, np.random.default_rng(seed), head)
     model.check_file()
     new = parse_model(memoryview(packed), model.path)
     widths = (graph.tensors[f.tensor].spec.shape[-1] for f in others)
     return Replaced(new, shape[-1], features, tuple(zip(others, widths, strict=True)))
+
+
+def _with_constants(graph: Graph, real: Graph, constants: Mapping[int, Array]) -> Graph:
+    """Returns a file's graph with float32 weights, without the operators that convert them.
+
+    Args:
+        graph: the graph without variables.
+        real: the graph with float32 weights.
+        constants: values of its variables, by tensor.
+    """
+    tensors = list(real.tensors[: len(graph.tensors)])
+    for i, values in constants.items():
+        tensors[i] = replace(tensors[i], data=values)
+    nodes = (
+        n for n in graph.nodes if not n.outputs or any(tensors[i].data is None for i in n.outputs)
+    )
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
 
 
 def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
@@ -152,14 +174,13 @@ def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
 
 def _packed(
     model: Model,
+    tables: NewLayers,
     features: int,
-    kept: Sequence[int],
     shape: Sequence[int],
     rng: np.random.Generator,
     head: Head,
 ) -> bytes:
     """Serialises the model of the kept operators and the new layers."""
-    tables = new_layers(model, kept, features, ACTIVATIONS[head.activation])
     graph = tables.graph
     inputs = [k for k, i in enumerate(model.graph.inputs) if i in tables.number]
     output = tables.add(
@@ -173,4 +194,4 @@ def _packed(
     tables.metadata(entries)
     old = tables.model.get("signature_defs", [])
     tables.model["signature_defs"] = tables.signatures(old, output)
-    return with_archive(packed_model(model, tables.model), archive)
+    return packed_model(model, tables.model, archive)

@@ -3,6 +3,7 @@
 - CALL and STABLEHLO_COMPOSITE are replaced by the operators of their subgraph. Constants of a
   composite that runtimes compute with kernels of their own do not train.
 - WHILE is unrolled if its condition follows from constants and shapes in each step.
+- DENSIFY of a sparse constant of integers is a dense constant where activations are integers.
 - READ_VARIABLE of a variable that no operator assigns is the constant that CALL_ONCE assigns, and
   trains like any other.
 - Lists of tensors, in which a loop collects its steps, become PACK (tensor_lists.py).
@@ -23,6 +24,7 @@ from odt.core.lowering.tensor_lists import LISTS, Items, expand_list, without_li
 from odt.core.model.dequantize import FLOAT32
 from odt.core.model.graph import ABSENT, Node, Tensor, label
 from odt.core.model.integer_operators import CONVERSIONS
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.core.model.subgraphs import BRANCHES, CALLS, CONTROL_FLOW, LOOPS
 from odt.core.model.variables import (
@@ -32,6 +34,7 @@ from odt.core.model.variables import (
     Variable,
     handles,
     keeps_state,
+    without_masks,
     without_unneeded,
 )
 from odt.errors import ShapeError
@@ -52,6 +55,7 @@ def inline(model: Model) -> Model:
     An operator whose subgraphs cannot be inlined stays as it is. Variables on which no output
     depends are left out.
     """
+    model = _densified(settled(model))
     kept = without_unneeded(model.graph)
     model = model if kept is model.graph else replace(model, graph=kept)
     inlined = CONTROL_FLOW if keeps_state(model.graph) else CONTROL_FLOW | {READ}
@@ -74,6 +78,7 @@ class _Inliner:
         nodes, quantization, sparsity: of the new graph.
         places: tensor → subgraph and number there, for tensors of subgraphs.
         constants: the inverse of `places`, for constants.
+        variables: place of an initial value → the tensor that stands for the variable.
         read: output of READ_VARIABLE → name and initial value of its variable, if constant.
         renamed: output of an operator that was inlined → the tensor with its value.
         lists: tensor → items of the list that it holds.
@@ -88,6 +93,7 @@ class _Inliner:
         self.sparsity = dict(model.sparsity)
         self.places = dict(model.places)
         self.constants: dict[tuple[int, int], int] = {}
+        self.variables: dict[tuple[int, int], int] = {}
         self.formulas: set[int] = set()
         self.renamed: dict[int, int] = {}
         self.lists: dict[int, Items] = {}
@@ -109,7 +115,7 @@ class _Inliner:
             if self.read and node.op in (HANDLE, INITIALIZE, READ):
                 for y in node.outputs:
                     if y in self.read:
-                        self.renamed[y] = self._variable(*self.read[y])
+                        self.renamed[y] = self._variable(*self.read[y], node.origin)
                 continue
             if node.op not in CONTROL_FLOW:
                 self._add(moved)
@@ -291,17 +297,42 @@ class _Inliner:
                 self.inference.values[k] = tensor.data
         return self.constants[number, i]
 
-    def _variable(self, name: str, variable: Variable) -> int:
-        """Returns the constant with a variable's initial value."""
+    def _variable(self, name: str, variable: Variable, origin: int) -> int:
+        """Returns the constant with a variable's initial value, or what a DEQUANTIZE makes of it.
+
+        Args:
+            name: name of the variable.
+            variable: its initial value.
+            origin: position of an operator that reads it.
+        """
         place, value = (variable.subgraph, variable.tensor), variable.value
         assert value is not None
-        if place not in self.constants:
-            spec = TensorSpec(value.shape, value.dtype)
-            tensor = Tensor(name, spec, value.shape, value, variable.buffer)
-            k = self.constants[place] = self._append(tensor)
-            self.places[k] = place
-            self.inference.specs[k], self.inference.values[k] = spec, value
-        return self.constants[place]
+        if place in self.variables:
+            return self.variables[place]
+        spec, scales = TensorSpec(value.shape, value.dtype), variable.quantization
+        k = self._append(
+            Tensor(
+                name,
+                spec,
+                value.shape,
+                value,
+                variable.buffer,
+                quantized=scales is not None,
+                places=variable.places,
+            )
+        )
+        self.places[k] = place
+        self.inference.specs[k] = self.tensors[k].spec
+        if k not in self.stored:
+            self.inference.values[k] = value
+        if scales is not None:
+            self.quantization[k] = scales
+        if variable.converted:
+            y = self._append(Tensor(name, TensorSpec(value.shape, FLOAT32), value.shape))
+            self._add(Node("DEQUANTIZE", (k,), (y,), {}, origin))
+            k = y
+        self.variables[place] = k
+        return k
 
     def _tensor(self, number: int, i: int) -> int:
         body = self.model.bodies[number]
@@ -327,6 +358,40 @@ class _Inliner:
             return tensor
         self.stored[k] = tensor
         return replace(tensor, spec=TensorSpec(tensor.spec.shape, FLOAT32), quantized=False)
+
+
+def settled(model: Model) -> Model:
+    """Returns a model that multiplies no variable by a mask; the model itself if it does not."""
+    graph, variables = without_masks(model.graph, model.variables, model.quantization)
+    return model if graph is model.graph else replace(model, graph=graph, variables=variables)
+
+
+def _densified(model: Model) -> Model:
+    """Returns a model of integers whose sparse weights are dense constants, without DENSIFY.
+
+    Where activations are real numbers, such weights become float32 (core/model/dequantize.py).
+    """
+    if not model.sparsity or not has_quantized_activations(model):
+        return model
+    graph, tensors, nodes = model.graph, list(model.graph.tensors), list[Node]()
+    quantization, sparse = dict(model.quantization), dict[int, int]()
+    for node in graph.nodes:
+        x = node.inputs[0] if node.op == "DENSIFY" and len(node.inputs) == 1 else ABSENT
+        sparsity, found = model.sparsity.get(x), model.quantization.get(x)
+        stored = tensors[x].data if x != ABSENT else None
+        is_zero = found is not None and not found.zero_point.any()
+        if sparsity is None or stored is None or found is None or not is_zero:
+            nodes.append(node)
+            continue
+        (y,) = node.outputs
+        data = sparsity.dense(stored, tensors[x].spec.shape)
+        data.flags.writeable = False
+        spec = TensorSpec(data.shape, data.dtype)
+        tensors[y] = replace(tensors[y], spec=spec, data=data, places=sparsity.places)
+        sparse[y] = x
+        quantization.setdefault(y, found)
+    dense = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+    return replace(model, graph=dense, quantization=quantization, sparse=sparse)
 
 
 def constant_variables(model: Model) -> dict[int, tuple[str, Variable]]:

@@ -147,12 +147,18 @@ def new_adapters(
     chosen = [i for i in sizes if _matches(graph, i, ops[i], target)]
     if not chosen:
         names = [graph.tensors[i].name or ops[i] for i in sizes]
+        hint = f"Some are {', '.join(names[:3])}; `Model.summary()` lists all."
+        if not sizes:
+            sparse = any(t.places is not None for t in graph.tensors)
+            hint = "The model has none; train it without adapters."
+            if sparse:
+                hint = "The model's are sparse, and get none; train it without adapters."
         raise OptionError(
             "target",
             "must match the name or the operator of a constant weight of FULLY_CONNECTED, 1×1 "
             "CONV_2D or BATCH_MATMUL",
             f"{target}, which matches none",
-            f"Some are {', '.join(names[:3]) or 'none'}; `Model.summary()` lists all.",
+            hint,
         )
     rng = np.random.default_rng(seed)
     each = []

@@ -92,7 +92,7 @@ def dequantize_weights(model: Model) -> Dequantized:
                 quantization=weight_quantization(packed[i], model.quantization[i])
                 if is_int4(packed[i])
                 else None,
-                places=model.sparsity[i].places if i in model.sparsity else None,
+                places=model.sparsity[i].places if i in model.sparsity else graph.tensors[i].places,
             )
             replaced[i] = into
             made.add(into)

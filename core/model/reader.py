@@ -23,6 +23,7 @@ from odt.core.model.operator_options import operator_name, read_options
 from odt.core.model.read_tensors import Spans, below, read_tensors
 from odt.core.model.subgraphs import subgraphs_of
 from odt.core.model.topological_order import topological_order
+from odt.core.model.variables import INITIALIZE, Key, Variable, assigned_values
 from odt.core.storage.mapped_files import map_or_read, mapped_file
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, one_line
@@ -31,7 +32,6 @@ from odt.kernels.opdef import Array
 
 if TYPE_CHECKING:
     from odt.core.model.sparsity import Sparsity
-    from odt.core.model.variables import Key, Variable
 
 HIDDEN = 4  # position among what an LSTM keeps: the integers that its projection reads
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
@@ -76,13 +76,15 @@ class Model:
         variables: container and name of a variable → its initial value.
         sequence_length: time steps in a sample; None if a sample is what the graph reads at once.
         return_sequences: whether the outputs are those of all time steps, instead of the last one.
-        bodies: subgraphs that operators of the graph run, by number.
+        bodies: subgraphs that operators of the graph run, by number; also those of CALL_ONCE.
         subgraph: number of the subgraph that is used.
         signature: key of the signature that was chosen; None for the first subgraph.
         input_shapes: input → shape that it has instead of the file's (core/recipe/interface.py).
         places: tensor index → subgraph and index there, for tensors of other subgraphs that were
             inlined (core/lowering/inline.py).
         equalized: weights and biases that train from equalized values (core/lowering/equalize.py).
+        sparse: constant of integers → the sparse constant of which a DENSIFY makes it, where
+            activations are quantized (core/lowering/inline.py).
     """
 
     path: str
@@ -97,7 +99,7 @@ class Model:
     subgraphs: int
     description: str
     version: int
-    variables: "Mapping[Key, Variable]" = field(default_factory=dict)
+    variables: Mapping[Key, Variable] = field(default_factory=dict)
     sequence_length: int | None = None
     return_sequences: bool = False
     bodies: Mapping[int, Body] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class Model:
     input_shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     places: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     equalized: frozenset[int] = frozenset()
+    sparse: Mapping[int, int] = field(default_factory=dict)
 
     def place(self, tensor: int) -> tuple[int, int]:
         """Returns the subgraph of a tensor in the file, and its index there."""
@@ -230,13 +233,11 @@ def parse_model(data: memoryview, name: str, signature: str | None = None) -> Mo
 
 def _initial_values(
     graph: Graph, graphs: Sequence[Table], codes: list[str], spans: Spans
-) -> "dict[Key, Variable]":
+) -> Mapping[Key, Variable]:
     """Reads the values that the subgraphs of CALL_ONCE assign to variables."""
     values: dict[Key, Variable] = {}
     read = set[int]()
     for node in (node for node in graph.nodes if node.op == "CALL_ONCE"):
-        from odt.core.model.variables import assigned_values
-
         k = int(node.options["init_subgraph_index"])
         if not 0 < k < len(graphs):
             raise ModelError(
@@ -244,8 +245,8 @@ def _initial_values(
                 f"{len(graphs) - 1}, but got {k}."
             )
         if k not in read:
-            tensors, *_ = read_tensors(graphs[k], spans)
-            values.update(assigned_values(_graph(graphs[k], codes, tensors, graph.name), k))
+            body = _body(graphs[k], spans, codes, graph.name)
+            values.update(assigned_values(body.graph, k, body.quantization))
         read.add(k)
     return values
 
@@ -293,7 +294,10 @@ def _bodies(
     waiting = [main]
     while waiting:
         for node in waiting.pop().graph.nodes:
-            for k in subgraphs_of(node.op, node.options):
+            numbers = subgraphs_of(node.op, node.options)
+            if node.op == INITIALIZE:
+                numbers = iter([int(node.options["init_subgraph_index"])])
+            for k in numbers:
                 if not 0 <= k < len(graphs):
                     raise ModelError(
                         f"{name}: operator {node.origin} ({node.op}): its subgraph must be below "

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from odt.core.export.float_weights import with_float_weights
-from odt.core.export.kept_tables import KeptTables, packed_model
+from odt.core.export.kept_tables import with_operators, without_variables
 from odt.core.export.own_activations import needs_own_activations, with_own_activations
 from odt.core.lowering.integer_graph import integer_graph
 from odt.core.model.dequantize import dequantize_weights
@@ -15,7 +15,6 @@ from odt.core.model.graph import Graph, Node
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.subgraphs import refuse_subgraphs
-from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.quantization.assign import assign, float_activations, quantized_nodes
 from odt.core.quantization.rules import SCHEMES, Scheme
 from odt.core.quantization.write_integers import IntegerModel
@@ -24,11 +23,12 @@ from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.training.ranges import METHODS, evenly_spaced, measure
 from odt.core.training.trace import OpenSamples, Trace
 from odt.dataclass import dataclass
-from odt.errors import OptionError, UnsupportedError
+from odt.errors import OptionError, UnsupportedError, one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
 FLOAT = "float32"
+MOST_OPERATORS = 200  # characters of a list of operators in a message
 COMPARED = 32  # samples at most with which the models are compared
 
 
@@ -123,7 +123,7 @@ def store_weights(model: Model, settings: Settings) -> Quantized:
     source = _float_model(model)
     kept = _matching(source.graph, settings.keep_float)
     nodes = [n for n in source.graph.nodes if n.origin not in kept and has_weights(source.graph, n)]
-    _check_any(nodes)
+    _check_any(source.graph, nodes, settings)
     packed = with_stored_weights(source, nodes, settings.scheme)
     found, _ = _without_unused(source, packed)
     return _quantized(source, found, nodes, ())
@@ -211,7 +211,7 @@ class _Measured:
             for node in quantized_nodes(graph, scheme, kept)
             if all(i in ranges for i in (*float_activations(graph, node), *node.outputs))
         ]
-        _check_any(nodes)
+        _check_any(graph, nodes, settings)
         activations = assign(graph, nodes, ranges, scheme)
 
         def run(of: Trace) -> Iterable[tuple[int, Array]]:
@@ -237,9 +237,16 @@ def _float_model(model: Model) -> Model:
             f"{model.path}: activations must be float32, but got integers: the model is quantized. "
             "Give the float model, or train this one as it is."
         )
+    graph, constants = without_variables(model)
+    if constants:
+        positions = [node.origin for node in graph.nodes]
+        model, _ = with_operators(model, positions, constants)
     dequantized = dequantize_weights(model)
     if dequantized.stored:
         model = with_float_weights(model, dequantized)
+    everywhere = [node.origin for node in model.graph.nodes]
+    remedy = "Cut out a part without it with odt cut, and quantize that."
+    refuse_subgraphs(model.graph, everywhere, "a model to quantize", remedy)
     return with_own_activations(model)[0] if needs_own_activations(model) else model
 
 
@@ -252,9 +259,17 @@ def _quantized(
     return Quantized(found, len(nodes), tuple(real), tuple(noise))
 
 
-def _check_any(nodes: Collection[Node]) -> None:
-    if not nodes:
+def _check_any(graph: Graph, nodes: Collection[Node], settings: Settings) -> None:
+    if nodes:
+        return
+    if settings.keep_float:
         raise OptionError("keep_float", "must leave operators that can be quantized", "none")
+    operators = one_line(", ".join(dict.fromkeys(n.op for n in graph.nodes)), MOST_OPERATORS)
+    what = "layers with weights" if settings.scheme in STORED else "operators"
+    raise UnsupportedError(
+        f"{graph.name}: must have {what} that `scheme={settings.scheme}` can quantize, but got "
+        f"none among {operators or 'no operators'}. The model stays as it is."
+    )
 
 
 def _matching(graph: Graph, patterns: Sequence[str]) -> set[int]:
@@ -296,26 +311,7 @@ def _without_unused(source: Model, packed: bytes) -> tuple[Model, Mapping[int, i
         The model, and the old number of each tensor → its new number.
     """
     whole = parse_model(memoryview(packed), source.path)
-    ends = (*whole.graph.inputs, *whole.graph.outputs)
-    positions = range(len(whole.graph.nodes))
-    refuse_subgraphs(whole.graph, positions, "a model to quantize", "Cut it with odt cut.")
-    tables = KeptTables(whole, positions, ends)
-    tables.graph["outputs"] = [tables.number[i] for i in whole.graph.outputs]
-    signatures = tables.model.get("signature_defs", ())
-    tables.model["signature_defs"] = [s for s in signatures if not s.get("subgraph_index", 0)]
-    for signature in tables.model["signature_defs"]:
-        for field in ("inputs", "outputs"):
-            for entry in signature.get(field, ()):
-                entry["tensor_index"] = tables.number[entry.get("tensor_index", 0)]
-    tables.metadata(
-        {
-            name: bytes(source.buffer(buffer))
-            for name, buffer in source.metadata.items()
-            if name != TRAINING_INFO
-        }
-    )
-    packed = packed_model(source, tables.model)
-    return parse_model(memoryview(packed), source.path), tables.number
+    return with_operators(whole, range(len(whole.graph.nodes)))
 
 
 def together(

@@ -26,7 +26,8 @@ def frozen_in_integers(
     trained = trainable_tensors(graphs.at_file_batch, trainable, info.trainable_tensors)
     if not trained:
         return graphs
-    same = {i: i for i in range(len(recipe.model.graph.tensors))}
-    model, number = integers or (recipe.model, same)
+    own = recipe.lowered.unrolled
+    same = {i: i for i in range(len(own.graph.tensors))}
+    model, number = integers or (own, same)
     graph = with_integer_prefix(graphs.graph, integer_graph(model), number, trained)
     return graphs if graph is graphs.graph else LoweredGraphs(graph)

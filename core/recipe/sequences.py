@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from odt.core.lowering.inline import settled
 from odt.core.model.reader import Model
 from odt.core.model.variables import keeps_state
 from odt.core.recipe.interface import check_signature
@@ -27,7 +28,7 @@ def with_sequences(
             raise OptionError("return_sequences", "must come with `sequence_length=`", "it alone")
         return model
     check_whole("sequence_length", sequence_length, 1)
-    if not keeps_state(model.graph):
+    if not keeps_state(settled(model).graph):
         rule = "must be left out for a model that keeps no state from one run to the next"
         raise OptionError("sequence_length", rule, sequence_length)
     return replace(model, sequence_length=sequence_length, return_sequences=return_sequences)
@@ -52,7 +53,7 @@ def need_sequences(model: Model) -> None:
         UnsupportedError: as `check_signature` does.
     """
     check_signature(model)
-    if model.sequence_length is None and keeps_state(model.graph):
+    if model.sequence_length is None and keeps_state(settled(model).graph):
         raise OptionError(
             "sequence_length",
             f"must be given for {model.path}, which keeps state from one run to the next",

@@ -242,6 +242,22 @@ def test_a_quantized_model_is_refused(tmp_path: Path) -> None:
     assert "activations must be float32, but got integers" in result.output
 
 
+def test_a_model_without_such_operators_is_refused_by_name(tmp_path: Path) -> None:
+    """The line names what the model has, and no option that was not given."""
+    model = ModelBuilder("tflite")
+    x = model.add_input((1, 4))
+    model.write(tmp_path / "m.tflite", model.add_operator("EXP", (x,), (1, 4)))
+    for scheme, what in (("float16", "layers with weights"), ("int8", "operators")):
+        np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+        data = () if scheme == "float16" else ("--calibrate", tmp_path / "x.npy")
+        options = ("--scheme", scheme, *data, "-o", tmp_path / "q.tflite")
+        result = run("quantize", tmp_path / "m.tflite", *options)
+        assert result.exit_code == 1
+        line = f"must have {what} that --scheme {scheme} can quantize, but got none among EXP"
+        assert line in result.output
+        assert "keep-float" not in result.output
+
+
 def test_biases_undo_the_change_of_means_by_rounded_weights(tmp_path: Path) -> None:
     """Inputs are positive, so that rounded weights change the means of all units."""
     model = ModelBuilder("tflite", seed=6)

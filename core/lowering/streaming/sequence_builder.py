@@ -70,10 +70,10 @@ class SequenceBuilder:
         """Adds the initial value of a variable that a node reads."""
         (y,) = node.outputs
         variable = self.model.variables.get(key)
-        if variable is None or variable.value is None:
+        value = None if variable is None else variable.real
+        if value is None:
             rule = "its variable must get a constant as initial value by a CALL_ONCE"
             raise self.error(node, f"{rule}, but got none")
-        value = variable.value
         spec = TensorSpec(value.shape, value.dtype)
         quantized = self.graph.tensors[y].quantized
         x = self.new(Tensor(key[1], spec, (), value, 0, quantized, variable=True), y)

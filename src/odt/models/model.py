@@ -153,7 +153,7 @@ class Model:
         if self._adapters is None:
             rule = "must be a model with adapters"
             raise OptionError("model", rule, self.path, "Make them with `odt.lora`.")
-        write_adapters(path, self._adapters, self._file.graph)
+        write_adapters(path, self._adapters, self._lowered.graph)
 
     def __repr__(self) -> str:
         graph = self._file.graph

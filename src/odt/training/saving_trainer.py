@@ -166,7 +166,7 @@ class SavingTrainer(InferenceTrainer):
         if adapted is None:
             rule = "must be a model with adapters"
             raise OptionError("model", rule, self.model.path, "Make them with `odt.lora`.")
-        write_adapters(path, adapted.of(trainer.weights()), self.recipe.model.graph)
+        write_adapters(path, adapted.of(trainer.weights()), adapted.graph)
 
     def _check_path(self, field: str, path: Path | None) -> None:
         """Refuses onert's checkpoints, which hold the tensors of the file, for adapters."""

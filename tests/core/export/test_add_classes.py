@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_builder import ModelBuilder
+from support.model_forms import FORMS, write_form
 from support.paths import MODELS
 
 import odt
@@ -119,12 +120,24 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
     builder.write(tmp_path / "m.circle", y)
     with pytest.raises(UnsupportedError, match=r"must be a classifier .* but got FULLY_CONNECTED"):
         class_head(lower_model(read_model(str(tmp_path / "m.circle"))).graph)
-    builder = ModelBuilder("tflite", seed=0)
-    x = builder.add_input((1, 6))
-    half = builder.add_constant(builder.rng.normal(size=(4, 6)).astype(np.float16), "half")
-    y = builder.add_operator(
-        "FULLY_CONNECTED", (x, builder.add_operator("DEQUANTIZE", [half], (4, 6))), (1, 4)
-    )
-    builder.write(tmp_path / "m.tflite", builder.add_operator("SOFTMAX", (y,), (1, 4)))
-    with pytest.raises(UnsupportedError, match="stored as float32"):
-        larger(read_model(str(tmp_path / "m.tflite")), 1)
+
+
+@pytest.mark.parametrize("form", ["float16", "int8 weights", "int4 weights", "int8", "int16x8"])
+def test_weights_keep_the_type_of_the_file(form: str, tmp_path: Path) -> None:
+    """Old rows keep their integers, also two in a byte; new ones stand for 0."""
+    write_form(FORMS[form], tmp_path / "m.tflite")
+    old = read_model(tmp_path / "m.tflite")
+    new = larger(old, 2)
+    before, after = ({t.name: t for t in m.graph.tensors}["last"] for m in (old, new))
+    assert (after.spec.shape, after.spec.dtype) == ((5, 5), before.spec.dtype)
+    was, now = (lower_model(m).graph for m in (old, new))
+    rows, longer = (g.tensors[class_head(g).weights].real for g in (was, now))
+    assert longer is not None
+    np.testing.assert_array_equal(longer[:3], rows)
+    assert not longer[3:].any()
+
+
+def test_sparse_weights_are_refused(tmp_path: Path) -> None:
+    write_form(FORMS["sparse"], tmp_path / "m.tflite")
+    with pytest.raises(UnsupportedError, match="must be dense to add classes, but are sparse"):
+        larger(read_model(tmp_path / "m.tflite"), 1)
