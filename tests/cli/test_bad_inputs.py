@@ -116,7 +116,9 @@ ROWS = {
     "no model": Bad("train {d}/none.circle " + DATA, "none.circle"),
     "a folder as model": Bad("inspect {d}", "a model must be a file, but got a folder"),
     "an empty model": Bad(TRAIN, "model.circle", write("model.circle", b"")),
-    "no model at all": Bad(TRAIN, "CIR0", write("model.circle", b"hello, this is text" * 10)),
+    "no model at all": Bad(
+        TRAIN, "a text file", write("model.circle", b"hello, this is text" * 10)
+    ),
     "a truncated model": Bad(TRAIN, "model.circle", edit_model(lambda b: b[: len(b) // 2])),
     "a model cut after its header": Bad(TRAIN, "model.circle", edit_model(lambda b: b[:12])),
     "a wrong identifier": Bad(TRAIN, "CIR0", edit_model(replaced(b"CIR0", b"XXXX"))),
