@@ -57,6 +57,7 @@ from odt.core.model.quantization_rules import (
 from odt.core.model.reader import Model
 from odt.kernels.families.requantize import Quantized
 from odt.kernels.geometry.quantize import (
+    SMALLEST,
     UNSCALED,
     Quantization,
     dequantize,
@@ -74,6 +75,7 @@ LEAST: Mapping[str, Callable[[float, float], float]] = {
     "RSQRT": lambda lo, hi: 1 / hi**2 if hi > 0 else 0.0,
     "LOG": lambda lo, hi: math.exp(lo),
 }
+UNLIMITED = (*LEAST, "DIV")
 
 
 def real_graph(model: Model) -> Dequantized:
@@ -125,6 +127,13 @@ class _Builder:
         self._own = {b for b, t in shared.items() if t.data is not None and t.data.any()}
         self._zeros = shared.keys() - self._own
         self._wider: dict[int, float] = {}  # activation → by how much equalization widens its range
+        # Result of a DEQUANTIZE, or an activation of integers → the integers.
+        self._from_integers = {
+            i: i for i in range(len(graph.tensors)) if is_quantized_activation(graph, i)
+        }
+        for node in graph.nodes:
+            if node.op == "DEQUANTIZE" and node.inputs[0] in self._from_integers:
+                self._from_integers[node.outputs[0]] = node.inputs[0]
         self._rounded = Counter[int]()  # first of a group → number of operators that set it
 
     @property
@@ -237,29 +246,85 @@ class _Builder:
                 options = self._without_clamp(node, i)
                 if options is not node.options:
                     clamp = CLAMPS[node.options["fused_activation_function"]]
-                if node.op in LEAST:
-                    inputs = (self._at_least(inputs[0], node, i),)
+        inputs = self._limited(node, inputs)
         made = tuple(outputs.values())
         self._nodes.append(replace(node, inputs=inputs, outputs=made, options=options))
         for y, x in outputs.items():
             if x != y:
                 self._fake_quantize(x, y, node.origin, clamp)
 
-    def _at_least(self, x: int, node: Node, y: int) -> int:
-        """Limits the input of a node to numbers whose results the range of y reaches.
+    def _limited(self, node: Node, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """Limits the input of a node to numbers whose results the range of its output reaches.
 
-        Results without limit, as those of 0, would have no gradient but NaN.
+        Results without limit, as those of 0, are cut off when they are quantized, but would have no
+        gradient but NaN. The denominator of DIV must not be 0. Numbers that are rounded to 0 count
+        as half a step if other operators on real numbers read the result.
         """
-        lo, hi = (limit * float(self._model.quantization[y].scale[0]) for limit in self._limits(y))
-        least = np.full((), LEAST[node.op](lo, hi), FLOAT32)
-        least.flags.writeable = False
-        name = f"{self._graph.tensors[y].name}/smallest input"
-        spec = TensorSpec((), FLOAT32)
-        self._tensors.append(Tensor(name, spec, (), least, formula=True))
+        if node.op not in UNLIMITED:
+            return inputs
+        (y,), position = node.outputs, len(inputs) - 1
+        found, x = self._range_after(y), inputs[position]
+        if found is not None and node.op == "DIV":
+            most = max(abs(found[0]), abs(found[1]), SMALLEST)
+            least = self._smallest_size(node.inputs[0]) / most
+        elif found is not None:
+            least = LEAST[node.op](*found)
+        elif node.inputs[position] in self._from_integers:
+            least = self._smallest_size(node.inputs[position]) / 2
+        else:
+            return inputs
+        if node.op == "DIV":
+            made = self._other_than_zero(x, node, least)
+        else:
+            made = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
+            number = self._number(f"{self._tensors[y].name}/smallest input", least)
+            self._nodes.append(Node("MAXIMUM", (x, number), (made,), {}, node.origin))
+        return (*inputs[:position], made)
+
+    def _range_after(self, y: int) -> tuple[float, float] | None:
+        """The smallest and the largest number that the integers of a result represent.
+
+        They are those of the QUANTIZEs that alone read a real number.
+        """
+        if is_quantized_activation(self._graph, y):
+            made = [y]
+        else:
+            readers = [n for n in self._graph.nodes if y in n.inputs]
+            if not readers or any(n.op != "QUANTIZE" for n in readers):
+                return None
+            made = [n.outputs[0] for n in readers]
+        limits = [
+            limit * float(self._model.quantization[i].scale[0])
+            for i in made
+            for limit in self._limits(i)
+        ]
+        return min(limits), max(limits)
+
+    def _smallest_size(self, i: int) -> float:
+        """The least size of the values of a tensor that are not 0, as far as it is known."""
+        data = self._tensors[i].data
+        if data is not None and data.any():
+            return float(abs(data[data != 0]).min())
+        i = self._from_integers.get(i, i)
+        return float(self._model.quantization[i].scale[0]) if i in self._model.quantization else 1.0
+
+    def _other_than_zero(self, x: int, node: Node, least: float) -> int:
+        """Returns a tensor of the values of x, and a small number in place of 0."""
+        is_zero = self._new(f"{self._tensors[x].name}/is 0", self._tensors[x])
+        spec = TensorSpec(self._tensors[x].spec.shape, np.dtype(bool))
+        self._tensors[is_zero] = replace(self._tensors[is_zero], spec=spec)
+        zero, number = (self._number(f"{node.origin}/least", v) for v in (0.0, least))
         made = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
-        inputs = (x, len(self._tensors) - 2)
-        self._nodes.append(Node("MAXIMUM", inputs, (made,), {}, node.origin))
+        self._nodes.append(Node("EQUAL", (x, zero), (is_zero,), {}, node.origin))
+        self._nodes.append(Node("SELECT_V2", (is_zero, number, x), (made,), {}, node.origin))
         return made
+
+    def _number(self, name: str, value: float) -> int:
+        """Adds a constant that does not train."""
+        data = np.full((), value, FLOAT32)
+        data.flags.writeable = False
+        self._tensors.append(Tensor(name, TensorSpec((), FLOAT32), (), data, formula=True))
+        return len(self._tensors) - 1
 
     def _with_own_bias(self, node: Node) -> tuple[int, ...]:
         """Returns a node's inputs, with constants of its own for shared biases other than 0."""
