@@ -11,6 +11,7 @@ from odt.cli.options.sections import GIVEN
 from odt.cli.options.shared import given
 from odt.errors import DataError, OdtError
 from odt.federated.flower.settings import FEDERATION, KEYS
+from odt.kernels.loss_text import is_plugin
 
 FILES = {"data", "model", "load_input", "load_expected", "validation_input", "validation_expected"}
 
@@ -48,6 +49,11 @@ def settings_of(ctx: click.Context, folder: str, options: dict[str, Any]) -> dic
             raise OdtError(
                 f"--{key}: must be left out of a Flower app, but got {value}. Give client_app in "
                 "client_app.py a function that returns an odt.federated.Client."
+            )
+        if key == "loss" and is_plugin(str(value)):
+            raise OdtError(
+                f"--loss: must be one of odt's in a Flower app, but got {value}. Give client_app "
+                "and server_app functions that use it."
             )
         settings[key] = ",".join(value) if isinstance(value, tuple) else value
     absolute = os.path.abspath(folder)

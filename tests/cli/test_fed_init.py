@@ -1,6 +1,7 @@
 """odt fed init: the files of a Flower app, its settings, and refusals in one line."""
 
 import ast
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,16 @@ def test_an_app_has_all_files_and_they_parse(data: list[object]) -> None:
     assert "num-supernodes=3 " in Path("app", "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="names of files are Unicode there")
+def test_a_path_that_is_not_utf8_is_one_line(data: list[object]) -> None:
+    odd = "caf\udce9.tflite"
+    Path(odd).write_bytes(Path(str(data[1])).read_bytes())
+    done = run("app", *data, "--model", odd, status=1)
+    assert "must be text in UTF-8" in done.output
+    assert done.output.count("\n") == 1
+    assert not Path("app").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -94,9 +105,11 @@ def test_an_app_has_all_files_and_they_parse(data: list[object]) -> None:
         (["app", "--model", "none.tflite"], "none.tflite: "),
         (["app", "--data", "none"], "none: must hold the files train.input"),
         (["..."], "must have a letter or digit in its name"),
+        (["app", "--loss", "own_losses:mse"], "--loss: must be one of odt's in a Flower app"),
     ],
 )
 def test_what_cannot_be_an_app_is_one_line(words: list[str], line: str, data: list[object]) -> None:
+    Path("own_losses.py").write_text("mse = (lambda t, y: 0, lambda t, y: 0)\n")
     done = run(words[0], *data, *words[1:], status=1)
     assert line in done.output
     assert done.output.count("\n") == 1

@@ -1,18 +1,24 @@
 """Bad answers of a client: one line each, and the others' mean is the model."""
 
+import copy
+import logging
 import math
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg
+from flwr.supercore.task_identity import TaskIdentity
 from support.flower_party import by_hand, changed, client_of, run, same, trainer
 
 from odt import federated
 from odt.errors import TrainingError
-from odt.federated.flower import client_app
+from odt.federated.flower import CheckedGrid, client_app
+from odt.federated.flower.in_process import InProcessGrid
 from odt.federated.flower.records import to_record
 from odt.federated.update import Tensors
 
@@ -68,6 +74,45 @@ def no_arrays(reply: Message) -> Message:
     return reply
 
 
+def raw_metrics(values: dict[Any, Any]) -> Callable[[Message], Message]:
+    """Sets metrics past the checks of Flower's record, which a client need not make."""
+
+    def apply(reply: Message) -> Message:
+        reply.content.metric_records["metrics"]._data.update(values)
+        return reply
+
+    return apply
+
+
+def record(name: str | None, value: Any) -> Callable[[Message], Message]:
+    """Replaces a record; None removes all."""
+
+    def apply(reply: Message) -> Message:
+        if name is None:
+            reply.content = RecordDict()
+        else:
+            reply.content[name] = value
+        return reply
+
+    return apply
+
+
+def header(text: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(4)
+
+
+def npy(descr: str, count: int, shape: str = "") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape or (count,)}, }}"
+    return header(text.ljust(117).encode() + b"\n")[:-4] + bytes(4 * count)
+
+
+HEADERS = (
+    b"{", b"{[]: 1}", b"{None:1,'descr':1,'a':2}", b"", b"\xff" * 20, b"[" * 900,
+    b"{'descr':'f4,,','fortran_order':False,'shape':(1,)}",
+    b"{'descr':'<f4','fortran_order':False,'shape':(" + b"1," * 65 + b")}",
+    b"{'descr':'<f4','fortran_order':False,'shape':(True,)}",
+    b"{'descr':'<f4','fortran_order':False,'shape':(" + b"9" * 500 + b",)}",
+)  # fmt: skip
 CASES: dict[str, tuple[Callable[[Message], Message], str]] = {
     "NaN": (arrays(put(FIRST, 3, math.nan)), f"client 2: {FIRST}: values must be finite"),
     "infinity": (arrays(put(FIRST, 3, -math.inf)), "values must be finite, but got -inf"),
@@ -95,7 +140,46 @@ CASES: dict[str, tuple[Callable[[Message], Message], str]] = {
     "metric": (metrics(loss=math.inf), "metrics must be finite numbers by name, but loss is inf"),
     "list": (metrics(loss=[1.0]), "metrics must be finite numbers by name"),
     "partition": (metrics(partition_id=-1), "partition-id must be a whole number, but got -1"),
-    "same partition": (metrics(partition_id=3), "partition 3: must be answered by one node"),
+    "true partition": (raw_metrics({"partition-id": True}), "partition-id must be a whole number"),
+    "text partition": (raw_metrics({"partition-id": "0"}), "partition-id must be a whole number"),
+    "no partition": (raw_metrics({"partition-id": None}), "partition-id must be a whole number"),
+    "samples below 0": (metrics(num_examples=-5), "samples must be a whole number above 0"),
+    "samples NaN": (metrics(num_examples=math.nan), "samples must be a whole number above 0"),
+    "many samples": (metrics(num_examples=2**53 + 1), "samples must be a whole number above 0"),
+    "true samples": (raw_metrics({"num-examples": True}), "samples must be a whole number above"),
+    "huge metric": (raw_metrics({"loss": 10**400}), "metrics must be finite numbers by name"),
+    "text metric": (raw_metrics({"loss": "\x1b[31m\n"}), "metrics must be finite numbers by name"),
+    "metric by number": (raw_metrics({7: 1.0}), "metrics must be finite numbers by name"),
+    "metrics as text": (record("metrics", ConfigRecord({"loss": "1"})), "must hold arrays and"),
+    "empty": (record(None, None), "the answer must hold arrays and metrics, but got none"),
+    "not native": (
+        arrays(one_array(Array("float32", (3,), "numpy.ndarray", npy("'>f4'", 784 * 32)))),
+        "must be float32, float16, int8, but got >f4",
+    ),
+    "objects": (
+        arrays(one_array(Array("float32", (3,), "numpy.ndarray", npy("'O'", 784 * 32)))),
+        "must be float32, float16, int8, but got object",
+    ),
+    "negative": (
+        arrays(one_array(Array("float32", (3,), "numpy.ndarray", npy("'<f4'", 1, "(-1, -1)")))),
+        "must be an .npy array",
+    ),
+    "no data": (arrays(one_array(Array("float32", (3,), "numpy.ndarray", b""))), "an .npy array"),
+    **{
+        f"header {k}": (
+            arrays(one_array(Array("float32", (1,), "numpy.ndarray", header(text)))),
+            "must be an .npy array",
+        )
+        for k, text in enumerate(HEADERS)
+    },
+}
+# Metrics that may be named but change nothing: each reply keeps the weight that the server gives.
+HARMLESS = {
+    "equal weight": metrics(equal_weight=1e12),
+    "equal weight below 0": metrics(equal_weight=-2.0),
+    "equal weight NaN": raw_metrics({"equal-weight": 0.0}),
+    "server's names": metrics(server_round=9, payload=1, rounds=0, min_clients=0),
+    "same partition": metrics(partition_id=3),
 }
 
 
@@ -104,16 +188,79 @@ def test_a_bad_answer_is_refused_with_one_line(
     case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     change, words = CASES[case]
-    # of two answers for one partition the first that arrives stays
-    kept = [k for k in range(4) if k != (3 if case == "same partition" else BAD)]
-    wanted = by_hand(kept) if case != "same partition" else None
     trained = run(tmp_path, app=changed(client_app(client_of), BAD, change))
     lines = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     refused = [line for line in lines if words in line]
     assert len(refused) == 3, lines
-    assert not any("\n" in line for line in refused)
-    if wanted is not None:
-        assert same(trained, wanted)
+    assert all(line.isprintable() for line in refused)
+    assert same(trained, without_it())
+
+
+@cache
+def without_it() -> Tensors:
+    return by_hand([0, 1, 3])
+
+
+@cache
+def with_all() -> Tensors:
+    return by_hand()
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+@pytest.mark.parametrize("weight", ["num-examples", "equal-weight"])
+def test_names_of_the_server_cannot_be_set_by_a_client(
+    case: str, weight: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither its weight, nor that of another: nobody is displaced by another's partition."""
+    strategy = FedAvg(fraction_evaluate=0.0, weighted_by_key=weight)
+    app = changed(client_app(client_of), BAD, HARMLESS[case])
+    trained = run(tmp_path, strategy=strategy, app=app)
+    wanted = with_all() if weight == "num-examples" else run(tmp_path, strategy=strategy)
+    assert same(trained, wanted)
+    told = "partition 3: must be answered by one node, but got answers of 3 and 4. All of them"
+    assert (told in caplog.text) == (case == "same partition")
+
+
+@pytest.mark.parametrize("value", [-2.0, 0.0, 1e300, None])
+def test_a_weight_that_clients_state_is_checked(
+    value: float | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A strategy may take its weights from a metric; one client cannot end the server by it."""
+
+    def state(reply: Message) -> Message:
+        found = reply.content.metric_records["metrics"]
+        number = int(found["partition-id"])
+        if number != BAD:
+            found["importance"] = 1.0
+        elif value is not None:
+            found["importance"] = value
+        return reply
+
+    app = client_app(client_of)
+    for k in range(4):
+        app = changed(app, k, state)
+    strategy = FedAvg(fraction_evaluate=0.0, weighted_by_key="importance")
+    run(tmp_path, strategy=strategy, app=app)
+    rule = "must have the metric importance" if value is None else "must be above 0 and at most"
+    assert caplog.text.count(rule) == 3
+
+
+def test_a_second_answer_of_a_node_and_one_of_a_stranger_are_refused() -> None:
+    """The grid that carries the messages is not believed either."""
+    grid = InProcessGrid(client_app(client_of), 4, {})
+    checked = CheckedGrid(grid)
+    strategy = FedAvg(fraction_evaluate=0.0)
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 0, 1
+    tensors = to_record(federated.tensors_of(trainer()))
+    messages = list(strategy.configure_train(1, tensors, ConfigRecord(), checked))
+    numbers = grid.push_messages(checked._outgoing(messages))
+    replies = sorted(grid.pull_messages(numbers), key=lambda m: m.metadata.src_node_id)
+    stranger = copy.deepcopy(replies[0])
+    stranger.metadata.__dict__["_src_node_id"] = 77
+    twice = copy.deepcopy(replies[1])
+    good = checked._incoming([*replies, twice, stranger])
+    assert [m.metadata.src_node_id for m in good] == [1, 2, 3, 4]
+    assert [line.split(":")[0] for line in checked.refused] == ["node 2", "client 0"]
 
 
 def test_an_update_above_the_norm_bound_is_refused(
@@ -124,13 +271,21 @@ def test_an_update_above_the_norm_bound_is_refused(
     assert "client 2: the norm of the update must be at most 1000, but got" in caplog.text
 
 
-def test_a_round_without_a_good_answer_ends_the_federation(tmp_path: Path) -> None:
+def test_a_round_without_a_good_answer_ends_the_federation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     line = "round 1: must have updates of at least 1 clients, but got 0. The model is that of round"
     with pytest.raises(TrainingError, match=line):
         run(tmp_path, {"norm-bound": 1e-9})
     bad = changed(client_app(client_of), BAD, arrays(put(FIRST, 3, math.nan)))
-    with pytest.raises(TrainingError, match="at least 4 clients, but got 3"):
+    with pytest.raises(TrainingError, match="at least 4 clients, but got 3") as raised:
         run(tmp_path, {"min-clients": 4}, app=bad)
+    with pytest.raises(KeyError) as found:
+        dict[str, int]()["a bug"]
+    for error, traced in ((raised.value, False), (found.value, True)):
+        caplog.clear()
+        logging.getLogger("flwr").error("ServerApp raised an exception", exc_info=error)
+        assert ("Traceback" in caplog.text) == traced
 
 
 def test_a_metric_that_one_client_lacks_is_left_out(

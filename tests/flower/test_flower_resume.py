@@ -1,6 +1,9 @@
 """A federation whose server stopped goes on from its state file."""
 
+import json
+import math
 import re
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,3 +118,48 @@ def test_what_rounding_left_over_stays_with_the_client(tmp_path: Path) -> None:
     assert len(contexts) == CLIENTS
     for context in contexts.values():
         assert list(context.state) == ["odt-residual"]
+
+
+def npz(path: Path, **changes: Any) -> None:
+    """Writes a state as SavedRound does, with another header and other arrays."""
+    header: dict[str, Any] = {
+        "round": 1,
+        "accountant": None,
+        "noise": [],
+        "settings": {},
+        "sensitivity": 2.0,
+    }
+    arrays = {f"tensor:{n}": a for n, a in federated.tensors_of(trainer()).items()}
+    named = {k: changes.pop(k) for k in list(changes) if isinstance(changes[k], np.ndarray)}
+    text = np.array(json.dumps(header | changes))
+    with path.open("wb") as file:
+        np.savez_compressed(file, **{"header": text, **arrays, **named})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"round": -5},
+        {"round": 1.5},
+        {"round": 10**30},
+        {"noise": [math.nan]},
+        {"noise": [-1.0]},
+        {"noise": [math.inf]},
+        {"noise": 7},
+        {"settings": [1]},
+        {"strategy:0:m_t:x": np.ones(3)},
+        {"bomb": np.zeros(2**28 + 1, np.float32)},
+    ],
+    ids=str,
+)
+def test_a_twisted_state_is_one_line_in_little_memory(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "state"
+    npz(path, **changes)
+    changes.clear()
+    tracemalloc.start()
+    with pytest.raises(OdtError, match="must "):
+        run(tmp_path, state=str(path), strategy=FedAdam(fraction_evaluate=0.0))
+    assert tracemalloc.get_traced_memory()[1] < 2e8
+    tracemalloc.stop()

@@ -143,3 +143,37 @@ def test_what_trains_is_chosen_as_on_the_command_line(files: dict[str, Any]) -> 
     )
     assert len(biases) == len(everything) / 2
     assert list(frozen) == list(everything)[2:]
+
+
+def test_settings_import_nothing(
+    files: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come from a file, and on a device from the server."""
+    monkeypatch.chdir(tmp_path)
+    Path("marker_module.py").write_text("open('MARKER', 'w').close()\n")
+    config = {**OPTIONS, **files, "loss": "marker_module:loss"}
+    context = Context(1, 1, {"partition-id": 0, "num-partitions": 4}, RecordDict(), config)
+    for function in (trainer_of, client_of):
+        with pytest.raises(OptionError, match="is a custom loss of a Python module"):
+            function(context)
+    assert not Path("MARKER").exists()
+
+
+def test_make_keys_says_how_it_is_called(tmp_path: Path) -> None:
+    script = tmp_path / "make_keys.py"
+    template = ROOT / "src/odt/federated/flower/app/make_keys.py.in"
+    script.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    wrong: list[list[str]] = [[], ["keys"], ["keys", "many"], ["keys", "-1"], ["keys", "0"]]
+    wrong += [["keys", "1", "h\xf6st"], ["keys", "1", ""], ["keys", "1", "a\nb"], ["full", "1"]]
+    wrong += [["keys", "1", "h" * 99], ["full/file/below", "1"], ["keys", "9" * 12]]
+    for words in wrong:
+        command = [sys.executable, str(script), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert not (tmp_path / "keys").exists()
+    command = [sys.executable, str(script), "keys", "1", "server.example.com", "192.0.2.1", "::1"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    assert len(list((tmp_path / "keys").iterdir())) == 6

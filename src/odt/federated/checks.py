@@ -11,6 +11,7 @@ from odt.errors import DataError
 from odt.federated.update import Array, Tensors, Update
 
 MOST_SAMPLES = 2**53  # whole numbers up to here are exact as floats
+MOST_METRIC = 1e300  # sums of fewer than 10⁸ such numbers are finite
 REFUSED = "It is refused."
 
 
@@ -117,7 +118,7 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
         raise DataError(f"{client}: metrics must be a mapping, but got {got}. {REFUSED}")
     for name, value in metrics.items():
         number = isinstance(value, Real) and not isinstance(value, bool)
-        if not isinstance(name, str) or not number or not math.isfinite(value):
+        if not isinstance(name, str) or not number or not -MOST_METRIC <= value <= MOST_METRIC:
             raise DataError(
                 f"{client}: metrics must be finite numbers by name, but {name!s} is {value!r}. "
                 f"{REFUSED}"

@@ -137,7 +137,7 @@ def from_json(text: str) -> tuple[Round, ...]:
         counts = [
             value[name] for name in Round.__match_args__ if name not in ("refused", "metrics")
         ]
-        if not all(type(n) is int and n >= 0 for n in counts):
+        if not all(type(n) is int and 0 <= n < 2**63 for n in counts):
             raise TypeError("counts must be whole numbers")
         metrics = {str(n): float(v) for n, v in value["metrics"].items()}
         refused = tuple(str(line) for line in value["refused"])

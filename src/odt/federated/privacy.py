@@ -8,15 +8,25 @@ from odt.core.recipe.option_values import check_whole
 from odt.errors import OdtError, OptionError
 
 DELTA = 1e-5
+# Clipping norms by which the sum of updates, or n times their mean, changes if there is one client
+# more or less, or another in its place: the mean of n moves by up to 2C/n, because a client also
+# draws it away from the mean of the others.
+SENSITIVITY = 2.0
 
 
 def privacy_loss(
-    rounds: int, noise_multiplier: float, *, sampling_rate: float = 1.0, delta: float = DELTA
+    rounds: int,
+    noise_multiplier: float,
+    *,
+    sampling_rate: float = 1.0,
+    delta: float = DELTA,
+    sensitivity: float = SENSITIVITY,
 ) -> float:
     """Returns ε of the (ε, δ)-differential privacy of a federation.
 
     A round is a Gaussian mechanism; rounds are composed as Rényi differential privacy, of which the
-    best bound is taken. Neighbours are federations with and without one client. Needs
+    best bound is taken. Neighbours are two federations of which one has one client more, less or
+    replaced; the mean of n clipped updates then moves by up to 2C/n. Needs
     `pip install 'odt[privacy]'`. Source: Mironov, Rényi Differential Privacy (2017); Mironov et
     al., Rényi Differential Privacy of the Sampled Gaussian Mechanism (2019).
 
@@ -28,13 +38,18 @@ def privacy_loss(
             holds only if clients are drawn independently; strategies of Flower draw a fixed number,
             so give 1 for them.
         delta: δ, less than 1 / clients.
+        sensitivity: largest change of the sum by one client, in clipping norms. 2 for a mean, as
+            above; 1 for a sum with a fixed divisor, where a client without an update counts as 0.
 
     Raises:
         OptionError: if an argument is out of range.
         OdtError: if dp-accounting is not installed.
     """
     check_whole("rounds", rounds, 0)
-    return composed_loss([noise_multiplier] * rounds, sampling_rate=sampling_rate, delta=delta)
+    if not 0 < sensitivity < math.inf:
+        raise OptionError("sensitivity", "must be a finite number above 0", sensitivity)
+    noise = [noise_multiplier / sensitivity] * rounds
+    return composed_loss(noise, sampling_rate=sampling_rate, delta=delta)
 
 
 def composed_loss(
@@ -43,7 +58,8 @@ def composed_loss(
     """Returns ε of Gaussian mechanisms with noise of different strength.
 
     Args:
-        noise_multipliers: noise multiplier of each mechanism; 0 for none.
+        noise_multipliers: standard deviation of the noise of each mechanism, divided by the
+            largest change that one client makes; 0 for none.
         sampling_rate: as in `privacy_loss`.
         delta: as in `privacy_loss`.
 

@@ -1,15 +1,16 @@
 """Grid that checks replies before a strategy sees them."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
+from odt.core.storage.reading import reading
 from odt.errors import DataError
-from odt.federated.checks import REFUSED, check_counts, check_update
+from odt.federated.checks import MOST_SAMPLES, REFUSED, check_counts, check_update
 from odt.federated.flower.record_keys import ARRAYS, CONFIG, METRICS, PARTITION, PAYLOAD, SAMPLES
 from odt.federated.flower.records import from_record, to_record
 from odt.federated.payloads import broadcast, check_kind, decode
@@ -24,7 +25,9 @@ class CheckedGrid(Grid):
     Messages leave with the tensors as a payload. Replies come back as float32 tensors, sorted by
     partition, so that a mean does not depend on their order of arrival. A reply that breaks a rule
     is left out with a line in the log: names, shapes, dtypes, finite values, counts, the norm
-    bound, and one reply for each partition.
+    bound, and one reply for each node. What a client says of itself is not believed where it
+    matters: its metrics replace none of the server's, and a partition that two nodes state only
+    orders them.
 
     Attributes:
         refused: lines of the replies that were left out since the last messages.
@@ -36,6 +39,8 @@ class CheckedGrid(Grid):
         *,
         payload: str = "float32",
         norm_bound: float | None = None,
+        needed: Collection[str] = (),
+        weight: str = SAMPLES,
     ) -> None:
         """Wraps a grid.
 
@@ -44,8 +49,11 @@ class CheckedGrid(Grid):
             payload: form of the tensors on their way: float32, float16 or int8.
             norm_bound: largest L2 norm of the difference between a client's tensors and those that
                 it was sent; None for no limit.
+            needed: metrics that the strategy reads from each reply of training.
+            weight: metric by which the strategy weights these replies, a number above 0.
         """
         self._grid, self._bound = grid, norm_bound
+        self._needed, self._weight = frozenset(needed), weight
         self._payload = check_kind(payload)
         self._sent: dict[int, Tensors] = {}  # by node
         self.refused: list[str] = []
@@ -114,27 +122,44 @@ class CheckedGrid(Grid):
 
     def _incoming(self, replies: Iterable[Message]) -> list[Message]:
         """Leaves out bad replies, sorts the others by partition, then those with an error."""
-        good: dict[int, Message] = {}
+        good: dict[int, tuple[int, Message]] = {}  # by node: partition and reply
         failed: list[Message] = []
         for reply in replies:
             if reply.has_error():
                 failed.append(reply)
                 continue
+            node = reply.metadata.src_node_id
             try:
-                partition = self._check(reply)
-                if partition in good:
-                    other = good[partition].metadata.src_node_id
-                    raise DataError(
-                        f"partition {partition}: must be answered by one node, but got answers of "
-                        f"{other} and {reply.metadata.src_node_id}. The second is refused."
-                    )
-                good[partition] = reply
+                # Whatever is raised while a reply is checked is the fault of that reply.
+                with reading(f"node {node}", "must answer what it was sent"):
+                    if node in good:
+                        raise DataError(f"node {node}: must answer once, but did again. {REFUSED}")
+                    good[node] = self._check(reply), reply
             except DataError as e:
                 self.refused.append(str(e))
                 log().warning("%s", e)
-        ordered = [good[k] for k in sorted(good)]
+        self._warn_of_shared(good)
+        order = sorted(good, key=lambda node: (good[node][0], node))
+        ordered = [good[node][1] for node in order]
         _keep_common_metrics(ordered)
         return ordered + failed
+
+    def _warn_of_shared(self, good: Mapping[int, tuple[int, Message]]) -> None:
+        """Warns of partitions that several nodes state: by mistake, or one pretends to be another.
+
+        Neither is refused, because nothing shows which is right.
+        """
+        nodes: dict[int, list[int]] = {}
+        for node, (partition, _) in good.items():
+            nodes.setdefault(partition, []).append(node)
+        for partition, several in nodes.items():
+            if len(several) > 1:
+                log().warning(
+                    "partition %d: must be answered by one node, but got answers of %s. All of "
+                    "them are used.",
+                    partition,
+                    " and ".join(map(str, sorted(several))),
+                )
 
     def _check(self, reply: Message) -> int:
         """Checks a reply and replaces its payload by tensors; returns its partition."""
@@ -150,24 +175,41 @@ class CheckedGrid(Grid):
             )
         metrics = dict(content.metric_records[METRICS])
         partition, samples = metrics.pop(PARTITION, None), metrics.pop(SAMPLES, None)
-        if not isinstance(partition, int) or partition < 0:
+        if type(partition) is not int or partition < 0:
             raise DataError(
                 f"{where}: {PARTITION} must be a whole number, but got {partition}. {REFUSED}"
             )
         where = f"client {partition}"
         check_counts(samples, metrics, where)
+        metrics.pop(EQUAL, None)  # the server's own
+        counts = {SAMPLES: samples, EQUAL: 1.0}
+        read = (*self._needed, self._weight) if trained else (self._weight,)
+        self._check_read(read, {**metrics, **counts}, where)
         arrays = {}
         if trained:
             record = content.array_records.get(ARRAYS)
             if record is None:
                 raise DataError(f"{where}: {ARRAYS} must hold tensors, but does not. {REFUSED}")
-            sent = self._sent[reply.metadata.src_node_id]
+            sent = self._sent.get(reply.metadata.src_node_id)
+            if sent is None:
+                raise DataError(f"{where}: must be a node that was sent tensors. {REFUSED}")
             tensors = decode(from_record(record, where), sent, self._payload, where)
             check_update(Update(tensors, samples, metrics), sent, self._bound, where)
             arrays = {ARRAYS: to_record(tensors)}
-        counts = {SAMPLES: samples, EQUAL: 1.0}
-        reply.content = RecordDict({**arrays, METRICS: MetricRecord({**counts, **metrics})})
+        reply.content = RecordDict({**arrays, METRICS: MetricRecord({**metrics, **counts})})
         return partition
+
+    def _check_read(self, names: Iterable[str], metrics: Mapping[str, Any], where: str) -> None:
+        """Raises DataError if a metric that the strategy reads is missing, or no weight."""
+        for name in names:
+            if name not in metrics:
+                raise DataError(f"{where}: must have the metric {name}, but has not. {REFUSED}")
+        weight = metrics[self._weight]
+        if not 0 < weight <= MOST_SAMPLES:
+            raise DataError(
+                f"{where}: {self._weight}, the weight of the reply, must be above 0 and at most "
+                f"{MOST_SAMPLES}, but got {weight}. {REFUSED}"
+            )
 
 
 def _keep_common_metrics(replies: list[Message]) -> None:

@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +18,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
+from odt.core.recipe.option_values import check_whole
+from odt.core.storage.reading import printable, unwritable
 from odt.errors import OdtError
 
 DAYS = 365
+MOST_NODES, MOST_DAYS = 100_000, 36_500
+HOST = re.compile(r"(?=.{1,63}$)[A-Za-z0-9*_]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 CURVE = ec.SECP384R1()
 
 
@@ -43,12 +48,26 @@ def make_keys(
         days: days for which the certificates are valid.
 
     Raises:
-        OdtError: if the folder has files: keys are never overwritten.
+        OdtError: if the folder has files, because keys are never overwritten, or cannot be made; if
+            a host is no name, or a number is out of range.
     """
     to = Path(folder)
-    if to.exists() and any(to.iterdir()):
-        raise OdtError(f"{to}: must be empty, but got files. Keys are never overwritten.")
-    to.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_whole("nodes", nodes, 1)
+    check_whole("days", days, 1)
+    if nodes > MOST_NODES or days > MOST_DAYS:
+        raise OdtError(
+            f"make_keys: nodes and days must be at most {MOST_NODES} and {MOST_DAYS}, but got "
+            f"{printable(nodes)} and {printable(days)}."
+        )
+    if not hosts:
+        raise OdtError("make_keys: hosts must be names or addresses, but got none.")
+    addresses = [_host(name) for name in hosts]
+    try:
+        if to.exists() and any(to.iterdir()):
+            raise OdtError(f"{to}: must be empty, but got files. Keys are never overwritten.")
+        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as e:
+        raise OdtError(unwritable(to, e, "folder")) from e
     authority, server = ec.generate_private_key(CURVE), ec.generate_private_key(CURVE)
     root = _name("odt federation")
     constraints = x509.BasicConstraints(ca=True, path_length=0)
@@ -59,7 +78,7 @@ def make_keys(
         .add_extension(signs, critical=True)
         .sign(authority, hashes.SHA384())
     )
-    names = x509.SubjectAlternativeName([_host(name) for name in hosts])
+    names = x509.SubjectAlternativeName(addresses)
     certificate = (
         _certificate(_name(hosts[0]), root, server, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -111,6 +130,11 @@ def _host(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
+        if not HOST.fullmatch(name):
+            raise OdtError(
+                "make_keys: hosts must be names or addresses such as server.example.com or "
+                f"192.0.2.1, but got {printable(name)}."
+            ) from None
         return x509.DNSName(name)
 
 

@@ -15,6 +15,7 @@ from flwr.serverapp.strategy import (
 )
 
 from odt.federated.flower.record_keys import METRICS
+from odt.federated.privacy import SENSITIVITY
 
 # Their models are functions of the weighted mean, in which each client has a fraction.
 MEANS = (FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi)
@@ -32,9 +33,10 @@ def is_private(strategy: Strategy) -> bool:
 def noise_multipliers(strategy: Strategy, replies: Sequence[Message]) -> list[float]:
     """Returns the noise multipliers of a round's releases; 0 if the loss is not bounded.
 
-    Flower adds noise to the mean as if all clients had the same weight. A client with a larger
-    fraction of the mean is hidden less: its noise multiplier is z / (n · fraction), for n sampled
-    clients. Adaptive clipping also releases how many updates were clipped, with noise of its own.
+    Flower adds noise of z · C / n to the mean, for n sampled clients and clipping norm C. One
+    client more, less or replaced moves the mean by up to 2 · C · f, where f is its fraction of the
+    mean, so its noise multiplier is z / (2 · n · f): a client with more samples is hidden less.
+    Adaptive clipping also releases how many updates were clipped, with noise of its own.
 
     Args:
         strategy: a strategy for which `is_private`.
@@ -46,7 +48,7 @@ def noise_multipliers(strategy: Strategy, replies: Sequence[Message]) -> list[fl
         return [0.0]
     weights = [float(r.content.metric_records[METRICS][inner.weighted_by_key]) for r in replies]
     fraction = max(weights) / sum(weights)
-    noise = [made.noise_multiplier / (made.num_sampled_clients * fraction)]
+    noise = [made.noise_multiplier / (SENSITIVITY * made.num_sampled_clients * fraction)]
     if hasattr(made, "clipped_count_stddev"):
         noise.append(float(made.clipped_count_stddev))
     return noise

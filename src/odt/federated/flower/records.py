@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord
 
+from odt.core.storage.reading import check_shape, reason, without_warnings
 from odt.errors import DataError
 from odt.federated.checks import REFUSED
 from odt.federated.update import Tensors
@@ -49,17 +50,19 @@ def _array(array: Array, where: str) -> np.ndarray[Any, Any]:
     if array.stype != NPY:
         raise DataError(f"{where}: must be a NumPy array, but got {array.stype}. {REFUSED}")
     source = io.BytesIO(array.data)
-    try:
+    try:  # NumPy raises more kinds of exceptions for such headers than a list could hold
         if np.lib.format.read_magic(source) != (1, 0):
             raise ValueError("the version of its header is not 1.0")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(source, MOST_HEADER)
-    except ValueError as e:
-        line = str(e).splitlines()[0]
-        raise DataError(f"{where}: must be an .npy array, but {line}. {REFUSED}") from None
+        with without_warnings():
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(source, MOST_HEADER)
+        check_shape(shape, dtype.itemsize)
+    except Exception as e:
+        line = reason(e)
+        raise DataError(f"{where}: must be an .npy array, but got: {line}. {REFUSED}") from None
     if dtype.name not in DTYPES or not dtype.isnative:
         raise DataError(f"{where}: must be {', '.join(DTYPES)}, but got {dtype}. {REFUSED}")
     wanted, got = math.prod(shape) * dtype.itemsize, len(array.data) - source.tell()
-    if wanted != got or min(shape, default=0) < 0:
+    if wanted != got:
         raise DataError(
             f"{where}: must hold {wanted} bytes for {shape} {dtype}, but got {got}. {REFUSED}"
         )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from odt.core.storage.atomic_files import AtomicFile
-from odt.core.storage.reading import reading, without_warnings
+from odt.core.storage.reading import guard, printable, read_input, reading, without_warnings
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.federated.checks import check_tensors
+from odt.federated.privacy import SENSITIVITY
 from odt.federated.update import Tensors
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ TENSOR, STRATEGY, HEADER = "tensor:", "strategy:", "header"
 MOMENTS = ("m_t", "v_t")  # of FedAdam, FedYogi and FedAdagrad: name → array
 MOMENTUM = "momentum_vector"  # of FedAvgM: a list of arrays
 NORM = "clipping_norm"  # changes in adaptive clipping
+MOST_ROUNDS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class SavedRound:
             OdtError: if the file cannot be written.
         """
         values = {"round": self.round, "accountant": self.accountant, "noise": list(self.noise)}
+        values["sensitivity"] = SENSITIVITY
         header = json.dumps({**values, "settings": dict(self.settings)})
         arrays = {TENSOR + name: a for name, a in self.tensors.items()}
         arrays |= {STRATEGY + name: np.asarray(a) for name, a in self.strategy.items()}
@@ -73,12 +77,21 @@ class SavedRound:
             OdtError: if the file is damaged or belongs to another model.
         """
         rule = "must be the state of a federation; delete it to begin with round 1"
+        data = read_input(path, "the state of a federation", OdtError)
         with reading(path, rule, OdtError), without_warnings():
-            with np.load(path, allow_pickle=False) as file:
+            with np.load(io.BytesIO(data), allow_pickle=False) as file:
+                sizes = [member.file_size for member in file.zip.infolist()]
+                guard(path, len(data), sum(sizes), OdtError)
                 arrays = {name: file[name] for name in file.files}
             header = json.loads(str(arrays.pop(HEADER)))
-            last, accountant = int(header["round"]), header["accountant"]
-            noise = tuple(float(value) for value in header["noise"])
+            last, accountant = header["round"], header["accountant"]
+            if type(last) is not int or not 0 <= last <= MOST_ROUNDS:
+                raise ValueError(f"round {printable(last)}")
+            # Earlier versions counted the change that one client makes as half of what it is.
+            scale = 1.0 if header.get("sensitivity") == SENSITIVITY else 1 / SENSITIVITY
+            noise = tuple(float(value) * scale for value in header["noise"])
+            if not all(0 <= value < math.inf for value in noise):
+                raise ValueError("noise that is no finite number from 0")
             settings = dict(header["settings"])
         tensors = _part(arrays, TENSOR)
         check_tensors(tensors, expected, path, "Delete the file to begin with round 1.")
@@ -104,7 +117,7 @@ def saved_round(
     """
     values: dict[str, Any] = {}
     accountant = None
-    for depth, part in enumerate(_parts(strategy)):
+    for depth, part in enumerate(parts(strategy)):
         for moment in MOMENTS:
             for name, a in (getattr(part, moment, None) or {}).items():
                 values[f"{depth}:{moment}:{name}"] = a
@@ -117,24 +130,42 @@ def saved_round(
     return SavedRound(number, tensors, values, accountant, noise, settings or {})
 
 
-def restore(saved: SavedRound, strategy: "Strategy") -> None:
+def restore(saved: SavedRound, strategy: "Strategy", path: str = "the saved round") -> None:
     """Sets the state of a strategy.
 
     Args:
         saved: the file's content.
         strategy: a strategy like the one that was saved.
+        path: path of the file, for messages.
+
+    Raises:
+        OdtError: if the state is not that of such a strategy.
     """
-    for depth, part in enumerate(_parts(strategy)):
-        for moment in MOMENTS:
-            if found := _part(saved.strategy, f"{depth}:{moment}:"):
-                setattr(part, moment, found)
-        if found := _part(saved.strategy, f"{depth}:{MOMENTUM}:"):
-            setattr(part, MOMENTUM, [found[str(k)] for k in range(len(found))])
-        norm = saved.strategy.get(f"{depth}:{NORM}:")
-        if norm is not None:
-            setattr(part, NORM, float(norm))
-        if saved.accountant is not None and getattr(part, "accountant", None) is not None:
-            part.accountant.load_state_dict(saved.accountant)
+    shapes = {name: a.shape for name, a in saved.tensors.items()}
+    with reading(path, "must be the state of this strategy", OdtError):
+        for depth, part in enumerate(parts(strategy)):
+            for moment in MOMENTS:
+                if found := _part(saved.strategy, f"{depth}:{moment}:"):
+                    _check_moments(found, shapes)
+                    setattr(part, moment, found)
+            if found := _part(saved.strategy, f"{depth}:{MOMENTUM}:"):
+                every = [found[str(k)] for k in range(len(found))]
+                _check_moments(dict(zip(shapes, every, strict=True)), shapes)
+                setattr(part, MOMENTUM, every)
+            norm = saved.strategy.get(f"{depth}:{NORM}:")
+            if norm is not None:
+                if not 0 < float(norm) < math.inf:
+                    raise ValueError(f"{NORM} {float(norm)}")
+                setattr(part, NORM, float(norm))
+            if saved.accountant is not None and getattr(part, "accountant", None) is not None:
+                part.accountant.load_state_dict(saved.accountant)
+
+
+def _check_moments(arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
+    if {name: a.shape for name, a in arrays.items()} != shapes:
+        raise ValueError("arrays of other names or shapes")
+    if not all(a.dtype.kind == "f" and np.isfinite(a).all() for a in arrays.values()):
+        raise ValueError("values that are not finite")
 
 
 def exists(path: str) -> bool:
@@ -146,7 +177,7 @@ def exists(path: str) -> bool:
     return bool(path) and os.path.exists(path)
 
 
-def _parts(strategy: Any) -> Iterator[Any]:
+def parts(strategy: Any) -> Iterator[Any]:
     """A strategy, then the strategies that it wraps."""
     while strategy is not None:
         yield strategy

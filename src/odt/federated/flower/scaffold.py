@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from odt.core.storage.reading import unwritable
+from odt.core.storage.reading import printable, unwritable
 from odt.errors import OdtError, OptionError
 
 TEMPLATES = Path(__file__).with_name("app")
@@ -29,6 +29,9 @@ def scaffold(folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> Non
     name = re.sub(r"[^a-z0-9]+", "-", to.resolve().name.lower()).strip("-")[:32].strip("-")
     if not name:
         raise OptionError("DIR", "must have a letter or digit in its name", os.fspath(folder))
+    for key, value in settings.items():
+        if isinstance(value, str) and not _is_utf8(value):
+            raise OptionError(key, "must be text in UTF-8, which TOML needs", printable(value))
     try:
         if to.exists() and any(to.iterdir()):
             raise OdtError(f"{to}: must be new or empty, but has files. Give another folder.")
@@ -40,6 +43,15 @@ def scaffold(folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> Non
             (to / template.name.removesuffix(".in")).write_text(text, encoding="utf-8")
     except OSError as e:
         raise OdtError(unwritable(to, e, "folder")) from e
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether text can be written as UTF-8; the path of a file need not be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _toml(value: Any) -> str:

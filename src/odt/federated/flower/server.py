@@ -1,5 +1,6 @@
 """ServerApp: rounds with a strategy of Flower, a checked grid and a state file."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,22 +15,21 @@ from flwr.serverapp.strategy import (
 )
 
 import odt
+from odt.core.storage.reading import printable
 from odt.errors import DataError, OdtError, OptionError, TrainingError
 from odt.federated.checks import check_tensors
 from odt.federated.flower import saved_round
 from odt.federated.flower.checked_grid import EQUAL, CheckedGrid, log
 from odt.federated.flower.noise import is_private, noise_multipliers
-from odt.federated.flower.record_keys import SAMPLES
+from odt.federated.flower.record_keys import NORM_BIT, SAMPLES
 from odt.federated.flower.records import to_record
-from odt.federated.flower.saved_round import SavedRound
+from odt.federated.flower.saved_round import SavedRound, parts
 from odt.federated.flower.settings import ServerSettings, trainer_of
 from odt.federated.privacy import composed_loss
 from odt.federated.tensors import load_tensors, tensors_of
 
-CLIENTS_CLIP = (
-    DifferentialPrivacyClientSideAdaptiveClipping,
-    DifferentialPrivacyClientSideFixedClipping,
-)
+ADAPTIVE = DifferentialPrivacyClientSideAdaptiveClipping
+CLIENTS_CLIP = (ADAPTIVE, DifferentialPrivacyClientSideFixedClipping)
 
 
 def server_app(
@@ -49,6 +49,7 @@ def server_app(
             global model. Default: the trainer that the app's settings describe.
     """
     app = ServerApp()
+    log().addFilter(without_traceback)
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
@@ -60,6 +61,13 @@ def server_app(
             raise
 
     return app
+
+
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Filter of Flower's log: an error that a user can correct has a line, and no traceback."""
+    if record.exc_info and isinstance(record.exc_info[1], OdtError):
+        record.exc_info = None
+    return True
 
 
 class Federation:
@@ -75,8 +83,13 @@ class Federation:
         self, grid: Grid, context: Context, strategy: Strategy, trainer: "odt.Trainer"
     ) -> None:
         self._settings = ServerSettings.of(context)
+        weights = [part.weighted_by_key for part in parts(strategy) if has_weights(part)]
         self._grid = CheckedGrid(
-            grid, payload=self._settings.payload, norm_bound=self._settings.norm_bound
+            grid,
+            payload=self._settings.payload,
+            norm_bound=self._settings.norm_bound,
+            needed=(NORM_BIT,) if isinstance(strategy, ADAPTIVE) else (),
+            weight=weights[-1] if weights else SAMPLES,
         )
         self._strategy, self._trainer = strategy, trainer
         self.tensors, self.round = tensors_of(trainer), 0
@@ -91,11 +104,17 @@ class Federation:
             saved = SavedRound.read(settings.state, self.tensors)
             self.tensors, self.round = saved.tensors, saved.round
             self.noise = list(saved.noise)
-            saved_round.restore(saved, self._strategy)
+            saved_round.restore(saved, self._strategy, settings.state)
             for name, before in saved.settings.items():
                 if settings.training.get(name) != before:
                     now = settings.training.get(name, "left out")
-                    log().warning("%s: %s was %s, and is %s.", settings.state, name, before, now)
+                    log().warning(
+                        "%s: %s was %s, and is %s.",
+                        settings.state,
+                        printable(name),
+                        printable(before),
+                        now,
+                    )
             log().info(
                 "%s: goes on after round %d of %d.", settings.state, saved.round, settings.rounds
             )
@@ -156,7 +175,8 @@ class Federation:
         """Text of the loss of privacy so far."""
         delta = self._settings.delta
         try:
-            return f"epsilon {composed_loss(self.noise, delta=delta):.2f} at delta {delta:g}"
+            epsilon = composed_loss(self.noise, delta=delta)
+            return f"epsilon {epsilon:.2f} at delta {delta:g} for one client more, less or replaced"
         except OdtError as e:  # training does not need the accountant
             return f"epsilon unknown ({e})"
 
@@ -180,7 +200,12 @@ def numbers(metrics: Mapping[str, Any] | None, what: str = "") -> list[str]:
         what: words before each name.
     """
     shown = {n: v for n, v in (metrics or {}).items() if n not in (EQUAL, SAMPLES)}
-    return [f"{what}{name} {value:.4f}" for name, value in shown.items()]
+    return [f"{what}{printable(name)} {value:.4f}" for name, value in shown.items()]
+
+
+def has_weights(part: Any) -> bool:
+    """Whether a strategy weights the replies by one of their metrics."""
+    return isinstance(getattr(part, "weighted_by_key", None), str)
 
 
 def check_clipping(strategy: Strategy, payload: str) -> None:

@@ -16,6 +16,7 @@ from odt.federated.partitions import partition
 from odt.federated.payloads import check_kind
 from odt.federated.privacy import DELTA
 from odt.federated.settings import DECAYS
+from odt.kernels.loss_text import stored_loss
 from odt.kernels.row_index import HYPER_PARAMETERS
 
 # Settings have the names of options of `odt fed simulate`, where there is one.
@@ -74,6 +75,7 @@ def trainer_of(context: "Context") -> "odt.Trainer":
     def given(*names: str) -> dict[str, Any]:
         return {name.replace("-", "_"): settings[name] for name in names if name in settings}
 
+    loss = settings.get("loss")  # from a file or another machine: it names no code
     trainer = new_trainer(
         needed(settings, "model"),
         metrics=words(settings.get("metric", "")),
@@ -84,7 +86,7 @@ def trainer_of(context: "Context") -> "odt.Trainer":
             freeze=words(settings.get("freeze", "")),
             **given("bias-only", "freeze-norm"),
         ),
-        **given(*TRAINER),
+        **(given(*TRAINER) | ({"loss": stored_loss(str(loss))} if loss else {})),
     )
     files = (str(settings.get(name, "")) for name in ("load-input", "validation-input"))
     there = next((path for path in files if os.path.isfile(path)), None)
