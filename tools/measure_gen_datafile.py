@@ -14,7 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from odt.core.datasets.folders import PICTURES
+from odt.core.datasets.file_suffixes import PICTURES
 from odt.core.datasets.generate import Request, generate
 from odt.core.datasets.open_source import open_source
 from odt.core.datasets.pictures import Resize

@@ -13,6 +13,7 @@ from odt.cli.options.evaluation import class_options, sample_options
 from odt.cli.options.new_data import (
     new_data_options,
     open_recorded,
+    print_remarks,
     record_for,
     refuse_both,
 )
@@ -139,7 +140,7 @@ def command(
     ) as evaluator:
         metrics = fitting_metrics(metric, *samples.losses[0], logits=samples.logits[0])
         if source and record:
-            specs, new = evaluator.runtime, open_recorded(source, record)
+            specs, new = evaluator.runtime, open_recorded(source, record, labelled=True)
             (part,) = new.parts.values()
             label = part.label_of
             data = new_samples(
@@ -171,6 +172,8 @@ def command(
                 totals={"classes": counts} if counts else NONE,
                 each=results.add if results else None,
             )
+    if source and record:
+        print_remarks(new)
     click.echo(f"{data.length} samples - {report.figures_line(result)}")
     names = _class_names(record or read_record(file), load_expected, load_input)
     classes = make_report(counts, names) if counts else None

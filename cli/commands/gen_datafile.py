@@ -18,7 +18,14 @@ from odt.cli.options.datafile import (
 )
 from odt.cli.options.datafile_record import recorded_request
 from odt.cli.options.datafile_source import opened
-from odt.cli.options.datafile_splits import default_splits, fold, lengths, unlabelled, wanted
+from odt.cli.options.datafile_splits import (
+    checked_splits,
+    default_splits,
+    fold,
+    lengths,
+    unlabelled,
+    wanted,
+)
 from odt.cli.options.datafile_steps import Steps
 from odt.cli.options.fits import check_samples
 from odt.cli.options.sections import Command
@@ -101,7 +108,7 @@ def command(**o: Any) -> None:
         every = generate(source, request, bar)
     for made in every:
         report(made)
-    for note in source.notes:
+    for note in (*source.notes, *source.remarked()):
         click.echo(spell(note), err=True)
     click.echo("The data files are created!")
 
@@ -122,13 +129,13 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
         source = replace(source, notes=(*source.notes, note))
     splits = splits or default_splits(source, lengths(o), o)
     shuffle = False if o["shuffle"] is None and unlabelled(o) else o["shuffle"]
+    division = Division(shuffle, o["seed"], o["stratify"], o["group_by"], fold(o["fold"], splits))
+    source = checked_splits(source, splits, division, o)
     request = Request(
         splits=splits,
         out_dir=o["out_dir"],
         prefix=o["prefix_name"],
-        division=Division(
-            shuffle, o["seed"], o["stratify"], o["group_by"], fold(o["fold"], splits)
-        ),
+        division=division,
         inputs=inputs,
         targets=Targets(source.classes, o["labels"] == "one-hot"),
         like=like,

@@ -6,7 +6,13 @@ import click
 import numpy as np
 
 import odt
-from odt.cli.options.new_data import new_data_options, open_recorded, record_for, refuse_both
+from odt.cli.options.new_data import (
+    new_data_options,
+    open_recorded,
+    print_remarks,
+    record_for,
+    refuse_both,
+)
 from odt.cli.options.sections import DATA, EXPORT, OPTIMIZER, VALIDATION, Command, option
 from odt.cli.options.shared import budget_option, data_options, given, model_argument
 from odt.cli.options.types import Size
@@ -14,6 +20,7 @@ from odt.cli.output.output_locks import hold
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.datasets.new_data import new_samples
+from odt.core.datasets.source import Source
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import Model, read_model
 from odt.core.recipe.prepare import Request, prepare
@@ -159,8 +166,9 @@ def command(
     file = read_model(model)
     names = None if classes is None else tuple(name.strip() for name in classes.split(","))
     samples: Any
+    found = None
     if source is not None:
-        samples, names = _from_source(file, source, as_record, names)
+        found, samples, names = _from_source(file, source, as_record, names)
     else:
         inputs = given("--load-input or --source", load_input, "the new samples")
         samples = odt.DataSet(inputs, given("--load-expected", load_expected, "their classes"))
@@ -168,6 +176,8 @@ def command(
         result = odt.personalize(
             odt.Model(file), samples, classes=names, store=store, out=output, **options
         )
+    if found is not None:
+        print_remarks(found)
     click.echo(str(result))
 
 
@@ -176,7 +186,7 @@ REPLACES = ("--output", "MODEL")
 
 def _from_source(
     model: Model, source: str, as_record: str | None, names: tuple[str, ...] | None
-) -> tuple[Any, tuple[str, ...]]:
+) -> tuple[Source, Any, tuple[str, ...]]:
     """Opens a folder of samples with a folder for each class; its classes may be new ones."""
     record = record_for(model, as_record)
     found = open_recorded(source, record, new_classes=True)
@@ -192,4 +202,4 @@ def _from_source(
     recipe = prepare(lower_model(model), Request(loss="categorical_crossentropy"))
     specs = recipe.samples
     data = new_samples(found, record, specs.input_specs, quantizations=specs.quantizations)
-    return (data, np.array(found.classes)[part.labels]), names or found.classes
+    return found, (data, np.array(found.classes)[part.labels]), names or found.classes

@@ -14,6 +14,7 @@ from odt.cli.options.new_data import (
     frame_options,
     new_data_options,
     open_recorded,
+    print_remarks,
     record_for,
     refuse_both,
 )
@@ -34,6 +35,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.new_data import for_model, new_samples
+from odt.core.datasets.source import Source
 from odt.core.export.adapter_file import lower_adapted
 from odt.core.lowering.integer_graph import inference_graphs
 from odt.core.model.graph import Graph
@@ -136,7 +138,7 @@ def command(
             for number, outputs in enumerate(predict_frames(predictor, record, pictures)):
                 click.echo(f"{number}: {_line(outputs[k].reshape(-1), top, names)}")
             return
-        data, label = _samples(path, record, predictor.runtime)
+        data, label, new = _samples(path, record, predictor.runtime)
         writing = _writing(output, lowered.graph.output_names, specs, k, data.length)
         with writing as append, closing(Progress()) as bar:
             first = 0
@@ -149,6 +151,8 @@ def command(
                 first += len(outputs[k])
                 if not shown:  # a bar among printed lines would be in their way
                     bar("predict", first, data.length)
+        if new is not None:
+            print_remarks(new)
 
 
 def predict_frames(
@@ -170,15 +174,15 @@ def names_beside(path: str) -> Sequence[str]:
 
 def _samples(
     path: str, record: Record | None, runtime: Runtime
-) -> tuple[DataSet, Callable[[int], str]]:
-    """The samples, and the name of each: the file of a photo or sound, or its number."""
+) -> tuple[DataSet, Callable[[int], str], Source | None]:
+    """The samples, the name of each (the file of a photo or sound, or its number), their source."""
     specs = runtime.input_specs
     if record is None:
-        return DataSet(open_columns(path, specs, "input", runtime.quantizations)), str
+        return DataSet(open_columns(path, specs, "input", runtime.quantizations)), str, None
     new = open_recorded(path, record)
     (part,) = new.parts.values()
     data = new_samples(new, record, specs, quantizations=runtime.quantizations)
-    return data, str if new.kind == "features" else part.label_of
+    return data, str if new.kind == "features" else part.label_of, new
 
 
 def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:

@@ -11,7 +11,7 @@ from odt.core.datasets.data_writers import OUTPUTS
 from odt.core.datasets.open_source import FORMATS
 from odt.core.datasets.pictures import FITS, METHODS
 from odt.core.datasets.preprocess import COLOURS, MISSING, SCALES
-from odt.core.datasets.sounds import MOST_RATE
+from odt.core.datasets.wave_files import MOST_RATE
 
 # Profiles of ONE's tf_dataset_converter: the data sets it accepts, and its name for messages.
 PROFILES = {
@@ -151,7 +151,8 @@ reading_options = combine(
     option(SOUNDS, "--rate",
            fits=Fits(SOUND, ("wav",)),
            type=click.IntRange(0, MOST_RATE), default=16000, show_default=True,
-           help="Sample rate of the WAV files in Hz; 0 for any."),
+           help="Sample rate in Hz, to which WAV files of other rates are resampled; 0 keeps "
+           "their own."),
     option(SOUNDS, "--seconds",
            fits=Fits(SOUND, ("wav",)),
            type=click.FloatRange(0), default=1.0, show_default=True,

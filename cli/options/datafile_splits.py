@@ -1,12 +1,13 @@
 """Splits of `odt gen-datafile` from its options."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from odt.cli.options.datafile import ONES_LENGTHS
 from odt.core.datasets.preprocess import numbers
 from odt.core.datasets.source import Source
-from odt.core.datasets.splits import Wanted
+from odt.core.datasets.splits import Division, Wanted, divides_anew
 from odt.errors import OdtError
 
 # Number of splits → their usual names.
@@ -95,9 +96,30 @@ def default_splits(source: Source, lengths: Sequence[int], o: dict[str, Any]) ->
         return (Wanted("new", fraction=1.0),)
     names: Sequence[str] = ("train", "test")
     streams = any(part.sequential for part in source.parts.values())
-    if not (lengths or o["fold"] or o["group_by"] or streams):
+    if not (lengths or o["fold"] or streams):
         names = [n for n in ("train", "validation", "test") if n in source.parts] or names
     return wanted(names, lengths)
+
+
+def checked_splits(
+    source: Source, splits: Sequence[Wanted], division: Division, o: dict[str, Any]
+) -> Source:
+    """The source, with a note if its own splits are divided anew.
+
+    Raises:
+        OdtError: if groups are to stay together, but the splits of the source are kept.
+    """
+    own = ", ".join(f"{name} {part.length or '?'}" for name, part in source.parts.items())
+    if divides_anew(source, splits, division):
+        note = f"note: {source.name}: its own splits ({own}) are put together and divided anew."
+        return replace(source, notes=(*source.notes, note))
+    fractions = any(w.fraction is not None for w in splits)
+    if o["group_by"] and not (o["window"] or fractions or "all" in source.parts):
+        raise OdtError(
+            f"--group-by: {source.name} has splits of its own ({', '.join(source.parts)}), which "
+            "are kept. Leave --group-by out, or give fractions: --split train test=0.2."
+        )
+    return source
 
 
 def unlabelled(o: dict[str, Any]) -> bool:

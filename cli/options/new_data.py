@@ -8,6 +8,7 @@ from typing import IO, cast
 import click
 
 from odt.cli.options.sections import DATA, combine, option
+from odt.cli.output.spelling import spell
 from odt.core.datasets.frames import JPEG, RAW, read_frames
 from odt.core.datasets.new_data import load_record, open_new
 from odt.core.datasets.source import Source
@@ -70,18 +71,27 @@ def record_for(model: Model, as_record: str | None) -> Record:
     return record
 
 
-def open_recorded(path: str, record: Record, *, new_classes: bool = False) -> Source:
+def open_recorded(
+    path: str, record: Record, *, new_classes: bool = False, labelled: bool = False
+) -> Source:
     """Opens new data of the kind of a record; prints notes about them.
 
     Args:
         path: the data.
         record: the record.
         new_classes: whether folders name classes that the record need not have.
+        labelled: whether files without a class of the record are left out.
     """
-    source = open_new(Opening(path), record, new_classes=new_classes)
+    source = open_new(Opening(path), record, new_classes=new_classes, labelled=labelled)
     for note in source.notes:
         click.echo(note, err=True)
     return source
+
+
+def print_remarks(source: Source) -> None:
+    """Prints what was done to samples while they were read: cut, resampled."""
+    for note in source.remarked():
+        click.echo(spell(note), err=True)
 
 
 def refuse_both(source: str | None, files: str | None, as_record: str | None) -> None:

@@ -119,7 +119,9 @@ class Command(click.Command):
             takes_data = any(parameter.name == "load_input" for parameter in self.params)
             if not (takes_data and e.message.startswith("Got unexpected extra argument")):
                 raise
-            hint = ". Data files are given by --load-input and --load-expected."
+            new = any(parameter.name == "as_record" for parameter in self.params)
+            photos = ", new photos, sounds and tables by --source" if new else ""
+            hint = f". Data files are given by --load-input and --load-expected{photos}."
             raise click.UsageError(e.message + hint, ctx) from e
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:

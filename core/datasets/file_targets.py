@@ -9,9 +9,12 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from odt.core.datasets.folders import FORMATS, LIMIT, PICTURES, SOUNDS, Decode, FilePart
-from odt.core.datasets.pictures import Resize, pillow
-from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
+from odt.core.datasets.class_folders import ALL
+from odt.core.datasets.file_suffixes import files, of_kind
+from odt.core.datasets.folders import LIMIT, Decode, FilePart, files_of, parts_of
+from odt.core.datasets.picture_files import MOST_FLAT, opened_picture
+from odt.core.datasets.pictures import Resize
+from odt.core.datasets.source import Kind, Part, Remarks, Sample, SampleError, Source
 from odt.core.datasets.table_targets import read_targets
 from odt.core.datasets.table_text import find_delimiter, is_number, rows_of
 from odt.core.datasets.tree import Tree, unpacked
@@ -27,9 +30,14 @@ class TargetPart(FilePart):
     """Files whose targets are values: tags, numbers or masks."""
 
     def __init__(
-        self, tree: Tree, names: Sequence[str], target: Callable[[int], Array], decode: Decode
+        self,
+        tree: Tree,
+        names: Sequence[str],
+        target: Callable[[int], Array],
+        decode: Decode,
+        remarks: Remarks,
     ) -> None:
-        super().__init__(tree, names, None, decode)
+        super().__init__(tree, names, None, decode, remarks)
         self._target = target
 
     def read(self, k: int) -> Sample:
@@ -62,7 +70,7 @@ def open_with_table(
             f"{path}: must have a header, and in each line a file name and its targets, but has "
             f"{len(rows)} lines of {len(header)} cells."
         )
-    names = _files(tree, path, [cells[0].strip() for cells in rows])
+    names, notes = _files(tree, kind, path, [cells[0].strip() for cells in rows])
     cells = [[cell.strip() for cell in row[1:]] for row in rows]
     columns = [name.strip() for name in header[1:]]
     several = len(columns) == 1 and (
@@ -74,13 +82,42 @@ def open_with_table(
         cells = [[str(int(name in found)) for name in columns] for found in tags]
     asked = True if several else regression
     target, found, are_classes = read_targets(path, cells, columns, (), asked)
-    part: Part = (
-        FilePart(tree, names, target, decode)
-        if are_classes
-        else TargetPart(tree, names, lambda k: np.asarray(target[k]), decode)
-    )
+    remarks = Remarks()
+
+    def part(numbers: Sequence[int]) -> Part:
+        own = [names[k] for k in numbers]
+        if are_classes:
+            return FilePart(tree, own, np.asarray(target)[numbers], decode, remarks)
+        return TargetPart(tree, own, lambda k: np.asarray(target[numbers[k]]), decode, remarks)
+
     classes, tags_of = (found, ()) if are_classes else ((), found)
-    return Source(tree.name, kind, {"all": part}, classes, tags=tags_of, decoded=True)
+    return _source(tree, kind, names, part, notes, remarks, classes, tags_of)
+
+
+def _source(
+    tree: Tree,
+    kind: Kind,
+    names: Sequence[str],
+    part: Callable[[Sequence[int]], Part],
+    notes: list[str],
+    remarks: Remarks,
+    classes: Sequence[str],
+    tags: Sequence[str],
+) -> Source:
+    """A source of files in the splits that their folders name."""
+    parts = parts_of(names)
+    if len(parts) > 1 and (outside := parts.pop(ALL, [])):
+        notes.append(f"left out {files(len(outside))} outside of {listed(parts)}")
+    return Source(
+        tree.name,
+        kind,
+        {name: part(numbers) for name, numbers in parts.items()},
+        tuple(classes),
+        decoded=True,
+        tags=tuple(tags),
+        notes=tuple(f"note: {tree.name}: {note}." for note in notes),
+        remarks={tree.name: remarks},
+    )
 
 
 def open_with_masks(
@@ -99,20 +136,22 @@ def open_with_masks(
     Raises:
         DataError: if there are no pictures, or one has no mask.
     """
-    names = [name for name in tree.sizes if name.lower().endswith(PICTURES)]
-    if not names:
-        raise DataError(f"{tree.name}: must hold {' '.join(PICTURES)} files, but has none.")
-    by_stem = {_stem(name): name for name in masks.sizes if name.lower().endswith(PICTURES)}
+    names, notes = files_of(tree, "image")
+    pictures, _ = files_of(masks, "image")
+    by_stem = {_stem(name): name for name in pictures}
     lacking = [name for name in names if _stem(name) not in by_stem]
     if lacking:
         raise DataError(
             f"{masks.name}: must hold a mask for each picture, under its name, but has none for "
             f"{listed(lacking)}."
         )
+    if others := sorted({*by_stem} - {_stem(name) for name in names}):
+        shown = listed([by_stem[stem] for stem in others])
+        notes.append(f"left out {files(len(others))} of {masks.name} without an image: {shown}")
     nearest = None if resize is None else replace(resize, method="nearest")
 
-    def target(k: int) -> Array:
-        name = by_stem[_stem(names[k])]
+    def target(of: str) -> Array:
+        name = by_stem[_stem(of)]
         mask = _decode_mask(masks.where(name), masks.read(name, LIMIT))
         if nearest is not None:
             mask = nearest.apply(mask)
@@ -125,15 +164,19 @@ def open_with_masks(
             )
         return np.eye(len(classes), dtype=np.float32)[mask[..., 0]]
 
-    part = TargetPart(tree, names, target, decode)
-    return Source(tree.name, "image", {"all": part}, tags=tuple(classes), decoded=True)
+    remarks = Remarks()
+
+    def part(numbers: Sequence[int]) -> Part:
+        own = [names[k] for k in numbers]
+        return TargetPart(tree, own, lambda k: target(own[k]), decode, remarks)
+
+    return _source(tree, "image", names, part, notes, remarks, (), classes)
 
 
 def _decode_mask(where: str, data: bytes) -> Array:
     """Values of a mask (H, W, 1); of a palette its numbers."""
-    image = pillow()
-    with reading(where, "must be a sound mask"), image.open(io.BytesIO(data), formats=FORMATS) as p:
-        guard(where, len(data), p.width * p.height, most=1 << 27)
+    with opened_picture(where, "must be a valid mask", data) as p:
+        guard(where, len(data), p.width * p.height, most=MOST_FLAT)
         if p.mode not in ("1", "L", "P"):
             raise ValueError(f"mode {p.mode}, neither gray nor a palette")
         return np.asarray(p, np.uint8)[..., np.newaxis]
@@ -143,13 +186,14 @@ def _stem(name: str) -> str:
     return str(PurePosixPath(name).with_suffix(""))
 
 
-def _files(tree: Tree, path: Path, wanted: Sequence[str]) -> list[str]:
-    """The files that a table names, by path or by a name that only one file has."""
-    endings = (*PICTURES, *SOUNDS)
+def _files(
+    tree: Tree, kind: Kind, path: Path, wanted: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The files that a table names, by path or by a name that only one file has; and notes."""
+    every, _ = of_kind(tree.sizes, kind)
     by_name: dict[str, list[str]] = {}
-    for name in tree.sizes:
-        if name.lower().endswith(endings):
-            by_name.setdefault(PurePosixPath(name).name, []).append(name)
+    for name in every:
+        by_name.setdefault(PurePosixPath(name).name, []).append(name)
     found, lacking = [], []
     for text in wanted:
         same = [text] if text in tree.sizes else by_name.get(PurePosixPath(text).name, [])
@@ -159,4 +203,6 @@ def _files(tree: Tree, path: Path, wanted: Sequence[str]) -> list[str]:
             lacking.append(printable(text))
     if lacking:
         raise DataError(f"{path}: must name files of {tree.name}, but got {listed(lacking)}.")
-    return found
+    others = sorted({*every} - {*found})
+    notes = [f"left out {files(len(others))} that {path} does not name: {listed(others)}"]
+    return found, notes if others else []

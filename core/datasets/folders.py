@@ -1,62 +1,56 @@
 """Opens folders of images or sounds: one folder per class, optionally in train/ and test/."""
 
-import io
 import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
-from typing import Any
 
 import numpy as np
 
-from odt.core.datasets.pictures import MOST_PIXELS, Resize, pillow
-from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
+from odt.core.datasets.class_folders import ALL, Place, place_files
+from odt.core.datasets.file_suffixes import counted, of_kind, shown_suffixes
+from odt.core.datasets.file_suffixes import files as counted_files
+from odt.core.datasets.source import Kind, Part, Remark, Remarks, Sample, SampleError, Source
 from odt.core.datasets.tree import Tree
-from odt.core.storage.reading import guard, listed, printable, reading
+from odt.core.storage.reading import listed, printable
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-# Only these formats: for some others Pillow runs a program, whatever the file's name.
-FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
-SOUNDS = (".wav",)
 LIMIT = 1 << 28  # bytes of one file
-MOST_FLAT = 1 << 27  # bytes of a picture that its file, of one colour perhaps, has hardly any of
-PARTS = {
-    "train": "train",
-    "training": "train",
-    "test": "test",
-    "testing": "test",
-    "val": "validation",
-    "valid": "validation",
-    "validation": "validation",
-}
+NOISE = "_background_noise_"  # folder of Speech Commands whose recordings are no class
+ORDER = ("train", "validation", "test", ALL)
 
-Decode = Callable[[bytes], Array]
+Decode = Callable[[bytes], tuple[Array, Sequence[Remark]]]
 
 
 class FilePart(Part):
     """A part whose samples are files; labels are None for files without classes."""
 
     def __init__(
-        self, tree: Tree, names: Sequence[str], labels: Array | None, decode: Decode
+        self,
+        tree: Tree,
+        names: Sequence[str],
+        labels: Array | None,
+        decode: Decode,
+        remarks: Remarks,
     ) -> None:
         self._tree = tree
         self._names = tuple(names)
         self._decode = decode
+        self._remarks = remarks
         self.length = len(self._names)
         self.labels = labels
 
     def read(self, k: int) -> Sample:
         name = self._names[k]
         try:
-            x = self._decode(self._tree.read(name, LIMIT))
+            x, remarks = self._decode(self._tree.read(name, LIMIT))
         except DataError as e:
             where = self._tree.where(name)
             text = str(e)
             raise SampleError(text if text.startswith(where) else f"{where}: {text}") from e
+        self._remarks.add(name, remarks)
         return Sample((x,), () if self.labels is None else (self.labels[k],))
 
     def label_of(self, k: int) -> str:
@@ -81,15 +75,17 @@ class Naming:
     """How the class of a file is determined.
 
     Attributes:
-        pattern: regular expression whose first group in a file's path is the class; empty for the
-            name of the file's folder.
+        pattern: regular expression whose first group in a file's name is the class; empty for the
+            name of a folder.
         unlabelled: take all files without classes.
         classes: class names of a record: files have classes only if these are their folders.
+        labelled: whether only files with classes of the record are taken.
     """
 
     pattern: str = ""
     unlabelled: bool = False
     classes: tuple[str, ...] | None = None
+    labelled: bool = False
 
 
 BY_FOLDER = Naming()
@@ -103,50 +99,63 @@ def open_folders(
     Args:
         tree: folder or archive.
         kind: image or sound.
-        decode: bytes of a file → array; raises DataError.
-        skip: leave out classes without files.
+        decode: bytes of a file → array, and what was done to it; raises DataError.
+        skip: leave out classes without files, and classes that the training part lacks.
         naming: how the class of a file is found.
 
     Raises:
         DataError: if there are no such files, or the parts differ in classes.
     """
-    suffixes = PICTURES if kind == "image" else SOUNDS
     warnings.filterwarnings("ignore", module="PIL")  # errors in images are reported here
-    names = [name for name in tree.sizes if name.lower().endswith(suffixes)]
-    if naming.unlabelled or naming.classes is not None:
-        return _open_files(tree, kind, decode, names, naming)
-    label_of = _pattern_label(tree, naming.pattern) if naming.pattern else _folder_label
+    names, notes = files_of(tree, kind)
+    if naming.classes is not None:
+        return _open_new(tree, kind, decode, names, naming, notes)
+    if naming.unlabelled:
+        return _open_unlabelled(tree, kind, decode, names, notes)
+    places = place_files(names, by_folder=not naming.pattern)
+    labels = [place.label for place in places]
+    if naming.pattern:
+        find = _pattern_label(tree, naming.pattern)
+        labels = [find(name, place) for name, place in zip(names, places, strict=True)]
     files: dict[str, dict[str, list[str]]] = {}
-    for name in names:
-        part, label = _place(PurePosixPath(name).parent)[0], label_of(name)
+    for name, place, label in zip(names, places, labels, strict=True):
         if label:
-            files.setdefault(part, {}).setdefault(label, []).append(name)
+            files.setdefault(place.split, {}).setdefault(label, []).append(name)
     if not files:
-        raise DataError(_nothing(tree, suffixes, names))
+        raise DataError(_nothing(tree, kind, names))
     if len(files) > 1:
-        files.pop("all", None)  # a stray image next to train/ and test/
-    classes = tuple(sorted(files.get("train", next(iter(files.values())))))
-    seen = {part: set[str]() for part in files} if naming.pattern else _folders(tree, files)
-    faults = []
-    for part, by_class in files.items():
-        unknown = sorted(set(by_class) - set(classes))
-        if unknown:
-            raise DataError(
-                f"{tree.name}: {part} must have the classes of train ({listed(classes)}), "
-                f"but got {listed(unknown)}."
-            )
-        empty = sorted((seen[part] | set(classes)) - set(by_class))
-        if empty and not skip:
-            where = "" if part == "all" else f"in {part} "
-            faults.append(
-                f"each class must have {' '.join(suffixes)} files, but got none {where}for "
-                f'{listed(empty)}. Remove these folders, or leave them out with `on_error="skip"`'
-            )
+        files.pop(ALL, None)
+    outside = [name for name, p in zip(names, places, strict=True) if p.split not in files]
+    if outside and ALL not in files:
+        count = counted_files(len(outside))
+        notes.append(f"left out {count} outside of {listed(_sorted(files))}: {listed(outside)}")
+    lacking = [
+        n for n, p, x in zip(names, places, labels, strict=True) if p.split in files and not x
+    ]
+    if lacking:
+        count = counted_files(len(lacking))
+        notes.append(f"left out {count} outside of class folders: {listed(lacking)}")
+    deeper = [p for p in places if p.split == ALL and p.label and "/" in _inner(p)]
+    if deeper and ALL in files and not naming.pattern:
+        notes.append(
+            f"{counted_files(len(deeper))} in folders below those of their classes, such as "
+            f"{printable(deeper[0].below)}: the first folder is the class. For the last one give "
+            "`label_pattern=([^/]+)/[^/]*$`"
+        )
+    classes = tuple(sorted(files.get("train") or files[_sorted(files)[0]]))
+    faults: list[str] = []
+    seen = {} if naming.pattern else _folders(tree, places)
+    for part in _sorted(files):
+        faults += _check_classes(
+            tree, kind, part, files, classes, seen.get(part, set()), skip, notes
+        )
+    remarks = Remarks()
     parts = {}
-    for part, by_class in files.items():
+    for part in _sorted(files):
+        by_class = files[part]
         ordered = [name for c in classes for name in by_class.get(c, [])]
-        labels = [k for k, c in enumerate(classes) for _ in by_class.get(c, [])]
-        parts[part] = FilePart(tree, ordered, np.asarray(labels, np.int32), decode)
+        numbers = [k for k, c in enumerate(classes) for _ in by_class.get(c, [])]
+        parts[part] = FilePart(tree, ordered, np.asarray(numbers, np.int32), decode, remarks)
     return Source(
         tree.name,
         kind,
@@ -154,123 +163,212 @@ def open_folders(
         classes,
         sorted_by_class=True,
         decoded=True,
+        notes=_notes(tree, notes),
+        remarks={tree.name: remarks},
         faults=tuple(faults),
         origin={"files": sum(p.length or 0 for p in parts.values())},
     )
 
 
-def _open_files(
-    tree: Tree, kind: Kind, decode: Decode, names: Sequence[str], naming: Naming
-) -> Source:
-    """All files as one part; their folders are classes if all of them are those of a record."""
+def _inner(place: Place) -> str:
+    """The path of a file below the folder of its class."""
+    return str(PurePosixPath(place.below).relative_to(place.folder))
+
+
+def files_of(tree: Tree, kind: Kind) -> tuple[list[str], list[str]]:
+    """Returns the files of a kind, and what is left out of a folder or archive.
+
+    Raises:
+        DataError: if there are no such files.
+    """
+    names, others = of_kind(tree.sizes, kind)
+    notes = []
+    if others:
+        what = "images" if kind == "image" else "WAV"
+        notes.append(f"left out {counted_files(len(others))} other than {what}: {counted(others)}")
+    if tree.links:
+        notes.append(f"left out {_links(tree.links)}")
+    if kind == "sound":
+        noise = [name for name in names if NOISE in PurePosixPath(name).parts]
+        if noise and len(noise) < len(names):
+            names = [name for name in names if NOISE not in PurePosixPath(name).parts]
+            notes.append(f"left out {counted_files(len(noise))} in {NOISE}: noise is no class")
     if not names:
-        endings = PICTURES if kind == "image" else SOUNDS
-        raise DataError(_nothing(tree, endings, names))
-    number = {name: k for k, name in enumerate(naming.classes or ())}
-    folders = [PurePosixPath(name).parent.name for name in names]
-    labelled = not naming.unlabelled and {*folders} <= number.keys()
-    labels = np.asarray([number[f] for f in folders], np.int32) if labelled else None
-    part = FilePart(tree, names, labels, decode)
-    others = sorted({*folders} - number.keys() - {""})
-    note = f"note: {tree.name}: {listed(others)} are no classes of the record: no labels."
+        raise DataError(_nothing(tree, kind, names))
+    return names, notes
+
+
+def _links(count: int) -> str:
+    if count == 1:
+        return "1 symbolic link, which leads back or is in an archive"
+    return f"{count} symbolic links, which lead back or are in an archive"
+
+
+def parts_of(names: Sequence[str]) -> dict[str, list[int]]:
+    """Returns the numbers of the files of each split; all of them as "all" without splits."""
+    parts: dict[str, list[int]] = {}
+    for k, place in enumerate(place_files(names)):
+        parts.setdefault(place.split, []).append(k)
+    return {part: parts[part] for part in _sorted(parts)}
+
+
+def _notes(tree: Tree, notes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"note: {tree.name}: {note}." for note in notes)
+
+
+def _sorted(parts: Iterable[str]) -> list[str]:
+    return sorted(parts, key=ORDER.index)
+
+
+def _check_classes(
+    tree: Tree,
+    kind: Kind,
+    part: str,
+    files: dict[str, dict[str, list[str]]],
+    classes: Sequence[str],
+    seen: set[str],
+    skip: bool,
+    notes: list[str],
+) -> list[str]:
+    """Faults in the classes of a part; notes instead if faults are to be skipped."""
+    by_class = files[part]
+    faults = []
+    if unknown := sorted({*by_class} - {*classes}):
+        if skip:
+            count = sum(len(by_class[label]) for label in unknown)
+            why = f"train has no class {listed(unknown)}"
+            notes.append(f"left out {counted_files(count)} of {part}: {why}")
+        else:
+            faults.append(
+                f"{part} must have the classes of train ({listed(classes)}), but got "
+                f"{listed(unknown)}. Add files of these classes to train, or leave them out with "
+                '`on_error="skip"`'
+            )
+    where = "" if part == ALL else f"in {part} "
+    if empty := sorted((seen | {*classes}) - {*by_class}):
+        _, others = of_kind(tree.sizes, kind)
+        inside = [name for name in others if {*empty} & {*PurePosixPath(name).parts[:-1]}]
+        held = f", which have {counted(inside)}" if inside else ""
+        if skip:
+            notes.append(f"no files {where}for {listed(empty)}{held}")
+        else:
+            faults.append(
+                f"each class must have {shown_suffixes(kind)} files, but got none {where}for "
+                f"{listed(empty)}{held}. Remove these folders, or leave them out with "
+                '`on_error="skip"`'
+            )
+    return faults
+
+
+def _open_unlabelled(
+    tree: Tree, kind: Kind, decode: Decode, names: Sequence[str], notes: list[str]
+) -> Source:
+    """All files without classes, in the splits that their folders name."""
+    parts, remarks = parts_of(names), Remarks()
+    if len(parts) > 1 and (outside := parts.pop(ALL, [])):
+        notes.append(f"left out {counted_files(len(outside))} outside of {listed(parts)}")
     return Source(
         tree.name,
         kind,
-        {"all": part},
+        {
+            part: FilePart(tree, [names[k] for k in numbers], None, decode, remarks)
+            for part, numbers in parts.items()
+        },
+        decoded=True,
+        notes=_notes(tree, notes),
+        remarks={tree.name: remarks},
+        origin={"files": sum(map(len, parts.values()))},
+    )
+
+
+def _open_new(
+    tree: Tree,
+    kind: Kind,
+    decode: Decode,
+    names: Sequence[str],
+    naming: Naming,
+    notes: list[str],
+) -> Source:
+    """All files as one part; they have classes if their folders are those of a record."""
+    number = {name: k for k, name in enumerate(naming.classes or ())}
+    folders = [_folder_of(PurePosixPath(name).parent.parts, number) for name in names]
+    known = [folder in number for folder in folders]
+    labelled = any(known) and (naming.labelled or all(known))
+    others = listed(sorted({f or "." for f, k in zip(folders, known, strict=True) if not k}))
+    unknown = f"{counted_files(known.count(False))} in folders that are no class of the record"
+    if labelled and not all(known):
+        notes.append(f"left out {unknown}: {others}")
+        names = [name for name, k in zip(names, known, strict=True) if k]
+        folders = [folder for folder, k in zip(folders, known, strict=True) if k]
+    elif any(known) and not labelled:
+        notes.append(f"no labels, because of {unknown}: {others}")
+    labels = np.asarray([number[f] for f in folders], np.int32) if labelled else None
+    remarks = Remarks()
+    return Source(
+        tree.name,
+        kind,
+        {"all": FilePart(tree, names, labels, decode, remarks)},
         tuple(number) if labelled else (),
         decoded=True,
-        notes=(note,) if naming.classes and others and len(others) < len({*folders}) else (),
+        notes=_notes(tree, notes),
+        remarks={tree.name: remarks},
         origin={"files": len(names)},
     )
 
 
-def _folders(tree: Tree, found: Collection[str]) -> dict[str, set[str]]:
-    """The names of all folders of each part, also of those without such files."""
-    seen = {part: set[str]() for part in found}
-    for folder in (*tree.empty, *{str(PurePosixPath(name).parent) for name in tree.sizes}):
-        part, label = _place(PurePosixPath(folder))
-        if label and part in seen:
-            seen[part].add(label)
+def _folder_of(parts: Sequence[str], classes: Iterable[str]) -> str:
+    """The folder of a path that names a class; else the last one."""
+    known = {*classes}
+    return next((p for p in parts if p in known), parts[-1] if parts else "")
+
+
+def _folders(tree: Tree, places: Sequence[Place]) -> dict[str, set[str]]:
+    """The names of all class folders of each part: also those without files, beside the others."""
+    parents = {(place.split, place.folder.parent) for place in places if place.label}
+    folders = {PurePosixPath(folder) for folder in tree.empty}
+    folders |= {PurePosixPath(name).parent for name in tree.sizes}
+    folders |= {above for folder in folders for above in folder.parents}
+    seen: dict[str, set[str]] = {}
+    for folder in folders:
+        for split, parent in parents:
+            if folder.name not in ("", NOISE) and folder.parent == parent:
+                seen.setdefault(split, set()).add(folder.name)
     return seen
 
 
-def _nothing(tree: Tree, endings: Sequence[str], names: Sequence[str]) -> str:
+def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
     """What is wrong with a folder without classes of such files, and what to do."""
-    rule = f"{tree.name}: must hold folders, one a class, with {' '.join(endings)} files"
+    rule = f"{tree.name}: must hold folders, one a class, with {shown_suffixes(kind)} files"
     if names:
         return (
-            f"{rule}, but has {len(names)} of them outside folders. Name their classes with "
-            "`label_pattern=`, or give `unlabelled=True`."
+            f"{rule}, but has {len(names)} of them outside folders, such as "
+            f"{printable(names[0])}. Name their classes with `label_pattern=`, or give "
+            "`unlabelled=True`."
         )
-    suffixes = Counter(PurePosixPath(name).suffix.lower() or "other" for name in tree.sizes)
-    if not suffixes:
+    if not tree.sizes:
         return f"{rule}, but has none."
-    shown = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
-    return (
-        f"{rule}, but has none: it holds {shown} files. Unpack tables and arrays, and give each "
-        "as `source=` of its own."
-    )
+    remedy = "Unpack tables and arrays, and give each as `source=` of its own."
+    got = counted(tree.sizes)
+    return f"{rule}, but has none: it holds {got} files.{'' if '(' in got else ' ' + remedy}"
 
 
-def _folder_label(name: str) -> str:
-    return _place(PurePosixPath(name).parent)[1]
-
-
-def _pattern_label(tree: Tree, text: str) -> Callable[[str], str]:
-    """The label of a file by a pattern."""
+def _pattern_label(tree: Tree, text: str) -> Callable[[str, Place], str]:
+    """The label of a file by a pattern, in its name, or in its path if the pattern has a slash."""
     try:
         pattern = re.compile(text)
     except re.error as e:
         raise OptionError("label_pattern", f"{text} must be a pattern", e) from e
 
-    def label(name: str) -> str:
-        match = pattern.search(name) or pattern.search(PurePosixPath(name).name)
-        if match is None:
-            raise DataError(
-                f"{tree.name}: `label_pattern=` {text} must match every file name, but not "
-                f"{printable(name)}."
-            )
-        return str(match.group(1) if pattern.groups else match.group())
+    def label(name: str, place: Place) -> str:
+        file = PurePosixPath(name).name
+        paths = (place.below, name)
+        for where in (*paths, file) if "/" in text else (file, *paths):
+            match = pattern.search(where)
+            if match and (found := match.group(1 if pattern.groups else 0)):
+                return str(found)
+        raise DataError(
+            f"{tree.name}: `label_pattern=` {text} must match every file name, but not "
+            f"{printable(name)}."
+        )
 
     return label
-
-
-def _place(folder: PurePosixPath) -> tuple[str, str]:
-    """Returns part and class of a folder."""
-    *above, label = folder.parts or ("",)
-    return next((PARTS[f.lower()] for f in above if f.lower() in PARTS), "all"), label
-
-
-def decode_picture(data: bytes, resize: Resize | None = None) -> Array:
-    """Decodes an image to uint8 (H, W, 3), rotated by its EXIF orientation.
-
-    Args:
-        data: bytes of the file.
-        resize: resizing during decoding, which saves a copy; None for no resizing.
-
-    Raises:
-        DataError: if the file is damaged, too large, or has more than 8 bits per channel.
-    """
-    image = pillow()
-    with reading("", "must be a valid image"), image.open(io.BytesIO(data), formats=FORMATS) as p:
-        guard("", len(data), 3 * p.width * p.height, most=MOST_FLAT)
-        upright = _rgb(p)
-        return np.asarray(upright if resize is None else resize.apply_to_image(upright))
-
-
-def _rgb(picture: Any) -> Any:
-    if picture.width * picture.height > MOST_PIXELS:
-        raise ValueError(f"{picture.width}×{picture.height} pixels")
-    if picture.mode[0] in "IF":
-        raise ValueError(f"mode {picture.mode}, more than 8 bits per channel")
-    turned = _upright(picture)
-    return turned if turned.mode == "RGB" else turned.convert("RGB")
-
-
-def _upright(picture: Any) -> Any:
-    """Rotates an image by its EXIF orientation; most images have none."""
-    if 0x0112 not in picture.getexif():
-        return picture
-    from PIL import ImageOps
-
-    return ImageOps.exif_transpose(picture)

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from odt.core.datasets.folders import decode_picture
+from odt.core.datasets.picture_files import decode_picture
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array
@@ -67,7 +67,7 @@ def read_frames(
     """
     if pixel_format == JPEG:
         for data in _jpegs(stream):
-            yield decode_picture(data)
+            yield decode_picture(data)[0]
         return
     form = RAW[pixel_format]
     if form.nbytes == 2 and width % 2:

@@ -1,6 +1,7 @@
 """Makes data files: selects, preprocesses, writes and describes samples."""
 
 import dataclasses
+from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -124,7 +125,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     remove_leftovers(request.out_dir)
     with ExitStack() as stack:
         pending = []
-        faults = [f"{source.name}: {fault}." for fault in source.faults]
+        faults = [f"{source.name}: {'; '.join(source.faults)}."] if source.faults else []
         for p in picked:
             pending.append(_write_split(source, request, p, record, faults, stack, progress))
         if faults:
@@ -140,11 +141,13 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
 
 
 def _all_faults(faults: list[str]) -> str:
-    """One fault, or the first of several."""
+    """One fault, or the first of several by name."""
     if len(faults) == 1:
         return faults[0]
+    ordered = sorted(fault.removesuffix(".") for fault in faults)
+    more = f"; … ({len(faults) - LISTED} more)" if len(faults) > LISTED else ""
     return (
-        f"{len(faults)} faults: {' '.join(faults[:LISTED])} "
+        f"{len(faults)} faults: {'; '.join(ordered[:LISTED])}{more}. "
         'Give `on_error="skip"` to leave these out.'
     )
 
@@ -218,8 +221,8 @@ def _write_split(
             continue  # to find the others; nothing is written
         if ready.arrays is None:
             skipped += 1
-            if len(reasons) < LISTED:
-                reasons.append(ready.problem)
+            insort(reasons, ready.problem)
+            del reasons[LISTED:]  # the first by name, whatever the order
             continue
         got = tuple([TensorSpec(a.shape, a.dtype) for a in role] for role in ready.arrays)
         if data is None:

@@ -60,13 +60,16 @@ def load_record(path: str) -> Record:
     return record
 
 
-def open_new(opening: Opening, record: Record, *, new_classes: bool = False) -> Source:
+def open_new(
+    opening: Opening, record: Record, *, new_classes: bool = False, labelled: bool = False
+) -> Source:
     """Opens new data of the kind of a record, with labels if they have any, as one part "all".
 
     Args:
         opening: the source; options that the record has are taken from there.
         record: the record.
         new_classes: whether folders name classes that the record need not have.
+        labelled: whether files without a class of the record are left out.
 
     Raises:
         DataError: if the source is of another kind, or cannot be opened.
@@ -79,7 +82,7 @@ def open_new(opening: Opening, record: Record, *, new_classes: bool = False) -> 
         arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
         sound=parse_sound(record.sound),
         resize=steps.resize if colour else None,
-        naming=Naming(classes=None if new_classes else record.classes),
+        naming=Naming(classes=None if new_classes else record.classes, labelled=labelled),
     )
     if opening.path.exists():
         kind = KINDS.get(format_of(opening.path, opening), record.kind)

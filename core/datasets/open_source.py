@@ -3,15 +3,16 @@
 import importlib
 import pkgutil
 import re
+from collections import Counter
 from pathlib import Path
 
 from odt.core.datasets import formats
-from odt.core.datasets.folders import PICTURES, SOUNDS
+from odt.core.datasets.file_suffixes import kind_of, remedy_of, suffix_of, suffixes_of
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
 from odt.core.datasets.tree import open_tree
 from odt.core.model.file_kinds import stand_in
-from odt.core.storage.reading import ABSENT
+from odt.core.storage.reading import ABSENT, open_input
 from odt.errors import DataError
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")
@@ -49,24 +50,35 @@ def format_of(path: Path, opening: Opening) -> str:
         DataError: if the file stands for another, or its name tells no format.
     """
     text = opening.text
-    if path.is_file() and (kind := stand_in(path)):
-        raise DataError(f"{path}: must hold samples, but is {kind.name}. {kind.data}")
+    if path.is_file() and (other := stand_in(path)):
+        raise DataError(f"{path}: must hold samples, but is {other.name}. {other.data}")
     if opening.format != "auto":
         return opening.format
     if text.startswith(("tfds:", "hf:")):
         return "tfds" if text.startswith("tfds:") else "huggingface"
     if not path.exists() and re.fullmatch(r"[\w.]+:\w+", text):
         return "callable"
-    if path.is_dir() or path.name.lower().endswith(ARCHIVES):
-        names = [name.lower() for name in open_tree(path).sizes]
-        sounds = sum(name.endswith(SOUNDS) for name in names)
-        return "wav" if sounds > sum(name.endswith(PICTURES) for name in names) else "images"
-    if path.name.lower().endswith((*PICTURES, *SOUNDS)):
-        return "images" if path.name.lower().endswith(PICTURES) else "wav"
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    is_archive = path.name.lower().endswith(ARCHIVES) or (suffix not in SUFFIXES and _is_zip(path))
+    if path.is_dir() or is_archive:
+        kinds = Counter(map(kind_of, open_tree(path).sizes))
+        return "wav" if kinds["sound"] > kinds["image"] else "images"
+    if (kind := kind_of(path.name)) != "features":
+        if path.exists() and suffix_of(path.name) not in suffixes_of(kind):
+            what, remedy = "an image" if kind == "image" else "a WAV file", remedy_of(suffix)
+            raise DataError(f"{path}: must be {what} that odt reads, but is {suffix}: {remedy}.")
+        return "images" if kind == "image" else "wav"
     if path.exists() and suffix not in SUFFIXES:
         raise DataError(
             f"{path}: must have a known extension ({' '.join(SUFFIXES)}), but has "
             f"{suffix or 'none'}. Give `format=`."
         )
     return SUFFIXES.get(suffix, "raw")
+
+
+def _is_zip(path: Path) -> bool:
+    """Whether a file with any suffix, such as .tm of Teachable Machine, is a zip archive."""
+    if not path.is_file():
+        return False
+    with open_input(path) as file:
+        return file.read(4) == b"PK\x03\x04"

@@ -11,9 +11,7 @@ mel = 1127 ln(1 + f / 700), ln(bands + 1e-6), and the first coefficients of its 
 transform. Source: MLPerf Tiny's keyword spotting, which computes them with tf.signal.
 """
 
-import io
 import math
-import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.datasets.resample import resample, resampled_length
+from odt.core.datasets.source import Remark
+from odt.core.datasets.wave_files import open_wave
 from odt.core.storage.reading import reading
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
-MOST_RATE = 768_000  # Hz, more than any audio converter has
 MOST_SECONDS = 3600
 
 
@@ -34,7 +34,7 @@ class Sound:
     """Conversion of WAV files to arrays.
 
     Attributes:
-        rate: required sample rate in Hz; 0 for any.
+        rate: sample rate in Hz, to which other clips are resampled; 0 keeps that of each clip.
         seconds: length to which clips are cropped or padded with silence; 0 keeps their length.
         mel: number of bands; 0 for the samples themselves, −1 … 1.
         mfcc: number of MFCCs of these bands; 0 for the bands themselves.
@@ -56,11 +56,13 @@ class Sound:
     mfcc: int = 0
 
     def __post_init__(self) -> None:
-        if self.mel and not (self.rate and 0 <= self.low < self.high <= self.rate / 2):
+        if self.mel and not self.rate:
+            raise OptionError("rate", "must be above 0 with `mel=`", 0)
+        if self.mel and not 0 <= self.low < self.high <= self.rate / 2:
             raise OptionError(
                 "mel_range",
-                "must be between 0 and half of `rate=`",
-                f"{self.low:g} … {self.high:g} Hz at {self.rate}",
+                f"must be between 0 and {self.rate / 2:g} Hz, half of `rate={self.rate}`",
+                f"{self.low:g} … {self.high:g} Hz",
             )
         if self.mfcc > self.mel:
             rule = "must be at most `mel=`, the number of bands"
@@ -70,24 +72,32 @@ class Sound:
         if not 0 <= self.seconds <= MOST_SECONDS:
             raise OptionError("seconds", f"must be 0 … {MOST_SECONDS}", f"{self.seconds:g}")
 
-    def decode(self, data: bytes) -> Array:
+    def decode(self, data: bytes) -> tuple[Array, tuple[Remark, ...]]:
         """Decodes a file to float32 (samples,), (frames, bands) or (frames, MFCCs).
 
+        Returns:
+            The values, and what was done to the clip.
+
         Raises:
-            DataError: if the file is damaged or has another sample rate.
+            DataError: if the file is damaged.
         """
-        x, rate = read_wav(data)
-        if self.rate and rate != self.rate:
-            raise DataError(
-                f"must have {self.rate} samples per second, but has {rate}. Give `rate={rate}`, or "
-                "resample the files"
-            )
-        if self.seconds:
-            length = round(self.seconds * rate)
-            x = np.asarray(np.pad(x[:length], (0, max(0, length - len(x)))), np.float32)
-        if self.mfcc:
-            return self.mfccs(x)
-        return self.log_mel(x) if self.mel else x
+        file = open_wave(data)
+        rate = self.rate or file.rate
+        length = resampled_length(file.length, file.rate, rate)
+        wanted = round(self.seconds * rate) if self.seconds else length
+        kept = min(wanted, length)
+        x = np.zeros(wanted, np.float32)
+        remarks = []
+        if rate == file.rate:
+            x[:kept] = file.read(0, kept)
+        else:
+            x[:kept] = resample(file.read, file.length, file.rate, rate, kept)
+            remarks.append(Remark(f"resampled from {file.rate} to {rate} Hz"))
+        if length > wanted:
+            cut = f"cut to {self.seconds:g} s, the length of a sample (`seconds=`)"
+            remarks.append(Remark(cut, file.length / file.rate))
+        values = self.mfccs(x) if self.mfcc else self.log_mel(x) if self.mel else x
+        return values, tuple(remarks)
 
     def log_mel(self, x: Array) -> Array:
         """Computes the log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
@@ -166,32 +176,3 @@ def parse_sound(settings: Mapping[str, Any]) -> Sound:
         usual = Sound()
         kinds = {name: type(getattr(usual, name)) for name in settings}
         return Sound(**{name: kinds[name](value) for name, value in settings.items()})
-
-
-def read_wav(data: bytes) -> tuple[Array, int]:
-    """Reads samples −1 … 1 as float32, averaged over channels, and the sample rate.
-
-    Raises:
-        DataError: unless the bytes are a valid WAV file of 8, 16, 24 or 32-bit integers.
-    """
-    with reading("", "must be a valid WAV file of integers"), wave.open(io.BytesIO(data)) as file:
-        width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
-        claimed = file.getnframes()
-        raw = file.readframes(claimed)
-    if not 0 < rate <= MOST_RATE:
-        raise DataError(f"must have 1 to {MOST_RATE} samples per second, but has {rate}")
-    if width not in (1, 2, 3, 4) or len(raw) < claimed * width * channels:
-        raise DataError(
-            f"must have {claimed} frames of {channels} channels with 1 to 4 bytes, but has "
-            f"{len(raw)} bytes"
-        )
-    x: Array
-    if width == 1:
-        x = (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / 128
-    elif width == 3:
-        wide = np.zeros((len(raw) // 3, 4), np.uint8)
-        wide[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
-        x = wide.view("<i4")[:, 0].astype(np.float32) / np.float32(2**31)
-    else:
-        x = np.frombuffer(raw, f"<i{width}").astype(np.float32) / np.float32(2 ** (8 * width - 1))
-    return x.reshape(-1, channels).mean(axis=1, dtype=np.float32), rate

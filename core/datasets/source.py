@@ -1,6 +1,7 @@
 """The interface of a source of samples: parts, samples, classes."""
 
 import mmap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
@@ -26,6 +27,44 @@ class SampleError(DataError):
 
 class MissingValueError(SampleError):
     """A sample with a missing value, which may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What was done to a sample while it was read, and the user may not expect.
+
+    Attributes:
+        text: what was done, for several samples: "cut to 1 s".
+        seconds: original length of a clip; 0 for others.
+    """
+
+    text: str
+    seconds: float = 0.0
+
+
+class Remarks:
+    """Remarks about the samples of a source, each sample counted once. Threads may add."""
+
+    def __init__(self) -> None:
+        self._by_sample: dict[str, tuple[Remark, ...]] = {}
+
+    def add(self, name: str, remarks: Sequence[Remark]) -> None:
+        """Adds what was done to a sample."""
+        self._by_sample[name] = tuple(remarks)
+
+    def lines(self) -> list[str]:
+        """Returns one line for each kind of remark: how many samples, and which text."""
+        every = [remark for remarks in self._by_sample.values() for remark in remarks]
+        counts = Counter(remark.text for remark in every)
+        return [
+            f"{count} of {len(self._by_sample)} files: {text}{_longest(every, text)}."
+            for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        ]
+
+
+def _longest(remarks: Sequence[Remark], text: str) -> str:
+    seconds = max(remark.seconds for remark in remarks if remark.text == text)
+    return f"; the longest has {seconds:.4g} s" if seconds else ""
 
 
 class EndOfSamplesError(Exception):
@@ -129,6 +168,7 @@ class Source:
         tags: names of the target's values; empty if they have none.
         overlap: samples before a sample that share values with it, as windows of a series do.
         notes: warnings for the user.
+        remarks: what was done to samples, complete when they were read; one for each name.
         faults: what is wrong with the source, reported together with faulty samples.
         sound, table: how WAV files and tables are read, for the preprocessing record.
         files: files that are read while samples are read.
@@ -144,10 +184,16 @@ class Source:
     tags: tuple[str, ...] = ()
     overlap: int = 0
     notes: tuple[str, ...] = ()
+    remarks: Mapping[str, Remarks] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     sound: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[MappedFile, ...] = ()
+
+    def remarked(self) -> list[str]:
+        """Returns a note for each kind of thing that was done to the samples read so far."""
+        every = self.remarks.items()
+        return [f"note: {name}: {line}" for name, remarks in every for line in remarks.lines()]
 
 
 def check_labels(name: str, labels: Array, classes: int) -> None:

@@ -115,12 +115,9 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
     names = [w.name for w in wanted]
     if len(set(names)) < len(names):
         raise OptionError("split", "names must differ", ", ".join(names))
-    fractions = any(w.fraction is not None for w in wanted)
-    kept = [w for w in wanted if w.fraction is None and w.name in source.parts]
-    new = [w for w in wanted if w.fraction is not None and w.name not in source.parts]
-    if new and "train" in [w.name for w in kept] and len(kept) + len(new) == len(wanted):
+    if _cuts_from_training(source, wanted):
         picked = _cut_from_training(source, wanted, division)
-    elif fractions or division.fold or division.group_by or list(source.parts) == ["all"]:
+    elif list(source.parts) == ["all"] or divides_anew(source, wanted, division):
         picked = _divide(source, wanted, division)
     else:
         if division.stratify:
@@ -132,6 +129,20 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
             )
         picked = [_take(source, w, division) for w in wanted]
     return [_cut(source, p) for p in picked]
+
+
+def divides_anew(source: Source, wanted: Sequence[Wanted], division: Division) -> bool:
+    """Whether samples of a source that has splits of its own are put together and divided anew."""
+    if list(source.parts) == ["all"] or _cuts_from_training(source, wanted):
+        return False
+    return bool(division.fold) or any(w.fraction is not None for w in wanted)
+
+
+def _cuts_from_training(source: Source, wanted: Sequence[Wanted]) -> bool:
+    """Whether splits of a source are kept, and others with fractions are cut from its train."""
+    kept = [w.name for w in wanted if w.fraction is None and w.name in source.parts]
+    new = [w for w in wanted if w.fraction is not None and w.name not in source.parts]
+    return bool(new) and "train" in kept and len(kept) + len(new) == len(wanted)
 
 
 def _take(source: Source, wanted: Wanted, division: Division) -> Picked:

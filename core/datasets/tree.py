@@ -1,7 +1,7 @@
 """Reads files in a folder, or in a zip or tar archive without unpacking it.
 
-No file of an archive is written under its own name, links are never followed, and the unpacked
-size is limited.
+In a folder, symbolic links are followed. No file of an archive is written under its own name, its
+symbolic links are counted and not followed, and the unpacked size is limited.
 """
 
 import bz2
@@ -21,6 +21,8 @@ from odt.core.storage.reading import guard, open_input, printable, reading
 from odt.errors import DataError
 
 COPY = 1 << 20
+MOST_LINKS = 10_000  # to folders, in a folder
+JUNK = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")  # that systems add on their own
 PACKED: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -35,11 +37,13 @@ class Tree:
         name: name of the folder or archive.
         sizes: relative file name with slashes → bytes, sorted.
         empty: folders without files.
+        links: number of symbolic links that are not followed.
     """
 
     name: str
     sizes: Mapping[str, int]
     empty: Collection[str] = ()
+    links: int = 0
 
     def open(self, name: str) -> IO[bytes]:
         """Opens a file for reading. Several threads may do so concurrently."""
@@ -64,22 +68,42 @@ class Tree:
 
 
 class FolderTree(Tree):
-    """A folder with its subfolders, without names that begin with a dot."""
+    """A folder with its subfolders, without names that begin with a dot.
+
+    Pipes, devices and broken links have the size 0; opening one is an error.
+    """
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        sizes, self.empty = {}, []
-        for folder, below, files in os.walk(self.name):
-            below[:] = [b for b in below if not b.startswith(".")]
-            inside = Path(folder).relative_to(path).as_posix()
-            start = "" if inside == "." else f"{inside}/"
-            if start and not below and not files:
+        self.empty = []
+        sizes: dict[str, int] = {}
+        followed = 0
+        waiting = [("", frozenset([_identity(os.stat(path))]))]
+        while waiting:
+            inside, above = waiting.pop()
+            place = self.where(inside) if inside else self.name
+            with reading(place, "must be a readable folder"):
+                entries = [e for e in os.scandir(path / inside) if not is_hidden(e.name)]
+            if inside and not entries:
                 self.empty.append(inside)
-            for file in files:
-                full = f"{folder}/{file}"
-                if not file.startswith(".") and os.path.isfile(full):
-                    sizes[start + file] = os.path.getsize(full)
+            for entry in entries:
+                name = f"{inside}/{entry.name}" if inside else entry.name
+                if not os.path.isdir(entry.path):
+                    sizes[name] = os.path.getsize(entry.path) if os.path.isfile(entry.path) else 0
+                    continue
+                identity = _identity(os.stat(entry.path))
+                followed += entry.is_symlink()
+                if followed > MOST_LINKS:
+                    raise DataError(
+                        f"{self.name}: must lead to at most {MOST_LINKS} folders by links, but has "
+                        "more."
+                    )
+                if identity in above:  # a link to a folder that holds it
+                    self.links += 1
+                else:
+                    waiting.append((name, above | {identity}))
         self.sizes = dict(sorted(sizes.items()))
+        self.empty.sort()
 
     def open(self, name: str) -> IO[bytes]:
         return open_input(f"{self.name}/{name}")
@@ -107,10 +131,13 @@ class ZipTree(Tree):
             self._archive = zipfile.ZipFile(open_input(path))
             for member in self._archive.infolist():
                 name = member.filename
+                if _hidden(self.name, name):
+                    continue
                 if member.is_dir():
                     folders.append(name)
                     continue
-                if _is_link(member) or _hidden(self.name, name):
+                if _is_link(member):
+                    self.links += 1
                     continue
                 guard(self.where(name), member.compress_size, member.file_size)
                 sizes[name] = member.file_size
@@ -145,11 +172,14 @@ class TarTree(Tree):
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._members: dict[str, tuple[int, int]] = {}
+        self._folders: list[str] = []
         with reading(self.name, "must be a valid tar archive"):
             self._file = unpacked(path)
             with tarfile.open(fileobj=cast(IO[bytes], _Sized(self._file)), mode="r:") as archive:
                 self._read(archive)
         self.sizes = {name: size for name, (_, size) in sorted(self._members.items())}
+        filled = {str(above) for name in self.sizes for above in PurePosixPath(name).parents}
+        self.empty = [folder for folder in self._folders if folder not in filled]
 
     def _read(self, archive: tarfile.TarFile) -> None:
         end = -1
@@ -159,9 +189,17 @@ class TarTree(Tree):
             if member.issparse():
                 raise ValueError(f"a sparse member, {printable(member.name)}")
             end = member.offset
-            if member.isreg() and not _hidden(self.name, member.name):
-                name = member.name.removeprefix("./")
+            if _hidden(self.name, member.name):
+                continue
+            name = member.name.removeprefix("./")
+            if member.isreg():
                 self._members[name] = (member.offset_data, member.size)
+            elif member.isdir():
+                self._folders.append(str(PurePosixPath(name)))
+            elif member.islnk() and (same := member.linkname.removeprefix("./")) in self._members:
+                self._members[name] = self._members[same]  # a second name of the same file
+            else:
+                self.links += 1
 
     def open(self, name: str) -> IO[bytes]:
         offset, size = self._members[name]
@@ -218,4 +256,13 @@ def _hidden(archive: str, name: str) -> bool:
             f"{archive}: names must stay inside the archive, but got {printable(name)}. The "
             "archive is not read."
         )
-    return any(part.startswith((".", "__MACOSX")) for part in path.parts)
+    return any(map(is_hidden, path.parts))
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is not the user's: hidden, or added by a system."""
+    return name.startswith(".") or name.lower() in JUNK
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -13,7 +13,7 @@ from support.datafiles import files, jpeg, made, odt, picture_folder, samples, s
 
 import odt as api
 from odt.cli.main import main
-from odt.core.datasets.folders import decode_picture
+from odt.core.datasets.picture_files import decode_picture
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
@@ -150,6 +150,14 @@ def test_a_folder_is_evaluated_as_its_data_files_are(photos: Path) -> None:
     by_folder = odt("eval", new, "--source", photos / "photos", *words)
     assert by_folder.exit_code == 0, by_folder.output
     assert by_folder.stdout == by_file.stdout
+    picture_folder(photos / "photos/more", 2, "mz")  # photos of no class of the record
+    also = odt("eval", new, "--source", photos / "photos", *words)
+    assert also.stdout == by_file.stdout
+    left = "left out 4 files in folders that are no class of the record: m, z."
+    assert left in also.stderr
+    result = made("--source", photos / "photos", "--as", new, "-o", photos / "q")
+    assert "no labels, because of 4 files in folders that are no class" in result.stderr
+    assert len(samples(photos / "q/new.input.bin")) == 14
     unlabelled = odt("eval", new, "--source", photos / "photos/a")
     assert "must have targets to evaluate" in unlabelled.stderr
 
@@ -197,7 +205,7 @@ def test_camera_frames_come_on_standard_input(photos: Path, pixel_format: str) -
     if pixel_format == "jpeg":
         data = [jpeg(frame, "JPEG") for frame in pixels]
         size: tuple[object, ...] = ()
-        frames = [decode_picture(frame) for frame in data]
+        frames = [decode_picture(frame)[0] for frame in data]
     else:
         data = [(f if pixel_format == "rgb24" else f[..., ::-1]).tobytes() for f in pixels]
         size, frames = ("--frame-size", "20x12"), list(pixels)

@@ -3,12 +3,15 @@
 from dataclasses import replace
 from functools import partial
 
+from odt.core.datasets.file_suffixes import kind_of
 from odt.core.datasets.file_targets import open_with_masks, open_with_table
-from odt.core.datasets.folders import PICTURES, SOUNDS, decode_picture, open_folders
+from odt.core.datasets.folders import open_folders
 from odt.core.datasets.number_names import with_values, with_values_of_folders
+from odt.core.datasets.picture_files import decode_picture
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
 from odt.core.datasets.tree import FileTree, Tree, open_tree
+from odt.errors import DataError
 
 
 def open_pictures(opening: Opening) -> Source:
@@ -46,10 +49,15 @@ def _folders(opening: Opening, source: Source) -> Source:
 
 def _tree(opening: Opening) -> Tree:
     """The files of a folder or archive, or one file without a class."""
-    loose = opening.naming.unlabelled or opening.naming.classes is not None
-    if loose and opening.path.name.lower().endswith((*PICTURES, *SOUNDS)):
-        return FileTree(opening.path)
-    return open_tree(opening.path)
+    path = opening.path
+    if path.is_dir() or kind_of(path.name) == "features":
+        return open_tree(path)
+    if opening.naming.unlabelled or opening.naming.classes is not None:
+        return FileTree(path)
+    raise DataError(
+        f"{path}: must be a folder or archive with a folder for each class, but is one file. Give "
+        "`unlabelled=True` for inputs without targets."
+    )
 
 
 FORMATS = (

@@ -193,7 +193,6 @@ CASES: dict[str, tuple[Make, str]] = {
     ),
     "text as picture": (pictures(lambda r: (r / "a/5.png").write_text("x")), "a/5.png"),
     "empty picture": (pictures(lambda r: (r / "a/5.png").touch()), "a/5.png"),
-    "another format": (pictures(lambda r: (r / "a/5.png").write_bytes(GIF)), "a/5.png"),
     "program as picture": (pictures(lambda r: (r / "a/5.png").write_bytes(EPS)), "a/5.png"),
     "mixed sizes": (
         pictures(lambda r: (r / "a/5.png").write_bytes(plain_picture(1, (9, 9)))),
@@ -236,9 +235,8 @@ CASES: dict[str, tuple[Make, str]] = {
     "missing value": (table("a,b\n1,0\n,1\n", "--split", "t=1.0"), "missing.*--missing drop"),
     "missing target": (table("a,b\n1,0\n2,\n"), "line 3: the target is missing"),
     "one column": (table("1\n2\n"), "column beside the target"),
-    "truncated sound": (wav_of(SOUND[:-100]), "a/1.wav: must have 16000 frames"),
+    "truncated sound": (wav_of(SOUND[:-100]), "a/1.wav: must have 32000 bytes .* but has 31900"),
     "no sound": (wav_of(b"RIFFxxxxWAVE"), "a/1.wav: must be a valid WAV"),
-    "other rate": (wav_of(SOUND, "--rate", 8000), "8000 samples per second, but has 16000"),
     "different lengths": (
         lambda r: (wav_of(SOUND, "--seconds", 0)(r), (r / "a/2.wav").write_bytes(wav(np.zeros(9))),
                    ("--source", r, "--split", "train=1.0", "--seconds", 0))[2],

@@ -181,7 +181,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[object, ...]], str]] = {
     "no labels": (labels([]), "labels must be class numbers"),
     "keys with escapes": (cifar({"\x1b[2J\n" * 99: 1}), r"but has \x1b[2J\n\x1b[2J"),
     "a tar that claims 8 GB": (huge_header, "must be a valid tar archive"),
-    "a sound of chunks without end": (wav_with(4, 0), "a/1.wav: must be a valid WAV"),
+    "a sound of chunks without end": (wav_with(16, 2**31), "a/1.wav: must be a valid WAV"),
     "a sound of 4 GHz": (wav_with(24, 2**32 - 1), "must have 1 to 768000 samples per second"),
     "a sound of 0 Hz": (wav_with(24, 0), "must have 1 to 768000 samples per second, but has 0"),
     "a function that raises": (
@@ -212,7 +212,10 @@ CASES: dict[str, tuple[Callable[[Path], tuple[object, ...]], str]] = {
         f"p.json: must be a JSON file, but got: {PIPE}",
     ),
     "a pipe as model": (pipe("p.circle", "--source", "pictures", "--like", "p.circle"), PIPE),
-    "a pipe among files": (pipe_in_folder, "must hold train-images-idx3-ubyte"),
+    "a pipe among files": (
+        pipe_in_folder,
+        f"train-images-idx3-ubyte.gz: must be a readable file, but got: {PIPE}",
+    ),
 }
 
 

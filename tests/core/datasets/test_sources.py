@@ -27,8 +27,7 @@ from support.datafiles import (
 from support.paths import MODELS, ROOT
 
 from odt import Trainer
-from odt.core.datasets.sounds import Sound, read_wav
-from odt.errors import DataError
+from odt.core.datasets.sounds import Sound
 
 KWS = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
 EXAMPLES = ROOT / "examples" / "data"
@@ -265,15 +264,6 @@ def test_the_shipped_keyword_spotter_understands_mfccs_of_gen_datafile(tmp_path:
     x, y = samples(tmp_path / "test.input.bin"), samples(tmp_path / "test.output.bin")
     found = Trainer(KWS).predict(x[..., np.newaxis])[:, [3, 9]].argmax(axis=1)
     assert (found == y.argmax(axis=1)).mean() > 0.9
-
-
-def test_wav_files_of_other_widths_and_channels() -> None:
-    x = np.array([[0.5, 0.25], [-0.5, 0.0]])
-    mono, rate = read_wav(wav(x, 8000))
-    assert rate == 8000
-    assert np.allclose(mono, [0.375, -0.25], atol=1e-4)
-    with pytest.raises(DataError, match="16000 samples per second, but has 8000"):
-        Sound().decode(wav(x, 8000))
 
 
 SAMPLES = """

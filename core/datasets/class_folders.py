@@ -1,0 +1,109 @@
+"""Finds the split and the class of files from the folders in their paths.
+
+A split is a folder named train, test, validation or alike, at any depth. The folder below it names
+the class; without splits the first folder does, not counting folders that hold all files. Folders
+below that of the class may have any names. torchvision and Keras do the same.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from odt.dataclass import dataclass
+
+WORDS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+}
+# Such as seg_train, test_set and val-images, which count only beside another split.
+LOOSE = re.compile(
+    rf"(?:.*[\W_])?({'|'.join(WORDS)})(?:[\W_]?(?:set|split|data|images?|imgs?|photos|audio|files))?",
+    re.ASCII,
+)
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file belongs.
+
+    Attributes:
+        split: train, test or validation; "all" for a file outside of such folders.
+        label: name of the class; empty for none.
+        folder: path of the folder that names the class.
+        below: path of the file below the folder of its split.
+    """
+
+    split: str
+    label: str
+    folder: PurePosixPath
+    below: str
+
+
+def place_files(names: Sequence[str], *, by_folder: bool = False) -> list[Place]:
+    """Returns the place of each file.
+
+    Args:
+        names: paths with slashes.
+        by_folder: whether folders name the classes. A single folder such as train beside others,
+            without folders below it, is then a class of that name.
+    """
+    folders = [PurePosixPath(name).parent.parts for name in names]
+    for find in (_loose, _exact):
+        at = [next((k for k, f in enumerate(parts) if find(f)), -1) for parts in folders]
+        below = [
+            _below(parts[k + 1 :], find) if k >= 0 else ()
+            for parts, k in zip(folders, at, strict=True)
+        ]
+        nested = any(below)
+        splits = {find(parts[k]) for parts, k in zip(folders, at, strict=True) if k >= 0}
+        if len(splits) > 1 and (nested or not by_folder):
+            break
+    if len(splits) < 2 and -1 in at and not (by_folder and nested):
+        at = [-1] * len(at)
+    above = not nested and -1 not in at  # the class may be the folder above: cat/train/1.jpg
+    shared = _shared([p for p, k in zip(folders, at, strict=True) if k < 0 or above])
+    alone = len({*folders}) == 1  # then the shared folder is the class
+    places = []
+    for name, parts, k, inner in zip(names, folders, at, below, strict=True):
+        outer = parts[:k] if k >= 0 else parts
+        first = min(shared, len(outer) - 1) if alone and k < 0 else shared
+        if inner:
+            folder = parts[: len(parts) - len(inner) + 1]
+        else:
+            folder = outer[: first + 1] if len(outer) > first >= 0 and (above or k < 0) else ()
+        place = PurePosixPath(*folder)
+        file = PurePosixPath(*parts[k + 1 :], PurePosixPath(name).name)
+        places.append(Place(find(parts[k]) if k >= 0 else ALL, place.name, place, str(file)))
+    return places
+
+
+@lru_cache
+def _exact(folder: str) -> str:
+    return WORDS.get(folder.lower(), "")
+
+
+@lru_cache
+def _loose(folder: str) -> str:
+    match = LOOSE.fullmatch(folder.lower())
+    return WORDS[match[1]] if match else ""
+
+
+def _below(parts: tuple[str, ...], find: Callable[[str], str]) -> tuple[str, ...]:
+    """The folders below a split, without repetitions of it, as in seg_train/seg_train/forest."""
+    while len(parts) > 1 and find(parts[0]):
+        parts = parts[1:]
+    return parts
+
+
+def _shared(folders: Sequence[tuple[str, ...]]) -> int:
+    """The number of first folders that are the same in all paths."""
+    same = itertools.takewhile(lambda level: len({*level}) == 1, zip(*{*folders}, strict=False))
+    return len(list(same))
