@@ -7,7 +7,7 @@ from typing import Any
 from odt.cli.options.datafile import ONES_LENGTHS
 from odt.core.datasets.preprocess import numbers
 from odt.core.datasets.source import Source
-from odt.core.datasets.splits import Division, Wanted, divides_anew
+from odt.core.datasets.splits import Division, Wanted, divides_again
 from odt.errors import OdtError
 
 # Number of splits → their usual names.
@@ -104,14 +104,14 @@ def default_splits(source: Source, lengths: Sequence[int], o: dict[str, Any]) ->
 def checked_splits(
     source: Source, splits: Sequence[Wanted], division: Division, o: dict[str, Any]
 ) -> Source:
-    """The source, with a note if its own splits are divided anew.
+    """The source, with a note if its own splits are divided again.
 
     Raises:
         OdtError: if groups are to stay together, but the splits of the source are kept.
     """
     own = ", ".join(f"{name} {part.length or '?'}" for name, part in source.parts.items())
-    if divides_anew(source, splits, division):
-        note = f"note: {source.name}: its own splits ({own}) are put together and divided anew."
+    if divides_again(source, splits, division):
+        note = f"note: {source.name}: its own splits ({own}) are joined and divided again."
         return replace(source, notes=(*source.notes, note))
     fractions = any(w.fraction is not None for w in splits)
     if o["group_by"] and not (o["window"] or fractions or "all" in source.parts):

@@ -117,7 +117,7 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
         raise OptionError("split", "names must differ", ", ".join(names))
     if _cuts_from_training(source, wanted):
         picked = _cut_from_training(source, wanted, division)
-    elif list(source.parts) == ["all"] or divides_anew(source, wanted, division):
+    elif list(source.parts) == ["all"] or divides_again(source, wanted, division):
         picked = _divide(source, wanted, division)
     else:
         if division.stratify:
@@ -131,8 +131,8 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
     return [_cut(source, p) for p in picked]
 
 
-def divides_anew(source: Source, wanted: Sequence[Wanted], division: Division) -> bool:
-    """Whether samples of a source that has splits of its own are put together and divided anew."""
+def divides_again(source: Source, wanted: Sequence[Wanted], division: Division) -> bool:
+    """Whether samples of a source that has splits of its own are joined and divided again."""
     if list(source.parts) == ["all"] or _cuts_from_training(source, wanted):
         return False
     return bool(division.fold) or any(w.fraction is not None for w in wanted)

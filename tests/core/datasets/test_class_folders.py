@@ -275,5 +275,5 @@ def test_groups_do_not_mix_the_splits_of_a_folder(tmp_path: Path) -> None:
          "-o", tmp_path / "o")  # fmt: skip
     assert grays(tmp_path / "o/test.input.bin") == [6, 7]
     result = made("--source", root, *groups, "--split", "train", "test=0.25", "-o", tmp_path / "o")
-    assert "s: its own splits (train 6, test 2) are put together and divided anew." in result.stderr
+    assert "s: its own splits (train 6, test 2) are joined and divided again." in result.stderr
     assert len(samples(tmp_path / "o/train.input.bin")) == 6
