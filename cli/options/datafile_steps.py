@@ -79,6 +79,7 @@ class Steps:
             scale=scale,
             mean=mean,
             std=std,
+            channels_first=picture and self._like is not None and self._like.channels_first(),
             shape=target.shape if target and self._like and len(self._like.inputs) == 1 else (),
             flatten=self._o["flatten"],
             dtype=dtype,

@@ -10,6 +10,7 @@ import numpy as np
 
 from odt.core.data.column import Column
 from odt.core.datasets.pictures import pillow
+from odt.core.model.record import is_channels_first
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import DataError
 from odt.kernels.opdef import Array
@@ -67,6 +68,8 @@ def picture(row: Array, shape: tuple[int, ...]) -> Array:
     x = (x - least) / (most - least if most > least else 1)
     if len(shape) == 3 and shape[2] in (1, 3):
         x = x.reshape(shape)
+    elif is_channels_first(shape):
+        x = np.moveaxis(x.reshape(shape), 0, 2)
     elif len(shape) == 2 and min(shape) > 1:
         x = x.reshape(shape)[..., None]
     elif len(shape) == 3 and shape[2] == 2:

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.datasets.source import Kind
 from odt.core.model.reader import read_model
-from odt.core.model.record import Record
+from odt.core.model.record import Record, is_channels_first
 from odt.core.model.tflite_metadata import read_record
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -46,9 +46,15 @@ class ModelSignature:
             return "none"
         return "-1..1" if least < -most / 2 else "0..1"
 
+    def channels_first(self) -> bool:
+        """Whether the first input is an image (C, H, W), as in models from PyTorch."""
+        return is_channels_first(self.inputs[0].shape)
+
     def picture_size(self) -> tuple[int, int] | None:
-        """Returns height and width of the input, if it is an image (H, W) or (H, W, C)."""
+        """Returns height and width of the input, if it is an image (H, W), (H, W, C), (C, H, W)."""
         shape = self.inputs[0].shape
+        if self.channels_first():
+            return shape[1], shape[2]
         if (len(shape) == 3 and shape[2] in (1, 3)) or len(shape) == 2:
             return shape[0], shape[1]
         return None
@@ -56,7 +62,8 @@ class ModelSignature:
     def colour(self) -> str:
         """Returns the colour conversion that images need."""
         shape = self.inputs[0].shape
-        return "rgb" if len(shape) == 3 and shape[2] == 3 else "grayscale"
+        channels = shape[0 if self.channels_first() else 2] if len(shape) == 3 else 1
+        return "rgb" if channels == 3 else "grayscale"
 
     def check(
         self,

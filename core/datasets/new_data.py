@@ -20,7 +20,7 @@ from odt.core.datasets.source import Part, SampleError, Source
 from odt.core.datasets.source_format import Opening
 from odt.core.datasets.splits import length_of
 from odt.core.model.reader import read_model
-from odt.core.model.record import Record, record_of
+from odt.core.model.record import Record, is_channels_first, record_of
 from odt.core.model.tflite_metadata import read_record
 from odt.core.storage.reading import listed, reading
 from odt.errors import DataError, ModelError
@@ -118,7 +118,10 @@ def for_model(record: Record, spec: TensorSpec, *, quantized: bool = False) -> P
         quantized: whether the input is quantized, so that the result is real numbers.
     """
     steps, dtype = parse_steps(record.steps), np.dtype(np.float32) if quantized else spec.dtype
-    return replace(steps, shape=spec.shape, flatten=False, dtype=dtype)
+    first = steps.channels_first
+    if record.kind == "image" and len(spec.shape) == 3:  # the record may be that of another model
+        first = is_channels_first(spec.shape) or (first and spec.shape[0] in (1, 3))
+    return replace(steps, channels_first=first, shape=spec.shape, flatten=False, dtype=dtype)
 
 
 class SourceColumn(Column):

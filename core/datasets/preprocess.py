@@ -1,7 +1,7 @@
 """Preprocesses samples, and describes the steps for the sidecar.
 
 The order is fixed: 1 missing values · 2 colour · 3 augmentation · 4 resize · 5 scale · 6 mean and
-std · 7 noise · 8 shape · 9 dtype; then the target.
+std · 7 noise · 8 axes and shape · 9 dtype; then the target.
 """
 
 import tempfile
@@ -16,6 +16,7 @@ from odt.core.data.sidecar import SCALES as OF_BYTES
 from odt.core.data.sidecar import rescale
 from odt.core.datasets.pictures import Augmentation, Resize, to_gray, to_rgb
 from odt.core.datasets.source import MissingValueError
+from odt.core.model.record import CHANNELS_FIRST
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
@@ -42,6 +43,7 @@ class Preprocessing:
             of the training split.
         mean, std: (x − mean) / std along the last axis: channels, features or bands.
         fill: replacement of missing values along the last axis.
+        channels_first: whether images become (C, H, W), as models from PyTorch read them.
         shape: shape of a sample in the file, with the same number of elements; () keeps it.
         flatten: whether to flatten a sample to one axis.
         dtype: dtype of the file.
@@ -55,6 +57,7 @@ class Preprocessing:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     fill: tuple[float, ...] = ()
+    channels_first: bool = False
     shape: tuple[int, ...] = ()
     flatten: bool = False
     dtype: np.dtype[Any] = FLOAT32
@@ -134,6 +137,8 @@ class Preprocessing:
         x = self._standardised(x)
         if random is not None and self.augmentation is not None:
             x = self.augmentation.add_noise(x, random)
+        if self.channels_first and x.ndim == 3:
+            x = np.moveaxis(x, 2, 0)
         if self.flatten:
             x = x.reshape(-1)
         if self.shape:
@@ -200,6 +205,8 @@ class Preprocessing:
             steps.append({"step": "scale", "to": self.scale})
         if self.mean or self.std:
             steps.append({"step": "mean and std", "mean": [*self.mean], "std": [*self.std]})
+        if self.channels_first:
+            steps.append({"step": "axes", "to": CHANNELS_FIRST})
         if self.flatten:
             steps.append({"step": "flatten"})
         if self.shape:

@@ -10,6 +10,7 @@ from odt.core.data.sidecar import DTYPES
 from odt.core.data.sidecar import SCALES as OF_BYTES
 from odt.core.datasets.pictures import FITS, METHODS, Resize
 from odt.core.datasets.preprocess import COLOURS, MISSING, Preprocessing
+from odt.core.model.record import CHANNELS_FIRST
 from odt.core.storage.reading import printable
 from odt.errors import DataError, OdtError
 from odt.kernels.opdef import Array
@@ -78,6 +79,7 @@ PARSERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     },
     "scale": lambda v: {"scale": _word(v["to"], OF_BYTES)},
     "mean and std": lambda v: {"mean": _floats(v["mean"]), "std": _floats(v["std"])},
+    "axes": lambda v: {"channels_first": _word(v["to"], (CHANNELS_FIRST,)) == CHANNELS_FIRST},
     "flatten": lambda v: {"flatten": True},
     "shape": lambda v: {"shape": tuple(int(n) for n in v["shape"])},
     "dtype": lambda v: {"dtype": np.dtype(_word(v["dtype"], sorted(DTYPES)))},

@@ -5,7 +5,7 @@ model that was trained on the data. core/datasets applies it to new data.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -15,6 +15,7 @@ from odt.errors import DataError
 ENTRY = "ODT_PREPROCESSING"  # of a model's metadata
 FORMAT, VERSION = "odt-preprocessing", 1
 KINDS = ("image", "sound", "features")
+CHANNELS_FIRST = "channels first"  # of the step "axes"
 MOST_BYTES = 1 << 26  # of an entry
 
 
@@ -59,6 +60,11 @@ class Record:
         """The metadata entry of a model."""
         content = {"format": FORMAT, "version": VERSION, **self.to_json()}
         return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def is_channels_first(shape: Sequence[int]) -> bool:
+    """Whether the shape of an image is (C, H, W), as in models from PyTorch, not (H, W, C)."""
+    return len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3)
 
 
 def record_of(content: Mapping[str, Any]) -> Record | None:

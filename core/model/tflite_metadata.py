@@ -10,7 +10,7 @@ from typing import Any
 
 from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.reader import Model
-from odt.core.model.record import ENTRY, Record, parse_record
+from odt.core.model.record import CHANNELS_FIRST, ENTRY, Record, is_channels_first, parse_record
 from odt.core.model.schema_tables import code_of, unpack
 from odt.errors import ModelError
 from odt.schemas.tflite_metadata import IDENTIFIER
@@ -96,10 +96,14 @@ def _foreign(model: Model, content: Mapping[str, Any]) -> Record | None:
     image = tensors[0].get("content", {}).get("content_properties_type", 0) == properties
     steps: list[dict[str, Any]] = []
     if image and len(shape) == 3:
-        steps.append({"step": "colour", "to": "rgb" if shape[2] == 3 else "grayscale"})
-        steps.append({"step": "resize", "height": shape[0], "width": shape[1]})
+        first = is_channels_first(shape)
+        height, width, channels = (*shape[1:], shape[0]) if first else shape
+        steps.append({"step": "colour", "to": "rgb" if channels == 3 else "grayscale"})
+        steps.append({"step": "resize", "height": height, "width": width})
     mean, std = normalization(tensors[0])
     steps += normalizing_steps(mean, std)
+    if image and is_channels_first(shape):
+        steps.append({"step": "axes", "to": CHANNELS_FIRST})
     steps.append({"step": "shape", "shape": list(shape)})
     return Record("image" if image else "features", tuple(steps), _labels(model, graph))
 
