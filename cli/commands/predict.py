@@ -178,7 +178,9 @@ def _samples(
     """The samples, the name of each (the file of a photo or sound, or its number), their source."""
     specs = runtime.input_specs
     if record is None:
-        return DataSet(open_columns(path, specs, "input", runtime.quantizations)), str, None
+        names, quantizations = runtime.input_names, runtime.quantizations
+        columns = open_columns(path, specs, "input", quantizations, names=names)
+        return DataSet(columns), str, None
     new = open_recorded(path, record)
     (part,) = new.parts.values()
     data = new_samples(new, record, specs, quantizations=runtime.quantizations)

@@ -8,11 +8,10 @@ import click
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, schedule_options
 from odt.cli.output.progress import Progress
-from odt.core.data.columns import open_columns
-from odt.core.data.dataset import DataSet
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.training.inference import Predictor
+from odt.data.sources import samples_of
 from odt.evaluation.comparison import compare_outputs
 
 
@@ -45,11 +44,10 @@ def command(
     batch, options = batch_size or 32, {"micro_batch": micro_batch, "workers": workers}
     a, b = (lower_model(read_model(path), outputs="computed").graphs for path in (first, second))
     with Predictor(a, batch, **options) as one, Predictor(b, batch, **options) as other:
-        data = DataSet(open_columns(inputs, one.runtime.input_specs, "input"))
-        DataSet(open_columns(inputs, other.runtime.input_specs, "input"))
+        data, others = (samples_of(inputs, None, model.runtime) for model in (one, other))
         with closing(Progress()) as bar:
             seen = partial(bar, "verify")
-            agreements = compare_outputs(one, other, data, data.length, seen)
+            agreements = compare_outputs(one, other, (data, others), data.length, seen)
     failed = False
     for k, agreement in enumerate(agreements):
         part = agreement.largest / agreement.span if agreement.span else agreement.largest

@@ -3,7 +3,7 @@
 import math
 import os
 import struct
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -62,8 +62,11 @@ def _map_npy(f: IO[bytes], path: str) -> Array:
     return np.ndarray(shape, dtype, mapped, f.tell(), order=order)
 
 
-def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
-    """Returns the first `count` arrays of an .npz file by name; None for all."""
+Pick: TypeAlias = Callable[[Collection[str]], Sequence[str]]  # the names of the arrays to read
+
+
+def npz_arrays(path: str, pick: Pick = list) -> dict[str, Rows]:
+    """Returns the arrays of an .npz file that `pick` chooses from all names; all by default."""
     import zipfile
 
     with (
@@ -79,7 +82,7 @@ def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
                 f"{path}: must hold arrays (.npy), but is {kind.name}. "
                 f"{kind.data.replace('{path}', path)}"
             )
-        names = list(members) if count is None else pick_arrays(path, members, count)
+        names = pick(members)
         size = os.fstat(file.fileno()).st_size
         guard(path, size, sum(members[name].file_size for name in names))
         return {name: _npz_member(path, archive, members[name]) for name in names}
@@ -96,7 +99,7 @@ def map_arrays(path: str) -> dict[str, Rows]:
     if start.startswith(NPY):
         return {"0": npy_array(path)}
     if not start.startswith(HDF5):
-        return npz_arrays(path, None)
+        return npz_arrays(path)
     h5py = load_h5py(path)
     with reading(path, SOUND_HDF5):
         return {
@@ -124,7 +127,8 @@ def _npz_member(path: str, archive: "zipfile.ZipFile", member: "zipfile.ZipInfo"
         return _map_npy(unpacked, path)
 
 
-def hdf5_arrays(path: str, count: int) -> list[Rows]:
+def hdf5_arrays(path: str, pick: Pick) -> list[Rows]:
+    """Returns the data sets of the group "value" that `pick` chooses from all names."""
     h5py = load_h5py(path)
     with reading(path, SOUND_HDF5):
         file = h5py.File(path, "r")
@@ -132,24 +136,8 @@ def hdf5_arrays(path: str, count: int) -> list[Rows]:
         group = file["value"] if is_own else None
         if not isinstance(group, h5py.Group):
             raise DataError(f'{path}: must hold a group "value" with data sets "0", "1", ….')
-        names = pick_arrays(path, group, count)
-        arrays = [data_set(file, f"value/{name}", path) for name in names]
+        arrays = [data_set(file, f"value/{name}", path) for name in pick([*group])]
     for array in arrays:
         if not array.shape:
             raise DataError(f"{path}: must hold arrays, but {array.name} is not an array.")
     return arrays
-
-
-def pick_arrays(path: str, names: Collection[str], count: int) -> list[str]:
-    """Returns the names of `count` arrays: 0, 1, …, or arr_0, arr_1, …, or the only one."""
-    for pattern in ("{}", "arr_{}"):
-        numbered = [pattern.format(k) for k in range(count)]
-        if all(name in names for name in numbered):
-            if pattern.format(count) in names:
-                break
-            return numbered
-    if len(names) == count == 1:
-        return list(names)
-    wanted = "one array, or one named 0" if count == 1 else f"{count} arrays named 0, 1, …"
-    hint = "; odt gen-datafile makes files of inputs and of targets from it" if "x" in names else ""
-    raise DataError(f"{path}: must hold {wanted}, but got {listed(sorted(names))}{hint}.")

@@ -6,7 +6,7 @@ without a header.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -16,8 +16,9 @@ from odt.core.data.array_files import HDF5, NPY, ZIP, Rows, hdf5_arrays, npy_arr
 from odt.core.data.column import Column, column_of
 from odt.core.data.sidecar import read_sidecar
 from odt.core.model.file_kinds import START, file_kind
+from odt.core.model.tensor_names import TensorNames, numbered_names
 from odt.core.storage.mapped_files import MappedFile
-from odt.core.storage.reading import open_input, reading
+from odt.core.storage.reading import listed, open_input, reading
 from odt.errors import DataError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array, TensorSpec
@@ -31,16 +32,18 @@ def open_columns(
     what: str,
     quantizations: Quantizations = (),
     *,
+    names: TensorNames | None = None,
     ignore_rest: bool = False,
 ) -> tuple[Column, ...]:
     """Opens a raw, `.npy`, `.npz` or HDF5 file, detected by its bytes, as one column per tensor.
 
     Args:
-        path: the file. HDF5 holds a group `value` with data sets "0", "1", …; `.npz` holds arrays
-            of these names, `arr_0`, `arr_1`, …, or a single one.
+        path: the file. `.npz` holds arrays with the names of the tensors, `0`, `1`, …, `arr_0`,
+            `arr_1`, …, or a single one; HDF5 holds such data sets in a group `value`.
         specs: shape and dtype of one sample of each tensor.
         what: word for a tensor in messages: "input", "expected output".
         quantizations: quantization of each tensor, None for a tensor without; empty for none.
+        names: names of the tensors; None for numbers only.
         ignore_rest: whether to ignore bytes after the last whole sample of a raw file, as
             onert_train does, with a note; otherwise they are refused.
 
@@ -52,12 +55,20 @@ def open_columns(
         size = os.fstat(f.fileno()).st_size
     if not size:
         raise DataError(f"{path}: must hold samples, but it is empty.")
+    others: list[str] = []
+
+    def pick(given: Collection[str]) -> list[str]:
+        known = names or numbered_names(len(specs))
+        found = known.find(given, path, strict=what == "input")
+        others.extend(sorted(set(given).difference(found)))
+        return found
+
     if start.startswith(HDF5):
-        arrays = hdf5_arrays(path, len(specs))
+        arrays = hdf5_arrays(path, pick)
     elif start.startswith(NPY):
         arrays = [npy_array(path)]
     elif start.startswith(ZIP):
-        arrays = list(npz_arrays(path, len(specs)).values())
+        arrays = list(npz_arrays(path, pick).values())
     else:
         kind = file_kind(start, specs[0].dtype.itemsize) if specs else None
         if kind is not None and read_sidecar(path) is None:
@@ -72,12 +83,16 @@ def open_columns(
             'Give an .npz or HDF5 file with arrays "0", "1", ….'
         )
     scale = "" if start.startswith(NPY) else _scale(path, arrays)
-    return tuple(
+    columns = [
         column_of(f"{path}: {what} {k}", spec, rows, what, scale, quantization)
         for k, (spec, rows, quantization) in enumerate(
             zip(specs, arrays, _each(quantizations, specs), strict=True)
         )
-    )
+    ]
+    if others:
+        note = f"{path}: {listed(others)}: no {what} that is needed has this name: ignored."
+        columns[0] = replace(columns[0], notes=(*columns[0].notes, note))
+    return tuple(columns)
 
 
 def array_columns(

@@ -57,7 +57,7 @@ class DataSet:
         columns = self.inputs + self.targets
         lengths = sorted({c.length for c in columns})
         if len(lengths) != 1:
-            got = ", ".join(f"{c.name}: {c.length}" for c in columns)
+            got = ", ".join(f"{c.name}: {c.length} of {c.spec}" for c in columns)
             raise DataError(f"all files must hold the same number of samples, but got {got}.")
         self.length = lengths[0]
         if not self.length:

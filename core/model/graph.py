@@ -45,6 +45,7 @@ class Tensor:
             integers, or an input of integers; None for other tensors.
         places: positions in the flat constant of the values that the file stores, if it is sparse:
             all other values are 0, also in training; None for other tensors.
+        aliases: names of an input or output in the signature.
     """
 
     name: str
@@ -57,6 +58,12 @@ class Tensor:
     formula: bool = False
     quantization: WeightQuantization | None = None
     places: np.ndarray[Any, Any] | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which users may give the tensor: in the file, in the signature."""
+        return tuple(dict.fromkeys(n for n in (self.name, *self.aliases) if n))
 
     @property
     def holds_integers(self) -> bool:
@@ -189,9 +196,11 @@ class Graph:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of the outputs; an output without a unique name has its number as name."""
+        """Names of the outputs in files; an output without a name of its own has its number."""
+        every = [n for i in self.outputs for n in self.tensors[i].names]
+        every += map(str, range(len(self.outputs)))
         names = [self.tensors[i].name for i in self.outputs]
-        return tuple(n if n and names.count(n) == 1 else str(k) for k, n in enumerate(names))
+        return tuple(n if n and every.count(n) == 1 else str(k) for k, n in enumerate(names))
 
     def __str__(self) -> str:
         lines = [f"graph {self.name}: {len(self.nodes)} nodes, {len(self.tensors)} tensors"]

@@ -208,6 +208,7 @@ def parse_model(data: memoryview, name: str, signature: str | None = None) -> Mo
     signatures = tuple(_signature(t, len(graphs)) for t in root.tables(7, "signature"))
     subgraph = _subgraph_of(signatures, signature)
     main = _body(graphs[subgraph], spans, codes, name)
+    main = replace(main, graph=_with_aliases(main.graph, subgraph, signatures))
     metadata: dict[str, int] = {}
     for t in root.tables(6, "metadata"):
         metadata.setdefault(t.string(0, "name"), below(t, t.number(1, "I"), "buffer", len(spans)))
@@ -344,6 +345,25 @@ def _signature(table: Table, subgraphs: int) -> Signature:
     )
     subgraph = below(table, table.number(4, "I"), "subgraph", subgraphs)
     return Signature(table.string(2, "key"), inputs, outputs, subgraph)
+
+
+def _with_aliases(graph: Graph, subgraph: int, signatures: Sequence[Signature]) -> Graph:
+    """Adds the names of inputs and outputs in the signatures of a subgraph."""
+    aliases: dict[int, list[str]] = {}
+    for signature in signatures:
+        if signature.subgraph == subgraph:
+            for named, ends in (
+                (signature.inputs, graph.inputs),
+                (signature.outputs, graph.outputs),
+            ):
+                for name, i in named.items():
+                    if i in ends:
+                        aliases.setdefault(i, []).append(one_line(name, MOST_NAME))
+    tensors = (
+        replace(t, aliases=tuple(aliases[i])) if i in aliases else t
+        for i, t in enumerate(graph.tensors)
+    )
+    return replace(graph, tensors=tuple(tensors)) if aliases else graph
 
 
 def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> Graph:

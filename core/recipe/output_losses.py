@@ -152,13 +152,12 @@ def _by_output(graph: Graph, field: str, given: Iterable[tuple[str, T]]) -> dict
     Raises:
         OptionError: if there is no such output.
     """
-    names = [graph.tensors[i].name for i in graph.outputs]
+    names = [graph.tensors[i].names for i in graph.outputs]
     values = {}
     for output, value in given:
-        numbers = [k for k, name in enumerate(names) if output in (name, str(k))]
+        numbers = [k for k, known in enumerate(names) if output in (*known, str(k))]
         if len(numbers) != 1:
-            raise OptionError(
-                field, f"must be for one output, {', '.join(names)} or its number", output
-            )
+            shown = ", ".join(known[-1] if known else str(k) for k, known in enumerate(names))
+            raise OptionError(field, f"must be for one output, {shown} or its number", output)
         values[numbers[0]] = value
     return values

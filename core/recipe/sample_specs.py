@@ -7,6 +7,7 @@ from odt.core.lowering.final_activation import before_rounding
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.graph import LoweredGraph
+from odt.core.model.tensor_names import TensorNames, names_of
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.output_loss import Loss
 from odt.core.recipe.output_losses import output_losses
@@ -27,6 +28,7 @@ class SampleSpecs:
         logits: whether the output of each loss holds logits instead of probabilities.
         quantizations: quantization of each input of integers; None for other inputs.
         usual: value of each input that random data should have; None for any.
+        input_names, target_names: names by which arrays of inputs and of targets are given.
     """
 
     input_specs: tuple[TensorSpec, ...]
@@ -36,6 +38,8 @@ class SampleSpecs:
     logits: tuple[bool, ...]
     quantizations: tuple[Quantization | None, ...]
     usual: tuple[int | None, ...]
+    input_names: TensorNames
+    target_names: TensorNames
 
 
 def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
@@ -63,6 +67,8 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
         tuple(map(holds_logits, losses)),
         tuple(None if q is None else q.first for q in stored),
         _usual(lowered),
+        names_of(lowered, lowered.inputs),
+        names_of(lowered, lowered.outputs, [x.output for x in losses]),
     )
 
 

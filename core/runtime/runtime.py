@@ -20,8 +20,8 @@ class Runtime(Closing):
 
     Attributes:
         schedule: micro-batches and workers.
-        input_specs, output_specs, losses, target_specs, quantizations, usual: as in SampleSpecs, of
-            the first computation.
+        input_specs, output_specs, losses, target_specs, quantizations, usual, input_names,
+            target_names: as in SampleSpecs, of the first computation.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Runtime(Closing):
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
         self.losses, self.target_specs = of.losses, of.target_specs
         self.quantizations, self.usual = of.quantizations, of.usual
+        self.input_names, self.target_names = of.input_names, of.target_names
         self._team = Team(schedule.workers, schedule.blas_threads)
         self._engines: dict[int, Engine] = {}
 

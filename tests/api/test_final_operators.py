@@ -89,6 +89,16 @@ def test_a_segmentation_model_learns_class_numbers(softmax: bool, tmp_path: Path
     assert_rest_stays(path, out)
 
 
+def test_targets_that_do_not_fit_name_the_operator_that_is_left_out(tmp_path: Path) -> None:
+    """Raw class numbers in the type of the file's output, int64, are twice as long."""
+    segmentation(tmp_path / "m.tflite")
+    LABELS.astype(np.int64).tofile(tmp_path / "y.bin")
+    with odt.Trainer(tmp_path / "m.tflite") as trainer:
+        words = r"of \(6, 6\) int32. .* training leaves out .* \(ARG_MAX\), which has no gradient"
+        with pytest.raises(odt.DataError, match=words):
+            trainer.fit(IMAGES, tmp_path / "y.bin")
+
+
 def test_class_numbers_train_like_a_model_cut_before_arg_max(tmp_path: Path) -> None:
     segmentation(tmp_path / "m.tflite")
     odt.cut(tmp_path / "m.tflite", before=["logits"]).save(tmp_path / "part.tflite")

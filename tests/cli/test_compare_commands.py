@@ -1,12 +1,15 @@
 """odt diff and odt verify: what differs between two models, and between their outputs."""
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from support.paths import MLP_SM, MODELS
 
+import odt
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
@@ -88,3 +91,19 @@ def test_models_with_other_outputs_are_refused(tmp_path: Path) -> None:
     result = run("verify", MODEL, tmp_path / "h.circle", "--load-input", X)
     assert result.exit_code == 1
     assert "B: must have outputs of A's shapes" in result.stderr
+
+
+def test_a_quantized_input_takes_real_numbers(tmp_path: Path) -> None:
+    """As train, eval and predict do; each model reads them with its own type and scale."""
+    x = np.fromfile(X, np.float32).reshape(-1, 784)
+    np.save(tmp_path / "x.npy", x)
+    files = [MODEL]
+    kinds: Any = ("int8", "uint8")
+    for dtype in kinds:
+        files.append(tmp_path / f"{dtype}.circle")
+        odt.quantize(MODEL, x, input_type=dtype).model.save(files[-1])
+    for first, second in itertools.pairwise([*files, files[1]]):
+        result = run(
+            "verify", first, second, "--load-input", tmp_path / "x.npy", "--tolerance", 0.1
+        )
+        assert result.exit_code == 0, result.output

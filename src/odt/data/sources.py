@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from odt.core.data.sample_weights import (
 )
 from odt.core.data.sidecar import read_sidecar
 from odt.core.model.record import Record, record_of
+from odt.core.model.tensor_names import TensorNames, numbered_names
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import reading
@@ -64,36 +66,32 @@ def recorded(x: Any) -> Record | None:
         return record_of(sidecar.described) if sidecar else None
 
 
-def samples_of(
-    x: Any, y: Any, model: SampleSpecs | Runtime, names: Sequence[str] = ()
-) -> dataset.DataSet:
+def samples_of(x: Any, y: Any, model: SampleSpecs | Runtime) -> dataset.DataSet:
     """Opens arrays or files as a data set, and checks it against the model.
 
     Args:
         x: a DataSet, or inputs.
         y: targets; None with a DataSet or for prediction.
-        model: shapes and dtypes of a sample.
-        names: names of the model's inputs, for inputs given as a mapping.
+        model: shapes, dtypes and names of a sample's arrays.
 
     Raises:
-        DataError: if shapes or dtypes do not match the model, or numbers of samples differ.
+        DataError: if names, shapes or dtypes do not match the model, or numbers of samples differ.
     """
     rest = isinstance(x, DataSet) and x.ignore_rest
     if isinstance(x, DataSet):
         x, y = x.x, x.y
-    if isinstance(x, Mapping):
-        missing = [name for name in names if name not in x]
-        if missing or len(x) != len(names):
-            raise DataError(f"x: must have the keys {', '.join(names)}, but got {', '.join(x)}.")
-        x = [x[name] for name in names]
+    inputs = partial(_columns, specs=model.input_specs, names=model.input_names)
     quantizations = model.quantizations
     if y is None:
-        return dataset.DataSet(_columns(x, model.input_specs, "x", "input", rest, quantizations))
+        columns = inputs(x, name="x", what="input", rest=rest, quantizations=quantizations)
+        return dataset.DataSet(columns)
     checks = [dataset.target_check(loss, spec) for loss, spec in model.losses]
+    targets = partial(_columns, specs=model.target_specs, names=model.target_names)
     try:
-        inputs = _columns(x, model.input_specs, "x", "input", rest, quantizations)
-        targets = _columns(y, model.target_specs, "y", "expected output", rest)
-        return dataset.DataSet(inputs, targets, checks)
+        columns = inputs(x, name="x", what="input", rest=rest, quantizations=quantizations)
+        return dataset.DataSet(
+            columns, targets(y, name="y", what="expected output", rest=rest), checks
+        )
     except DataError as e:
         if not _swapped(x, y, model):
             raise
@@ -107,8 +105,8 @@ def _swapped(x: Any, y: Any, model: SampleSpecs | Runtime) -> bool:
     if not (isinstance(x, str | os.PathLike) and isinstance(y, str | os.PathLike)):
         return False
     try:
-        inputs = _columns(y, model.input_specs, "y", "input", False)
-        targets = _columns(x, model.target_specs, "x", "expected output", False)
+        inputs = _columns(y, model.input_specs, "y", "input")
+        targets = _columns(x, model.target_specs, "x", "expected output")
     except DataError:
         return False
     return {c.length for c in inputs} == {c.length for c in targets}
@@ -119,12 +117,28 @@ def _columns(
     specs: Sequence[TensorSpec],
     name: str,
     what: str,
-    ignore_rest: bool,
+    rest: bool = False,
     quantizations: Quantizations = (),
+    names: TensorNames | None = None,
 ) -> Sequence[Column]:
+    """Opens inputs or targets: a path, an array, or a sequence or mapping of arrays.
+
+    Args:
+        data: the arrays.
+        specs: shape and dtype of one sample of each tensor.
+        name: name of the argument, for messages.
+        what: word for a tensor in messages.
+        rest: whether to ignore bytes after the last whole sample of a raw file.
+        quantizations: quantization of each tensor; empty for none.
+        names: names of the tensors; None for numbers only.
+    """
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
-        return open_columns(path, specs, what, quantizations, ignore_rest=ignore_rest)
+        return open_columns(path, specs, what, quantizations, names=names, ignore_rest=rest)
+    if isinstance(data, Mapping):
+        data = {str(key): value for key, value in data.items()}
+        names = names or numbered_names(len(specs))
+        data = [data[key] for key in names.find(data, name, strict=what == "input")]
     several = isinstance(data, list | tuple) and len(data) == len(specs)
     with reading(name, "must be arrays of numbers"):
         if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
@@ -149,7 +163,7 @@ def weights_of(sample_weight: Any, samples: int) -> Array:
     Raises:
         DataError: if there is not one weight for each sample, or a weight is invalid.
     """
-    (column,) = _columns(sample_weight, [WEIGHT], "sample_weight", "sample weight", False)
+    (column,) = _columns(sample_weight, [WEIGHT], "sample_weight", "sample weight")
     if column.length != samples:
         raise DataError(
             f"{column.name}: must have a weight for each of the {samples} samples, but got "

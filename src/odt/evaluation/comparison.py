@@ -171,14 +171,14 @@ class Agreement:
 
 
 def compare_outputs(
-    first: Predictor, second: Predictor, data: Data, length: int, seen: Seen = unseen
+    first: Predictor, second: Predictor, data: tuple[Data, Data], length: int, seen: Seen = unseen
 ) -> list[Agreement]:
     """Compares the outputs of two models; returns an Agreement for each output.
 
     Args:
         first: predictor of the first model.
         second: predictor of the second model, with the same batch size.
-        data: inputs of both models.
+        data: the same samples as inputs of each model.
         length: number of samples.
         seen: called after each batch with the number of samples done, and of all.
 
@@ -190,7 +190,8 @@ def compare_outputs(
         raise OdtError(f"B: must have outputs of A's shapes {shapes[0]}, but got {shapes[1]}.")
     running_totals = [_Running() for _ in shapes[0]]
     at = 0
-    runs = zip(first.run(data, range(length)), second.run(data, range(length)), strict=True)
+    order = range(length)
+    runs = zip(first.run(data[0], order), second.run(data[1], order), strict=True)
     for ours, theirs in runs:
         for running, a, b in zip(running_totals, ours, theirs, strict=True):
             running.add(at, a, b)

@@ -18,6 +18,7 @@ from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.sequences import need_sequences
+from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training import trainer as engine
@@ -85,7 +86,8 @@ class BaseTrainer(Closing):
             loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
                 "huber:delta=0.5" or Huber(0.5); docs/training.md lists them. A custom loss is an
                 object with functions value and gradient of targets and outputs, a pair of these
-                functions, or "module:object".
+                functions, or "module:object". A mapping from names of outputs to losses, or a list
+                of one for each output, gives other outputs none.
             optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such
                 as Adam(1e-3); docs/training.md lists them.
             learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
@@ -118,8 +120,9 @@ class BaseTrainer(Closing):
             hyper_parameters: hyper-parameters of an optimizer that is given by name.
             reduction: sum_over_batch_size or sum.
             output_losses: mapping from names or numbers of outputs to losses, or "none"; or pairs.
+                Outputs have the names of their tensors and those of the signature.
             loss_weights: mapping from names or numbers of outputs to weights of their losses; or
-                pairs.
+                pairs, or a list of one for each output.
             memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
             micro_batch: samples that a worker computes at once; chosen by odt if left out.
             workers: number of worker threads; chosen by odt if left out.
@@ -155,11 +158,14 @@ class BaseTrainer(Closing):
         self.properties = dict(self.resume.properties)
         self.missing: set[str] = set()
         self.teacher = None if teacher is None else odt.Teacher.of(teacher)
+        if forms.are_several(loss):
+            outputs = len(lowered_of(self.model).graphs.graph.outputs)
+            loss, output_losses = None, forms.losses_of(loss, output_losses, outputs)
         request = Request(
             loss=None if loss is None else loss_text(loss),
             output_losses=tuple((k, loss_text(v)) for k, v in forms.pairs_of(output_losses))
             or None,
-            loss_weights=forms.pairs_of(loss_weights) or None,
+            loss_weights=forms.pairs_of(forms.numbered(loss_weights)) or None,
             reduction=reduction,
             optimizer=forms.name_of(optimizer),
             learning_rate=learning_rate,
@@ -225,7 +231,8 @@ class BaseTrainer(Closing):
 
         Args:
             x: inputs: arrays (N, …), the path of a data file, or a DataSet.
-            y: targets: arrays (N, …) or the path of a data file; None with a DataSet.
+            y: targets: arrays (N, …), also by name; or the path of a data file; None with a
+                DataSet.
             sample_weight: weights (N,) or the path of a data file; None for 1.
             targets: whether targets are needed; False for prediction.
 
@@ -235,8 +242,13 @@ class BaseTrainer(Closing):
         """
         data = x
         if not isinstance(data, dataset.DataSet):
-            names = [t.name for t in self.model.inputs]
-            data = samples_of(x, y, self.samples, names)
+            try:
+                data = samples_of(x, y, self.samples)
+            except DataError as e:
+                if not targets or not self.recipe.lowered.left_out:
+                    raise
+                left_out = describe_left_out(self.recipe.lowered, "training")
+                raise DataError(f"{e} {left_out}") from e
             if self.memory_budget is not None:
                 data.limit_mapped(DATA_PAGES)
         if targets and not data.targets:

@@ -26,6 +26,45 @@ def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
     return tuple((key, value) for key, value in pairs)
 
 
+def numbered(given: Any) -> Any:
+    """Returns a list of one value for each output as a mapping by number; other values as they are.
+
+    Args:
+        given: the values; None for none.
+    """
+    if not isinstance(given, list | tuple) or any(isinstance(v, list | tuple) for v in given):
+        return given
+    return {str(k): value for k, value in enumerate(given)}
+
+
+def are_several(loss: Any) -> bool:
+    """Whether a loss is a mapping or list of one for each output, not a pair of functions."""
+    pair = isinstance(loss, tuple) and all(map(callable, loss))
+    return isinstance(loss, Mapping | list | tuple) and not pair
+
+
+def losses_of(
+    several: Any, output_losses: Pairs[Any] | None, outputs: int
+) -> list[tuple[str, Any]]:
+    """Returns the losses of single outputs as pairs.
+
+    Args:
+        several: a mapping or list of one for each output, in which others have none.
+        output_losses: losses of single outputs that are given besides.
+        outputs: number of outputs of the model.
+
+    Raises:
+        OptionError: if losses of single outputs are given twice, or another number.
+    """
+    if output_losses is not None:
+        raise OptionError("output_losses", "must be left out with losses by output", "both")
+    if not isinstance(several, Mapping) and len(several) != outputs:
+        rule = f"must have a loss for each of the {outputs} outputs, or None for none"
+        raise OptionError("loss", rule, f"{len(several)} losses")
+    pairs = [(str(k), "none") for k in range(outputs)]
+    return pairs + [(str(k), v or "none") for k, v in pairs_of(numbered(several))]
+
+
 def name_of(given: object) -> Any:
     """Returns a name in any case, with - or _, as its row has it; other values as they are."""
     return given.strip().lower().replace("-", "_") if isinstance(given, str) else given

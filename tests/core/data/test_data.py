@@ -281,7 +281,7 @@ def columns(tmp_path: Path, x: Array, t: Array) -> tuple[Column, Column]:
 
 def test_files_of_different_length_are_refused(tmp_path: Path) -> None:
     a, b = columns(tmp_path, numbers(4, 6), numbers(5, 3))
-    with pytest.raises(DataError, match=r"x.npy: input 0: 4, .*t.npy: target 0: 5"):
+    with pytest.raises(DataError, match=r"x.npy: input 0: 4 of .*t.npy: target 0: 5 of"):
         DataSet([a], [b])
 
 

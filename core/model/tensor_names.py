@@ -1,0 +1,83 @@
+"""Names by which users give arrays for the inputs and outputs of a model.
+
+An array is found by the name of its tensor in the file, by its name in the signature, or by its
+number, which counts in the order of the file. A name that several tensors have selects none of
+them.
+"""
+
+from collections.abc import Collection, Sequence
+
+from odt.core.model.graph import Graph
+from odt.core.storage.reading import listed
+from odt.dataclass import dataclass
+from odt.errors import DataError
+
+NUMBERED = ("{}", "arr_{}")  # names of the k-th array; the second by numpy.savez
+
+
+@dataclass(frozen=True, slots=True)
+class TensorNames:
+    """Names of the inputs or outputs of a model, of which arrays are given.
+
+    Attributes:
+        all: names of each input or output, in the order of the file.
+        wanted: numbers of those of which arrays are given.
+    """
+
+    all: tuple[tuple[str, ...], ...]
+    wanted: tuple[int, ...]
+
+    def find(self, given: Collection[str], where: str, *, strict: bool = True) -> list[str]:
+        """Returns the name of the array of each wanted tensor.
+
+        Args:
+            given: names of all arrays.
+            where: file or argument, for messages.
+            strict: whether there must be no other arrays.
+
+        Raises:
+            DataError: if an array is missing, has two names, or nothing wants it.
+        """
+        count, total = len(self.wanted), len(self.all)
+        for pattern in NUMBERED:
+            if count < total and {pattern.format(k) for k in range(total)} == set(given):
+                return [pattern.format(k) for k in self.wanted]  # arrays of all outputs
+            names = [pattern.format(k) for k in range(count)]
+            if set(names) <= set(given) and pattern.format(count) not in given:
+                return names
+        found = [[n for n in given if n in self.all[k] or n == str(k)] for k in self.wanted]
+        rest = set(given).difference(*found)
+        if all(len(names) == 1 for names in found) and not (strict and rest):
+            return [names[0] for names in found]
+        known = {name for names in self.all for name in names}
+        if len(given) == count == 1 and not known.intersection(given):
+            return list(given)
+        raise DataError(f"{where}: must hold {self._text()}, but got {listed(sorted(given))}.")
+
+    def _text(self) -> str:
+        count = len(self.wanted)
+        names = [self.all[k][-1] if self.all[k] else str(k) for k in self.wanted]
+        by_name = f" or {listed(names)}" if any(self.all[k] for k in self.wanted) else ""
+        numbered = "one array, or one named 0" if count == 1 else f"{count} arrays named 0, 1, …"
+        return f"{numbered}{by_name}"
+
+
+def numbered_names(count: int) -> TensorNames:
+    """Returns the names of tensors that have numbers only."""
+    return TensorNames(((),) * count, tuple(range(count)))
+
+
+def names_of(
+    graph: Graph, tensors: Sequence[int], wanted: Sequence[int] | None = None
+) -> TensorNames:
+    """Returns the names of inputs or outputs.
+
+    Args:
+        graph: the graph, whose tensors have the names.
+        tensors: the inputs or the outputs.
+        wanted: numbers of those of which arrays are given; None for all.
+    """
+    each = [graph.tensors[i].names for i in tensors]
+    counts = [name for names in each for name in names]
+    unique = tuple(tuple(n for n in names if n and counts.count(n) == 1) for names in each)
+    return TensorNames(unique, tuple(range(len(each)) if wanted is None else wanted))
