@@ -36,6 +36,7 @@ def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
     calls = sole_calls(plan)
     entries: list[Call | Delivery | None] = list(plan.entries)
     values = dict(plan.values)
+    bases = {value.base for value in values.values()}
     for k, entry in enumerate(plan.entries):
         if not isinstance(entry, Delivery) or entry.parameter not in parameters:
             continue
@@ -43,6 +44,8 @@ def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
         call, spec = plan.entries[first], values[entry.gradient].spec
         if not (isinstance(call, Call) and spec.size >= LEAST):
             continue
+        if entry.gradient in bases or values[entry.gradient].base is not None:
+            continue  # the call computes it in another shape, that of a view of the weight
         ends = block_ends(spec, parts)
         if _fits(plan, call, ends):
             units = max(end - start for start, end in pairwise(ends))

@@ -117,3 +117,37 @@ def test_the_forecast_is_what_is_held(m: int, w: int, options: dict[str, Any]) -
             assert held.gradients == said.gradients
             assert held.separate == said.separate
             assert (held.parameters, held.slots) == (said.parameters, said.slots)
+
+
+@pytest.mark.parametrize("form", ["RESHAPE", "TRANSPOSE"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_filter_that_is_a_view_of_a_weight_is_not_split(form: str, workers: int) -> None:
+    """Its gradient has another shape than the weight, along whose axis blocks would be cut."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(SAMPLES, 4, 4, 64)).astype(np.float32)
+    data = ArrayData([x], [rng.normal(size=(SAMPLES, 3)).astype(np.float32)])
+
+    def train(view: bool) -> tuple[list[float], Array]:
+        net = Net(np.float32)
+        first, shape = net.input(1, 4, 4, 64), (64, 1, 1, 64)
+        w = net.weight(64, 64) if view else net.weight(*shape)
+        filters = w
+        if view and form == "RESHAPE":
+            filters = net.add("RESHAPE", (w, net.constant(shape, np.int32)), shape)
+        elif view:
+            columns = (64, 64, 1, 1)
+            filters = net.add("RESHAPE", (w, net.constant(columns, np.int32)), columns)
+            order = net.constant([0, 2, 3, 1], np.int32)
+            filters = net.add("TRANSPOSE", (filters, order), shape)
+        strides: dict[str, Any] = {"stride_w": 1, "stride_h": 1}
+        inputs = first, filters, net.weight(64)
+        y = net.add("CONV_2D", inputs, (1, 4, 4, 64), fused_activation_function=RELU, **strides)
+        y = net.add("MEAN", (y, net.constant([1, 2], np.int32)), (1, 64))
+        graph = net.graph(net.dense(y, 3))
+        with Trainer(graph, info(SAMPLES), micro_batch=SAMPLES // workers, workers=workers) as t:
+            losses = [t.step(data, SAMPLES) for _ in range(3)]
+            return losses, t.parameters.tensors[w].reshape(-1).copy()
+
+    (wanted, weights), (found, moved) = train(view=False), train(view=True)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_allclose(moved, weights, rtol=1e-4, atol=1e-6)
