@@ -48,7 +48,8 @@ INT8 = np.dtype(np.int8)
 
 
 WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-TABLES = ("HARD_SWISH", "LEAKY_RELU")  # integer rows for 8 bits
+BYTES = ("HARD_SWISH", "LEAKY_RELU", "MEAN")  # integer rows for 8 bits
+WITH_NUMBERS = ("RESIZE_BILINEAR", "MEAN")  # whose other inputs are numbers
 MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")  # integer rows for one quantization
 
 
@@ -151,13 +152,13 @@ class _Builder:
             inputs = tuple(i for k, i in enumerate(inputs) if k in (layer.x, layer.w))
             if any(self.graph.tensors[i].data is None for i in constants):
                 return False
-        if node.op == "RESIZE_BILINEAR":
-            inputs = inputs[:1]  # the others are numbers
+        if node.op in WITH_NUMBERS:
+            inputs = inputs[:1]
         if ABSENT in inputs or groups_of(self.graph, node) > 1:
             return False
         whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))
         types = {self.graph.tensors[i].spec.dtype for i in (*inputs, *node.outputs)}
-        if node.op in TABLES and (len(types) > 1 or types.pop().itemsize > 1):
+        if node.op in BYTES and (len(types) > 1 or types.pop().itemsize > 1):
             return False
         return whole and (node.op not in MEANS or self._have_one_quantization(node))
 

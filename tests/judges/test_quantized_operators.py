@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.integer_files import QuantizedBuilder, full_range, odt_integers
+from support.judges import litert
 from support.litert_integers import beyond_one_step, litert_integers
 
 from odt.core.model.reader import read_model
@@ -285,3 +286,34 @@ def test_an_operator_has_the_bits_of_litert(name: str, tmp_path: Path) -> None:
     assert ours
     for i, integers in ours.items():
         assert np.array_equal(integers.reshape(theirs[i].shape), theirs[i])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "scales", "zeros"),
+    [
+        ((1, 16, 16, 112), (1, 2), (0.06515535, 0.00868885), (9, -5)),
+        ((1, 7, 7, 32), (1, 2), (0.05, 0.05), (3, 3)),
+        ((1, 6, 16), (1,), (0.05, 0.05), (3, 3)),  # halves
+        ((1, 4, 5, 6), (3,), (0.05, 0.02), (3, 4)),
+        ((1, 4, 5, 6), (1, 3), (0.05, 0.5), (100, 4)),
+    ],
+)
+def test_means_are_those_of_litert(
+    shape: Sequence[int],
+    axes: Sequence[int],
+    scales: tuple[float, float],
+    zeros: tuple[int, int],
+    dtype: str,
+    tmp_path: Path,
+) -> None:
+    b, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    made = [n for k, n in enumerate(shape) if k not in axes]
+    zeros = zeros if dtype == "int8" else (zeros[0] + 100, zeros[1] + 100)
+    x = b.activation(shape, scales[0], zeros[0], dtype)
+    inputs = x, b.add_constant(np.array(axes, np.int32))
+    y = b.operator("MEAN", inputs, made, scales[1], zeros[1], dtype)
+    b.write(path, y)
+    values = full_range(read_model(path), 200)
+    (wanted,) = litert(path, values)
+    np.testing.assert_array_equal(odt_integers(path, values)[y], wanted.reshape(200, *made[1:]))
