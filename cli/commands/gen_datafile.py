@@ -31,6 +31,7 @@ from odt.cli.options.fits import check_samples
 from odt.cli.options.sections import Command
 from odt.cli.output.data_report import report
 from odt.cli.output.progress import Progress
+from odt.cli.output.signals import undo_on_signals
 from odt.cli.output.spelling import spell
 from odt.core.datasets.data_writers import OUTPUTS
 from odt.core.datasets.generate import Request, generate
@@ -104,7 +105,7 @@ def command(**o: Any) -> None:
         skip=o["on_error"] == "skip",
         workers=o["workers"] or ((os.cpu_count() or 1) if source.decoded else 1),
     )
-    with closing(Progress()) as bar:
+    with undo_on_signals(), closing(Progress()) as bar:
         every = generate(source, request, bar)
     for made in every:
         report(made)
@@ -193,7 +194,11 @@ def random(
     base, ending = Path(paths[-1]).with_suffix(""), OUTPUTS[output_format].ending
     files = (Path(f"{base}.{input_name}.{ending}"), Path(f"{base}.{output_name}.{ending}"))
     graphs, randomness = lower_model(read_model(paths[-1])).graphs, Randomness(low, high, seed)
-    with closing(Progress()) as bar, Predictor(graphs, min(BATCH, length), workers=1) as predictor:
+    with (
+        undo_on_signals(),
+        closing(Progress()) as bar,
+        Predictor(graphs, min(BATCH, length), workers=1) as predictor,
+    ):
         specs = synthetic_data(predictor, paths[-1], files, length, randomness, output_format, bar)
     for path, role in zip(files, specs, strict=True):
         click.echo(f"{path}: {length} × {', '.join(str(s) for s in role)}")

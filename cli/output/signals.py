@@ -1,6 +1,6 @@
 """SIGINT, SIGTERM, SIGHUP and a closed stdout.
 
-After any of them, a command still writes the requested files.
+After any of them, a command that trains still writes the requested files.
 """
 
 import errno
@@ -47,6 +47,32 @@ def stop_on_signals() -> Iterator[list[int]]:
         yield caught
     finally:
         restore()
+
+
+class Interrupted(BaseException):
+    """A signal that ends a command; like KeyboardInterrupt, no `except Exception` catches it."""
+
+
+@contextmanager
+def undo_on_signals() -> Iterator[None]:
+    """Ends the block on SIGTERM or SIGHUP as Ctrl-C does, so that unfinished files are removed."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    others = [n for n in SIGNALS if n != signal.SIGINT]
+    before = {n: h for n in others if (h := signal.getsignal(n)) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except Interrupted as e:
+        (number,) = e.args
+        click.echo(f"Stopped by {signal.Signals(number).name}; no file is written.", err=True)
+        raise click.exceptions.Exit(128 + number) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def leave(caught: Sequence[int]) -> None:

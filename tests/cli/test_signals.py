@@ -82,6 +82,33 @@ def test_a_second_signal_terminates_the_process() -> None:
 
 
 @posix
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_leaves_no_file_of_gen_datafile(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "def samples(part):\n"
+        "    for k in range(100):\n"
+        "        yield [float(k)], k % 2\n"
+        "        print(k, flush=True)\n"
+        "        time.sleep(0.1 if k > 5 else 0)\n"
+    )
+    words = ["--source", "slow:samples", "--split", "train", "-o", "out", "--output-format", "npz"]
+    process = start(sys.executable, "-m", "odt", "gen-datafile", *words)
+    wait_for(process, "8")
+    process.send_signal(getattr(signal, name))
+    _, errors = process.communicate(timeout=FOREVER)
+    assert list((tmp_path / "out").iterdir()) == []
+    if name == "SIGINT":
+        assert process.returncode != 0
+    else:
+        assert process.returncode == 128 + getattr(signal, name)
+        assert errors == f"Stopped by {name}; no file is written.\n"
+
+
+@posix
 def test_training_continues_when_stdout_is_closed(tmp_path: Path) -> None:
     through, out, state = (tmp_path / name for name in ("a.circle", "b.circle", "c.odt"))
     subprocess.run(
