@@ -17,7 +17,7 @@ from odt.cli.options.datafile import (
     step_options,
 )
 from odt.cli.options.datafile_record import recorded_request
-from odt.cli.options.datafile_source import opened
+from odt.cli.options.datafile_source import like_sounds, opened
 from odt.cli.options.datafile_splits import (
     checked_splits,
     default_splits,
@@ -117,6 +117,7 @@ def command(**o: Any) -> None:
 def requested(o: dict[str, Any]) -> tuple[Source, Request]:
     """Returns the source and what is made of it, as the options say."""
     like = read_signature(o["like"]) if o["like"] else None
+    o = like_sounds(o, like)
     splits = wanted(o["split"], lengths(o))
     steps = Steps(o, like)
     source = opened(o, steps.early_resize(), steps.resize)

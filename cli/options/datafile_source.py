@@ -18,11 +18,12 @@ from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.folders import Naming
 from odt.core.datasets.labels import class_names
+from odt.core.datasets.model_signature import ModelSignature
 from odt.core.datasets.open_source import SOURCE_FORMATS, format_of, open_source
 from odt.core.datasets.pictures import Resize
 from odt.core.datasets.preprocess import numbers
 from odt.core.datasets.published import PUBLISHED, open_published
-from odt.core.datasets.sounds import Sound
+from odt.core.datasets.sounds import Sound, parse_sound
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening
 from odt.core.datasets.tables import TableOptions
@@ -58,6 +59,27 @@ def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None)
         with closing(Progress("B")) as bar:
             download(PUBLISHED[name].files, o["data_dir"], bar)
     return open_published(name, o["data_dir"], o["variant"])
+
+
+def like_sounds(o: dict[str, Any], like: ModelSignature | None) -> dict[str, Any]:
+    """The options with the settings of sounds that --like gives and the command line does not.
+
+    A model that was trained on sounds holds them in its preprocessing record; of another model that
+    reads a waveform, the number of samples is the length of a clip.
+    """
+    if like is None:
+        return o
+    wanted: dict[str, Any] = {}
+    shape = [n for n in like.inputs[0].shape if n > 1]
+    if like.record is not None and like.record.sound:
+        sound = parse_sound(like.record.sound)
+        names = ("rate", "seconds", "mel", "mfcc", "frame", "hop", "frames")
+        wanted = {name: getattr(sound, name) for name in names}
+        wanted["mel_range"] = f"{sound.low},{sound.high}"
+    elif len(shape) == 1 and not o["mel"] and o["rate"]:
+        wanted = {"seconds": shape[0] / o["rate"]}
+    source = click.get_current_context().get_parameter_source
+    return o | {n: v for n, v in wanted.items() if source(n) is ParameterSource.DEFAULT}
 
 
 def check_source(o: dict[str, Any]) -> None:

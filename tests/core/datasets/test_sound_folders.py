@@ -163,6 +163,12 @@ def test_a_model_hears_new_recordings_at_the_rate_of_its_training(tmp_path: Path
         tmp_path / "t.tflite",
     )
     assert trained.exit_code == 0, trained.stderr
+    made("--source", tmp_path / "s", "--like", tmp_path / "t.tflite", "--split", "train=1.0",
+         "-o", tmp_path / "again")  # fmt: skip
+    again = sidecar(tmp_path / "again/train.input.bin")
+    for part in ("sound", "preprocessing"):
+        wanted = [s for s in sidecar(x)[part] if s != {"step": "shape", "shape": [14, 16]}]
+        assert [s for s in again[part] if s != {"step": "shape", "shape": [14, 16]}] == wanted
     for name, hertz in (("high", 2050), ("low", 330)):
         (tmp_path / "new" / name).mkdir(parents=True)
         stereo = np.stack([tone(44100, 0.4, hertz)] * 2, axis=1)
@@ -177,3 +183,17 @@ def test_a_model_hears_new_recordings_at_the_rate_of_its_training(tmp_path: Path
     for result in (said, scored):
         assert "new: 2 of 2 files: resampled from 44100 to 16000 Hz." in result.stderr
         assert "new: 2 of 2 files: cut to 0.25 s" in result.stderr
+
+
+def test_a_model_of_a_waveform_gives_the_length_of_clips(tmp_path: Path) -> None:
+    root = folder(tmp_path / "s", a_wav=wav(tone(48000, 3), 48000))
+    (root / "b").mkdir()
+    (root / "b/1.wav").write_bytes(wav(tone(8000, 3), 8000))
+    made("--source", root, "--seconds", 0.975, *ALL, "-o", tmp_path / "d")
+    x = tmp_path / "d/train.input.bin"
+    new = odt("new", "mlp", "--like", x, "-o", tmp_path / "m.tflite")
+    assert new.exit_code == 0, new.stderr
+    args = ("--source", root, "--like", tmp_path / "m.tflite", *ALL, "-o", tmp_path / "o")
+    made(*args)
+    assert samples(tmp_path / "o/train.input.bin").shape == (2, 15600)
+    assert "must become (15600,), but is (16000,)" in refused(*args, "--seconds", 1)
