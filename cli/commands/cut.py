@@ -4,6 +4,7 @@ import click
 
 from odt.cli.options.shared import given, model_argument
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.cut import cut
 from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
@@ -46,7 +47,8 @@ def command(
     extension = extension_of("--output", path, FORMATS)
     source = read_model(model)
     check_outputs({"--output": path}, {"MODEL": source.path})
-    part = cut(source, after, before)
+    with warnings_as_lines():
+        part = cut(source, after, before)
     export_model(part.model, {}, path, FORMATS[extension])
     graph = part.model.graph
     inputs, outputs = (", ".join(map(graph.label, ends)) for ends in (graph.inputs, graph.outputs))

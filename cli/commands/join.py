@@ -4,6 +4,7 @@ import click
 
 from odt.cli.options.shared import given, model_argument
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.cut import join
 from odt.core.model.reader import read_model
 from odt.errors import OdtError
@@ -31,5 +32,6 @@ def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
         raise OdtError(f"--output: must be a {source.format} file as {model}, but got {path}.")
     read = [read_model(part) for part in parts]
     check_outputs({"--output": path}, {"MODEL": source.path, **{f"PART {p}": p for p in parts}})
-    changed = join(source, read, path)
+    with warnings_as_lines():
+        changed = join(source, read, path)
     click.echo(f"{path}: {model} with {changed} weights changed by {', '.join(parts)}")

@@ -4,6 +4,7 @@ import click
 
 import odt
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
 
 
@@ -73,7 +74,8 @@ def command(
     extension_of("--output", output, FORMATS if merge is not None else (".npz",))
     if merge is not None:
         merged = odt.load_model(model, merge)
-        merged.save(output)
+        with warnings_as_lines():
+            merged.save(output)
         click.echo(f"{output}: {model} with {merge} merged into its weights")
         return
     assert rank is not None

@@ -8,6 +8,7 @@ import click
 
 from odt.cli.options.shared import given, model_argument
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
 from odt.core.quantization.quantize_model import (
@@ -107,11 +108,12 @@ def command(
     settings = Settings(scheme, input_type, output_type, ranges, samples, keep_float)
     source = read_model(model)
     check_outputs({"--output": path}, {"MODEL": source.path, "--calibrate": calibrate})
-    if scheme in STORED:
-        found = store_weights(source, settings)
-    else:
-        data = given("--calibrate", calibrate, "the data from which ranges are measured")
-        found = quantize_model(source, partial(samples_of, data, None), settings)
+    with warnings_as_lines():
+        if scheme in STORED:
+            found = store_weights(source, settings)
+        else:
+            data = given("--calibrate", calibrate, "the data from which ranges are measured")
+            found = quantize_model(source, partial(samples_of, data, None), settings)
     export_model(found.model, {}, path, FORMATS[extension])
     before, after = len(source.data), len(found.model.data)
     click.echo(f"{path}: {before / 1000:,.0f} kB → {after / 1000:,.0f} kB")

@@ -5,6 +5,7 @@ import click
 from odt.cli.options.shared import given, model_argument
 from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.exporter import export_model
 from odt.core.export.replace_head import ACTIVATIONS, Replaced, replace_head
 from odt.core.model.reader import read_model
@@ -82,7 +83,8 @@ def command(
     head = head_of(classes, like, activation, hidden or ())
     source = read_model(model)
     check_outputs({"--output": path}, {"MODEL": source.path, "--like": like})
-    new = replace_head(source, head, after, seed)
+    with warnings_as_lines():
+        new = replace_head(source, head, after, seed)
     export_model(new.model, {}, path, FORMATS[extension])
     names = [source.graph.label(i) for i in source.graph.outputs]
     one, more = ("value", "values") if head.activation == "linear" else ("class", "classes")

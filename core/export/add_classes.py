@@ -4,6 +4,7 @@ Operators and tensors keep their positions, names and values. Class names in the
 grow too, as core/export/head_metadata.py says; training info stays.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,15 +12,16 @@ import numpy as np
 
 from odt.core.export.head_metadata import kept_metadata
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.shared_weights import readers_of
 from odt.core.lowering.class_head import ClassHead
 from odt.core.lowering.inline import constant_variables, settled
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.model.graph import ABSENT
 from odt.core.model.int4 import is_int4, pack_int4, unpack_int4
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.record import ENTRY
 from odt.core.model.tflite_metadata import NAME
-from odt.errors import UnsupportedError
+from odt.errors import OdtWarning, UnsupportedError
 from odt.kernels.opdef import Array
 
 
@@ -43,6 +45,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
         LostFileError: if the model's file became shorter.
     """
     lowered = lower_model(model)
+    _warn_of_signatures(lowered, head)
     part, stored = lowered.unrolled, lowered.dequantized.stored
     tables = model_tables(model)
     buffers = tables["buffers"]
@@ -81,6 +84,19 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
     packed = packed_model(model, tables, archive)
     model.check_file()
     return parse_model(memoryview(packed), model.path)
+
+
+def _warn_of_signatures(lowered: LoweredModel, head: ClassHead) -> None:
+    """Warns of signatures of other subgraphs that read the last layer, and get no new classes."""
+    stored = lowered.dequantized.stored
+    weights = stored.get(head.weights, head.weights)
+    if names := readers_of(lowered.unrolled, [weights]):
+        warnings.warn(
+            f"{lowered.file.path}: the signature {', '.join(names)} keeps its {head.classes} "
+            "classes and their weights: new ones are added to the first subgraph alone.",
+            OdtWarning,
+            stacklevel=3,
+        )
 
 
 def _with_rows(model: Model, i: int, count: int) -> Array:

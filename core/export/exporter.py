@@ -2,6 +2,7 @@
 
 import os
 import struct
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,13 @@ from odt.core.export.own_activations import (
 )
 from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
+from odt.core.export.shared_weights import (
+    SharedWeights,
+    other_subgraphs,
+    readers_of,
+    shared_weights,
+    signatures_of,
+)
 from odt.core.export.version_patches import version_patches
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.inline import inline
@@ -43,17 +51,18 @@ from odt.core.lowering.streaming.unroll import one_step
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Tensor
 from odt.core.model.operator_options import operator_name, tensor_type
-from odt.core.model.reader import FORMATS, Model
+from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.storage.atomic_files import write_atomically
-from odt.errors import ModelError, UnsupportedError
+from odt.errors import ModelError, OdtWarning, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
 IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
 TFLITE_VERSION = 3  # LiteRT loads no other version; Circle files have 0
+MOST_NAMED = 4  # constants in a message
 FULLY_CONNECTED, SHUFFLED16X1FLOAT32 = 9, 127  # a layout of weights that only Circle has
 
 
@@ -93,28 +102,37 @@ def export_model(
     source, operators = model, len(model.graph.nodes)
     source.check_file()
     model = inline(model)
+    shared: list[SharedWeights] = []
+    stored, found = weights, dict(quantizations or {})
+    if not float_weights or any(True for _ in other_subgraphs(model)):
+        stored, found = _as_stored(model, weights, found)
+        shared = _shared(model, stored, found)
+        if shared and not real_graph(one_step(model)).ranges.keys().isdisjoint(weights):
+            raise _moved_ranges(model, signatures_of(model, [s.subgraph for s in shared]))
     if float_weights:
         model, weights, info = _in_float(model, weights, info)
+        found = {}
+    else:
+        weights = stored
     file_format = file_format or ("circle" if info else model.format)
     assert info is None or file_format == "circle", (
         "must be circle, because training info is stored in circle files"
     )
-    quantizations = dict(quantizations or {})
-    if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
-        weights, found = stored_values(model, real_graph(one_step(model)), weights)
-        quantizations |= found
-    weights = {**weights, **dict(_with_sparse(model, weights, quantizations))}
     if needs_own_activations(model):
         before, (model, positions) = model, with_own_activations(model)
         model = inline(model)
         weights = renumbered(before, model, weights)
-        quantizations = dict(renumbered(before, model, quantizations))
+        found = dict(renumbered(before, model, found))
         operators += len(positions)
         if info is not None and info.trainable_ops is not None:
             kept = moved_operators(info.trainable_ops, positions)
             info = replace(info, trainable_ops=kept)
-    patches, own = _placed(model, {i: a for i, a in weights.items() if i not in model.sparse})
-    patches += [*_quantization_patches(model, quantizations), *version_patches(model)]
+    name = os.fspath(path)
+    written = [Expected(name, model, weights, found), *_in_others(name, model, shared)]
+    patches, own = _placed(written)
+    for each in written:
+        patches += _quantization_patches(each.model, each.quantizations)
+    patches += version_patches(model)
     entries: dict[str, bytes | None] = {}
     archive = b""
     if record is not None:
@@ -125,9 +143,91 @@ def export_model(
     if all(stored_entry(model, name) == data for name, data in entries.items()):
         entries = {}
     edit = convert(model, file_format, own, entries)
-    expected = Expected(os.fspath(path), model, weights, quantizations, entries)
+    written[0] = replace(written[0], entries=entries)
     chunks = _chunks(model, edit, patches, source, archive)
-    write_atomically(path, chunks, check=expected.check)
+
+    def check(file: str) -> None:
+        for each in written:
+            each.check(file)
+
+    write_atomically(path, chunks, check=check)
+
+
+def check_shared_ranges(model: Model, weights: Mapping[int, Array]) -> None:
+    """Checks that ranges of activations do not move with weights that other signatures read.
+
+    Args:
+        model: the model.
+        weights: as for `export_model`.
+
+    Raises:
+        UnsupportedError: if they do.
+    """
+    model = inline(model)
+    if not any(True for _ in other_subgraphs(model)):
+        return
+    dequantized = real_graph(one_step(model))
+    if not dequantized.ranges.keys().isdisjoint(weights):
+        stored = {dequantized.stored.get(i, i) for i in weights.keys() - dequantized.ranges.keys()}
+        if names := readers_of(model, stored):
+            raise _moved_ranges(model, names)
+
+
+def _moved_ranges(model: Model, names: Sequence[str]) -> UnsupportedError:
+    return UnsupportedError(
+        f"{model.path}: ranges of activations must stay where signatures read the trained weights "
+        f"too, whose biases count in these ranges, but got {', '.join(names)}. "
+        "Leave `quant_ranges=` out."
+    )
+
+
+def _as_stored(
+    model: Model, weights: Mapping[int, Array], quantizations: Mapping[int, Quantization]
+) -> tuple[Mapping[int, Array], dict[int, Quantization]]:
+    """Returns weights as the file stores them, and the quantizations of those of integers."""
+    found = dict(quantizations)
+    if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
+        weights, new = stored_values(model, real_graph(one_step(model)), weights)
+        found |= new
+    return {**weights, **dict(_with_sparse(model, weights, found))}, found
+
+
+def _shared(
+    model: Model, weights: Mapping[int, Array], quantizations: Mapping[int, Quantization]
+) -> list[SharedWeights]:
+    """Returns what changes in other subgraphs; warns of what may be a changed weight."""
+    new: dict[int, tuple[Array, Quantization | None]] = {}
+    for i, values in weights.items():
+        data, old = model.graph.tensors[i].data, model.quantization.get(i)
+        scales = quantizations.get(i, old)
+        same = old is scales or (old and scales and np.array_equal(old.scale, scales.scale))
+        if data is None or not same or not np.array_equal(_bits(data), _bits(values)):
+            new[i] = values, scales
+    shared = list(shared_weights(model, new)) if new else []
+    for each in shared:
+        if each.unknown:
+            warnings.warn(
+                f"{model.path}: signature {signatures_of(model, [each.subgraph])[0]} keeps the "
+                f"values of {', '.join(each.unknown[:MOST_NAMED])}, which had those of several "
+                "weights.",
+                OdtWarning,
+                stacklevel=3,
+            )
+    return [each for each in shared if each.values]
+
+
+def _bits(a: Array) -> Array:
+    return np.ascontiguousarray(a).reshape(-1).view(np.uint8)
+
+
+def _in_others(path: str, model: Model, shared: Sequence[SharedWeights]) -> Iterator[Expected]:
+    """Yields the new values in other subgraphs, by tensor of these."""
+    for each in shared:
+        other = inline(parse_model(model.data, model.path, subgraph=each.subgraph))
+        number = {other.place(i): i for i in range(len(other.graph.tensors))}
+        values = {number[place]: values for place, (values, _) in each.values.items()}
+        scales = {number[place]: scales for place, (_, scales) in each.values.items() if scales}
+        yield Expected(path, other, values, scales)
 
 
 def _with_sparse(
@@ -277,27 +377,29 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
     }
 
 
-def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], list[OwnBuffer]]:
+def _placed(written: Sequence[Expected]) -> tuple[list[Patch], list[OwnBuffer]]:
     """Places new values in the bytes of the old ones, or in new buffers if those are shared."""
     patches: list[Patch] = []
     own: list[OwnBuffer] = []
-    together: dict[tuple[int, int], list[int]] = {}
-    for i in weights:
-        together.setdefault(model.spans[model.graph.tensors[i].buffer], []).append(i)
+    together: dict[tuple[int, int], dict[tuple[int, int], Array]] = {}
+    for each in written:
+        model = each.model
+        for i, new in each.weights.items():
+            if i not in model.sparse:
+                span = model.spans[model.graph.tensors[i].buffer]
+                together.setdefault(span, {})[model.place(i)] = new
+    model = written[0].model
     readers = _readers(model)
     for (offset, size), tensors in together.items():
-        if readers[offset, size] == 1:
-            patches.append((offset, _bytes_of(weights[tensors[0]], size)))
-            continue
-        values: dict[bytes, list[int]] = {}
-        for i in tensors:
-            values.setdefault(bytes(_bytes_of(weights[i], size)), []).append(i)
+        values: dict[bytes, list[tuple[int, int]]] = {}
+        for place, new in tensors.items():
+            values.setdefault(bytes(_bytes_of(new, size)), []).append(place)
         old = bytes(model.data[offset : offset + size])
         if values.pop(old, None) is None and readers[offset, size] == len(tensors):
             first = next(iter(values))
             patches.append((offset, first))
             del values[first]
-        own += [OwnBuffer(tuple(map(model.place, n)), data) for data, n in values.items()]
+        own += [OwnBuffer(tuple(places), data) for data, places in values.items()]
     return patches, own
 
 

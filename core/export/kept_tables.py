@@ -1,5 +1,6 @@
 """Writes a model that keeps some operators of another one, without what only the others need."""
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,10 +18,11 @@ from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.core.model.schema_tables import pack, unpack
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.model.variables import STATE
-from odt.errors import ModelError, UnsupportedError
+from odt.errors import ModelError, OdtWarning, UnsupportedError, one_line
 from odt.kernels.opdef import Array
 
 MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
+MOST_NAMES = 200  # characters of the names of signatures in a warning
 TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
 
 
@@ -46,6 +48,7 @@ class KeptTables:
             ModelError: if an operator's tensor does not exist.
         """
         self.source = source
+        _warn_of_signatures(source)
         self.model: dict[str, Any] = unpack(FlatBuffer(source.path, source.data).root(), "Model")
         self.graph = self.model["subgraphs"][0]
         self.model["subgraphs"] = [self.graph]
@@ -105,6 +108,19 @@ class KeptTables:
         self.model["metadata"] = [
             {"name": name, "buffer": self.buffer(data)} for name, data in entries.items()
         ]
+
+
+def _warn_of_signatures(source: Model) -> None:
+    """Warns of signatures of other subgraphs than the first, which are left out."""
+    names = [s.key for s in source.signatures if s.subgraph]
+    if names:
+        what = "signature" if len(names) == 1 else "signatures"
+        warnings.warn(
+            f"{source.path}: the new model has the first subgraph alone, without the {what} "
+            f"{one_line(', '.join(names), MOST_NAMES)}.",
+            OdtWarning,
+            stacklevel=2,
+        )
 
 
 def with_operators(

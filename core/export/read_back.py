@@ -43,7 +43,7 @@ class Expected:
             ModelError: if anything differs.
         """
         try:
-            model = read_model(written, self.model.signature)
+            model = read_model(written, self.model.signature, self.model.subgraph)
         except ModelError as e:
             raise self._error(str(e)) from e
         model = inline(resized(model, self.model.input_shapes))

@@ -131,12 +131,15 @@ class Model:
             self.data.obj.madvise(mmap.MADV_DONTNEED)
 
 
-def read_model(path: str | os.PathLike[str], signature: str | None = None) -> Model:
+def read_model(
+    path: str | os.PathLike[str], signature: str | None = None, subgraph: int = 0
+) -> Model:
     """Maps and checks a model file.
 
     Args:
         path: the file, or an nnpackage that holds it.
-        signature: key of the signature whose subgraph is used; None for the first subgraph.
+        signature: key of the signature whose subgraph is used; None for `subgraph`.
+        subgraph: number of the subgraph that is used.
 
     Raises:
         ModelError: if the file cannot be read or breaks a rule of its format.
@@ -168,7 +171,7 @@ def read_model(path: str | os.PathLike[str], signature: str | None = None) -> Mo
     except (OSError, ValueError) as e:  # ValueError: a null byte in the path
         reason = getattr(e, "strerror", None) or str(e)
         raise ModelError(f"{name}: must be a readable file, but got: {reason.lower()}.") from e
-    model = parse_model(memoryview(data), name, signature)
+    model = parse_model(memoryview(data), name, signature, subgraph)
     model.check_file()
     if kind not in (None, model.format):
         raise ModelError(
@@ -178,13 +181,15 @@ def read_model(path: str | os.PathLike[str], signature: str | None = None) -> Mo
     return model
 
 
-def parse_model(data: memoryview, name: str, signature: str | None = None) -> Model:
+def parse_model(
+    data: memoryview, name: str, signature: str | None = None, subgraph: int = 0
+) -> Model:
     """Parses and checks a model in memory.
 
     Args:
         data: all bytes of the file, read-only.
         name: the file's name in messages.
-        signature: as for `read_model`.
+        signature, subgraph: as for `read_model`.
     """
     source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
@@ -206,7 +211,8 @@ def parse_model(data: memoryview, name: str, signature: str | None = None) -> Mo
         raise ModelError(f"{name}: a model must have a subgraph, but got none")
     codes = [_operator_code(t, FORMATS[identifier]) for t in root.tables(1, "operator code")]
     signatures = tuple(_signature(t, len(graphs)) for t in root.tables(7, "signature"))
-    subgraph = _subgraph_of(signatures, signature)
+    if signature is not None:
+        subgraph = _subgraph_of(signatures, signature)
     main = _body(graphs[subgraph], spans, codes, name)
     main = replace(main, graph=_with_aliases(main.graph, subgraph, signatures))
     metadata: dict[str, int] = {}
@@ -252,14 +258,12 @@ def _initial_values(
     return values
 
 
-def _subgraph_of(signatures: Sequence[Signature], key: str | None) -> int:
-    """Returns the number of a signature's subgraph; that of the first subgraph for None.
+def _subgraph_of(signatures: Sequence[Signature], key: str) -> int:
+    """Returns the number of a signature's subgraph.
 
     Raises:
         OptionError: if there is no such signature.
     """
-    if key is None:
-        return 0
     for signature in signatures:
         if signature.key == key:
             return signature.subgraph

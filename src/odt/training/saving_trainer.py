@@ -188,12 +188,15 @@ class SavingTrainer(InferenceTrainer):
             OptionError: if the circle+ format cannot represent the training info.
             UnsupportedError: if the weights cannot be stored in their type.
         """
+        from odt.core.export.exporter import check_shared_ranges
+
         trainer = self.build()
         if training_info:
             used = values_used(self.recipe.lowered.part.graph, trainer.info)
             encode_training_info(used, len(self.recipe.model.graph.nodes))
         if not float_weights:
             stored_values(self.recipe.lowered.part, self.recipe.dequantized, self._exported())
+        check_shared_ranges(self.recipe.model, self._exported())
 
     def finish(self) -> None:
         """Saves the last checkpoint of `fit` and, with `keep_best`, restores the best weights.

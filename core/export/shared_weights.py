@@ -1,0 +1,269 @@
+"""Weights that several subgraphs of a file read: what changes in one changes in all.
+
+A signature is a subgraph with tensors of its own. Converters store a weight that several signatures
+read once, in a buffer that tensors of all these subgraphs name, or once for each of them. In both
+cases it is one weight for its author.
+
+Two constants are one weight if they have the same values in the file and, where several weights
+have these values or all values are equal (such as biases of zeros), operators read them in the same
+way: the same operator reads the same constants and results of such operators beside them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from odt.core.lowering.inline import inline
+from odt.core.lowering.stored_values import bias_quantization, integer_biases, layer_scale
+from odt.core.model.dequantize import CONVERSIONS
+from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.reader import Model, parse_model
+from odt.dataclass import dataclass
+from odt.kernels.geometry.quantize import Quantization, dequantize, quantize
+from odt.kernels.opdef import Array
+
+ROUNDS = 12  # operators before a reader that are compared, at most
+Place = tuple[int, int]  # subgraph, and tensor there
+Values = tuple[Array, Quantization | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedWeights:
+    """What changes in a subgraph because weights of another one change.
+
+    Attributes:
+        subgraph: number of the subgraph.
+        values: place of a constant → its new values, as stored, and quantization.
+        unknown: names of constants that may be a changed weight.
+    """
+
+    subgraph: int
+    values: Mapping[Place, Values] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+
+def shared_weights(model: Model, new: Mapping[int, Values]) -> Iterator[SharedWeights]:
+    """Yields what changes in the subgraphs that a model's graph does not run.
+
+    Args:
+        model: the model, with subgraphs inlined.
+        new: constant → its new values, as the file stores them, and quantization.
+    """
+    done = {model.place(i) for i in range(len(model.graph.tensors))}
+    changed = {i: _digest(values) + _numbers(scales) for i, (values, scales) in new.items()}
+    mine: _Readers | None = None
+    for other in other_subgraphs(model):
+        mine = mine or _Readers(model)
+        same, unknown = _matches(mine, _Readers(other), changed)
+        values = {j: _moved(other, j, new[i]) for j, i in same.items()}
+        values |= dict(_biases(other, values))
+        found = {other.place(j): v for j, v in values.items()}
+        names = tuple(other.graph.label(j) for j in unknown if other.place(j) not in done)
+        yield SharedWeights(
+            other.subgraph, {p: v for p, v in found.items() if p not in done}, names
+        )
+        done |= found.keys()
+
+
+def readers_of(model: Model, constants: Iterable[int]) -> list[str]:
+    """Names the signatures of subgraphs that a model's graph does not run and that read constants.
+
+    Args:
+        model: the model, with subgraphs inlined.
+        constants: constants of its graph.
+
+    Returns:
+        Names of signatures, or "of subgraph N" without one.
+    """
+    new: dict[int, Values] = {}
+    for i in constants:
+        data = model.graph.tensors[i].data
+        if data is not None and data.size:
+            other = np.bitwise_not(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
+            new[i] = other.view(data.dtype).reshape(data.shape), model.quantization.get(i)
+    found = [s for s in shared_weights(model, new) if s.values or s.unknown]
+    return signatures_of(model, [s.subgraph for s in found])
+
+
+def signatures_of(model: Model, subgraphs: Iterable[int]) -> list[str]:
+    """Names the signatures of subgraphs, or these by number."""
+    keys = {s.subgraph: s.key for s in model.signatures}
+    return [keys.get(k, f"of subgraph {k}") for k in subgraphs]
+
+
+def other_subgraphs(model: Model) -> Iterator[Model]:
+    """Yields the subgraphs of a file that a model's graph does not run, as models."""
+    done = {model.subgraph, *model.bodies}
+    named = dict.fromkeys(s.subgraph for s in model.signatures)
+    for number in (*named, *range(model.subgraphs)):
+        if number in done:
+            continue
+        other = parse_model(model.data, model.path, subgraph=number)
+        done |= {number, *other.bodies}
+        yield inline(other)
+
+
+def _moved(other: Model, j: int, new: Values) -> Values:
+    values, quantization = new
+    data = other.graph.tensors[j].data
+    assert data is not None
+    return values.reshape(data.shape), quantization
+
+
+def _biases(other: Model, new: Mapping[int, Values]) -> Iterator[tuple[int, Values]]:
+    """Yields biases of integers that keep their real values with new scales of the weights."""
+    for x, w, b in integer_biases(other):
+        quantization = new[w][1] if w in new else None
+        old = other.graph.tensors[b].data
+        if b in new or quantization is None or old is None or x not in other.quantization:
+            continue
+        found = other.quantization.get(b)
+        real = dequantize(old, bias_quantization(found, layer_scale(other, x, w)))
+        scale = (other.quantization[x].scale * quantization.scale).astype("<f4")
+        steps = Quantization(scale, np.zeros(scale.size, np.int64), 0)
+        stored = None if found is None else replace(found, scale=scale[: found.scale.size])
+        yield b, (quantize(real, steps, old.dtype), stored)
+
+
+class _Readers:
+    """Constants of a graph by what they hold, and how operators read them.
+
+    Attributes:
+        graph: the graph.
+        contents: constant → digest of its type, scales and values.
+        plain: constants whose values are all the same.
+        spans: constant → where its values are in memory.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.graph: Graph = model.graph
+        self.contents: dict[int, bytes] = {}
+        self.plain: set[int] = set()
+        self.spans: dict[int, tuple[int, int, str]] = {}
+        digests: dict[tuple[int, int, str], bytes] = {}
+        for i, tensor in enumerate(self.graph.tensors):
+            if tensor.data is None or not tensor.data.size:
+                continue
+            span = tensor.data.ctypes.data, tensor.data.nbytes, tensor.data.dtype.str
+            self.spans[i] = span
+            if span not in digests:
+                digests[span] = _digest(tensor.data)
+            self.contents[i] = digests[span] + _numbers(model.quantization.get(i))
+            first = tensor.data.reshape(-1)[:1]
+            if (tensor.data == first).all():
+                self.plain.add(i)
+        self._same = self._behind_conversions()
+        self._nodes: dict[int, list[tuple[Node, list[int]]]] = {}
+        for node in self.graph.nodes:
+            inputs = [self._same.get(k, k) for k in node.inputs]
+            for k in set() if self._same.keys() & node.outputs else set(inputs):
+                self._nodes.setdefault(k, []).append((node, inputs))
+        self._rounds = [dict.fromkeys(self._computed(), (0, False))]
+
+    def _behind_conversions(self) -> dict[int, int]:
+        """Returns output of a DEQUANTIZE or DENSIFY → the constant that it converts."""
+        found: dict[int, int] = {}
+        for node in self.graph.nodes:
+            if node.op in CONVERSIONS and len(node.inputs) == len(node.outputs) == 1:
+                x = found.get(node.inputs[0], node.inputs[0])
+                if x in self.contents:
+                    found[node.outputs[0]] = x
+        return found
+
+    def _computed(self) -> Iterator[int]:
+        yield from self.graph.inputs
+        for node in self.graph.nodes:
+            yield from node.outputs
+
+    def read(self, i: int, count: int) -> set[tuple[int, bool]]:
+        """Returns how nodes read a constant, and whether other weights show this.
+
+        Args:
+            i: the constant.
+            count: operators before the reader that count.
+        """
+        while len(self._rounds) <= count:
+            self._rounds.append(self._next(self._rounds[-1]))
+        found = set[tuple[int, bool]]()
+        for node, inputs in self._nodes.get(i, ()):
+            labels = [self._label(k, self._rounds[count]) for k in inputs]
+            shown = any(
+                known for k, (_, known) in zip(inputs, labels, strict=True) if k not in (i, ABSENT)
+            )
+            position = inputs.index(i)
+            others = tuple(label for k, (label, _) in enumerate(labels) if k != position)
+            found.add((hash((node.op, position, others)), shown))
+        return found
+
+    def _label(self, i: int, round_: Mapping[int, tuple[int, bool]]) -> tuple[int, bool]:
+        if i in self.contents:
+            return hash(self.contents[i]), i not in self.plain
+        return round_.get(i, (i if i == ABSENT else 0, False))
+
+    def _next(self, before: Mapping[int, tuple[int, bool]]) -> dict[int, tuple[int, bool]]:
+        after = dict.fromkeys(self.graph.inputs, (1, False))
+        for node in self.graph.nodes:
+            labels = [self._label(self._same.get(k, k), before) for k in node.inputs]
+            for k, y in enumerate(node.outputs):
+                label = hash((node.op, k, tuple(label for label, _ in labels)))
+                after[y] = label, any(known for _, known in labels)
+        return after
+
+
+def _matches(
+    mine: _Readers, other: _Readers, changed: Mapping[int, bytes]
+) -> tuple[dict[int, int], list[int]]:
+    """Finds the constants of another graph that are changed weights.
+
+    Args:
+        mine: the graph with the weights.
+        other: the other graph.
+        changed: weight → digest of its new values.
+
+    Returns:
+        Constant of the other graph → weight; and constants that may be one of several weights that
+        change differently.
+    """
+    by_content: dict[bytes, list[int]] = {}
+    for i, content in mine.contents.items():
+        by_content.setdefault(content, []).append(i)
+    contents = {mine.contents[i] for i in changed if i in mine.contents}
+    same: dict[int, int] = {}
+    unknown: list[int] = []
+    for j, content in other.contents.items():
+        if content not in contents:
+            continue
+        near, plain = by_content[content], j in other.plain
+        found = None if plain else _agreed(near, changed)
+        for count in range(ROUNDS if found is None else 0):
+            ways = {way for way in other.read(j, count) if way[1] or not plain}
+            read = [i for i in near if not ways.isdisjoint(mine.read(i, count))]
+            found = _agreed(read, changed)
+            if found is not None or not (read or plain):
+                break
+            near = read or near
+        if found is None and plain and mine.spans[near[0]] == other.spans[j]:
+            ways = other.read(j, ROUNDS - 1)
+            found = _agreed([i for i in near if ways & mine.read(i, ROUNDS - 1)], changed)
+        if found is None and not plain:
+            unknown.append(j)
+        if found is not None and found in changed:
+            same[j] = found
+    return same, unknown
+
+
+def _agreed(weights: list[int], changed: Mapping[int, bytes]) -> int | None:
+    """Returns one of some weights if all get the same values; None if they do not, or for none."""
+    return weights[0] if len({changed.get(i) for i in weights}) == 1 else None
+
+
+def _numbers(scales: Quantization | None) -> bytes:
+    return b"" if scales is None else scales.scale.tobytes() + scales.zero_point.tobytes()
+
+
+def _digest(values: Array) -> bytes:
+    return blake2b(
+        np.ascontiguousarray(values).reshape(-1).view(np.uint8).data, digest_size=16
+    ).digest()
