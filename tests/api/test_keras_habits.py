@@ -1,6 +1,10 @@
 """What users of Keras write out of habit works, or the message says what to write."""
 
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,3 +52,82 @@ def test_the_name_of_one_tensor_cuts_a_model(tmp_path: Path) -> None:
         odt.OptionError, match=r"`after=`: .* but got no. `Model.summary\(\)` lists"
     ):
         odt.cut(MODEL, after="no")
+
+
+def test_the_loss_of_each_output_may_be_a_mapping_or_a_list() -> None:
+    for loss in ("mse", ["mse"], {"0": "mse"}, [odt.MeanSquaredError()]):
+        with odt.Trainer(MODEL, loss=loss) as trainer:
+            assert [loss.name for loss in trainer.recipe.losses] == ["mean_squared_error"]
+    for loss, words in (
+        (["mse", "mse"], "must have a loss for each of the 1 outputs, or None for none, but got 2"),
+        ({"scores": "mse"}, "must be for one output, .* or its number, but got scores"),
+    ):
+        with pytest.raises(odt.OptionError, match=words):
+            odt.Trainer(MODEL, loss=loss)
+
+
+def test_class_numbers_may_be_whole_floats() -> None:
+    with odt.Trainer(MODEL, loss="sparse_categorical_crossentropy") as trainer:
+        same = trainer.evaluate(X, LABELS)
+        assert trainer.evaluate(X, LABELS.astype(np.float64)) == same
+        assert trainer.evaluate(X, LABELS.astype(np.float32)[:, None]) == same
+        with pytest.raises(odt.DataError, match=r"y: sample 31: values must be whole numbers"):
+            trainer.fit(X, np.append(LABELS[:31], 2.5))
+
+
+HABITS = [
+    ("fit", {"verbose": 1}, "LambdaCallback"),
+    ("fit", {"batch_size": 8}, "Give it to odt.Trainer"),
+    ("fit", {"steps_per_epoch": 3}, "`max_steps=`"),
+    ("fit", {"epoch": 3}, "Did you mean epochs"),
+    ("fit", {"class_weights": {}}, "Did you mean class_weight"),
+    ("evaluate", {"verbose": 0}, "Nothing is printed"),
+    ("evaluate", {"batch_size": 8}, "Give it to odt.Trainer"),
+    ("predict", {"steps": 1}, "give fewer"),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "words"), HABITS)
+def test_unknown_arguments_name_what_odt_has(
+    method: str, options: dict[str, Any], words: str
+) -> None:
+    data = (X,) if method == "predict" else (X, Y)
+    rule = f"`{next(iter(options))}=`: is no argument of Trainer.{method}. .*{words}"
+    with odt.Trainer(MODEL) as trainer, pytest.raises(odt.OptionError, match=rule):
+        getattr(trainer, method)(*data, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lr": 0.1}, "Give `learning_rate=` to odt.Trainer"),
+        ({"epochs": 3}, "Give it to Trainer.fit"),
+        ({"callbacks": []}, "Give it to Trainer.fit"),
+        ({"metric": "acc"}, "Did you mean metrics"),
+        ({"device": "cuda"}, "odt computes on the processor"),
+    ],
+)
+def test_unknown_arguments_of_a_trainer_do_too(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(odt.OptionError, match=f"is no argument of odt.Trainer. {words}"):
+        odt.Trainer(MODEL, **options)
+
+
+def test_missing_attributes_name_what_odt_has() -> None:
+    model: Any = odt.load_model(MODEL)
+    with odt.Trainer(MODEL) as trainer:
+        named: Any = trainer
+        for name, words in (("optimizer", "`learning_rate`"), ("get_weights", "`weights`")):
+            with pytest.raises(AttributeError, match=f"odt.Trainer has no attribute .* {words}"):
+                getattr(named, name)
+        assert not hasattr(named, "anything")
+    with pytest.raises(AttributeError, match=r"odt.Model has no attribute 'fit'. odt.Trainer\(mod"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_trainers_and_models_are_not_copied(copied: Callable[[Any], Any]) -> None:
+    with odt.Trainer(MODEL) as trainer:
+        with pytest.raises(odt.OdtError, match="must be neither pickled nor copied"):
+            copied(trainer)
+        with pytest.raises(odt.OdtError, match="must be neither pickled nor copied"):
+            copied(trainer.model)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from odt.core.recipe.interface import read_interface
 from odt.core.recipe.sequences import with_sequences
 from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass
-from odt.errors import OptionError
+from odt.errors import OdtError, OptionError
+from odt.models.habits import MODEL, missing_attribute
 from odt.models.summary import describe
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -158,6 +159,16 @@ class Model:
     def __repr__(self) -> str:
         graph = self._file.graph
         return f"Model({self.path!r}, {self.format}, {len(graph.nodes)} operators)"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("Model", name, MODEL)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise OdtError(
+            "odt.Model: must be neither pickled nor copied, as it maps its file. Give its path."
+        )
 
     @cached_property
     def _lowered(self) -> LoweredModel:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -27,9 +27,17 @@ from odt.core.training.metrics import fitting_metrics, kept_nbytes, monitored_na
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data.sources import samples_of, weights_of
-from odt.errors import DataError, ModelError, OdtWarning, OptionError, UnsupportedError
+from odt.errors import (
+    DataError,
+    ModelError,
+    OdtError,
+    OdtWarning,
+    OptionError,
+    UnsupportedError,
+)
 from odt.kernels.scheduledef import Schedule
 from odt.loss import loss_text
+from odt.models.habits import TRAINER, known_arguments, missing_attribute
 from odt.models.model import Model, Path, file_of, forget_lowered, lowered_of
 from odt.optimizer import Optimizer
 from odt.training import option_forms as forms
@@ -43,6 +51,7 @@ Logs: TypeAlias = dict[str, float]
 class BaseTrainer(Closing):
     """A model with the options of its training, and the memory that training takes."""
 
+    @known_arguments(lambda: odt.Trainer.fit)
     def __init__(
         self,
         model: Model | Path,
@@ -209,6 +218,17 @@ class BaseTrainer(Closing):
         self.record: Record | None = None
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("Trainer", name, TRAINER)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise OdtError(
+            "odt.Trainer: must be neither pickled nor copied, because it holds threads and memory. "
+            "Save its state with `save_checkpoint`, and give that to another Trainer."
+        )
 
     def _prepare(self, request: Request) -> tuple[Recipe, SampleSpecs]:
         lowered = lowered_of(self.model)

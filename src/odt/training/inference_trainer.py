@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import odt
 from odt.core.checkpoints.resume import changed_constants
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
@@ -17,6 +18,7 @@ from odt.core.training.passes import Result
 from odt.data.sources import batches_of, is_batches
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
+from odt.models.habits import known_arguments
 from odt.training.base_trainer import Logs
 from odt.training.batch_totals import BatchTotals
 from odt.training.batch_trainer import BatchTrainer
@@ -139,6 +141,7 @@ class InferenceTrainer(BatchTrainer):
                 data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
             )
 
+    @known_arguments(lambda: odt.Trainer)
     def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
         """Computes loss and metrics on samples.
 
@@ -171,6 +174,7 @@ class InferenceTrainer(BatchTrainer):
             evaluator = form.evaluator(weighted=data.weights is not None)
             return self.logs(evaluator.run(data, range(data.length), trainer.metrics))
 
+    @known_arguments(lambda: odt.Trainer)
     def predict(self, x: Any) -> Any:
         """Computes the model's outputs with the current weights.
 

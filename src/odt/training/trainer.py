@@ -14,6 +14,7 @@ from odt.core.recipe.option_values import check_whole
 from odt.data.run_samples import arrange
 from odt.data.sources import ClassWeight, class_weighted, is_batches, recorded
 from odt.errors import OptionError
+from odt.models.habits import known_arguments
 from odt.models.model import Path
 from odt.training.callbacks import Callback, History
 from odt.training.fit_warnings import clipped_activations
@@ -70,6 +71,7 @@ class Trainer(SavingTrainer):
         """
         return odt.Artifacts.trainer(cls, folder, checkpoint, check, **options)
 
+    @known_arguments(lambda: odt.Trainer)
     def fit(
         self,
         x: Any,

@@ -1,0 +1,107 @@
+"""Names that users of other frameworks try, and what odt has instead."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from odt.errors import OptionError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Arguments of Keras and PyTorch → what to write.
+ARGUMENTS = {
+    "verbose": "Nothing is printed; `callbacks=odt.LambdaCallback(on_epoch_end=print)` of "
+    "Trainer.fit prints the logs of each epoch.",
+    "lr": "Give `learning_rate=` to odt.Trainer.",
+    "steps_per_epoch": "`max_steps=` of Trainer.fit ends training, `data_length=` uses the first "
+    "samples.",
+    "steps": "All samples are used: give fewer of them.",
+    "validation_steps": "All validation samples are used: give fewer of them.",
+    "validation_freq": "Validation follows each epoch.",
+    "validation_batch_size": "Give `batch_size=` to odt.Trainer.",
+    "initial_epoch": "Resume with `checkpoint=` of odt.Trainer, which knows the epoch.",
+    "return_dict": "The results are a mapping.",
+    "max_queue_size": "Leave it out.",
+    "use_multiprocessing": "Leave it out; `workers=` of odt.Trainer sets the threads.",
+    "run_eagerly": "Leave it out.",
+    "jit_compile": "Leave it out.",
+    "weighted_metrics": "Give `metrics=`, which are not weighted.",
+    "device": "odt computes on the processor.",
+}
+TRAINER = {
+    "compile": "odt.Trainer takes loss, optimizer and metrics when it is made.",
+    "get_weights": "`weights` has them by name.",
+    "set_weights": "`weights[name] = values` sets them.",
+    "optimizer": "`learning_rate` reads and sets the rate; `state` has the optimizer's state.",
+    "lr": "`learning_rate` reads and sets the rate.",
+    "summary": "`model.summary()` has the operators.",
+    "layers": "`model.nodes` are the operators, `weights` the weights by name.",
+    "save": "`export` writes the model, `save_checkpoint` the state of training.",
+    "save_weights": "`save_checkpoint` saves weights and optimizer.",
+    "load_weights": "`load_checkpoint` restores weights and optimizer.",
+    "history": "`fit` returns it.",
+    "state_dict": "`state` has weights and optimizer; `save_checkpoint` saves them.",
+    "fit_generator": "`fit` takes iterables of batches.",
+}
+MODEL = {
+    **dict.fromkeys(
+        ("fit", "compile", "evaluate", "predict", "train_on_batch"),
+        "odt.Trainer(model) trains, evaluates and predicts.",
+    ),
+    "weights": "`parameters` has them by name.",
+    "get_weights": "`parameters` has them by name; a Trainer's `weights` can be set.",
+    "layers": "`nodes` are the operators.",
+    "trainable": "`trainable=` of odt.Trainer selects what trains.",
+}
+
+
+def known_arguments(*others: Callable[[], Callable[..., Any]]) -> Callable[[F], F]:
+    """Makes a function say what to write instead of an argument that it does not have.
+
+    Args:
+        others: return functions that may have the argument, when they are asked.
+    """
+
+    def decorate(function: F) -> F:
+        code = function.__code__
+        names = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+        @functools.wraps(function)
+        def checked(*args: Any, **options: Any) -> Any:
+            if not options.keys() <= names:
+                unknown = sorted(options.keys() - names)[0]
+                raise _unknown(unknown, function, [other() for other in others])
+            return function(*args, **options)
+
+        return checked  # type: ignore[return-value]  # the same signature
+
+    return decorate
+
+
+def _unknown(
+    name: str, function: Callable[..., Any], others: list[Callable[..., Any]]
+) -> OptionError:
+    import difflib
+    import inspect
+
+    where = _shown(function)
+    rule, remedy = f"is no argument of {where}", ARGUMENTS.get(name, "")
+    for other in others:
+        if not remedy and name in inspect.signature(other).parameters:
+            remedy = f"Give it to {_shown(other)}."
+    known = [n for n in inspect.signature(function).parameters if n != "self"]
+    if not remedy:
+        close = difflib.get_close_matches(name, known, 1)
+        remedy = f"Did you mean {close[0]}?" if close else f"It has {', '.join(known)}."
+    return OptionError(name, rule, remedy=remedy)
+
+
+def _shown(function: Callable[..., Any]) -> str:
+    name = function.__name__
+    return "odt.Trainer" if name in ("__init__", "Trainer") else f"Trainer.{name}"
+
+
+def missing_attribute(what: str, name: str, habits: Mapping[str, str]) -> AttributeError:
+    """Returns the error of an attribute that an object does not have."""
+    hint = habits.get(name, "")
+    return AttributeError(f"odt.{what} has no attribute {name!r}. {hint}".rstrip())
