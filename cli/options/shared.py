@@ -321,7 +321,13 @@ training_options = combine(
         type=Word(OPTIMIZERS, was="sgd"),
         help="Optimizer.",
     ),
-    option(OPTIMIZER, "--learning-rate", "--lr", type=float, help="Learning rate."),
+    option(
+        OPTIMIZER,
+        "--learning-rate",
+        "--lr",
+        type=float,
+        help="Learning rate. Default: the optimizer's; less for a model that is already trained.",
+    ),
     last_operators_option,
 )
 

@@ -15,6 +15,7 @@ from odt.core.training.results import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.scheduledef import Schedule as LearningRate
 
+HUGE = 1e7  # from here on digits before the point say nothing
 RULE = "=" * 35
 
 
@@ -137,9 +138,9 @@ def _figures(prefix: str, result: Result, as_one: bool = False) -> list[str]:
 
 
 def figure(name: str, value: float) -> str:
-    """Formats a loss or metric with four decimals; a small loss or error with four digits."""
+    """Formats a loss or metric with four decimals; a small or huge one with four digits."""
     small = 0 < value < 0.001 and (name == "loss" or name.endswith("_error"))
-    return f"{value:.3e}" if small else f"{value:.4f}"
+    return f"{value:.3e}" if small or abs(value) >= HUGE else f"{value:.4f}"
 
 
 def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float], first: int = 1) -> str:

@@ -161,5 +161,5 @@ def points(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
 
 
 def figure(value: float) -> str:
-    """Formats a loss or metric: four decimals, or four digits of a small value."""
-    return f"{value:.3e}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
+    """Formats a loss or metric: four decimals, or four digits of a small or huge value."""
+    return f"{value:.3e}" if 0 < abs(value) < 0.001 or abs(value) >= 1e7 else f"{value:.4f}"

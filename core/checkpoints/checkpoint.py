@@ -23,7 +23,7 @@ import numpy as np
 
 from odt.core.checkpoints.progress import Progress, natural, parse_progress, string
 from odt.core.model.graph import Graph, first_of_buffer
-from odt.core.runtime.parameters import Parameters, by_name
+from odt.core.runtime.parameters import AVERAGE, Groups, Parameters, by_name
 from odt.core.storage.reading import MOST_LISTED, check_shape, printable, reason
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
@@ -34,9 +34,10 @@ VERSION = 1
 FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
-# Roles besides the optimizer's slots.
-WEIGHT, FROZEN, AVERAGE, RANGE, BEST = "weight", "frozen", "ema", "range", "best"
+# Roles besides those of the parameters. Roles of the state before the epoch begin with BEFORE.
+FROZEN, BEST, BEFORE = "frozen", "best", "before-"
 NONE: Mapping[int, Array] = MappingProxyType({})
+NO_GROUPS: Groups = MappingProxyType({})
 DTYPES = ("float16", "float32", "float64", "int8", "uint8")  # of arrays
 Property = str | int | float
 
@@ -53,6 +54,11 @@ class Entry:
     @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the array belongs to the current state, not to the best or an earlier one."""
+        return self.role != BEST and not self.role.startswith(BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,7 @@ def capture(
     progress: Progress,
     properties: Mapping[str, Property] | None = None,
     best: Mapping[int, Array] = NONE,
+    before: Groups = NO_GROUPS,
 ) -> Checkpoint:
     """Captures the current state. The arrays are not copied: training changes them.
 
@@ -94,11 +101,12 @@ def capture(
         progress: position of training.
         properties: properties set by the user.
         best: weights of the best epoch.
+        before: state before the current epoch, by role and tensor.
     """
     assert parameters.optimizer is not None
     check_properties(properties or {})
     attrs = asdict(parameters.optimizer.attrs)
-    groups = _groups(parameters, best)
+    groups = _groups(parameters, best, before)
     entries, arrays = [], []
     for role, group in groups.items():
         for name, a in by_name(graph, group).items():
@@ -123,7 +131,8 @@ def restore(
 ) -> None:
     """Restores parameters from a checkpoint; nothing changes unless the whole checkpoint matches.
 
-    The weights of the best epoch are restored if the checkpoint has them and `best` takes them.
+    The weights of the best epoch are restored if the checkpoint has them and `best` takes them. The
+    state before the epoch is left out.
 
     Raises:
         ModelError: if model or optimizer differ, with a table of the differences.
@@ -164,7 +173,7 @@ def matching(
     mine = _by_entry(graph, parameters, best, tied=checkpoint.progress.tied_by_buffer)
     roles = {e.role for e in checkpoint.entries}
     ignored = {AVERAGE, BEST} - roles if best else {BEST} | {AVERAGE} - roles
-    ignored.add(FROZEN)
+    ignored |= {FROZEN, *(role for role in roles if role.startswith(BEFORE))}
     if not checkpoint.progress.step and not parameters.slots.keys() & roles:
         ignored |= parameters.slots.keys()
     mine = {key: arrays for key, arrays in mine.items() if key[1] not in ignored}
@@ -184,12 +193,26 @@ def matching(
     return mine
 
 
-def _groups(parameters: Parameters, best: Mapping[int, Array]) -> dict[str, Mapping[int, Array]]:
+def _groups(
+    parameters: Parameters, best: Mapping[int, Array], before: Groups = NO_GROUPS
+) -> dict[str, Mapping[int, Array]]:
     """Returns the arrays of a checkpoint by role and tensor."""
-    average = {AVERAGE: parameters.average.arrays} if parameters.average.arrays else {}
-    ranges = {RANGE: parameters.ranges.ends} if parameters.ranges.ends else {}
     kept = {BEST: best} if best else {}
-    return {WEIGHT: parameters.tensors, **parameters.slots, **average, **ranges, **kept}
+    return {**parameters.groups, **kept, **{BEFORE + role: group for role, group in before.items()}}
+
+
+def before_epoch(checkpoint: Checkpoint) -> Checkpoint | None:
+    """Returns the state before the current epoch; None if the checkpoint does not hold it."""
+    pairs = zip(checkpoint.entries, checkpoint.arrays, strict=False)
+    chosen = [(e, a) for e, a in pairs if e.role.startswith(BEFORE)]
+    if not chosen or not checkpoint.progress.undo:
+        return None
+    return replace(
+        checkpoint,
+        progress=replace(checkpoint.progress, step=int(checkpoint.progress.undo[3])),
+        entries=tuple(replace(e, role=e.role.removeprefix(BEFORE)) for e, _ in chosen),
+        arrays=tuple(a for _, a in chosen),
+    )
 
 
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from odt.core.checkpoints.checkpoint import FROZEN, WEIGHT, Checkpoint, Entry
+from odt.core.checkpoints.checkpoint import FROZEN, Checkpoint, Entry
+from odt.core.runtime.parameters import WEIGHT
 
 
 def without_optimizer_state(checkpoint: Checkpoint) -> Checkpoint:

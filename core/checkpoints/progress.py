@@ -34,6 +34,7 @@ ADDED: Mapping[str, Any] = {
     "augment": "",
     "teacher_weight": 0.0,
     "temperature": 1.0,
+    "undo": (),
 }
 
 
@@ -71,6 +72,10 @@ class Progress:
         quant_ranges: how ranges of quantized activations move.
         augment: augmentations, as on the command line; empty for none.
         teacher_weight, temperature: of a teacher's loss; the weight is 0 for no teacher.
+        undo: what undoing an epoch needs, if the learning rate is the default: loss before
+            training, largest loss of an epoch that is kept, whether epochs are judged by the loss
+            of their steps, updates before the epoch, sum of the losses of its samples so far,
+            number of these; empty for a given rate.
     """
 
     step: int = 0
@@ -108,6 +113,7 @@ class Progress:
     augment: str = ""
     teacher_weight: float = 0.0
     temperature: float = 1.0
+    undo: tuple[float, ...] = ()
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:
@@ -162,6 +168,12 @@ def _probability(value: Any) -> float:
     return number
 
 
+def _undo(values: tuple[float, ...]) -> tuple[float, ...]:
+    if values and (len(values) != 6 or values[3] < 0 or values[3] != int(values[3])):
+        raise ValueError(f"{printable(repr(values))} for the state before an epoch")
+    return values
+
+
 def _naturals(values: Any) -> tuple[int, ...]:
     return tuple(map(natural, values))
 
@@ -176,4 +188,5 @@ TUPLES: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
     "class_weight": lambda value: tuple((natural(c), _weight(w)) for c, w in value),
     "plateau": lambda value: tuple(map(_finite, value)),
     "best": lambda value: tuple(map(_finite, value)),
+    "undo": lambda value: _undo(tuple(map(_finite, value))),
 }

@@ -14,7 +14,7 @@ from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import QUANT_RANGES, REDUCTIONS
-from odt.core.runtime.parameters import Parameters
+from odt.core.runtime.parameters import WEIGHT, Parameters
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.best_epoch import Best
 from odt.core.training.trainer import Trainer
@@ -171,7 +171,7 @@ class Resume:
     def missing(self) -> set[str]:
         """Names of the weights whose values a nominal checkpoint lacks; empty for any other."""
         own = self.own if self.own and self.own.is_nominal else None
-        return {e.tensor for e in own.entries if e.role == checkpoint.WEIGHT} if own else set()
+        return {e.tensor for e in own.entries if e.role == WEIGHT} if own else set()
 
     def restore(
         self,
@@ -206,6 +206,17 @@ class Resume:
             if same is not None and (kept or not same.copies):
                 same.state = then.best
 
+    def restore_before(self, graph: Graph, parameters: Parameters) -> bool:
+        """Restores the state before the current epoch, if the checkpoint holds it.
+
+        Raises:
+            ModelError: if the checkpoint does not match the parameters.
+        """
+        before = checkpoint.before_epoch(self.own) if self.own else None
+        if before is not None:
+            checkpoint.restore(before, self.path, graph, parameters)
+        return before is not None
+
     def schedule(
         self, batch: int, micro_batch: int | None, workers: int | None
     ) -> tuple[int | None, int | None]:
@@ -232,7 +243,7 @@ class Resume:
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
         then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
         new = asdict(now.progress) | dict(now.hyper_parameters)
-        same = {"step", "epoch", "position", "plateau", "best", "monitor"} | (
+        same = {"step", "epoch", "position", "plateau", "best", "monitor", "undo"} | (
             {"seed"} if not order.shuffle else set()
         )
         if not shared_buffers(trainer.graph).keys() & trainer.parameters.tensors.keys():

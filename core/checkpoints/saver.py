@@ -79,8 +79,14 @@ class Saver:
         if self._due and not complete:
             self.write()
 
-    def epoch(self) -> None:
-        """Writes a checkpoint if it is due; must be called after each epoch."""
+    def epoch(self, undone: int = 0) -> None:
+        """Writes a checkpoint if it is due; must be called after each epoch.
+
+        Args:
+            undone: number of the epoch if it was undone, which ends it before its last step too.
+        """
+        if undone:
+            self._reached = (undone + 1, 0)
         if self._due or not self.every:
             self.write()
 
@@ -123,10 +129,14 @@ class Saver:
             plateau=trainer.plateau.state if trainer.plateau else (),
             best=trainer.best.state,
             monitor=trainer.best.monitor.name if trainer.best.state else "",
+            undo=trainer.undo.state if trainer.undo else (),
         )
         best = trainer.best.copies if trainer.best.epoch else checkpoint.NONE
+        before = trainer.undo.groups() if trainer.undo and position else checkpoint.NO_GROUPS
         parameters = trainer.parameters
-        return checkpoint.capture(trainer.graph, parameters, progress, self.properties, best)
+        return checkpoint.capture(
+            trainer.graph, parameters, progress, self.properties, best, before
+        )
 
     def _encoded(self) -> Iterator[bytes | memoryview]:
         if self._own:

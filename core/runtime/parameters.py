@@ -22,6 +22,9 @@ from odt.kernels.opdef import TILE, Array, CompiledUpdate
 if TYPE_CHECKING:
     from odt.core.runtime.integer_weights import IntegerWeights
 
+# Roles of arrays besides the optimizer's slots.
+WEIGHT, AVERAGE, RANGE = "weight", "ema", "range"
+Groups = Mapping[str, Mapping[int, Array]]  # arrays by role and tensor
 WORK = 2  # tiles of scratch memory for weights that are integers
 
 
@@ -147,6 +150,13 @@ class Parameters:
     def state(self) -> dict[int, Array]:
         """What an epoch leaves besides optimizer state: weights, and ranges of activations."""
         return {**self.tensors, **self.ranges.ends}
+
+    @property
+    def groups(self) -> dict[str, Mapping[int, Array]]:
+        """All arrays that steps change, by role and tensor: weights, slots, averages, ranges."""
+        average = {AVERAGE: self.average.arrays} if self.average.arrays else {}
+        ends = {RANGE: self.ranges.ends} if self.ranges.ends else {}
+        return {WEIGHT: self.tensors, **self.slots, **average, **ends}
 
     def values(self) -> dict[int, Array]:
         """Copies of what trains, by tensor index: the weights, or their trained rows."""

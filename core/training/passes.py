@@ -18,6 +18,11 @@ from odt.errors import TrainingError
 from odt.kernels.metricdef import Metric
 from odt.kernels.opdef import Array, TensorSpec
 
+
+class NotFiniteLossError(TrainingError):
+    """Raised if a loss is NaN or infinite."""
+
+
 Totals = Mapping[str, Metric]
 NONE: Totals = MappingProxyType({})
 # Called with the number of samples that are done, and of all.
@@ -42,12 +47,14 @@ class Result:
         metrics: name → value.
         steps: number of batches.
         seconds: time of the batches, including reading.
+        spread: standard deviation of the losses of the batches; NaN for less than two.
     """
 
     loss: float
     metrics: dict[str, float]
     steps: int
     seconds: float
+    spread: float = math.nan
 
 
 class Pass:
@@ -96,7 +103,7 @@ class Pass:
         try:
             loss = self._run(first, samples)
         except NotFiniteError as e:
-            raise TrainingError(
+            raise NotFiniteLossError(
                 f"step {len(self.losses) + 1}: the loss must be finite, but {self._name(e.value)} "
                 f"is not{self._remedy()}"
             ) from None
@@ -134,14 +141,15 @@ class Pass:
         try:
             return self.engine.accumulate(samples, scales, fill)
         except NotFiniteError as e:
-            raise TrainingError(
+            raise NotFiniteLossError(
                 f"the loss must be finite, but {self._name(e.value)} is not."
             ) from None
 
     def result(self) -> Result:
         loss = self._mean() if self.losses else float("nan")
         values = {name: m.value() for name, m in self.metrics.items()}
-        return Result(loss, values, len(self.losses), self.seconds)
+        spread = float(np.std(self.losses, ddof=1)) if len(self.losses) > 1 else math.nan
+        return Result(loss, values, len(self.losses), self.seconds, spread)
 
     def _mean(self) -> float:
         """Returns the mean loss of the batches, or of the samples if the last batch is smaller."""

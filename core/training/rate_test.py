@@ -1,4 +1,7 @@
-"""Learning rate range test: steps with a growing learning rate, undone at the end.
+"""Tests of learning rates by steps that are undone at the end.
+
+`rate_test` is the range test: the rate grows from step to step. `highest_safe` takes some steps
+with each of a few rates, and measures the loss of other samples.
 
 Source: Smith, Cyclical Learning Rates for Training Neural Networks (2017), with rates that grow
 exponentially. Batches differ in difficulty, which hides the effect of small rates: here the loss of
@@ -13,14 +16,16 @@ from contextlib import contextmanager
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.runtime.arena import copy_arrays
-from odt.core.training.passes import unseen
+from odt.core.training.passes import NotFiniteLossError, unseen
+from odt.core.training.snapshot import Snapshot
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
 
 SMOOTHING = 0.9  # weight of the previous values in the moving average of the changes
 FIRST = 5  # steps whose rates change nothing yet: with dropout, losses of training are higher
 DIVERGED = 4.0  # times the loss of the untouched weights, at which the test ends
+CHECKED = (4, 8, 16)  # steps after which the loss of other samples is measured
+RISE = 0.02  # of this loss, which no step of a safe rate exceeds
 
 
 def rate_test(
@@ -49,6 +54,53 @@ def rate_test(
     changes = [loss - b for loss, b in zip(losses, before[1:], strict=False)]
     offset = float(np.median(changes[:FIRST])) if trainer.info.dropout and changes else 0.0
     return losses, _smoothed([change - offset for change in changes])
+
+
+def highest_safe(
+    trainer: Trainer,
+    data: Data,
+    held: SampleOrder,
+    parts: Sequence[SampleOrder],
+    rates: Sequence[float],
+    before: Snapshot,
+) -> float:
+    """Returns the highest learning rate whose steps do not raise the loss of other samples.
+
+    Args:
+        trainer: trainer, whose state is as before in the end.
+        data: training samples.
+        held: numbers of the samples whose loss is measured.
+        parts: numbers of the samples of each step.
+        rates: rates to try, from the highest; the last one is returned if no other is safe.
+        before: copy of the current state.
+    """
+    optimizer = trainer.parameters.optimizer
+    assert optimizer is not None
+    rate_before = optimizer.learning_rate
+    with _steps_seen(trainer, len(rates) * len(parts)) as seen:
+        loss = trainer.evaluate(data, held, rest=True).loss
+
+        def is_safe(rate: float) -> bool:
+            optimizer.learning_rate = rate
+            for k, part in enumerate(parts, 1):
+                trainer.step(data, part)
+                seen()
+                if k in CHECKED or k == len(parts):
+                    rise = trainer.evaluate(data, held, rest=True).loss - loss
+                    if not rise <= RISE * abs(loss):
+                        return False
+            return True
+
+        for rate in rates[:-1]:
+            try:
+                if is_safe(rate):
+                    return rate
+            except NotFiniteLossError:
+                continue
+            finally:
+                before.restore()
+                optimizer.learning_rate = rate_before
+    return rates[-1]
 
 
 def _losses(
@@ -97,17 +149,12 @@ def _steps_seen(trainer: Trainer, total: int) -> Iterator[Callable[[], None]]:
 @contextmanager
 def _restored(trainer: Trainer) -> Iterator[None]:
     """Restores weights, optimizer state, step and learning rate at the end."""
-    parameters, optimizer = trainer.parameters, trainer.parameters.optimizer
+    optimizer = trainer.parameters.optimizer
     assert optimizer is not None
-    averages, ranges = parameters.average.arrays, parameters.ranges.ends
-    groups = (parameters.tensors, parameters.trained, averages, ranges)
-    arrays = [a for group in (*groups, *parameters.slots.values()) for a in group.values()]
-    saved = copy_arrays(dict(enumerate(arrays)))
-    step, rate, schedule = parameters.step, optimizer.learning_rate, optimizer.schedule
+    before = Snapshot(trainer.parameters)
+    rate, schedule = optimizer.learning_rate, optimizer.schedule
     try:
         yield
     finally:
-        for a, copy in zip(arrays, saved.values(), strict=True):
-            np.copyto(a, copy)
-        parameters.step = step
+        before.restore()
         optimizer.learning_rate, optimizer.schedule = rate, schedule

@@ -76,11 +76,19 @@ class MemoryReport:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Results of one epoch; `number` counts from 1."""
+    """Results of one epoch.
+
+    Attributes:
+        number: number of the epoch, from 1; 0 before training.
+        training: losses and metrics of its steps.
+        validation: losses and metrics of the validation samples after it; None without them.
+        undone: whether the state is that before the epoch again, because the loss had risen.
+    """
 
     number: int
     training: Result
     validation: Result | None
+    undone: bool = False
 
     @property
     def logs(self) -> dict[str, float]:

@@ -25,8 +25,19 @@ from odt.core.storage.free_memory import paused_collector
 from odt.core.training.best_epoch import Best
 from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor, is_plateau
-from odt.core.training.passes import NONE, Pass, Result, Seen, Totals, evaluate, predict, unseen
+from odt.core.training.passes import (
+    NONE,
+    NotFiniteLossError,
+    Pass,
+    Result,
+    Seen,
+    Totals,
+    evaluate,
+    predict,
+    unseen,
+)
 from odt.core.training.results import Epoch, MemoryReport
+from odt.core.training.undo import DIVISOR, Undo
 from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
@@ -49,6 +60,7 @@ class Trainer(Closing):
         best: the best epoch so far, if there is validation.
         schedule_steps: updates over which a schedule without its own length extends; 0 if unknown.
         weighted: whether samples may have weights.
+        undo: undoes epochs in `fit`; None for a learning rate that was given.
         weighting: identifies the weights of the samples, for checkpoints.
         seen: called after each batch of `evaluate`.
         augment: text of the augmentations, for checkpoints.
@@ -123,6 +135,7 @@ class Trainer(Closing):
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.state if keep_best else {}, monitor)
+        self.undo: Undo | None = None
         self.augment, self.schedule_steps = "", 0
         self.plateau = Plateau(info.schedule, monitor) if is_plateau(info.schedule) else None
 
@@ -201,38 +214,63 @@ class Trainer(Closing):
             evaluate: validates, with the arguments of `evaluate`; None for `evaluate` itself.
 
         Raises:
-            TrainingError: if the loss is not finite.
+            TrainingError: if the loss is not finite; with `undo`, if it is not in two epochs in
+                succession.
             DataError: if data holds values that no loss can use.
         """
         watch, evaluate = watch or Watch(), evaluate or self.evaluate
         reduction, batch = self.info.reduction, self.info.step_samples
-        deadline = time.monotonic() + watch.max_seconds
+        deadline, failed = time.monotonic() + watch.max_seconds, False
 
         def ended() -> bool:
             return self.parameters.step >= watch.max_steps or time.monotonic() >= deadline
 
         for number in range(start, 1 if ended() else epochs + 1):
+            if self.undo and not (number == start and skip):
+                self.undo.keep()
             order = orders.order(number)
             end = len(order) // batch * batch if drop_last else len(order)
             at, stopped = batch * skip if number == start else 0, False
             source = data if feed is None else feed.epoch(number, order, at, end)
             read = order if feed is None else range(len(order))
             run = Pass(self._training, source, read, reduction, self.metrics)
-            while at < end and not stopped and not ended():
-                samples = min(batch, end - at)
-                loss = run.step(at, samples)
-                at += samples
-                watch.step(number, -(-at // batch), loss)
-                stopped = watch.stop()
-            complete, checked = at >= end, None
-            if len(validation) and (complete or not stopped):
-                checked = evaluate(data, validation, rest=validate_rest or not drop_last)
-            epoch = Epoch(number, run.result(), checked)
-            if not stopped or complete:
+            complete, worse, checked = False, False, None
+            try:
+                while at < end and not stopped and not ended():
+                    samples = min(batch, end - at)
+                    loss = run.step(at, samples)
+                    at += samples
+                    if self.undo:
+                        self.undo.see(loss, samples)
+                    watch.step(number, -(-at // batch), loss)
+                    stopped = watch.stop()
+                complete = at >= end
+                if complete or not stopped:
+                    if len(validation):
+                        checked = evaluate(data, validation, rest=validate_rest or not drop_last)
+                    worse = bool(self.undo and self.undo.is_worse(checked))
+                failed = False
+            except NotFiniteLossError:
+                if self.undo is None or failed:
+                    raise
+                worse = failed = True
+            epoch = Epoch(number, run.result(), checked, worse)
+            if worse:
+                assert self.undo is not None
+                self.undo.before.restore()
+                self.set_rate(self.info.learning_rate / DIVISOR)
+                self.best.waited += 1
+            elif not stopped or complete:
                 self._compare(epoch, complete=complete)
             yield epoch
             if stopped or ended() or (patience is not None and self.best.waited >= patience):
                 return
+
+    def set_rate(self, rate: float) -> None:
+        """Sets the learning rate."""
+        assert self.parameters.optimizer is not None
+        self.parameters.optimizer.learning_rate = rate
+        self.info = replace(self.info, learning_rate=rate)
 
     def _compare(self, epoch: Epoch, *, complete: bool) -> None:
         """Compares the epoch with earlier ones, if it has the monitored value."""

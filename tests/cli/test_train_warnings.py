@@ -232,6 +232,6 @@ def test_results_before_the_first_step_are_epoch_0(tmp_path: Path) -> None:
 
 
 def test_an_epoch_that_is_worse_than_none_warns() -> None:
-    words = "Give a smaller --learning-rate, such as 0.1 instead of 1."
+    words = "Give a smaller --learning-rate than 1; --find-rate suggests one."
     assert words in notes("--learning-rate", 1, "--optimizer", "adam", "--epochs", 2)
     assert "well above" not in notes("--epochs", 2)

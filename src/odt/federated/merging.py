@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from odt.core.checkpoints.checkpoint import AVERAGE, BEST, RANGE, WEIGHT, Checkpoint
+from odt.core.checkpoints.checkpoint import Checkpoint
 from odt.core.checkpoints.files import decode_any, write_any
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.model.reader import Model, read_model
+from odt.core.runtime.parameters import AVERAGE, RANGE, WEIGHT
 from odt.errors import ModelError, OptionError
 from odt.federated.strategies.strategy import weighted_mean
 from odt.federated.update import Array, Tensors, Update
@@ -86,7 +87,7 @@ def merged(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint
     averages = {e.tensor: k for k, e in enumerate(first.entries) if e.role == AVERAGE}
     entries, arrays = [], []
     for k, (entry, a) in enumerate(zip(first.entries, first.arrays, strict=True)):
-        if entry.role == BEST:
+        if not entry.is_current:
             continue
         entries.append(entry)
         number = str(averages.get(entry.tensor, k) if entry.role == WEIGHT else k)

@@ -203,6 +203,7 @@ class BaseTrainer(Closing):
         self._asked = dict(zip(self.metrics, names, strict=False))
         self.memory_budget = forms.nbytes(memory_budget)
         self.stop_training = self.fitting = False
+        self.rate_is_set = self.rate_is_chosen = False
         self._micro_batch, self._workers = micro_batch, workers
         self._cache = cache_policy(cache_frozen, cache_dtype)
         self._frozen_int8 = frozen_int8
@@ -391,6 +392,16 @@ class BaseTrainer(Closing):
 
             return frozen_in_integers(self.recipe)
         return graphs
+
+    @property
+    def rate_is_default(self) -> bool:
+        """Whether neither the user nor the model nor a schedule gives the learning rate."""
+        origin = self.recipe.origins["learning_rate"]
+        if self.resume.path:
+            is_default = origin == "checkpoint" and bool(self.resume.progress.undo)
+        else:
+            is_default = origin == "default"
+        return is_default and not self.rate_is_set and not self.recipe.info.schedule
 
     def device_options(self) -> dict[str, Any]:
         """Returns the options that neither checkpoints nor circle+ files hold, by argument."""

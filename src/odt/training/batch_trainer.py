@@ -105,4 +105,5 @@ class BatchTrainer(BaseTrainer):
                 f"{value:g}",
                 "Leave the schedule out to set the rate.",
             )
+        self.rate_is_set, self.build().undo = True, None
         optimizer.learning_rate = value

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from odt.core.checkpoints.checkpoint import (
-    AVERAGE,
-    BEST,
     FROZEN,
-    WEIGHT,
     Checkpoint,
     Entry,
     Property,
@@ -22,6 +19,7 @@ from odt.core.checkpoints.files import FORMATS, decode_any, write_any
 from odt.core.checkpoints.progress import MOST_NUMBER
 from odt.core.checkpoints.resume import Resume, read_checkpoint
 from odt.core.recipe.option_values import check_whole
+from odt.core.runtime.parameters import AVERAGE, WEIGHT
 from odt.core.storage.reading import printable
 from odt.errors import DataError, ModelError, OptionError
 from odt.models.model import Model, Path, file_of
@@ -280,9 +278,8 @@ class Slots(MutableMapping[str, Array]):
 
     def entries(self) -> dict[str, Entry]:
         """Returns the descriptions of the arrays by name, sorted by name."""
-        others = (*PARAMETERS, BEST)
-        known = self._source.entries()
-        return _sorted({f"{e.role}/{e.tensor}": e for e in known if e.role not in others})
+        known = (e for e in self._source.entries() if e.is_current and e.role not in PARAMETERS)
+        return _sorted({f"{e.role}/{e.tensor}": e for e in known})
 
     def __getitem__(self, name: str) -> Array:
         entry = self.entries()[name]

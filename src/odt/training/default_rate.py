@@ -1,22 +1,38 @@
-"""Default learning rates: smaller for a model that is already trained."""
+"""The default learning rate of a model that is already trained, which a few steps choose."""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import Data, SampleOrder
+from odt.core.training.rate_test import highest_safe
+from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 
-# Factor of the optimizer's default rate. At the full default rate, fine-tuning all weights ruins a
-# trained network: ResNet-8 falls from 76 % to 36 % accuracy in two epochs, because its BatchNorm is
-# folded into the weights.
-FINE_TUNING = 0.1
 # Loss, as a fraction of the loss of the best constant prediction, below which a model counts as
-# trained. A new model or a new head starts near 1; the lowest seen was 0.7 (an MLP on the Iris
-# data).
+# trained: then a tenth of the optimizer's default rate is the highest that is tried. At the full
+# rate, fine-tuning all weights ruins a network whose BatchNorm is folded into the weights.
 TRAINED = 0.5
+# The fraction from which a model counts as new: it has learned nothing that could be lost.
+NEW = 0.95
+HIGHEST_OF_TRAINED = 0.1
+FACTORS = (
+    1.0,
+    0.3,
+    0.1,
+    0.03,
+    0.01,
+    0.003,
+    0.001,
+    0.0003,
+    0.0001,
+)  # of the optimizer's default rate
+HELD = 256  # samples whose loss the steps must not raise
+STEPS = 16  # with each rate
 
 
 def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, TensorSpec]]) -> float:
@@ -34,3 +50,28 @@ def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, Ten
     column.read(samples, rows)
     weight = 1.0 if data.weights is None else float(data.weights[np.asarray(samples)].mean())
     return weight * LOSSES[name].constant_loss(rows, output)
+
+
+def choose_rate(
+    trainer: Trainer, data: Data, samples: SampleOrder, steps: int, *, trained: bool
+) -> float:
+    """Returns the highest fraction of the learning rate that does not make the model worse.
+
+    The choice follows from the model and the samples alone, not from the seed of a run.
+
+    Args:
+        trainer: trainer with the default rate and `undo`; its state is as before in the end.
+        data: training samples.
+        samples: numbers of the training samples.
+        steps: number of steps of the run, the most that are tried.
+        trained: whether the model is already trained.
+    """
+    rate, highest = trainer.info.learning_rate, HIGHEST_OF_TRAINED if trained else 1.0
+    rates = [float(f"{rate * factor:.3g}") for factor in FACTORS if factor <= highest]
+    numbers: Any = np.random.default_rng(0).permutation(np.asarray(samples))
+    held = numbers[: min(HELD, len(numbers) // 2) or 1]
+    others = numbers[len(held) :] if len(numbers) > 1 else numbers
+    size = min(trainer.info.step_samples, len(others))
+    parts = np.resize(others, (min(STEPS, steps), size))
+    assert trainer.undo is not None
+    return highest_safe(trainer, data, held, list(parts), rates, trainer.undo.before)

@@ -1,5 +1,6 @@
 """Warnings before training: samples left out, nothing trainable, no epochs left."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -7,9 +8,10 @@ import numpy as np
 from odt.core.checkpoints.resume import Resume
 from odt.core.model.training_info import FILE, FOLLOW_ALL
 from odt.core.training.metrics import preferred_form
-from odt.core.training.passes import NONE
+from odt.core.training.passes import NONE, Result
 from odt.core.training.results import Epoch
 from odt.core.training.trainer import Trainer
+from odt.core.training.undo import DIVISOR, Undo, worst
 from odt.data.run_samples import Samples
 from odt.errors import MOST, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
@@ -20,7 +22,6 @@ MOST_NAMED = 5  # classes that a warning names
 MOST_NAME = 24  # characters of a class name
 LEAST = 3  # validation samples of a class that is never predicted, for a warning
 CLIPPED = 0.01  # fraction of an activation's values outside its range, for a warning
-WORSE = 1.5  # times the loss before training
 
 
 def warnings_before_training(
@@ -71,21 +72,43 @@ def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
     return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
 
 
-def worse_than_untrained(epoch: Epoch, before: float | None, learning_rate: float) -> str | None:
-    """Returns a warning if an epoch's loss is well above the loss before training, else None.
+def worse_than_untrained(
+    number: int, loss: float, before: Result, learning_rate: float
+) -> str | None:
+    """Returns a warning if the loss after an epoch is well above that before training, else None.
+
+    Args:
+        number: number of the epoch.
+        loss: loss after the epoch.
+        before: result before training, on the same samples.
+        learning_rate: learning rate of the epoch.
+    """
+    if loss <= worst(before.loss, before.spread):
+        return None
+    return (
+        f"Warning: epoch {number}: the loss {loss:.4g} is well above {before.loss:.4g}, the loss "
+        f"before training. Give a smaller `learning_rate=` than {learning_rate:g}; "
+        "`find_rate=` suggests one."
+    )
+
+
+def undone(epoch: Epoch, undo: Undo, learning_rate: float) -> str:
+    """Returns the line about an epoch that was undone.
 
     Args:
         epoch: results of the epoch.
-        before: loss of epoch 0; None if it was not computed.
-        learning_rate: learning rate of the epoch.
+        undo: the losses that were compared.
+        learning_rate: learning rate from now on.
     """
-    loss = epoch.training.loss
-    if before is None or not loss > WORSE * before:
-        return None
+    why = (
+        f"the loss {undo.after:.4g} is above {undo.loss:.4g}, the loss before training, by more "
+        f"than its spread over batches, {undo.worst - undo.loss:.2g}"
+    )
+    if math.isnan(undo.after):
+        why = "its loss is not finite"
     return (
-        f"Warning: epoch {epoch.number}: the loss {loss:.4g} is well above {before:.4g}, the loss "
-        f"before training. Give a smaller `learning_rate=`, such as {learning_rate / 10:g} instead "
-        f"of {learning_rate:g}."
+        f"Warning: epoch {epoch.number} is undone: {why}. The learning rate is {learning_rate:g} "
+        f"from now on, not {learning_rate * DIVISOR:g}; `learning_rate=` sets another."
     )
 
 
@@ -146,9 +169,16 @@ class ValidationClasses:
         self._counter = class_counter(self._form) if self._form else None
         self._core.counts = {"classes": self._counter} if self._counter else NONE
 
-    def end_epoch(self, number: int) -> None:
-        """Keeps the counts of the epoch whose weights are those of the end."""
-        if not self._core.best.nbytes or self._core.best.epoch == number:
+    def end_epoch(self, number: int, *, worse: bool) -> None:
+        """Keeps the counts of the epoch whose weights are those of the end.
+
+        Args:
+            number: number of the epoch.
+            worse: whether its loss was too high: then classes say nothing about the data.
+        """
+        if worse:
+            self._counts = None
+        elif not self._core.best.nbytes or self._core.best.epoch == number:
             self._counts = self._counter
         self._core.counts = NONE  # callbacks may evaluate
 

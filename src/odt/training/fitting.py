@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,15 +15,17 @@ from odt.core.data.sample_weights import BALANCED
 from odt.core.data.split import validation_warning
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.results import Epoch
+from odt.core.training.undo import Undo, worst
 from odt.core.training.watch import Feed, Watch
 from odt.data.run_samples import Samples
 from odt.data.sources import ClassWeight, batches_of, class_weighted
 from odt.errors import DataError, OptionError
 from odt.training.batch_totals import BatchTotals
 from odt.training.callbacks import Callback, History
-from odt.training.default_rate import FINE_TUNING, TRAINED, constant_loss
+from odt.training.default_rate import NEW, TRAINED, choose_rate, constant_loss
 from odt.training.fit_warnings import (
     ValidationClasses,
+    undone,
     warnings_before_training,
     worse_than_untrained,
 )
@@ -51,6 +52,7 @@ class Fit:
         self.max_time = math.inf if max_time is None else max_time
         self.history = History()
         self._compute: Callable[[], None] | None = None  # the outputs of a teacher
+        self.start: Epoch | None = None  # the results before training
         given = [callbacks] if isinstance(callbacks, Callback) else callbacks
         callbacks = [self.history, *given]
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
@@ -76,18 +78,13 @@ class Fit:
         first, done = resume.start(core.info.step_samples, steps)
         if first <= self.epochs:
             resume.check_samples(len(order.samples))
-        compares = patience is not None or core.plateau or core.best.nbytes
-        validates = len(samples.validation) > 0
-        if compares and core.best.monitor.name.startswith("val_") and not validates:
-            raise OptionError(
-                "monitor",
-                f"{core.best.monitor.name} needs `validation_split=` or `validation_data=`",
-                "neither",
-                "Give one, or monitor another value such as loss.",
-            )
+        self._check_monitor(patience, validates=len(samples.validation) > 0)
         source, feed = self._sources(samples, augmentations)
         left = max(steps * (self.epochs - first + 1) - done, 0)
-        core.start_schedule(int(min(left, max(self.max_steps - core.parameters.step, 0))))
+        left = int(min(left, max(self.max_steps - core.parameters.step, 0)))
+        core.start_schedule(left)
+        undoes = fine_tune and left and trainer.rate_is_default
+        core.undo = Undo(core.parameters) if undoes else None
         self._begin(steps)
         if self._compute:
             self._compute()
@@ -104,11 +101,7 @@ class Fit:
         logs: dict[str, float] = {}
         with source as given, feed as prepared:
             if first <= self.epochs:
-                if (first, done) == (1, 0):
-                    trainer.epoch = self._untrained(given, samples)
-                    self.history.start = self._logs(trainer.epoch)
-                    if fine_tune:
-                        self._fine_tune(samples, trainer.epoch.training.loss)
+                trainer.warn(self._start(given, samples, left, mixed=bool(augmentations)))
                 self._epoch_begin(first - 1)
             classes = ValidationClasses(trainer, samples)
             for epoch in core.fit(
@@ -126,13 +119,13 @@ class Fit:
                 evaluate=trainer.validate,
             ):
                 trainer.epoch, logs = epoch, self._logs(epoch)
-                classes.end_epoch(epoch.number)
-                rate = core.info.learning_rate
-                other = augmentations or trainer.teacher  # the loss of training is another one
-                start = {} if other else self.history.start
-                trainer.warn(worse_than_untrained(epoch, start.get("loss"), rate))
+                warning = self._warning(epoch, mixed=bool(augmentations))
+                trainer.warn(warning)
+                classes.end_epoch(epoch.number, worse=bool(warning))
                 self._epoch_end(epoch.number - 1, logs)
-                saver.epoch()  # after the callbacks: what they write is never behind
+                saver.epoch(
+                    epoch.number if epoch.undone else 0
+                )  # after the callbacks: what they write is never behind
                 if trainer.stop_training:
                     break
                 if epoch.number < self.epochs:
@@ -177,7 +170,7 @@ class Fit:
         """Trains on an iterable of batches."""
         trainer = self.trainer
         core = trainer.build()
-        batch_size = core.info.batch_size
+        batch_size, core.undo = core.info.batch_size, None
         if core.info.accumulate > 1:
             raise OptionError(
                 "accumulate", "must be left out with an iterable of batches", core.info.accumulate
@@ -240,22 +233,103 @@ class Fit:
             validation = self.trainer.validate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
 
-    def _fine_tune(self, samples: Samples, loss: float) -> None:
-        """Lowers the default learning rate if the model is already trained."""
-        trainer, core = self.trainer, self.trainer.build()
-        rate_is_given = trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule
-        if rate_is_given or trainer.resume.path:
-            return
-        constant = constant_loss(samples.data, _some(samples), trainer.samples.losses)
-        if loss < TRAINED * constant:
-            rate = core.info.learning_rate * FINE_TUNING
-            trainer.learning_rate = rate
-            core.info = replace(core.info, learning_rate=rate)
-            trainer.warn(
-                f"The model is already trained: its loss is {loss:.4g}, that of a constant "
-                f"prediction {constant:.4g}. The learning rate is {rate:g}, not "
-                f"{rate / FINE_TUNING:g}; `learning_rate=` sets another."
+    def _check_monitor(self, patience: int | None, *, validates: bool) -> None:
+        """Raises OptionError if epochs are compared by a value of validation, but there is none."""
+        core = self.trainer.build()
+        compares = patience is not None or core.plateau or core.best.nbytes
+        if compares and core.best.monitor.name.startswith("val_") and not validates:
+            raise OptionError(
+                "monitor",
+                f"{core.best.monitor.name} needs `validation_split=` or `validation_data=`",
+                "neither",
+                "Give one, or monitor another value such as loss.",
             )
+
+    def _start(self, data: Data, samples: Samples, steps: int, *, mixed: bool) -> str | None:
+        """Computes the results before training; prepares undoing epochs; returns a warning.
+
+        Args:
+            data: the data that training reads.
+            samples: the samples of the run.
+            steps: number of steps of the run.
+            mixed: whether training samples are augmented.
+        """
+        trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
+        first, done = resume.start(
+            core.info.step_samples, samples.order.steps(core.info.step_samples)
+        )
+        warning = None
+        if (first, done) == (1, 0):
+            trainer.epoch = self.start = self._untrained(data, samples)
+            self.history.start = self._logs(trainer.epoch)
+            if core.undo:
+                warning = self._choose_rate(data, samples, steps, mixed=mixed)
+            if trainer.teacher:  # whose loss is another one than that of the labels
+                core.undo = None
+        if core.undo:
+            some = _some(samples)
+            core.undo.measure = lambda: core.evaluate(data, some, rest=True).loss
+            if (first, done) != (1, 0):
+                core.undo.state = resume.progress.undo
+            if done:
+                core.undo.resume(lambda: resume.restore_before(core.graph, core.parameters))
+        return warning
+
+    def _choose_rate(self, data: Data, samples: Samples, steps: int, *, mixed: bool) -> str | None:
+        """Lowers the default rate if it would ruin the model, and returns a line about it.
+
+        Sets with what the losses after epochs are compared.
+
+        Args:
+            data: the data that training reads.
+            samples: the samples of the run.
+            steps: number of steps of the run.
+            mixed: whether training samples are augmented.
+        """
+        trainer, core = self.trainer, self.trainer.build()
+        start, undo, rate = trainer.epoch, core.undo, core.info.learning_rate
+        assert start is not None
+        assert undo is not None
+        loss = start.training.loss
+        constant = constant_loss(samples.data, _some(samples), trainer.samples.losses)
+        adapted = trainer.recipe.lowered.adapted is not None  # adapters begin at zero
+        trained = loss < TRAINED * constant and not adapted
+        if not loss >= NEW * constant and not trainer.rate_is_chosen and not trainer.resume.own:
+            rate = choose_rate(core, data, samples.order.samples, steps, trained=trained)
+        trainer.rate_is_chosen = True
+        before, usual = start.validation or start.training, core.info.learning_rate
+        undo.loss, undo.worst = before.loss, worst(before.loss, before.spread)
+        undo.running = trained and not (mixed or core.info.dropout)
+        if rate == usual:
+            return None
+        core.set_rate(rate)
+        why = f"A few steps with the learning rate {usual:g} raise the loss, {loss:.4g}."
+        if trained:
+            why = (
+                f"The model is already trained: its loss is {loss:.4g}, that of a constant "
+                f"prediction {constant:.4g}."
+            )
+        return f"{why} The learning rate is {rate:g}, not {usual:g}; `learning_rate=` sets another."
+
+    def _warning(self, epoch: Epoch, *, mixed: bool) -> str | None:
+        """Returns a warning if the loss after an epoch is above that before training, else None.
+
+        Args:
+            epoch: results of the epoch.
+            mixed: whether training samples are augmented.
+        """
+        core, start = self.trainer.build(), self.start
+        if epoch.undone:
+            assert core.undo is not None
+            return undone(epoch, core.undo, core.info.learning_rate)
+        if core.undo or start is None:
+            return None
+        after, before = epoch.validation, start.validation
+        if after is None or before is None:
+            if mixed or self.trainer.teacher:  # the loss of training is another one
+                return None
+            after, before = epoch.training, start.training
+        return worse_than_untrained(epoch.number, after.loss, before, core.info.learning_rate)
 
     def _open(self, batch: Sequence[Any], class_weight: ClassWeight | None) -> DataSet:
         """Opens a batch of an iterable, with the weights of its samples."""

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from odt.core.checkpoints.checkpoint import (
-    AVERAGE,
-    BEST,
-    FROZEN,
-    WEIGHT,
-    Checkpoint,
-    Entry,
-    Property,
-)
+from odt.core.checkpoints.checkpoint import FROZEN, Checkpoint, Entry, Property
 from odt.core.checkpoints.frozen import frozen_by_name, with_frozen
+from odt.core.runtime.parameters import AVERAGE, WEIGHT
 from odt.core.storage.reading import printable
 from odt.errors import ModelError
 from odt.training.weights import Array
@@ -162,7 +155,7 @@ class Live:
         """Arrays that train, with their descriptions and those of frozen weights; they stay."""
         whole = self._whole()
         pairs = zip(whole.entries, whole.arrays, strict=True)
-        return {_key(e): (e, a) for e, a in pairs if e.role != BEST}
+        return {_key(e): (e, a) for e, a in pairs if e.is_current}
 
     @cached_property
     def _frozen(self) -> dict[str, int]:
@@ -213,5 +206,5 @@ def _unused(checkpoint: Checkpoint) -> Checkpoint:
     progress = replace(
         checkpoint.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=()
     )
-    entries = tuple(e for e in checkpoint.entries if e.role != BEST)
+    entries = tuple(e for e in checkpoint.entries if e.is_current)
     return replace(checkpoint, progress=progress, entries=entries)

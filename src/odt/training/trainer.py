@@ -130,8 +130,8 @@ class Trainer(SavingTrainer):
             save_to: path of a checkpoint, saved after each epoch.
             save_every: number of steps between two saves, instead of an epoch.
             properties: user metadata to store in the checkpoint.
-            fine_tune: whether a model that is already trained gets a tenth of the default learning
-                rate, if none is given. Its loss before the first step shows whether it is trained.
+            fine_tune: whether a few steps choose a smaller learning rate for a model that is
+                already trained, and epochs that raise the loss are undone, if no rate is given.
             class_weight: mapping from classes to weights of their samples' losses in training, 1
                 for others; or "balanced": n / (K · n_c) for n samples of K classes, n_c of them of
                 the class. Default: the weights in the checkpoint, or none.

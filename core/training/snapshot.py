@@ -1,0 +1,80 @@
+"""A copy of the state of training, to which weights and optimizer can return."""
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from odt.core.runtime.arena import copy_arrays
+from odt.core.runtime.parameters import Groups, Parameters
+from odt.kernels.opdef import Array
+
+SMALL = 2**20  # bytes of a copy in memory
+
+
+class Snapshot:
+    """A copy of weights, optimizer state, moving averages, ranges and the number of updates.
+
+    A copy that is not small is an unnamed temporary file, which takes no memory of the process.
+    Where none can be written, it is in memory.
+
+    Attributes:
+        step: number of updates at the time of the copy.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Copies the current state."""
+        self._parameters, self.step = parameters, parameters.step
+        self._state = {
+            (role, i): a for role, group in parameters.groups.items() for i, a in group.items()
+        }
+        self._copies: dict[tuple[str, int], Array] = {}
+        self._file: Any = None
+        if sum(a.nbytes for a in self._state.values()) <= SMALL:
+            self._copies = copy_arrays(self._state)
+            return
+        import tempfile
+
+        try:
+            self._file = tempfile.TemporaryFile(prefix="odt-state-")  # noqa: SIM115  # kept
+            weakref.finalize(self, self._file.close)
+            self.keep()
+        except OSError:
+            self._file, self._copies = None, copy_arrays(self._state)
+
+    def keep(self) -> None:
+        """Copies the current state over the former copy."""
+        self.step = self._parameters.step
+        for key, copy in self._copies.items():
+            np.copyto(copy, self._state[key])
+        if self._file is not None:
+            self._file.seek(0)
+            for a in self._state.values():
+                self._file.write(_bytes(a))
+            self._file.flush()
+
+    def restore(self) -> None:
+        """Returns weights, optimizer state and the number of updates to the copy."""
+        self._parameters.step = self.step
+        for key, copy in self._copies.items():
+            np.copyto(self._state[key], copy)
+        if self._file is not None:
+            self._file.seek(0)
+            for a in self._state.values():
+                self._file.readinto(_bytes(a))
+
+    def groups(self) -> Groups:
+        """The copy by role and tensor, as `Parameters.groups`."""
+        found: dict[str, dict[int, Array]] = {}
+        at = 0
+        for (role, i), a in self._state.items():
+            copy = self._copies.get((role, i))
+            if copy is None:
+                copy = np.memmap(self._file, a.dtype, "r", at, a.shape) if a.size else a
+            found.setdefault(role, {})[i] = copy
+            at += a.nbytes
+        return found
+
+
+def _bytes(a: Array) -> memoryview:
+    return a.reshape(-1, copy=False).view(np.uint8).data
