@@ -22,9 +22,10 @@ WORDS = {
     "valid": "validation",
     "validation": "validation",
 }
-# Such as seg_train, test_set and val-images, which count only beside another split.
+# Such as seg_train, test_set, val-images and train2017, which count only beside another split.
 LOOSE = re.compile(
-    rf"(?:.*[\W_])?({'|'.join(WORDS)})(?:[\W_]?(?:set|split|data|images?|imgs?|photos|audio|files))?",
+    rf"(.*[\W_])?({'|'.join(WORDS)})"
+    r"(?:[\W_]?(?:set|split|data|images?|imgs?|photos|audio|files|\d+))?",
     re.ASCII,
 )
 ALL = "all"
@@ -56,7 +57,7 @@ def place_files(names: Sequence[str], *, by_folder: bool = False) -> list[Place]
             without folders below it, is then a class of that name.
     """
     folders = [PurePosixPath(name).parent.parts for name in names]
-    for find in (_loose, _exact):
+    for find in (_loose, _leading, _exact):
         at = [next((k for k, f in enumerate(parts) if find(f)), -1) for parts in folders]
         below = [
             _below(parts[k + 1 :], find) if k >= 0 else ()
@@ -64,7 +65,9 @@ def place_files(names: Sequence[str], *, by_folder: bool = False) -> list[Place]
         ]
         nested = any(below)
         splits = {find(parts[k]) for parts, k in zip(folders, at, strict=True) if k >= 0}
-        if len(splits) > 1 and (nested or not by_folder):
+        # Folders of classes may be named like splits, so all must be splits, or have folders below.
+        whole = -1 not in at and find is not _loose
+        if len(splits) > 1 and (nested or whole or not by_folder):
             break
     if len(splits) < 2 and -1 in at and not (by_folder and nested):
         at = [-1] * len(at)
@@ -93,7 +96,13 @@ def _exact(folder: str) -> str:
 @lru_cache
 def _loose(folder: str) -> str:
     match = LOOSE.fullmatch(folder.lower())
-    return WORDS[match[1]] if match else ""
+    return WORDS[match[2]] if match else ""
+
+
+@lru_cache
+def _leading(folder: str) -> str:
+    match = LOOSE.fullmatch(folder.lower())
+    return WORDS[match[2]] if match and not match[1] else ""
 
 
 def _below(parts: tuple[str, ...], find: Callable[[str], str]) -> tuple[str, ...]:

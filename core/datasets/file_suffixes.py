@@ -55,10 +55,10 @@ def kind_of(name: str) -> Kind:
 def remedy_of(suffix: str) -> str:
     """Returns how files of another suffix can be read; empty if they are no pictures or sounds."""
     if suffix in HEIF:
-        return f"to read them: {INSTALL_HEIF}"
+        return f"to read: {INSTALL_HEIF}"
     if suffix in OTHER_SOUNDS:
-        return "convert them: ffmpeg -i OLD NEW.wav"
-    return "convert them to JPEG or PNG" if suffix in OTHER_PICTURES else ""
+        return "convert: ffmpeg -i OLD NEW.wav"
+    return "convert to JPEG or PNG" if suffix in OTHER_PICTURES else ""
 
 
 def counted(names: Iterable[str]) -> str:

@@ -349,7 +349,9 @@ def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
         return f"{rule}, but has none."
     remedy = "Unpack tables and arrays, and give each as `source=` of its own."
     got = counted(tree.sizes)
-    return f"{rule}, but has none: it holds {got} files.{'' if '(' in got else ' ' + remedy}"
+    if "(" in got:  # the remedy of some of them
+        return f"{rule}, but has none: it holds {got}."
+    return f"{rule}, but has none: it holds {got} files. {remedy}"
 
 
 def _pattern_label(tree: Tree, text: str) -> Callable[[str, Place], str]:

@@ -66,7 +66,7 @@ def format_of(path: Path, opening: Opening) -> str:
     if (kind := kind_of(path.name)) != "features":
         if path.exists() and suffix_of(path.name) not in suffixes_of(kind):
             what, remedy = "an image" if kind == "image" else "a WAV file", remedy_of(suffix)
-            raise DataError(f"{path}: must be {what} that odt reads, but is {suffix}: {remedy}.")
+            raise DataError(f"{path}: must be {what} that odt reads, but is {suffix} ({remedy}).")
         return "images" if kind == "image" else "wav"
     if path.exists() and suffix not in SUFFIXES:
         raise DataError(

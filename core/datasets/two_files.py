@@ -40,4 +40,13 @@ def with_test_source(training: Source, opening: Opening) -> Source:
     origin = {**training.origin, "test source": testing.name}
     files = (*training.files, *testing.files)
     parts = {"train": training.parts["all"], "test": part}
-    return replace(training, parts=parts, origin=origin, files=files, overlap=0)
+    return replace(
+        training,
+        parts=parts,
+        origin=origin,
+        files=files,
+        overlap=0,
+        notes=(*training.notes, *testing.notes),
+        remarks={**training.remarks, **testing.remarks},
+        faults=(*training.faults, *(f"{testing.name}: {fault}" for fault in testing.faults)),
+    )

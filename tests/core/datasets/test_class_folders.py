@@ -41,6 +41,15 @@ LAYOUTS: dict[str, tuple[list[str], list[tuple[str, str]]]] = {
         ["cat/train/1", "cat/test/1", "dog/train/1"],
         [("train", "cat"), ("test", "cat"), ("train", "dog")],
     ),
+    "files in splits with numbers": (["train/1", "test1/2"], [("train", ""), ("test", "")]),
+    "splits with years": (
+        ["val2017/a/1", "train2017/a/1"],
+        [("validation", "a"), ("train", "a")],
+    ),
+    "two classes like splits": (
+        ["express_train/1", "stress_test/1"],
+        [("all", "express_train"), ("all", "stress_test")],
+    ),
     "files in splits": (["train/1", "testing/2"], [("train", ""), ("test", "")]),
     "a class train": (["bus/1", "train/1"], [("all", "bus"), ("all", "train")]),
     "a class train in a split": (
@@ -125,8 +134,8 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert grays(tmp_path / "o/train.input.bin") == [0, 1, 2]
     lines = [line.split(": ", 2)[2] for line in result.stderr.splitlines()]
     assert lines == [
-        "left out 4 files other than images: 2 .heic (to read them: pip install 'odt[heic]'), "
-        "1 .svg (convert them to JPEG or PNG), 1 .txt.",
+        "left out 4 files other than images: 2 .heic (to read: pip install 'odt[heic]'), "
+        "1 .svg (convert to JPEG or PNG), 1 .txt.",
         "left out 1 file outside of train, test: extra/6.png.",
         "left out 1 file outside of class folders: test/5.png.",
     ]
@@ -138,7 +147,7 @@ def test_classes_that_training_lacks_and_empty_classes(tmp_path: Path) -> None:
     (root / "train/d/5.heic").write_bytes(b"x")
     line = refused("--source", root, "-o", tmp_path / "o")
     for words in (
-        "none in train for d, which have 1 .heic (to read them: pip install 'odt[heic]')",
+        "none in train for d, which have 1 .heic (to read: pip install 'odt[heic]')",
         "test must have the classes of train (a, b), but got c. Add files of these classes to",
         "none in test for b",
     ):
@@ -259,7 +268,7 @@ def test_one_file_is_no_folder_of_classes(tmp_path: Path) -> None:
         assert "must be a folder or archive with a folder for each class, but is one file" in line
         made("--source", tmp_path / name, "--unlabelled", "-o", tmp_path / name[2:])
     (tmp_path / "2.heic").write_bytes(b"x")
-    assert "2.heic: must be an image that odt reads, but is .heic: to read them: pip" in (
+    assert "2.heic: must be an image that odt reads, but is .heic (to read: pip" in (
         refused("--source", tmp_path / "2.heic", "--unlabelled")
     )
 
@@ -277,3 +286,13 @@ def test_groups_do_not_mix_the_splits_of_a_folder(tmp_path: Path) -> None:
     result = made("--source", root, *groups, "--split", "train", "test=0.25", "-o", tmp_path / "o")
     assert "s: its own splits (train 6, test 2) are joined and divided again." in result.stderr
     assert len(samples(tmp_path / "o/train.input.bin")) == 6
+
+
+def test_notes_and_faults_of_a_second_folder_are_said(tmp_path: Path) -> None:
+    photos(tmp_path / "s", "a/1.png", "b/2.png")
+    photos(tmp_path / "t", "a/3.png", "b/4.png")
+    (tmp_path / "t/a/5.heic").write_bytes(b"x")
+    args = ("--source", tmp_path / "s", "--test-source", tmp_path / "t", "-o", tmp_path / "o")
+    assert "t: left out 1 file other than images: 1 .heic" in made(*args).stderr
+    (tmp_path / "t/c").mkdir()
+    assert "none for c" in refused(*args)

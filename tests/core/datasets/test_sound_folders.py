@@ -79,12 +79,12 @@ def test_files_that_are_no_wav_are_counted_with_what_to_do(tmp_path: Path) -> No
     )  # fmt: skip
     result = made("--source", root, *ALL, "-o", tmp_path / "o")
     assert (
-        "s: left out 4 files other than WAV: 2 .mp3 (convert them: ffmpeg -i OLD "
-        "NEW.wav), 1 .m4a (convert them: ffmpeg -i OLD NEW.wav), 1 .txt." in result.stderr
+        "s: left out 4 files other than WAV: 2 .mp3 (convert: ffmpeg -i OLD "
+        "NEW.wav), 1 .m4a (convert: ffmpeg -i OLD NEW.wav), 1 .txt." in result.stderr
     )
     (root / "a/a.wav").unlink()
     line = refused("--source", root, *ALL, "-o", tmp_path / "p")
-    assert "with .wav files, but has none: it holds 2 .mp3 (convert them: ffmpeg" in line
+    assert "with .wav files, but has none: it holds 2 .mp3 (convert: ffmpeg" in line
     (root / "a/b.wav").write_bytes(b"OggS" + bytes(99))
     assert "b.wav: must be a WAV file, but is Ogg. Convert it: ffmpeg" in refused(
         "--source", root, *ALL, "-o", tmp_path / "p"
