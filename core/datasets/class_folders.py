@@ -56,7 +56,19 @@ def place_files(names: Sequence[str], *, by_folder: bool = False) -> list[Place]
         by_folder: whether folders name the classes. A single folder such as train beside others,
             without folders below it, is then a class of that name.
     """
-    folders = [PurePosixPath(name).parent.parts for name in names]
+    paths = [name.rpartition("/") for name in names]
+    folders = {folder: PurePosixPath(folder).parts for folder, _, _ in paths}
+    every = dict(zip(folders, _places(list(folders.values()), by_folder), strict=True))
+    places = []
+    for folder, _, file in paths:
+        place = every[folder]
+        below = f"{place.below}/{file}" if place.below else file
+        places.append(Place(place.split, place.label, place.folder, below))
+    return places
+
+
+def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
+    """The places of different folders; `below` is the path of a folder below that of its split."""
     for find in (_loose, _leading, _exact):
         at = [next((k for k, f in enumerate(parts) if find(f)), -1) for parts in folders]
         below = [
@@ -69,22 +81,23 @@ def place_files(names: Sequence[str], *, by_folder: bool = False) -> list[Place]
         whole = -1 not in at and find is not _loose
         if len(splits) > 1 and (nested or whole or not by_folder):
             break
-    if len(splits) < 2 and -1 in at and not (by_folder and nested):
-        at = [-1] * len(at)
+    on_top = {*at} <= {-1, _shared(folders)}
+    if len(splits) < 2 and -1 in at and not (by_folder and nested and on_top):
+        at, below = [-1] * len(at), [()] * len(at)
     above = not nested and -1 not in at  # the class may be the folder above: cat/train/1.jpg
     shared = _shared([p for p, k in zip(folders, at, strict=True) if k < 0 or above])
-    alone = len({*folders}) == 1  # then the shared folder is the class
     places = []
-    for name, parts, k, inner in zip(names, folders, at, below, strict=True):
+    for parts, k, inner in zip(folders, at, below, strict=True):
         outer = parts[:k] if k >= 0 else parts
-        first = min(shared, len(outer) - 1) if alone and k < 0 else shared
+        # The folder of all files is a class, if there is no other.
+        first = min(shared, len(outer) - 1) if len(folders) == 1 and k < 0 else shared
         if inner:
             folder = parts[: len(parts) - len(inner) + 1]
         else:
             folder = outer[: first + 1] if len(outer) > first >= 0 and (above or k < 0) else ()
-        place = PurePosixPath(*folder)
-        file = PurePosixPath(*parts[k + 1 :], PurePosixPath(name).name)
-        places.append(Place(find(parts[k]) if k >= 0 else ALL, place.name, place, str(file)))
+        path = PurePosixPath(*folder)
+        split = find(parts[k]) if k >= 0 else ALL
+        places.append(Place(split, path.name, path, "/".join(parts[k + 1 :])))
     return places
 
 

@@ -52,6 +52,14 @@ LAYOUTS: dict[str, tuple[list[str], list[tuple[str, str]]]] = {
     ),
     "files in splits": (["train/1", "testing/2"], [("train", ""), ("test", "")]),
     "a class train": (["bus/1", "train/1"], [("all", "bus"), ("all", "train")]),
+    "a folder train inside of a class": (
+        ["rail/train/steam/1", "rail/tram/2", "road/3"],
+        [("all", "rail"), ("all", "rail"), ("all", "road")],
+    ),
+    "one split beside other folders": (
+        ["d/train/a/1", "d/more/2"],
+        [("train", "a"), ("all", "")],
+    ),
     "a class train in a split": (
         ["train/bus/1", "train/train/1", "test/train/1"],
         [("train", "bus"), ("train", "train"), ("test", "train")],
