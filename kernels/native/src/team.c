@@ -1,5 +1,6 @@
 /* Thread pool. Idle threads poll for about half a millisecond, because the next call of a step
-   usually follows immediately, and then sleep. */
+   usually follows immediately, and then sleep. A thread that has no core of its own makes the others
+   wait, and the polling takes the core from other processes: calls are not divided for a while then. */
 
 #include "team.h"
 
@@ -52,6 +53,11 @@ void set_threads(int n) { (void)n; }
 #define MEASURED 1024         /* calls after which it is measured again, as threads move */
 #define LINE 128              /* bytes of two cache lines, which are fetched together */
 #define MIN_WAKE_WORK 600000  /* about twenty microseconds: waking a thread takes fifteen */
+#define MILLISECOND INT64_C(1000000)
+#define WATCHED (2 * MILLISECOND)    /* after which a polling thread compares its clocks */
+#define OWN_CORE 0.8                 /* of the time that a thread runs on a core of its own */
+#define MIN_PAUSE (50 * MILLISECOND) /* in which calls are not divided; doubled each time */
+#define MAX_PAUSE (800 * MILLISECOND)
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,8 +71,10 @@ static int started = 1;          /* threads, including the caller's */
 static atomic_int asleep;        /* sleeping threads */
 static _Atomic int64_t missed;   /* work of calls that might have been divided meanwhile */
 static _Atomic int64_t min_part_work = PART_WORK; /* as measured */
-static atomic_uint dividable; /* calls that were long enough for neighbouring cores */
-static uint64_t given;        /* parts that were left to any thread, of all calls */
+static atomic_uint dividable;     /* calls that were long enough for neighbouring cores */
+static uint64_t given;            /* parts that were left to any thread, of all calls */
+static _Atomic int64_t pause_end; /* time until which calls are not divided, or 0 */
+static _Atomic int64_t next_pause = MIN_PAUSE;
 
 /* Cores exchange a cache line in 50 to 700 ns, so that a call needs few exchanges: the caller
    writes one line, which the others poll, and they write the other, which the caller polls. */
@@ -103,10 +111,46 @@ static int take_part(void) {
   return 0;
 }
 
+static int64_t nanoseconds(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return t.tv_sec * 1000 * MILLISECOND + t.tv_nsec;
+}
+
+/* The clocks of a thread that polls or computes, when they were compared. */
+typedef struct {
+  int64_t wall, running;
+} thread_clocks;
+
+static thread_clocks read_clocks(void) {
+  return (thread_clocks){nanoseconds(CLOCK_MONOTONIC), nanoseconds(CLOCK_THREAD_CPUTIME_ID)};
+}
+
+/* Begins a pause if the thread has waited for a core meanwhile. */
+static void watch_core(thread_clocks *before) {
+  if (nanoseconds(CLOCK_MONOTONIC) - before->wall < WATCHED) return;
+  thread_clocks now = read_clocks();
+  int64_t pause = atomic_load(&next_pause);
+  if (now.running - before->running < OWN_CORE * (now.wall - before->wall)) {
+    atomic_store(&pause_end, now.wall + pause);
+    atomic_store(&next_pause, pause < MAX_PAUSE ? 2 * pause : pause);
+  } else if (pause > MIN_PAUSE) atomic_store(&next_pause, pause - pause / 16);
+  *before = now;
+}
+
+static int is_paused(void) {
+  int64_t end = atomic_load_explicit(&pause_end, memory_order_relaxed);
+  if (!end || nanoseconds(CLOCK_MONOTONIC) < end) return end != 0;
+  atomic_compare_exchange_strong(&pause_end, &end, 0);
+  return 0;
+}
+
 static void *wait_for_calls(void *unused) {
   for (;;) {
-    for (int k = 0; k < SPINS; k++) {
+    thread_clocks clocks = read_clocks();
+    for (int k = 0; k < (atomic_load(&pause_end) ? 1 : SPINS); k++) {
       if (take_part()) k = 0;
+      if (k % 64 == 0) watch_core(&clocks);
       cpu_pause();
     }
     pthread_mutex_lock(&lock);
@@ -129,6 +173,7 @@ static void reset_after_fork(void) {
   pthread_cond_init(&met, 0);
   pthread_cond_init(&ended, 0);
   atomic_store(&caller_sleeps, 0);
+  atomic_store(&pause_end, 0);
 }
 
 static void start(int parts) {
@@ -172,12 +217,6 @@ static void give(part_function f, void *argument, int parts) {
   pthread_mutex_unlock(&lock);
 }
 
-static int64_t nanoseconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 static void do_nothing(void *argument, int part, int parts) {
   (void)argument, (void)part, (void)parts;
 }
@@ -190,10 +229,10 @@ static void measure_exchange(void) {
   start(2);
   int64_t least = INT64_MAX;
   for (int k = 0; k < 8 && started > 1; k++) {
-    int64_t begin = nanoseconds();
+    int64_t begin = nanoseconds(CLOCK_MONOTONIC);
     give(do_nothing, 0, 2);
     wait_for_end();
-    int64_t taken = nanoseconds() - begin;
+    int64_t taken = nanoseconds(CLOCK_MONOTONIC) - begin;
     if (taken < least) least = taken;
   }
   least = least < FAR ? least * EXCHANGE : FAR_PART_WORK;
@@ -203,7 +242,7 @@ static void measure_exchange(void) {
 
 int parallel_parts(int64_t work) {
   int64_t all = atomic_load(&threads);
-  if (work < 2 * PART_WORK || all < 2) return 1;
+  if (work < 2 * PART_WORK || all < 2 || is_paused()) return 1;
   if (atomic_load(&asleep) && atomic_fetch_add(&missed, work) + work < MIN_WAKE_WORK) return 1;
   if (!(atomic_fetch_add(&dividable, 1) % MEASURED)) measure_exchange();
   int64_t max_parts = work / atomic_load(&min_part_work);

@@ -3,9 +3,11 @@
 import gc
 import os
 import threading
+import time
 import traceback
 import weakref
 from contextvars import ContextVar
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,6 +191,38 @@ def test_shared_calls_compute_in_the_float_mode_of_the_caller() -> None:
             assert not y.any()
     finally:
         library.set_threads(1)
+
+
+def run_time_of_others() -> int:
+    """Nanoseconds that the other threads of the process have run on a core."""
+    tasks = Path("/proc/self/task").iterdir()
+    others = [t for t in tasks if int(t.name) != threading.get_native_id()]
+    return sum(int((t / "schedstat").read_text().split()[0]) for t in others)
+
+
+def call_on_one_core() -> None:
+    """Returns when the calls of 20 ms were not divided; raises if all of 5 s were."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    x = np.ones((4000, 1000), np.float32)
+    y = np.empty_like(x)
+    call = elementwise.call("multiply", y, [x, x])
+    library.set_threads(3)
+    begin = window = time.monotonic()
+    ran = run_time_of_others()
+    while time.monotonic() - begin < 5:
+        call()
+        if time.monotonic() - window > 0.02:
+            if y.all() and begin + 0.5 < window and ran == run_time_of_others():
+                return
+            window, ran = time.monotonic(), run_time_of_others()
+    raise AssertionError("calls are divided among threads that share a core")
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel counts no times")
+@pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
+def test_threads_that_share_a_core_leave_calls_to_the_caller() -> None:
+    assert in_a_fork(call_on_one_core) == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])
