@@ -141,6 +141,7 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
         inputs=inputs,
         targets=Targets(source.classes, o["labels"] == "one-hot"),
         like=like,
+        drop_targets=o["missing_target"] == "drop",
     )
     return source, request
 

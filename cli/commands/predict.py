@@ -181,10 +181,11 @@ def _samples(
         names, quantizations = runtime.input_names, runtime.quantizations
         columns = open_columns(path, specs, "input", quantizations, names=names)
         return DataSet(columns), str, None
-    new = open_recorded(path, record)
+    new = open_recorded(path, record, targets=False)
     (part,) = new.parts.values()
     data = new_samples(new, record, specs, quantizations=runtime.quantizations)
-    return data, str if new.kind == "features" else part.label_of, new
+    numbered = new.kind == "features" and not new.origin.get("left out")
+    return data, str if numbered else part.label_of, new
 
 
 def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:

@@ -123,7 +123,8 @@ def opening(o: dict[str, Any], resize: Resize | None) -> Opening:
         delimiter=o["delimiter"], leave_out=o["leave_out"], one_hot=o["one_hot"],
         regression=o["regression"], drop=o["missing"] == "drop", skip=o["on_error"] == "skip",
         window=o["window"] or 0, stride=o["stride"], horizon=o["horizon"],
-        series=o["group_by"] if o["window"] else "",
+        series=o["group_by"] if o["window"] else "", dates=o["date"],
+        drop_targets=o["missing_target"] == "drop", groups=o["group_by"],
     )  # fmt: skip
     arrays = ArrayOptions(
         o["x"], o["y"], classes, o["regression"], shape(o["shape"], "--shape"),

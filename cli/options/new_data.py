@@ -72,7 +72,12 @@ def record_for(model: Model, as_record: str | None) -> Record:
 
 
 def open_recorded(
-    path: str, record: Record, *, new_classes: bool = False, labelled: bool = False
+    path: str,
+    record: Record,
+    *,
+    new_classes: bool = False,
+    labelled: bool = False,
+    targets: bool = True,
 ) -> Source:
     """Opens new data of the kind of a record; prints notes about them.
 
@@ -81,10 +86,13 @@ def open_recorded(
         record: the record.
         new_classes: whether folders name classes that the record need not have.
         labelled: whether files without a class of the record are left out.
+        targets: whether targets are read, if there are any.
     """
-    source = open_new(Opening(path), record, new_classes=new_classes, labelled=labelled)
+    source = open_new(
+        Opening(path), record, new_classes=new_classes, labelled=labelled, targets=targets
+    )
     for note in source.notes:
-        click.echo(note, err=True)
+        click.echo(spell(note), err=True)
     return source
 
 

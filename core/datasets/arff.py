@@ -5,7 +5,6 @@ relations are refused.
 """
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,7 +15,7 @@ from typing import IO
 
 from odt.core.datasets.source import Source
 from odt.core.datasets.table_source import table_source
-from odt.core.datasets.table_text import Row, find_columns
+from odt.core.datasets.table_text import Row, as_text, find_columns
 from odt.core.datasets.tables import TableOptions, parse_table
 from odt.core.datasets.tree import unpacked
 from odt.core.storage.reading import printable, reading
@@ -36,8 +35,8 @@ def open_arff(path: Path, options: TableOptions) -> Source:
     Raises:
         DataError: if the file breaks the format.
     """
-    with reading(str(path), "must be an .arff file in UTF-8"), closing(unpacked(path)) as data:
-        text = io.TextIOWrapper(data, "utf-8-sig")
+    with reading(str(path), "must be an .arff file"), closing(unpacked(path)) as data:
+        text = as_text(data)
         line, columns = _header(path, text)
         names = list(columns)
         words = [name for name, nominal in columns.items() if nominal]

@@ -1,6 +1,5 @@
 """Targets of pictures and sounds that are no folders: a table of tags or values, and masks."""
 
-import io
 import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -15,8 +14,10 @@ from odt.core.datasets.folders import LIMIT, Decode, FilePart, files_of, parts_o
 from odt.core.datasets.picture_files import MOST_FLAT, opened_picture
 from odt.core.datasets.pictures import Resize
 from odt.core.datasets.source import Kind, Part, Remarks, Sample, SampleError, Source
+from odt.core.datasets.table_cells import is_number
 from odt.core.datasets.table_targets import read_targets
-from odt.core.datasets.table_text import find_delimiter, is_number, rows_of
+from odt.core.datasets.table_text import as_text, find_delimiter, rows_of
+from odt.core.datasets.tables import plain_numbers
 from odt.core.datasets.tree import Tree, unpacked
 from odt.core.storage.reading import guard, listed, printable, reading
 from odt.errors import DataError
@@ -61,9 +62,10 @@ def open_with_table(
     Raises:
         DataError: if the table names a file that is not there, or its cells are no targets.
     """
-    with reading(str(path), "must be a table in UTF-8"), closing(unpacked(path)) as data:
-        text = io.TextIOWrapper(data, "utf-8-sig", newline="")
-        rows = [cells for _, cells in rows_of(text, find_delimiter(path, text))]
+    with reading(str(path), "must be a table of text"), closing(unpacked(path)) as data:
+        text = as_text(data)
+        delimiter = find_delimiter(text)
+        rows = [cells for _, cells in rows_of(text, delimiter)]
     header, *rows = rows or [[]]
     if len(header) < 2 or not rows or any(len(cells) != len(header) for cells in rows):
         raise DataError(
@@ -81,6 +83,7 @@ def open_with_table(
         columns = sorted(set().union(*tags))
         cells = [[str(int(name in found)) for name in columns] for found in tags]
     asked = True if several else regression
+    cells = plain_numbers(cells, delimiter)
     target, found, are_classes = read_targets(path, cells, columns, (), asked)
     remarks = Remarks()
 

@@ -57,17 +57,26 @@ class FilePart(Part):
         return printable(self._names[k])
 
     def groups(self, rule: str) -> Sequence[str]:
-        try:
-            pattern = re.compile(rule)
-        except re.error as e:
-            raise OptionError("group_by", f"{rule} must be a pattern", e) from e
-        matches = [pattern.search(name) for name in self._names]
-        for name, match in zip(self._names, matches, strict=True):
-            if match is None:
-                raise OptionError(
-                    "group_by", f"{rule} must match every file name", f"{printable(name)}"
-                )
-        return [m.group(1) if pattern.groups else m.group() for m in matches if m is not None]
+        return matches(rule, self._names)
+
+
+def matches(rule: str, names: Sequence[str]) -> list[str]:
+    """The group of each file: the first group of a pattern in its name, or the whole match.
+
+    Raises:
+        OptionError: for no pattern, or a name without a match.
+    """
+    try:
+        pattern = re.compile(rule)
+    except re.error as e:
+        raise OptionError("group_by", f"{rule} must be a pattern", e) from e
+    found = [pattern.search(name) for name in names]
+    for name, match in zip(names, found, strict=True):
+        if match is None:
+            raise OptionError(
+                "group_by", f"{rule} must match every file name", f"{printable(name)}"
+            )
+    return [m.group(1) if pattern.groups else m.group() for m in found if m is not None]
 
 
 @dataclass(frozen=True, slots=True)

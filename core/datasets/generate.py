@@ -24,6 +24,7 @@ from odt.core.datasets.source import (
     Sample,
     SampleError,
     Source,
+    missing_value,
 )
 from odt.core.datasets.splits import Division, Picked, Wanted, select
 from odt.core.model.record import Record
@@ -35,6 +36,10 @@ from odt.kernels.opdef import Array, TensorSpec
 
 AHEAD = 4  # chunks that wait for each worker
 CHUNK = 4  # samples a worker takes at once
+NO_GAPS = (
+    "The training data have no missing values, so that none can be filled in: fill it in, or make "
+    'the training data with `missing="mean"`.'
+)
 LISTED = 10  # skipped samples that are named
 
 # Called with the split, the number of finished samples, and the total number if known.
@@ -50,6 +55,7 @@ class Request:
         division: how samples are divided among the splits.
         output: raw, hdf5 or npz.
         skip: whether to leave out samples that cannot be read.
+        drop_targets: whether to leave out samples whose target is missing.
         workers: number of threads that read and preprocess.
         like: inputs and outputs of the model that the files are for.
         record: record that the data follow; None to make one.
@@ -63,6 +69,7 @@ class Request:
     targets: Targets = field(default_factory=Targets)
     output: str = "raw"
     skip: bool = False
+    drop_targets: bool = False
     workers: int = 1
     like: ModelSignature | None = None
     record: Record | None = None
@@ -246,8 +253,7 @@ def _write_split(
     if faults:
         return _Pending(Made(picked.name, 0, (), (), (), {}), (), [])
     if data is None:
-        why = f": {reasons[0]}" if reasons else ""
-        raise DataError(f"{source.name}: {picked.name} must have samples, but has none{why}.")
+        raise _no_samples(source, picked.name, reasons)
     samples = data[0].samples
     made = Made(
         picked.name,
@@ -261,6 +267,14 @@ def _write_split(
         request.inputs.scale_left,
     )
     return _Pending(made, data, _sidecars(source, request, picked, made, record, data, stack))
+
+
+def _no_samples(source: Source, name: str, reasons: list[str]) -> DataError:
+    """A split without samples."""
+    why = f": {reasons[0]}" if reasons else ""
+    if source.overlap and not reasons:
+        why = " that share no row with other splits. Give smaller windows or larger fractions"
+    return DataError(f"{source.name}: {name} must have samples, but has none{why}.")
 
 
 def _shapes(specs: tuple[Any, ...]) -> str:
@@ -285,12 +299,13 @@ def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Read
         random = np.random.default_rng((request.division.seed, k, copy)) if copy else None
         try:
             return _preprocess(request, sample, random)
+        except MissingValueError as e:
+            where = missing_value(source, picked.part, k, e, _remedy(request, e))
+            drop = request.inputs.missing == "drop" or (e.position is None and request.drop_targets)
+            return _Ready(None, 0, where, fault=not (request.skip or drop))
         except DataError as e:
             where = f"{source.name}: {picked.part.label_of(k)}: {e}"
-            drop = isinstance(e, MissingValueError) and request.inputs.missing == "drop"
-            if not request.skip and not drop:
-                return _Ready(None, 0, f"{where}.", fault=True)
-            return _Ready(None, 0, where)
+            return _Ready(None, 0, where if request.skip else f"{where}.", fault=not request.skip)
 
     for copy in range(_copies(request, picked)):
         jobs = ((k, copy) for k in _numbers(picked))
@@ -302,6 +317,15 @@ def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Read
             continue
         finally:
             taken.close()
+
+
+def _remedy(request: Request, e: MissingValueError) -> str:
+    """What to do about a missing value."""
+    if request.record is not None:
+        return NO_GAPS
+    if e.position is None:
+        return 'Give `missing_target="drop"`.'
+    return 'Give `missing="drop"`, `missing="mean"`, `missing="median"` or `missing="zero"`.'
 
 
 def _preprocess(request: Request, sample: Sample, random: np.random.Generator | None) -> _Ready:
@@ -374,6 +398,7 @@ def _sidecars(
         "source": {"name": source.name, "kind": source.kind, **source.origin},
         **record.to_json(),
         "targets": request.targets.describe() if made.targets else "none",
+        **({"missing target": "drop"} if request.drop_targets else {}),
         "augmentation": augmentation.describe()
         if augmentation is not None and _copies(request, picked) > 1
         else None,

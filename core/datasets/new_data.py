@@ -12,11 +12,18 @@ from odt.core.data.columns import Quantizations
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.folders import Naming
+from odt.core.datasets.generate import NO_GAPS
 from odt.core.datasets.open_source import format_of, open_source
 from odt.core.datasets.preprocess import Preprocessing, Targets
 from odt.core.datasets.recorded_steps import parse_steps
 from odt.core.datasets.sounds import parse_sound
-from odt.core.datasets.source import Part, SampleError, Source
+from odt.core.datasets.source import (
+    MissingValueError,
+    Part,
+    SampleError,
+    Source,
+    missing_value,
+)
 from odt.core.datasets.source_format import Opening
 from odt.core.datasets.splits import length_of
 from odt.core.model.reader import read_model
@@ -31,7 +38,8 @@ from odt.kernels.registry import LOSSES
 
 JSON = ".json"
 # Format of a source → kind of its data; arrays may be of any kind.
-KINDS = {"images": "image", "wav": "sound", "csv": "features", "tsv": "features"}
+KINDS = {"images": "image", "wav": "sound", "csv": "features", "tsv": "features",
+         "text": "features", "tables": "features"}  # fmt: skip
 
 
 def load_record(path: str) -> Record:
@@ -61,7 +69,12 @@ def load_record(path: str) -> Record:
 
 
 def open_new(
-    opening: Opening, record: Record, *, new_classes: bool = False, labelled: bool = False
+    opening: Opening,
+    record: Record,
+    *,
+    new_classes: bool = False,
+    labelled: bool = False,
+    targets: bool = True,
 ) -> Source:
     """Opens new data of the kind of a record, with labels if they have any, as one part "all".
 
@@ -70,6 +83,7 @@ def open_new(
         record: the record.
         new_classes: whether folders name classes that the record need not have.
         labelled: whether files without a class of the record are left out.
+        targets: whether targets are read, if there are any.
 
     Raises:
         DataError: if the source is of another kind, or cannot be opened.
@@ -78,7 +92,15 @@ def open_new(
     colour = steps.colour != "grayscale"
     opening = replace(
         opening,
-        table=replace(opening.table, like=record.table, classes=record.classes, **_windows(record)),
+        table=replace(
+            opening.table,
+            like=record.table,
+            classes=record.classes,
+            **_windows(record),
+            drop=steps.missing == "drop",
+            inputs_only=not targets,
+            drop_targets=record.table.get("missing target") == "drop",
+        ),
         arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
         sound=parse_sound(record.sound),
         resize=steps.resize if colour else None,
@@ -143,15 +165,17 @@ class _Inputs:
     """Preprocessed inputs by number."""
 
     def __init__(self, source: Source, part: Part, steps: Preprocessing) -> None:
-        self._name, self._part, self._steps = source.name, part, steps
+        self._source, self._part, self._steps = source, part, steps
 
     def __getitem__(self, k: int) -> Array:
         try:
             return self._steps.apply(self._part.read(k).inputs[0])
+        except MissingValueError as e:
+            raise DataError(missing_value(self._source, self._part, k, e, NO_GAPS)) from e
         except SampleError:
             raise
         except DataError as e:
-            raise DataError(f"{self._name}: {self._part.label_of(k)}: {e}.") from e
+            raise DataError(f"{self._source.name}: {self._part.label_of(k)}: {e}.") from e
 
 
 class _Targets:

@@ -10,6 +10,7 @@ from odt.core.datasets import formats
 from odt.core.datasets.file_suffixes import kind_of, remedy_of, suffix_of, suffixes_of
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
+from odt.core.datasets.table_folders import ENDINGS as TABLES
 from odt.core.datasets.tree import open_tree
 from odt.core.model.file_kinds import stand_in
 from odt.core.storage.reading import ABSENT, open_input
@@ -29,6 +30,29 @@ def find_formats() -> dict[str, SourceFormat]:
 SOURCE_FORMATS = find_formats()
 FORMATS = ("auto", *SOURCE_FORMATS)
 SUFFIXES = {suffix: name for name, row in SOURCE_FORMATS.items() for suffix in row.suffixes}
+
+SHEET = ("a spreadsheet", "Save it as CSV, for example as CSV UTF-8 in Excel.")
+PANDAS = "Convert it to CSV: pandas.{} and to_csv(…, index=False)."
+NUMPY = "Save its arrays with numpy.savez(…, x=…, y=…)."
+# Suffix → what the file is, and what to do.
+FOREIGN = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers"), SHEET),
+    **dict.fromkeys((".jsonl", ".ndjson"), (
+        "a file of JSON lines", PANDAS.format("read_json(…, lines=True)"))),
+    ".json": ("a JSON file", PANDAS.format("read_json(…)")),
+    ".parquet": ("a Parquet file", PANDAS.format("read_parquet(…)")),
+    **dict.fromkeys((".feather", ".arrow"), ("an Arrow file", PANDAS.format("read_feather(…)"))),
+    **dict.fromkeys((".sav", ".zsav"), ("an SPSS file", PANDAS.format("read_spss(…)"))),
+    ".dta": ("a Stata file", PANDAS.format("read_stata(…)")),
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), (
+        "an SQLite database", PANDAS.format("read_sql(…)"))),
+    ".xml": ("an XML file", PANDAS.format("read_xml(…)")),
+    ".mat": ("a MATLAB file", f"Read it with scipy.io.loadmat. {NUMPY}"),
+    **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", NUMPY)),
+    **dict.fromkeys((".pt", ".pth"), ("a PyTorch file, which could run code", NUMPY)),
+    **dict.fromkeys((".tfrecord", ".tfrecords"), (
+        "a TFRecord file", "Give a function that yields its samples: `source=module:function`.")),
+}  # fmt: skip
 
 
 def open_source(opening: Opening) -> Source:
@@ -59,10 +83,12 @@ def format_of(path: Path, opening: Opening) -> str:
     if not path.exists() and re.fullmatch(r"[\w.]+:\w+", text):
         return "callable"
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if path.is_file() and suffix in FOREIGN and suffix not in SUFFIXES:
+        name, remedy = FOREIGN[suffix]
+        raise DataError(f"{path}: must be in a format that odt reads, but is {name}. {remedy}")
     is_archive = path.name.lower().endswith(ARCHIVES) or (suffix not in SUFFIXES and _is_zip(path))
     if path.is_dir() or is_archive:
-        kinds = Counter(map(kind_of, open_tree(path).sizes))
-        return "wav" if kinds["sound"] > kinds["image"] else "images"
+        return _format_in(path)
     if (kind := kind_of(path.name)) != "features":
         if path.exists() and suffix_of(path.name) not in suffixes_of(kind):
             what, remedy = "an image" if kind == "image" else "a WAV file", remedy_of(suffix)
@@ -74,6 +100,15 @@ def format_of(path: Path, opening: Opening) -> str:
             f"{suffix or 'none'}. Give `format=`."
         )
     return SUFFIXES.get(suffix, "raw")
+
+
+def _format_in(path: Path) -> str:
+    """The format of a folder or archive, by the files in it."""
+    names = open_tree(path).sizes
+    kinds = Counter(map(kind_of, names))
+    if not (kinds["sound"] or kinds["image"]) and any(n.lower().endswith(TABLES) for n in names):
+        return "tables"
+    return "wav" if kinds["sound"] > kinds["image"] else "images"
 
 
 def _is_zip(path: Path) -> bool:

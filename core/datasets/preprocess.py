@@ -163,10 +163,8 @@ class Preprocessing:
         if x.dtype.kind != "f" or not np.isnan(x).any():
             return x
         if self.missing in ("error", "drop"):
-            raise MissingValueError(
-                'a value is missing (NaN). Give `missing="drop"`, `missing="mean"`, '
-                '`missing="median"` or `missing="zero"`'
-            )
+            at = np.isnan(x).reshape(-1, x.shape[-1] if x.ndim else 1).any(axis=0)
+            raise MissingValueError("a value is missing (NaN)", int(at.argmax()))
         fill = np.asarray(self.fill) if self.missing in FITTED else 0.0
         return np.where(np.isnan(x), fill, x)
 
@@ -250,7 +248,7 @@ class Targets:
     def apply(self, target: Array) -> Array:
         if not self.classes:
             if target.dtype.kind == "f" and np.isnan(target).any():
-                raise MissingValueError('the target is missing (NaN). Give `missing="drop"`')
+                raise MissingValueError("the target is missing (NaN)")
             return _converted(np.atleast_1d(target), np.dtype(np.float32))
         label = int(target)
         if not 0 <= label < len(self.classes):

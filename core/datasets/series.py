@@ -14,8 +14,8 @@ from typing import IO
 import numpy as np
 
 from odt.core.datasets.source import ArrayPart, Source
+from odt.core.datasets.table_cells import is_missing
 from odt.core.datasets.table_targets import class_numbers, read_targets
-from odt.core.datasets.table_text import is_missing
 from odt.core.datasets.tree import unpacked
 from odt.core.storage.reading import printable, reading
 from odt.errors import DataError

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from odt.core.storage.mapped_files import MappedFile
-from odt.core.storage.reading import reading
+from odt.core.storage.reading import printable, reading
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
@@ -26,7 +26,15 @@ class SampleError(DataError):
 
 
 class MissingValueError(SampleError):
-    """A sample with a missing value, which may be left out."""
+    """A sample with a missing value, which may be left out.
+
+    Attributes:
+        position: position of the value along the last axis of the input; None for a target.
+    """
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,8 @@ class Source:
         origin: description of the source for the sidecar.
         tags: names of the target's values; empty if they have none.
         overlap: samples before a sample that share values with it, as windows of a series do.
+        series: number of samples of each series, in order; empty for one.
+        columns: names of the numbers of a sample, for tables.
         notes: warnings for the user.
         remarks: what was done to samples, complete when they were read; one for each name.
         faults: what is wrong with the source, reported together with faulty samples.
@@ -183,6 +193,8 @@ class Source:
     origin: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     overlap: int = 0
+    series: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     remarks: Mapping[str, Remarks] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
@@ -194,6 +206,13 @@ class Source:
         """Returns a note for each kind of thing that was done to the samples read so far."""
         every = self.remarks.items()
         return [f"note: {name}: {line}" for name, remarks in every for line in remarks.lines()]
+
+
+def missing_value(source: Source, part: Part, k: int, e: MissingValueError, remedy: str) -> str:
+    """The message for a sample with a missing value: its place, its column, and what to do."""
+    known = e.position is not None and e.position < len(source.columns)
+    column = f"column {printable(source.columns[e.position or 0])}: " if known else ""
+    return f"{source.name}: {part.label_of(k)}: {column}{e}. {remedy}"
 
 
 def check_labels(name: str, labels: Array, classes: int) -> None:

@@ -179,7 +179,7 @@ def _cut_from_training(
     Fractions are those of the training part.
     """
     training = [w for w in wanted if w.fraction is not None or w.name == "train"]
-    alone = replace(source, parts={"all": source.parts["train"]})
+    alone = replace(source, parts={"all": source.parts["train"]}, series=())
     divided = {p.name: p for p in _divide(alone, training, division)}
     return [divided.get(w.name) or _take(source, w, division) for w in wanted]
 
@@ -191,15 +191,16 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
     in_order = bool(source.overlap) and division.shuffle is None and not division.group_by
     shuffle = division.shuffle is not False and not in_order
     random = np.random.default_rng(division.seed)
-    if in_order and not division.fold:
+    if in_order and not division.fold and _has_recordings(source, pool, len(counts)):
+        pieces = _by_recording(source, pool, np.asarray(counts) / pool.length, random)
+    elif in_order and not division.fold:
         if division.stratify:
             raise OptionError(
                 "stratify",
                 f"windows of {source.name} overlap, so they are divided in the order of time",
                 remedy="Leave it out, or give `shuffle=True`.",
             )
-        pieces = np.split(np.arange(pool.length), np.cumsum(counts))[: len(counts)]
-        pieces = [p[source.overlap if k else 0 :] for k, p in enumerate(pieces)]
+        pieces = _in_order(source, np.asarray(counts) / pool.length, pool.length)
     elif division.group_by:
         if division.stratify:
             raise OptionError(
@@ -220,6 +221,53 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
     else:
         pieces = [random.permutation(p) for p in pieces]
     return [Picked(w.name, pool, p.tolist(), w) for w, p in zip(wanted, pieces, strict=True)]
+
+
+def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
+    """Whether each class has a series for each split, so that series stay whole."""
+    return all(len(some) >= splits for some in _series_by_class(source, pool).values())
+
+
+def _series_by_class(source: Source, pool: Pool) -> dict[int, list[Array]]:
+    """Class → the samples of each of its series; one class if targets are values."""
+    found: dict[int, list[Array]] = {}
+    first = 0
+    for length in source.series or (pool.length or 0,):
+        label = 0 if pool.labels is None else int(pool.labels[first])
+        found.setdefault(label, []).append(np.arange(first, first + length))
+        first += length
+    return found
+
+
+def _by_recording(
+    source: Source, pool: Pool, fractions: Array, random: np.random.Generator
+) -> list[Array]:
+    """Divides the series of each class, which stay whole."""
+    pieces: list[list[Array]] = [[] for _ in fractions]
+    for series in _series_by_class(source, pool).values():
+        left = fractions * sum(map(len, series))
+        empty = {*range(len(fractions))}
+        for n, k in enumerate(random.permutation(len(series))):
+            some = [*empty] if len(series) - n <= len(empty) else [*range(len(fractions))]
+            split = max(some, key=lambda s: left[s])
+            empty.discard(split)
+            left[split] -= len(series[k])
+            pieces[split].append(series[k])
+    return [np.sort(np.concatenate(piece)) for piece in pieces]
+
+
+def _in_order(source: Source, fractions: Array, total: int) -> list[Array]:
+    """Divides each series in the order of time, without samples that share values with others."""
+    ends = np.cumsum(fractions)
+    pieces: list[list[Array]] = [[] for _ in fractions]
+    first = 0
+    for length in source.series or (total,):
+        cuts = [0, *np.rint(ends * length).astype(int).tolist()]
+        for k, piece in enumerate(pieces):
+            begin = cuts[k] + (source.overlap if k else 0)
+            piece.append(np.arange(first + begin, first + max(begin, cuts[k + 1])))
+        first += length
+    return [np.concatenate(piece) for piece in pieces]
 
 
 def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total: int) -> list[int]:
@@ -282,9 +330,13 @@ def _by_group(
     order = np.arange(len(names)) if random is None else random.permutation(len(names))
     left = np.array(counts, np.float64)
     split_of = np.empty(len(names), np.int64)
-    for group in order:
-        split_of[group] = np.argmax(left)
-        left[split_of[group]] -= sizes[group]
+    empty = {k for k, count in enumerate(counts) if count}
+    for n, group in enumerate(order):
+        some = [*empty] if len(order) - n <= len(empty) else [*range(len(counts))]
+        split = max(some, key=lambda k: left[k])
+        empty.discard(split)
+        split_of[group] = split
+        left[split] -= sizes[group]
     splits = split_of[group_of]
     pieces = [np.flatnonzero(splits == s) for s in range(len(counts))]
     for piece, count in zip(pieces, counts, strict=True):

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
+from odt.core.datasets.folders import matches
 from odt.core.datasets.source import ArrayPart, Part, Sample, Source
+from odt.core.datasets.table_cells import NumberCells, WordCells, is_number
 from odt.core.datasets.table_targets import class_numbers, one_hot_tail, read_targets
-from odt.core.datasets.table_text import is_number
 from odt.core.datasets.tables import Table, TableOptions, read_table
 from odt.core.storage.reading import listed
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
+
+FILE = "(file)"  # column that names the file of a row, in a folder of tables
 
 
 class TablePart(ArrayPart):
@@ -21,27 +24,47 @@ class TablePart(ArrayPart):
 
     def __init__(self, table: Table, targets: Sequence[Array], classes: bool, name: str) -> None:
         super().__init__([table.values], targets, classes, name)
-        self._texts = table.texts
-        self._columns = [
-            _ranks(table.layout.words[k]) if k in table.layout.words else None
-            for k in table.layout.inputs
-        ]
+        self._texts, self._table = table.texts, table
+        self.columns = [table.layout.cells[k] for k in table.layout.inputs]
+        self._ranks = [_ranks(c.numbers) if isinstance(c, WordCells) else None
+                       for c in self.columns]  # fmt: skip
 
     def read(self, k: int) -> Sample:
         sample = super().read(k)
         return Sample((self.encoded(sample.inputs[0]),), sample.targets)
 
     def encoded(self, rows: Array) -> Array:
-        """Values (…, inputs) with one-hot rows in place of numbers of words."""
-        if not any(ranks is not None for ranks in self._columns):
+        """Values (…, numbers) with one-hot rows in place of numbers of words."""
+        if not any(ranks is not None for ranks in self._ranks):
             return rows
-        parts = [
-            rows[..., [k]] if ranks is None else _one_hot(rows[..., k], ranks)
-            for k, ranks in enumerate(self._columns)
-        ]
+        parts, at = [], 0
+        for cells, ranks in zip(self.columns, self._ranks, strict=True):
+            own = rows[..., at : at + cells.width]
+            parts.append(own if ranks is None else _one_hot(own[..., 0], ranks))
+            at += cells.width
         return np.concatenate(parts, axis=-1)
 
+    def label_of(self, k: int) -> str:
+        return self._table.where(self._table.lines[k])
+
+    def series(self, column: str) -> list[int]:
+        """The first rows of all series, and the number of rows: no window leaves a series.
+
+        Args:
+            column: column whose value is the same in a series; empty for none.
+        """
+        columns: list[Sequence[str]] = [self._table.splits] if self._table.splits else []
+        columns += [self._texts[FILE]] if FILE in self._texts else []
+        columns += [self.groups(column)] if column else []
+        bounds = {0, len(self._table.lines)}
+        for cells in columns:
+            values = np.asarray(cells)
+            bounds |= {*(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()}
+        return sorted(bounds)
+
     def groups(self, rule: str) -> Sequence[str]:
+        if rule not in self._texts and FILE in self._texts:
+            return matches(rule, self._texts[FILE])
         if rule not in self._texts:
             raise OptionError(
                 "group_by",
@@ -53,6 +76,25 @@ class TablePart(ArrayPart):
         return self._texts[rule]
 
 
+class SomePart(Part):
+    """Some samples of a part."""
+
+    def __init__(self, part: Part, numbers: Array) -> None:
+        self._part, self._numbers = part, numbers
+        self.length = len(numbers)
+        self.labels = None if part.labels is None else part.labels[numbers]
+
+    def read(self, k: int) -> Sample:
+        return self._part.read(int(self._numbers[k]))
+
+    def label_of(self, k: int) -> str:
+        return self._part.label_of(int(self._numbers[k]))
+
+    def groups(self, rule: str) -> Sequence[str]:
+        every = self._part.groups(rule)
+        return [every[k] for k in self._numbers]
+
+
 class WindowPart(Part):
     """Windows of rows (window, inputs); the target is that of a row at or after the last one."""
 
@@ -60,15 +102,13 @@ class WindowPart(Part):
         self._rows = rows
         self._window, self._ahead = options.window, options.horizon
         assert rows.length is not None
-        bounds = [0, rows.length]
-        if options.series:
-            names = np.asarray(rows.groups(options.series))
-            bounds = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), rows.length]
         starts = [
             np.arange(first, last - options.window - options.horizon + 1, options.stride)
-            for first, last in pairwise(bounds)
+            for first, last in pairwise(rows.series(options.series))
         ]
         self._starts = np.concatenate(starts).astype(np.int64)
+        self.first_row = self._starts
+        self.series = tuple(len(some) for some in starts if len(some))
         self.length = len(self._starts)
         self.labels = None if rows.labels is None else rows.labels[self._target(self._starts)]
 
@@ -84,7 +124,8 @@ class WindowPart(Part):
 
     def label_of(self, k: int) -> str:
         start = int(self._starts[k])
-        return f"sample {k} (rows {start} to {start + self._window - 1})"
+        first, last = (self._rows.label_of(start + n) for n in (0, self._window - 1))
+        return f"sample {k} ({first} to {last})"
 
     def _target(self, start: "int | Array") -> "int | Array":
         return start + self._window - 1 + self._ahead
@@ -92,17 +133,16 @@ class WindowPart(Part):
 
 def _ranks(words: dict[str, int]) -> Array:
     """Number of a word as it was read → its position in sorted order."""
-    ranks = np.empty(len(words), np.int64)
+    ranks = np.full(len(words) + 1, len(words))  # the last one is that of unknown words, −1
     ranks[[words[word] for word in sorted(words)]] = np.arange(len(words))
     return ranks
 
 
 def _one_hot(numbers: Array, ranks: Array) -> Array:
-    """One-hot rows; NaN for a missing word."""
+    """One-hot rows; zeros for a word that is not known, NaN for a missing one."""
     missing = np.isnan(numbers)
-    if not len(ranks):
-        return np.empty((*numbers.shape, 0))
-    rows = np.eye(len(ranks))[ranks[np.where(missing, 0, numbers).astype(np.int64)]]
+    words = len(ranks) - 1
+    rows = np.eye(words + 1, words)[ranks[np.where(missing, 0, numbers).astype(np.int64)]]
     return np.where(missing[..., None], np.nan, rows)
 
 
@@ -121,8 +161,8 @@ def open_table(path: Path, options: TableOptions, targets_path: Path | None = No
         table = read_table(path, options)
         cells, names = table.targets, [table.names[k] for k in table.layout.labels]
     else:
-        table = read_table(path, replace(options, label="none"))
-        plain = TableOptions(delimiter=options.delimiter, header=options.header, drop=options.drop)
+        table = read_table(path, replace(options, label="none", drop=False))
+        plain = TableOptions(delimiter=options.delimiter, header=options.header)
         other = read_table(targets_path, plain, only_targets=True)
         cells, names = other.targets, ["target"]
         if len(cells) != len(table.values):
@@ -164,29 +204,44 @@ def table_source(
     rows = TablePart(table, targets, bool(classes), str(path))
     part: Part = rows
     overlap = 0
+    series: tuple[int, ...] = ()
+    first_row = np.arange(len(table.lines))
     if options.window:
-        part, span = WindowPart(rows, options), options.window + options.horizon
+        windows, span = WindowPart(rows, options), options.window + options.horizon
         overlap = -(-span // options.stride) - 1
-        if not part.length:
+        if not windows.length:
             raise DataError(
                 f"{path}: must have {options.window + options.horizon} rows for a window, but has "
                 f"{rows.length} in all series."
             )
+        part, series, first_row = windows, windows.series, windows.first_row
+    parts: dict[str, Part] = {"all": part}
+    if table.splits:
+        splits = np.asarray(table.splits)[first_row]
+        series = ()
+        parts = {name: SomePart(part, np.flatnonzero(splits == name))
+                 for name in ("train", "validation", "test") if name in splits}  # fmt: skip
     described = table.describe()
     if options.window:
         described |= {"window": options.window, "stride": options.stride}
         described |= {"horizon": options.horizon, "series": options.series}
+    if options.drop_targets:
+        described |= {"missing target": "drop"}
+    left_out = {reason: len(lines) for reason, lines in table.left_out.items()}
+    columns = [name for k in table.layout.inputs
+               for name in table.layout.cells[k].names(table.names[k])]  # fmt: skip
     return Source(
-        str(path), "features", {"all": part}, classes, tags=tags, overlap=overlap,
-        origin={"left out": table.left_out}, table=described,
-        notes=_notes(path, table, options),
+        str(path), "features", parts, classes, tags=tags, overlap=overlap,
+        origin={"left out": left_out}, table=described, series=series, columns=tuple(columns),
+        notes=(*table.notes, *_notes(path, table, options)),
     )  # fmt: skip
 
 
 def _notes(path: Path, table: Table, options: TableOptions) -> tuple[str, ...]:
     """A warning for a table whose last columns are classes in one-hot form."""
     layout, last = table.layout, len(table.names) - 1
-    if options.like or [*layout.labels] != [last] or layout.words or not len(table.values):
+    plain = all(isinstance(cells, NumberCells) for cells in layout.cells.values())
+    if options.like or [*layout.labels] != [last] or not plain or not len(table.values):
         return ()
     if not all(is_number(row[0]) for row in table.targets):
         return ()

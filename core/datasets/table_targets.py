@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.core.datasets.table_text import is_number
+from odt.core.datasets.table_cells import is_number
 from odt.core.storage.reading import listed
 from odt.errors import DataError
 from odt.kernels.opdef import Array

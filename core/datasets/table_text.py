@@ -1,65 +1,176 @@
-"""The text of tables: delimiters, header lines, numbers, names of columns.
+"""The text of tables: encodings, delimiters, header lines, names of columns.
 
 Lines count from 1, as editors count them; columns count from 0, as NumPy and pandas count them.
 """
 
+import codecs
 import csv
+import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
-from odt.core.storage.reading import listed, printable
+from odt.core.datasets.table_cells import is_number, looks_like_value
+from odt.core.storage.reading import listed
 from odt.errors import DataError
 
-MISSING = frozenset(["", "?", "na", "n/a", "nan", "null", "none"])
-DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+BLOCK = 1 << 20
+LOOKED_AT = 20  # lines from which the delimiter is found
+MOST_CELL = 1 << 24  # characters of a cell, such as an image in one
+DELIMITERS = ",;\t|"
+SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+ANSI = "cp1252"  # what Excel writes on Windows, a superset of Latin-1
+EXCEL = re.compile(r"sep=(.)")  # a first line that names the delimiter
 RANGE = re.compile(r"(\d+)-(\d+)")
+TOKEN = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
+
+csv.field_size_limit(MOST_CELL)
 
 Row = tuple[int, list[str]]  # number of the line, and its cells
 
 
+def find_encoding(data: IO[bytes]) -> str:
+    """The encoding of a text: UTF-8, UTF-16, or Windows-1252 if it is neither.
+
+    Raises:
+        ValueError: for bytes that are no text.
+    """
+    data.seek(0)
+    start = data.read(4096)
+    for bom, name in BOMS.items():
+        if start.startswith(bom):
+            return name
+    if start.startswith(b"PK\x03\x04"):
+        raise ValueError("a ZIP archive, such as a spreadsheet in .xlsx")
+    if b"\0" in start:
+        odd, even = start[1::2].count(0), start[::2].count(0)
+        if min(odd, even) or 2 * max(odd, even) < len(start) // 2:
+            raise ValueError("bytes that are no text")
+        return "utf-16-le" if odd else "utf-16-be"
+    data.seek(0)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while block := data.read(BLOCK):
+            decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return ANSI
+    return "utf-8"
+
+
+def as_text(data: IO[bytes]) -> io.TextIOWrapper:
+    """Decodes a text file.
+
+    Raises:
+        ValueError: for bytes that are no text.
+    """
+    encoding = find_encoding(data)
+    data.seek(0)
+    return io.TextIOWrapper(data, encoding, newline="")
+
+
 def rows_of(text: IO[str], delimiter: str) -> Iterator[Row]:
-    """Lines that are not empty. Decimal commas become points, unless commas are delimiters."""
-    if delimiter == " ":
-        lines: Iterator[Row] = ((n, content.split()) for n, content in enumerate(text, 1))
-    else:
-        reader = csv.reader(text, delimiter=delimiter)
-        lines = ((reader.line_num, cells) for cells in reader)
-    for number, cells in lines:
-        if cells:
-            yield number, cells if delimiter == "," else [with_point(c) for c in cells]
+    """Lines with their cells; empty lines are passed over.
 
-
-def with_point(cell: str) -> str:
-    """A number with a decimal point in place of a comma."""
-    return cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell
-
-
-def find_delimiter(path: Path, text: IO[str]) -> str:
-    """The delimiter: the most frequent candidate in the first line, without decimal commas."""
+    A line that ends with `;` where commas are delimiters ends a record, as in WISDM's files.
+    """
     start = text.readline()
+    skipped = 1 if EXCEL.fullmatch(start.strip()) else 0
+    if not skipped:
+        text.seek(0)
+    if delimiter == " ":
+        for number, line in enumerate(text, 1 + skipped):
+            if cells := [quoted or plain for quoted, plain in TOKEN.findall(line)]:
+                yield number, cells
+    elif delimiter == "," and start.rstrip().endswith(";"):
+        for number, line in enumerate(text, 1):
+            for record in filter(str.strip, line.split(";")):
+                yield number, next(csv.reader([record.strip()]))
+    else:
+        reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+        for cells in reader:
+            if cells:
+                yield reader.line_num + skipped, cells
+
+
+def find_delimiter(text: IO[str], *, spaces: bool = False) -> str:
+    """The delimiter: the one that cuts most lines into the same number of cells, at least two.
+
+    Args:
+        text: the table, which is read from its beginning.
+        spaces: whether spaces come before commas, for numbers with decimal commas.
+    """
     text.seek(0)
-    name = path.name.removesuffix(".gz")
-    if name.endswith(".tsv"):
-        return "\t"
-    if ";" in start or "\t" in start:
-        start = re.sub(r"(?<=\d),(?=\d)", ".", start)
-    best = max(",;\t", key=start.count)
-    if start.count(best):
+    lines = [line.rstrip("\r\n") for line in islice(filter(str.strip, text), LOOKED_AT)]
+    text.seek(0)
+    if lines and (named := EXCEL.fullmatch(lines[0].strip())):
+        return named[1]
+    bare = [line.rstrip().rstrip(";") for line in lines]
+    if any(d in line for line in bare for d in ";\t|"):
+        bare = [re.sub(r"(?<=\d),(?=\d)", ".", line) for line in bare]
+    scores = {d: _score([next(csv.reader([line], delimiter=d), []) for line in bare])
+              for d in DELIMITERS}  # fmt: skip
+    best = max(DELIMITERS, key=lambda d: scores[d])
+    tokens = [line.split() for line in lines]
+    if spaces and best == "," and len(tokens[:1]) and _score(tokens)[0]:
+        numbers = [looks_like_value(cell) for row in tokens for cell in row]
+        if sum(numbers) > len(numbers) / 2 and not any(c.endswith(",") for r in tokens for c in r):
+            return " "
+    if scores[best][0]:
         return best
-    return " " if start.split()[1:] else ","
+    return " " if tokens and tokens[0][1:] else ","
+
+
+def _score(rows: Sequence[Sequence[str]]) -> tuple[bool, float, int]:
+    """Whether rows have several cells, the share of the usual number of cells, and the number."""
+    if not rows:
+        return False, 0, 0
+    ((usual, count),) = Counter(map(len, rows)).most_common(1)
+    return usual > 1, round(count / len(rows), 1), usual
 
 
 def find_header(
-    first: list[str], second: list[str] | None, asked: bool | None
+    first: list[str], head: Sequence[list[str]], asked: bool | None
 ) -> tuple[list[str], tuple[str, ...], bool]:
-    """Returns column names, class names, and whether the first line is a header."""
+    """Returns column names, class names, and whether the first line is a header.
+
+    Args:
+        first: cells of the first line.
+        head: cells of the lines after it.
+        asked: whether it is a header; None to detect that.
+    """
+    second = head[0] if head else None
     if asked is None and second is not None and _counts(first, second):
         return [str(k) for k in range(len(second))], tuple(first[2:]), True
-    if asked or (asked is None and _is_header(first, second)):
-        return [name.strip() for name in first], (), True
-    return [str(k) for k in range(len(first))], (), False
+    if asked or (asked is None and _is_header(first, head)):
+        return _distinct(_without_end(first, head)), (), True
+    return [str(k) for k in range(len(_without_end(first, head)))], (), False
+
+
+def _without_end(first: list[str], head: Sequence[list[str]]) -> list[str]:
+    """The cells of the first line without empty ones at the end, below which there is nothing."""
+    names = list(first)
+    while names and not names[-1].strip():
+        if any(len(row) >= len(names) and row[len(names) - 1].strip() for row in head):
+            break
+        names.pop()
+    return names
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names without blanks around them; a name that comes again gets a number, as in pandas."""
+    found: list[str] = []
+    for name in map(str.strip, names):
+        number, new = 0, name
+        while new in found:
+            number += 1
+            new = f"{name}.{number}"
+        found.append(new)
+    return found
 
 
 def _counts(first: list[str], second: list[str]) -> bool:
@@ -69,47 +180,23 @@ def _counts(first: list[str], second: list[str]) -> bool:
     return whole and int(first[1]) == len(second) - 1 and all(is_number(c) for c in second)
 
 
-def _is_header(first: list[str], second: list[str] | None) -> bool:
-    """Whether the first line is a header: it has words where the second line has numbers."""
-    if second is None:
-        return False
-    above = [is_number(c) for c in first]
-    below = [is_number(c) for c in second]
-    return any(b and not a for a, b in zip(above, below, strict=False))
+def _is_header(first: list[str], head: Sequence[list[str]]) -> bool:
+    """Whether the first line is a header.
 
-
-def is_missing(cell: str) -> bool:
-    return cell.strip().lower() in MISSING
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number or missing."""
-    if is_missing(cell):
-        return True
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def number_of(path: Path, line: int, name: str, cell: str) -> float:
-    """The number in a cell; NaN if it is missing.
-
-    Raises:
-        DataError: if the cell is a word.
+    It has a word where the second line has a value, or, in a table of words, one that differs from
+    the words below it, which repeat.
     """
-    if is_missing(cell):
-        return float("nan")
-    try:
-        return float(cell)
-    except ValueError:
-        shown = printable(name)
-        raise DataError(
-            f"{path}: line {line}: column {shown} must hold numbers, but got '{printable(cell)}'. "
-            f'Leave it out with `leave_out="{shown}"`, or encode its words with '
-            f'`one_hot="{shown}"`. (Lines count from 1, columns from 0.)'
-        ) from None
+    if not head:
+        return False
+    above = [looks_like_value(c) for c in first]
+    below = [looks_like_value(c) for c in head[0]]
+    if any(below):
+        return any(b and not a for a, b in zip(above, below, strict=False))
+    for k, name in enumerate(first):
+        column = [row[k].strip() for row in head if k < len(row)]
+        if len(head) > 2 and 2 * len({*column}) <= len(column) and name.strip() not in column:
+            return True
+    return False
 
 
 def find_columns(path: Path, names: Sequence[str], wanted: str, field: str) -> list[int]:
@@ -136,3 +223,9 @@ def find_columns(path: Path, names: Sequence[str], wanted: str, field: str) -> l
             f"{len(names) - 1} or a range such as 0-{len(names) - 1}, but got {wanted}."
         )
     return [k % len(names) for k in range(first, last + 1)]
+
+
+def with_head(rows: Iterator[Row], count: int) -> tuple[list[Row], Iterator[Row]]:
+    """The first rows, and all rows."""
+    head = list(islice(rows, count))
+    return head, chain(head, rows)

@@ -71,6 +71,10 @@ def main() -> None:
     Path("flats.csv").write_text("\n".join(["id,area,district,price", *flats]) + "\n9,,north,9\n")
     steps = [f"p{k // 100},{k % 7},{k % 5},{'ab'[k // 40 % 2]}" for k in range(400)]
     Path("watch.csv").write_text("\n".join(["person,x,y,activity", *steps]) + "\n")
+    for name in ("wave/0", "wave/1", "still/0", "still/1"):
+        Path(f"gestures/{name}.csv").parent.mkdir(parents=True, exist_ok=True)
+        rows = "".join(f"{k % 9},{k % 5}\n" for k in range(120))
+        Path(f"gestures/{name}.csv").write_text(f"x,y\n{rows}")
     Path("my_samples.py").write_text(MODEL)
 
 

@@ -118,7 +118,7 @@ def test_a_table_has_names_words_and_missing_values(tmp_path: Path) -> None:
     assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["cat", "dog"]
     assert "t.csv" in refused(*args)
     made(*args, "--missing", "drop")
-    assert sidecar(tmp_path / "o/train.input.bin")["source"]["left out"] == 1
+    assert sidecar(tmp_path / "o/train.input.bin")["source"]["left out"] == {"a missing value": 1}
     assert samples(tmp_path / "o/train.input.bin").shape == (3, 2)
 
 
