@@ -118,6 +118,12 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
         if kind == ADAPTERS:
             continue
         check_ending(names[kind], path, kind)
+        if os.path.exists(path) and os.path.samefile(path, model.path) and not spelled_as_one():
+            click.echo(
+                f"Warning: {names[kind]} {path}: the trained model will replace MODEL, which is "
+                "then gone. Give another name to keep both.",
+                err=True,
+            )
 
 
 def model_of(path: str, options: dict[str, Any]) -> odt.Model:
@@ -286,6 +292,13 @@ def write_exports(
         if options["run_dir"]:
             path = os.path.join(options["run_dir"], f"model.{trainer.model.format}")
             trainer.export(path, float_weights=floats)
+        written = [*exports.values(), *([path] if options["run_dir"] else [])]
+        if trainer.worse and written:
+            click.echo(
+                f"Warning: {', '.join(written)}: the loss is higher than before training, as the "
+                "line of the last epoch says.",
+                err=True,
+            )
     except LostFileError as e:
         path = f"{next(iter(exports.values()), options['export_checkpoint'])}.rescued.odt"
         trainer.rescue(path)

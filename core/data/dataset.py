@@ -1,6 +1,6 @@
 """Data sets for training: columns of inputs and targets, checks of values, sample orders."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -86,20 +86,47 @@ class DataSet:
         Args:
             losses: name of each loss, and the spec of one sample of its output.
         """
-        if len(losses) != 1:
-            return None
-        (column,), kind = self.targets, LOSSES[losses[0][0]].targets
-        classes = column.spec.size
-        if (kind == LABELS and classes != 1) or kind not in (LABELS, DISTRIBUTIONS, FRACTIONS):
-            return None
-        if (kind == FRACTIONS and classes != 1) or column.spec.shape[-1:] not in ((), (classes,)):
-            return None
         result = np.empty(self.length, np.int64)
+        for at, labels in self._label_blocks(losses):
+            if labels is None:
+                return None
+            result[at : at + len(labels)] = labels
+        return result
+
+    def only_class(self, losses: Sequence[tuple[str, TensorSpec]]) -> int | None:
+        """Returns the class of all samples; None for several classes, or other targets.
+
+        Args:
+            losses: name of each loss, and the spec of one sample of its output.
+        """
+        found: set[int] = set()
+        for _, labels in self._label_blocks(losses):
+            if labels is None:
+                return None
+            found.update(np.unique(labels).tolist())
+            if len(found) > 1:
+                return None
+        return found.pop()
+
+    def _label_blocks(
+        self, losses: Sequence[tuple[str, TensorSpec]]
+    ) -> Iterator[tuple[int, Array | None]]:
+        """Yields the first number and the classes of blocks of samples; None if not classes."""
+        kind = LOSSES[losses[0][0]].targets
+        if len(losses) != 1 or kind not in (LABELS, DISTRIBUTIONS, FRACTIONS):
+            yield 0, None
+            return
+        (column,) = self.targets
+        classes = column.spec.size
+        whole = classes == 1 if kind != DISTRIBUTIONS else True
+        if not whole or column.spec.shape[-1:] not in ((), (classes,)):
+            yield 0, None
+            return
         for at, rows in column.blocks():
             if kind == FRACTIONS and not np.isin(rows, (0, 1)).all():
-                return None
-            result[at : at + len(rows)] = rows.argmax(1) if kind == DISTRIBUTIONS else rows[:, 0]
-        return result
+                yield at, None
+                return
+            yield at, rows.argmax(1) if kind == DISTRIBUTIONS else rows[:, 0]
 
     def without_inputs(self) -> "DataSet":
         """Returns the data set with its targets only."""

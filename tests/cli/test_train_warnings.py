@@ -235,3 +235,39 @@ def test_an_epoch_that_is_worse_than_none_warns() -> None:
     words = "Give a smaller --learning-rate than 1; --find-rate suggests one."
     assert words in notes("--learning-rate", 1, "--optimizer", "adam", "--epochs", 2)
     assert "well above" not in notes("--epochs", 2)
+
+
+def test_an_export_that_is_worse_or_replaces_its_source_says_so(tmp_path: Path) -> None:
+    model = tmp_path / "m.circle"
+    model.write_bytes((MLP_SM / "model.circle").read_bytes())
+    line = ["train", model, "--load-input", X, "--load-expected", T, "--epochs", 3, "--lr"]
+
+    def said(rate: float, *words: object) -> str:
+        result = CliRunner().invoke(main, [str(word) for word in (*line, rate, *words)])
+        assert result.exit_code == 0, result.output
+        return result.stderr
+
+    replaces = "--export-circle .*m.circle: the trained model will replace MODEL"
+    worse = "the loss is higher than before training, as the line of the last epoch says"
+    other = tmp_path / "other.circle"
+    assert not re.search(f"{replaces}|{worse}", said(0.01, "--export-circle", other))
+    assert re.search(f"Warning: {other}: {worse}", said(10, "--export-circle", other))
+    assert worse not in said(10, "--export-circle", other, "--epochs", 0)
+    text = said(10, "--export-circle", model)
+    assert re.search(replaces, text)
+    assert re.search(f"Warning: {model}: {worse}", text)
+    assert text.index("will replace MODEL") < text.index(worse)
+
+
+@pytest.mark.parametrize("split", [(), ("--validation-split", 0.25)])
+@pytest.mark.parametrize("loss", ["categorical-crossentropy", "sparse-categorical-crossentropy"])
+def test_training_samples_of_one_class_warn(
+    tmp_path: Path, loss: str, split: tuple[object, ...]
+) -> None:
+    labels = np.full(96, 7)
+    for several in (False, True):
+        labels[-20:] = 3 if several else 7
+        y = labels if loss.startswith("sparse") else np.eye(10, dtype=np.float32)[labels]
+        np.save(tmp_path / "y.npy", y)
+        text = notes("--load-expected", tmp_path / "y.npy", "--loss", loss, *split)
+        assert ("all training samples are of class 7" in text) is not several

@@ -217,6 +217,7 @@ class BaseTrainer(Closing):
         self._order = EpochOrder(range(0))
         self._graph = self.recipe.graph
         self.record: Record | None = None
+        self.worse = False
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
 

@@ -15,7 +15,7 @@ from odt.core.training.undo import DIVISOR, Undo, worst
 from odt.data.run_samples import Samples
 from odt.errors import MOST, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
-from odt.kernels.opdef import Array
+from odt.kernels.opdef import Array, TensorSpec
 from odt.training.batch_trainer import BatchTrainer
 
 MOST_NAMED = 5  # classes that a warning names
@@ -109,6 +109,25 @@ def undone(epoch: Epoch, undo: Undo, learning_rate: float) -> str:
     return (
         f"Warning: epoch {epoch.number} is undone: {why}. The learning rate is {learning_rate:g} "
         f"from now on, not {learning_rate * DIVISOR:g}; `learning_rate=` sets another."
+    )
+
+
+def one_class(samples: Samples, losses: Sequence[tuple[str, TensorSpec]]) -> str | None:
+    """Returns a warning if all training samples are of one class, else None.
+
+    Args:
+        samples: samples of the run.
+        losses: name of each loss, and the spec of one sample of its output.
+    """
+    if samples.labels is None:
+        only = samples.data.only_class(losses)
+    else:
+        only = int(samples.labels[0]) if len(np.unique(samples.labels)) == 1 else None
+    if only is None:
+        return None
+    return (
+        f"Warning: all training samples are of class {only}, so the model learns to predict it "
+        "for everything. Add samples of other classes."
     )
 
 

@@ -25,6 +25,7 @@ from odt.training.callbacks import Callback, History
 from odt.training.default_rate import NEW, TRAINED, choose_rate, constant_loss
 from odt.training.fit_warnings import (
     ValidationClasses,
+    one_class,
     undone,
     warnings_before_training,
     worse_than_untrained,
@@ -122,6 +123,8 @@ class Fit:
                 warning = self._warning(epoch, mixed=bool(augmentations))
                 trainer.warn(warning)
                 classes.end_epoch(epoch.number, worse=bool(warning))
+                if not epoch.undone and (not core.best.nbytes or core.best.epoch == epoch.number):
+                    trainer.worse = bool(warning)
                 self._epoch_end(epoch.number - 1, logs)
                 saver.epoch(
                     epoch.number if epoch.undone else 0
@@ -213,6 +216,7 @@ class Fit:
         files = [samples.data] if samples.held is None else [samples.data, samples.held]
         for note in (*trainer.recipe.notes, *(n for data in files for n in data.notes)):
             trainer.warn(note)
+        trainer.warn(one_class(samples, trainer.samples.losses))
         wrong = contradiction(trainer.recipe.lowered.part.graph, core.info)
         trainer.warn(wrong and f"Warning: {wrong}")
         for data in files if check_data else ():

@@ -40,6 +40,8 @@ class Trainer(SavingTrainer):
         model: the model.
         stop_training: set to True to end `fit` after the current batch.
         fitting: whether `fit` runs.
+        worse: whether the loss after the last `fit` is above that before it by more than its spread
+            over batches.
         record: preprocessing record that `export` stores; `fit` takes it from the JSON file of its
             data file.
         feed: pipeline of `augment` in the last `fit`; None for none.
@@ -161,7 +163,7 @@ class Trainer(SavingTrainer):
         ):
             check_whole(field, value, least)
         self._check_path("save_to", save_to)
-        self.stop_training = False
+        self.stop_training = self.worse = False
         self.resume = self.resume.on_new_data() if new_data else self.resume
         run = Fit(self, callbacks, epochs, max_steps, max_time)
         if is_batches(x, y):
