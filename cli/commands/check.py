@@ -38,6 +38,7 @@ from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, one_line
+from odt.models.summary import describe_held
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 
@@ -151,7 +152,7 @@ def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode])
 
 
 def describe(graph: Graph, result: Trainability) -> list[str]:
-    """Describes the weights that do not train, with the reason."""
+    """Describes the weights that get no gradient, with the reason, and those that train."""
     lines = []
     for block in result.blocked:
         lines.append(
@@ -163,6 +164,9 @@ def describe(graph: Graph, result: Trainability) -> list[str]:
         lines.append(f"not trained: {names}")
         if result.trained:
             lines.append(f"all weights train with: --num-of-trainable-ops {result.deepest}")
+    if result.trained:
+        names = one_line(", ".join(graph.label(i) for i in result.trained), MOST)
+        lines += [f"trained: {names}", *map(spell, describe_held(result.held, graph))]
     return lines
 
 

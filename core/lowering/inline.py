@@ -41,6 +41,8 @@ from odt.errors import ShapeError
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
 
+# A first state that a layer has learned has several values.
+LOOP = "initial value of a loop: a state, or the array of its results"
 MOST_NODES = 50_000  # of the graph, for subgraphs to be inlined
 MOST_DEPTH = 16  # of subgraphs that run subgraphs
 # Composites such as odml.scaled_dot_product_attention and odml.rms_norm. LiteRT has kernels for
@@ -82,6 +84,7 @@ class _Inliner:
         read: output of READ_VARIABLE → name and initial value of its variable, if constant.
         renamed: output of an operator that was inlined → the tensor with its value.
         lists: tensor → items of the list that it holds.
+        initial: tensors with which variables of loops begin that change from step to step.
         formulas: subgraphs of composites for which runtimes have kernels.
     """
 
@@ -97,6 +100,7 @@ class _Inliner:
         self.formulas: set[int] = set()
         self.renamed: dict[int, int] = {}
         self.lists: dict[int, Items] = {}
+        self.initial: set[int] = set()
         for k, tensor in enumerate(model.graph.tensors):
             self.tensors.append(self._real(k, tensor))
         real = replace(model.graph, tensors=tuple(self.tensors))
@@ -132,7 +136,7 @@ class _Inliner:
         outputs = tuple(self.renamed.get(i, i) for i in self.graph.outputs)
         graph = replace(
             self.graph,
-            tensors=tuple(self.stored.get(k, t) for k, t in enumerate(self.tensors)),
+            tensors=tuple(map(self._final, range(len(self.tensors)))),
             nodes=tuple(without_lists(self.nodes, outputs)),
             outputs=outputs,
         )
@@ -143,6 +147,16 @@ class _Inliner:
             sparsity=self.sparsity,
             places=self.places,
         )
+
+    def _final(self, k: int) -> Tensor:
+        """Returns tensor `k` of the new graph."""
+        tensor = self.stored.get(k, self.tensors[k])
+        data = tensor.data if k in self.initial else None
+        equal = data is not None and data.size > 0 and bool((data == data.flat[0]).all())
+        return replace(tensor, held=LOOP) if equal and self._holds_real(k) else tensor
+
+    def _holds_real(self, k: int) -> bool:
+        return self.tensors[k].spec.dtype.kind == "f"
 
     def _keep_indices(self, outputs: Sequence[int], made: Sequence[int], start: int) -> None:
         """Gives tensors that nodes from `start` on make the indices of an operator's outputs."""
@@ -229,7 +243,8 @@ class _Inliner:
         state = list(node.inputs)
         while self._known(*self._run(node, condition, state, within)):
             before = len(self.nodes)
-            state = self._run(node, body, state, within)
+            was, state = state, self._run(node, body, state, within)
+            self.initial.update(a for a, b in zip(was, state, strict=False) if a != b)
             if len(self.nodes) == before:  # nothing can change any more
                 raise _KeptError
         return state

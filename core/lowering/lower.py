@@ -10,6 +10,7 @@ from functools import cached_property
 
 from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import row_of
+from odt.core.lowering.constants.hold import hold_constants
 from odt.core.lowering.final_activation import final_logits, move_activations_last
 from odt.core.lowering.infer import Inference, infer_nodes, start_inference
 from odt.core.lowering.sample_axis import mixing_nodes
@@ -26,11 +27,11 @@ class LoweredGraphs:
     """A file's graph, lowered once for each requested batch size.
 
     Attributes:
-        graph: graph as in the file.
+        graph: graph as in the file, whose constants say whether they train.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph = hold_constants(graph)
         self._inferred: dict[tuple[int, int], tuple[Inference, list[UnsupportedNode]]] = {}
         self._at: dict[int, LoweredGraph] = {}
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from odt.core.lowering.constants.hold import hold_constants
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.flex import with_builtins
 from odt.core.lowering.inline import inline
@@ -93,6 +94,7 @@ def lower_model(
 
         unrolled = unroll(part)
     dequantized = real_graph(unrolled)
+    dequantized = replace(dequantized, graph=hold_constants(dequantized.graph))
     if adapters is not None:
         from odt.core.lowering.low_rank import adapt
 

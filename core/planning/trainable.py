@@ -1,36 +1,20 @@
 """Finds the constants of a graph that train."""
 
 from collections.abc import Collection, Iterator
-from fnmatch import fnmatchcase
 
 from odt.core.lowering.binding import bind_inputs, gradient_of, row_of
-from odt.core.model.graph import Graph, Tensor
-from odt.kernels.opdef import Array
-
-# Names that tico gives to constants that are not parameters: initial states of recurrent modules.
-CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
-NORMALIZATION = "normalization/*"  # constants of the data, of the layers that odt new makes
-MASKED_BY = ("ADD", "SUB")
-HIDES = 1e3  # the softmax of a score that is smaller by so much is 0
+from odt.core.model.graph import Graph
 
 
-def is_formula_constant(op: str, tensor: Tensor) -> bool:
-    """Whether a constant of an operator belongs to a formula: a scalar, or by its name.
+def held_constants(graph: Graph) -> dict[int, str]:
+    """Returns the constants that would train if a user named them → why they do not by themselves.
 
-    So does the mask of an attention, which is added to scores.
+    Args:
+        graph: lowered.
     """
-    names = (*CONVERTED, NORMALIZATION)
-    named = not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in names)
-    return named or (op in MASKED_BY and _is_mask(tensor.data))
-
-
-def _is_mask(values: Array | None) -> bool:
-    """Whether values are zeros, and a number that leaves nothing of a score."""
-    if values is None or not values.size:
-        return False
-    hides = values != 0
-    value = values.flat[hides.argmax()]
-    return bool(abs(value) >= HIDES and not hides.all() and (values[hides] == value).all())
+    all_of = range(len(graph.tensors))
+    found = {i: graph.tensors[i].held for _, i in trainable_by_operator(graph, only=all_of)}
+    return {i: reason for i, reason in found.items() if reason}
 
 
 def trainable_tensors(
@@ -41,7 +25,7 @@ def trainable_tensors(
     Args:
         graph: as in the file, or lowered.
         trainable: positions of the operators in the file.
-        only: tensors to choose from; None for all except those that belong to a formula.
+        only: tensors to choose from; None for all that are not held constant.
     """
     return tuple(dict.fromkeys(i for _, i in trainable_by_operator(graph, trainable, only)))
 
@@ -54,9 +38,8 @@ def trainable_by_operator(
     Args:
         graph: as in the file, or lowered.
         trainable: positions of the operators in the file; None for all.
-        only: tensors to choose from; None for all except those that belong to a formula.
+        only: tensors to choose from; None for all that are not held constant.
     """
-    epsilons = graph.epsilons() if only is None else ()
     for node in graph.nodes:
         if trainable is not None and node.origin not in trainable:
             continue
@@ -68,7 +51,6 @@ def trainable_by_operator(
                 and not (tensor.variable or tensor.formula)
                 and tensor.spec.dtype.kind == "f"
                 and gradient_of(row, name)
-                and (i in only if only is not None else not is_formula_constant(node.op, tensor))
-                and i not in epsilons
+                and (i in only if only is not None else not tensor.held)
             ):
                 yield node.origin, i

@@ -1,10 +1,10 @@
 """Inspects a model: the weights that each operator would train. Needs no data."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.planning.trainable import trainable_by_operator
+from odt.core.planning.trainable import held_constants, trainable_by_operator
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.opdef import TensorSpec
@@ -18,11 +18,13 @@ class Inspection:
         trained: position of each operator in the file → the tensors that it would train.
         specs: inferred specs of the tensors for the file's batch; the specs in the file if
             inference fails.
+        held: constant that does not train unless a user names it → why.
         refusal: reason why the model cannot be trained; empty if it can.
     """
 
     trained: dict[int, tuple[int, ...]]
     specs: Mapping[int, TensorSpec]
+    held: Mapping[int, str] = field(default_factory=dict)
     refusal: str = ""
 
     def values(self, tensors: Iterable[int]) -> int:
@@ -50,7 +52,9 @@ class Inspection:
             else ()
             for k, restricted in self.trained.items()
         }
-        return replace(self, trained=trained)
+        chosen = {i for each in trained.values() for i in each}
+        held = {i: why for i, why in self.held.items() if i not in chosen}
+        return replace(self, trained=trained, held=held)
 
 
 def inspect_graph(graphs: LoweredGraphs) -> Inspection:
@@ -58,12 +62,14 @@ def inspect_graph(graphs: LoweredGraphs) -> Inspection:
     graph = graphs.graph
     specs = {i: tensor.spec for i, tensor in enumerate(graph.tensors)}
     trained: dict[int, dict[int, None]] = {n.origin: {} for n in graph.nodes}
+    held: dict[int, str] = {}
     refusal = ""
     try:
         lowered = graphs.at_file_batch
         specs |= graphs.specs
         for origin, i in trainable_by_operator(lowered):
             trained[origin][i] = None
+        held = held_constants(lowered)
     except OdtError as e:  # shown, not raised: a model that cannot be trained can be inspected
         refusal = str(e)
-    return Inspection({k: tuple(trained[k]) for k in sorted(trained)}, specs, refusal)
+    return Inspection({k: tuple(trained[k]) for k in sorted(trained)}, specs, held, refusal)

@@ -1,6 +1,6 @@
 """Reports the weights of a model that can train, and the operators that block gradients."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from odt.core.lowering.binding import (
@@ -13,10 +13,16 @@ from odt.core.lowering.binding import (
 from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Plan
-from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
+from odt.core.planning.trainable import (
+    held_constants,
+    trainable_by_operator,
+    trainable_tensors,
+)
 from odt.core.recipe.computations import trainable_operators
 from odt.dataclass import dataclass
 from odt.kernels.opdef import TensorSpec
+
+NOT_SELECTED = "not selected by the options or the training info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,14 @@ class Trainability:
         trained: tensors that get a gradient.
         untrained: weights of trainable operators that get no gradient.
         blocked: operators that block their gradients.
+        held: other constants → why they do not train.
         deepest: the largest N for which all weights of the last N operators train.
     """
 
     trained: tuple[int, ...]
     untrained: tuple[int, ...]
     blocked: tuple[Blocked, ...]
+    held: Mapping[int, str]
     deepest: int
 
 
@@ -64,7 +72,10 @@ def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
     missing = dict.fromkeys(i for i in wanted if i not in trained_tensors)
     users = [origin for origin, i in trainable_by_operator(lowered, only=only) if i in missing]
     deepest = max((n.origin for n in graph.nodes), default=-1) - max(users, default=-1)
-    return Trainability(tuple(trained_tensors), tuple(missing), _blocked(lowered, missing), deepest)
+    others = dict.fromkeys((i for _, i in trainable_by_operator(lowered)), NOT_SELECTED)
+    held = {i: why for i, why in (others | held_constants(lowered)).items() if i not in wanted}
+    blocked = _blocked(lowered, missing)
+    return Trainability(tuple(trained_tensors), tuple(missing), blocked, held, deepest)
 
 
 def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, ...]:

@@ -1,5 +1,6 @@
 """Summary of a model as text: operators with shapes, parameters, training info, metadata."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from odt.core.lowering.lowered_model import LoweredModel
@@ -18,6 +19,7 @@ from odt.kernels.opdef import Array, TensorSpec
 from odt.text import size, table
 
 ALL = Selection()
+MOST_NAMED = 3  # tensors that are named for each reason
 MOST_SHOWN = 48  # characters of a tensor's name
 
 
@@ -31,6 +33,7 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
         [*describe_interface(graph, inspection), *describe_ends(lowered)],
         describe_operators(graph, inspection, counted_operators(lowered.part.graph)),
         describe_parameters(replace(graph, tensors=(*graph.tensors, *inlined)), inspection),
+        describe_held(inspection.held, lowered.graphs.at_file_batch) if inspection.held else [],
         describe_quantization(model),
         describe_training_info(model),
     ]
@@ -148,6 +151,25 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
     return [
         f"{title}: {inspection.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
         *table(rows),
+    ]
+
+
+def describe_held(held: Mapping[int, str], graph: Graph) -> list[str]:
+    """Describes constants that do not train, one line for each reason."""
+    if not held:
+        return []
+    reasons: dict[str, list[int]] = {}
+    for i, reason in held.items():
+        reasons.setdefault(reason, []).append(i)
+    rows = [("  REASON", "TENSORS", "VALUES", "")]
+    for reason, tensors in reasons.items():
+        values = sum(graph.tensors[i].spec.size for i in tensors)
+        labels = [_label(graph, i) for i in tensors[:MOST_NAMED]]
+        more = f" and {len(tensors) - MOST_NAMED} more" if len(tensors) > MOST_NAMED else ""
+        rows.append((f"  {reason}", str(len(tensors)), f"{values:,}", ", ".join(labels) + more))
+    return [
+        "constants that do not train; `patterns=` trains those that it names:",
+        *table(rows, (1, 2)),
     ]
 
 

@@ -20,6 +20,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError
+from odt.kernels.opdef import Array
 
 
 def a_loop(model: Subgraphs, x: int) -> int:
@@ -229,3 +230,19 @@ def test_a_subgraph_must_exist(tmp_path: Path) -> None:
     model.write(tmp_path / "m.tflite", y)
     with pytest.raises(ModelError, match="its subgraph must be below 1, but got 7"):
         read_model(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize(
+    ("values", "trains"), [(np.zeros(WIDTH), False), (np.linspace(-1, 1, WIDTH), True)]
+)
+def test_the_first_state_of_a_loop_trains_if_it_was_learned(
+    values: Array, trains: bool, tmp_path: Path
+) -> None:
+    model = Subgraphs("tflite")
+    state = model.add_constant(values.astype(np.float32)[None])
+    y = model.add_operator("ADD", (model.loop(state, 3), model.add_input((1, WIDTH))), (1, WIDTH))
+    model.write(tmp_path / "m.tflite", y)
+    graph = lower_model(read_model(tmp_path / "m.tflite")).graph
+    trained = trainable_tensors(graph, {node.origin for node in graph.nodes})
+    assert (state in trained) == trains
+    assert len(trained) == 2 + trains  # matrix and bias of the steps

@@ -62,10 +62,16 @@ class Model:
         return [np.concatenate(rows) for rows in zip(*parts, strict=True)]
 
     def info(self, batch: int, **more: Any) -> TrainingInfo:
-        """How the problem is trained; tensors in `more` are the graph's."""
+        """How the problem is trained; tensors in `more` are the graph's.
+
+        Without a choice all weights are named, since a random graph has them at places where the
+        constants of formulas are.
+        """
         problem = self.problem
         names = [str(k) for k in range(len(problem.losses))]
-        if "trainable_tensors" in more:
+        if more.keys().isdisjoint(("trainable_tensors", "trainable_ops")):
+            more["trainable_tensors"] = tuple(self._file.values())
+        elif "trainable_tensors" in more:
             more["trainable_tensors"] = tuple(self._file[i] for i in more["trainable_tensors"])
         if "sparse" in more:
             more["sparse"] = tuple((self._file[i], channels) for i, channels in more["sparse"])

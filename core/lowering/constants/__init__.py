@@ -1,0 +1,1 @@
+"""Finds the constants that do not train, since a converter or an author holds them constant."""

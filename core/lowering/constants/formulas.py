@@ -1,0 +1,81 @@
+"""Constants of formulas at one operator: scalars, epsilons, masks, tables of sinusoids."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from odt.core.lowering.constants.front_ends import tolerance_of
+from odt.core.lowering.constants.signals import is_mask, is_sinusoidal
+from odt.core.lowering.constants.view import View
+from odt.core.model.graph import ABSENT
+from odt.kernels.opdef import Array
+
+SCALAR = "scalar"
+EPSILON = "epsilon at a root"
+BUFFER = "marked by the converter as no parameter"
+NORMALIZATION = "statistics of the data"
+MASK = "mask of an attention"
+ZEROS_AND_ONES = "mask of zeros and ones"
+FILL = "value that replaces others"
+SINUSOIDS = "table of sinusoids"
+
+# Names that tico gives to constants that are not parameters: buffers, constants of the program,
+# and initial states of recurrent modules.
+CONVERTED = ("tico::b_*", "tico::c_*", "const_tensor_*", "*.rnn.*_prop_tensor_*")
+OF_DATA = "normalization/*"  # of the layers that odt new makes
+MASKED_BY = ("ADD", "SUB")
+HIDES = 1e3  # the softmax of a score that is smaller by so much is 0
+TABLES = ("ADD", "SUB", "MUL", "GATHER", "CONCATENATION")
+REPLACED_BY = ("SELECT", "SELECT_V2", "WHERE", "MAXIMUM", "MINIMUM")
+
+
+def scalars_and_names(view: View) -> Iterator[tuple[int, str]]:
+    """Yields scalars, epsilons, and constants that a converter has marked by a name."""
+    epsilons = view.graph.epsilons()
+    for i, tensor in enumerate(view.tensors):
+        if tensor.data is None or tensor.spec.dtype.kind != "f":
+            continue
+        if not tensor.spec.shape:
+            yield i, SCALAR
+        elif fnmatchcase(tensor.name, OF_DATA):
+            yield i, NORMALIZATION
+        elif any(fnmatchcase(tensor.name, pattern) for pattern in CONVERTED):
+            yield i, BUFFER
+        elif i in epsilons:
+            yield i, EPSILON
+
+
+def masks(view: View) -> Iterator[tuple[int, str]]:
+    """Yields masks: of attentions, of zeros and ones, and values that replace hidden ones."""
+    for node in view.nodes:
+        for i in (view.source(i) for i in node.inputs if i != ABSENT):
+            if not view.weight(i):
+                continue
+            if node.op in MASKED_BY and _hides(view.values(i)):
+                yield i, MASK
+            elif node.op == "MUL" and is_mask(view.values(i)):
+                yield i, ZEROS_AND_ONES
+            elif node.op in REPLACED_BY and _fills(view, i):
+                yield i, FILL
+
+
+def _fills(view: View, i: int) -> bool:
+    """Whether a constant of several entries has one value."""
+    return view.tensors[i].spec.size > 1 and view.uniform(i) is not None
+
+
+def _hides(values: Array) -> bool:
+    """Whether values are zeros, and a number that leaves nothing of a score."""
+    if not values.size:
+        return False
+    hides = values != 0
+    value = values.flat[hides.argmax()]
+    return bool(abs(value) >= HIDES and not hides.all() and (values[hides] == value).all())
+
+
+def sinusoids(view: View) -> Iterator[tuple[int, str]]:
+    """Yields tables of sinusoids: positions of a transformer, and rotary tables."""
+    for node in view.nodes:
+        if node.op in TABLES:
+            for i in (view.source(i) for i in node.inputs if i != ABSENT):
+                if view.weight(i) and is_sinusoidal(view.values(i), tolerance_of(view, i)):
+                    yield i, SINUSOIDS

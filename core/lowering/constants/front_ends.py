@@ -1,0 +1,166 @@
+"""Constants between the inputs and the first weights: preprocessing and signal front ends.
+
+All numbers that depend on the inputs and on constants of formulas alone are data. A mean and a
+standard deviation for each channel, a factor and an offset, a window, a transform and a bank of
+filters that are applied to data are such constants, too, and their result is data again.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from odt.core.lowering.constants.signals import (
+    EXACT,
+    ROUNDED,
+    are_quadratures,
+    is_filter_bank,
+    is_sinusoidal,
+    is_split_quadrature,
+)
+from odt.core.lowering.constants.view import PRODUCTS, ROUNDING, SCALES, SHIFTS, Layer, View
+from odt.core.model.graph import ABSENT, Node
+from odt.kernels.opdef import Array
+
+PREPROCESSING = "preprocessing: applied to an input before the first weights"
+TRANSFORM = "signal front end: transform of an input"
+BANK = "signal front end: bank of filters"
+# Statistics of the data: what scales and shifts their results is a normalization with weights.
+STATISTICS = ("MEAN", "SUM", "RSQRT", "L2_NORMALIZATION", "SQUARED_DIFFERENCE", "ARG_MAX")
+LOGARITHM = ("LOG", "MAXIMUM", "ADD", "SQRT", "POW")
+SPECTRA = ("SQUARE", "ABS", "COMPLEX_ABS", "SQRT", "MUL", "ADD", "POW")
+MOST = 8  # operators between a bank of filters and its logarithm
+
+
+def front_end(view: View) -> Iterator[tuple[int, str]]:
+    """Yields constants of formulas before the first weights, with the reason."""
+    data = set(view.graph.inputs)
+    leads = _leads_to_weights(view)
+    held: dict[int, str] = {}
+    for node in view.nodes:
+        if not _is_of_data(view, node, data) or node.op in STATISTICS:
+            continue
+        constants = [c for c in map(view.source, node.inputs) if view.weight(c) and c not in held]
+        if constants and node.op not in ROUNDING:
+            reasons = _reasons(view, node, leads)
+            if not reasons.keys() >= {*constants}:
+                continue
+            held |= reasons
+        data.update(node.outputs)
+    yield from held.items()
+
+
+def _is_of_data(view: View, node: Node, data: set[int]) -> bool:
+    """Whether a node depends on data, and on nothing else that is computed."""
+    inputs = [i for i in node.inputs if i != ABSENT and view.tensors[view.source(i)].data is None]
+    return bool(inputs) and data.issuperset(inputs)
+
+
+def _leads_to_weights(view: View) -> set[int]:
+    """Returns the tensors on which layers with weights depend."""
+    found = set[int]()
+    for node in reversed(view.nodes):
+        if view.has_weights(node) or not found.isdisjoint(node.outputs):
+            found.update(node.inputs)
+    return found
+
+
+def _reasons(view: View, node: Node, leads: set[int]) -> dict[int, str]:
+    """Returns the constants of a node that belong to a formula, with the reason."""
+    layer = view.layer(node)
+    if node.op in PRODUCTS and layer is not None:
+        return _of_product(view, node, layer)
+    operand = view.operand(node)
+    if operand is None or leads.isdisjoint(node.outputs):
+        return {}
+    x, c = operand
+    values = view.values(c)
+    if node.op in SCALES and not (values >= 0).all():
+        return {}
+    if not view.is_vector(c):  # a table of positions is added, and nothing else
+        before, after = view.makers.get(view.behind(x)), view.readers.get(node.outputs[0], ())
+        shifted = before is not None and before.op in SHIFTS
+        scaled = any(user.op in SCALES and view.operand(user) for user in after)
+        if not (shifted if node.op in SCALES else node.op == "SUB" and scaled):
+            return {}
+    elif node.op == "MUL" and view.uniform(c) == 1:
+        return {}
+    return {c: PREPROCESSING}
+
+
+def _of_product(view: View, node: Node, layer: Layer) -> dict[int, str]:
+    filters, bias = view.source(node.inputs[layer.w]), view.bias(node)
+    values = _rows(view, node, filters)
+    tolerance = tolerance_of(view, filters)
+    others = [
+        view.source(user.inputs[layer.w])
+        for user in view.readers.get(node.inputs[layer.x], ())
+        if user is not node and user.op == node.op and len(user.inputs) > layer.w
+    ]
+    if bias != ABSENT and view.uniform(bias) is None:
+        return {}
+    more = () if bias == ABSENT else (bias,)
+    if is_sinusoidal(values, tolerance) or is_split_quadrature(values, tolerance):
+        return dict.fromkeys((filters, *more), TRANSFORM)
+    for other in others:
+        if view.real(other) and are_quadratures(values, _rows(view, node, other), tolerance):
+            return dict.fromkeys((filters, *more), TRANSFORM)
+    if is_filter_bank(values) and _reaches_log(view, node):
+        return dict.fromkeys((filters, *more), BANK)
+    return {}
+
+
+def _rows(view: View, node: Node, i: int) -> Array:
+    """Returns a filter as a matrix with one row for each output channel."""
+    values = view.values(i)
+    if node.op == "DEPTHWISE_CONV_2D":
+        return values.reshape(-1, values.shape[-1]).T
+    if node.op == "BATCH_MATMUL" and not node.options.get("adj_y"):
+        return values.swapaxes(-1, -2).reshape(-1, values.shape[-2])
+    return values.reshape(len(values), -1) if values.size else np.zeros((0, 0))
+
+
+def tolerance_of(view: View, i: int) -> float:
+    """Returns the tolerance for values that the file may store as integers."""
+    return EXACT if view.tensors[i].quantization is None else ROUNDED
+
+
+def spectra(view: View) -> Iterator[tuple[int, str]]:
+    """Yields the constants before a bank of filters whose logarithm is taken.
+
+    Transforms whose form is hidden by a window or by rounding to integers belong to it, too.
+    """
+    for node in view.nodes:
+        layer = view.layer(node)
+        if layer is None or view.maker(node.inputs[layer.x]) not in SPECTRA:
+            continue
+        filters = view.source(node.inputs[layer.w])
+        if is_filter_bank(_rows(view, node, filters)) and _reaches_log(view, node):
+            for i in _constants_before(view, node):
+                yield i, BANK if i == filters else TRANSFORM
+
+
+def _reaches_log(view: View, node: Node) -> bool:
+    """Whether a logarithm is taken of a result, possibly after a lower limit or an offset."""
+    rest = list(node.outputs)
+    for i in rest:
+        for user in view.users(i):
+            if user.op == "LOG":
+                return True
+            if user.op in LOGARITHM and len(rest) < MOST:
+                rest += user.outputs
+    return False
+
+
+def _constants_before(view: View, node: Node) -> list[int]:
+    """Returns the constants of real numbers on which a node depends, its own included."""
+    found, seen, rest = dict[int, None](), set[int](), list(node.inputs)
+    while rest:
+        i = rest.pop()
+        if i == ABSENT or i in seen:
+            continue
+        seen.add(i)
+        if view.real(i):
+            found[i] = None
+        maker = view.makers.get(i)
+        rest += maker.inputs if maker is not None else ()
+    return list(found)

@@ -1,0 +1,101 @@
+"""Recognises matrices and tables of formulas by their values: sinusoids and bands of filters.
+
+A trained matrix has none of these forms, also not approximately. Values of float16 and of integers
+are rounded, so that comparisons have a tolerance.
+"""
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+
+LEAST = 4  # points of a sinusoid that are compared
+EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as part of the largest value
+SLOW = 1.995  # 2 cos ω of the slowest sinusoid that is told from a straight line
+FEW_BANDS, MOST_FILLED = 4, 0.6
+
+
+def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:
+    """Whether all lines of an array along one of its axes are sinusoids.
+
+    Each sinusoid obeys x[t + 1] + x[t − 1] = 2 cos(ω) x[t].
+
+    Args:
+        values: an array with at least two axes that are longer than 1.
+        tolerance: of the equation, as part of the largest value.
+    """
+    shape = [n for n in values.shape if n != 1]
+    if len(shape) < 2 or not values.size:
+        return False
+    array = values.reshape(shape)
+    lines = (np.moveaxis(array, k, 0).reshape(n, -1) for k, n in enumerate(shape) if n >= LEAST)
+    return any(_are_sinusoids(each, tolerance) for each in lines)
+
+
+def _are_sinusoids(lines: Array, tolerance: float) -> bool:
+    """Whether all columns are sinusoids, constants included, and two of them vary fast enough."""
+    few = lines[:, :: max(lines.shape[1] // 8, 1)]
+    return _fit(few, tolerance) and _fit(lines, tolerance)
+
+
+def _fit(lines: Array, tolerance: float) -> bool:
+    lines = lines.astype(np.float64)
+    largest = np.abs(lines).max()
+    if not np.isfinite(largest) or not largest:
+        return False
+    sums, middle = lines[2:] + lines[:-2], lines[1:-1]
+    powers = np.maximum((middle**2).sum(0), np.finfo(np.float64).tiny)
+    factors = np.clip((sums * middle).sum(0) / powers, -2, 2)
+    if np.abs(sums - factors * middle).max() > tolerance * largest:
+        return False
+    varies = np.ptp(lines, axis=0) > 10 * tolerance * largest
+    return int((varies & (factors < SLOW)).sum()) > 1
+
+
+def are_quadratures(a: Array, b: Array, tolerance: float = EXACT) -> bool:
+    """Whether two matrices hold cosines and sines of the same angles, under the same window.
+
+    The sum of squares is then the square of the window, the same in each row.
+
+    Args:
+        a: matrix, one row for each frequency.
+        b: matrix of the same shape.
+        tolerance: of the sum, as part of its largest value.
+    """
+    if a.shape != b.shape or a.ndim < 2 or len(a) < LEAST:
+        return False
+    first, second = (np.asarray(m, np.float64).reshape(len(m), -1) for m in (a, b))
+    squares = first**2 + second**2
+    largest = squares.max()
+    same = bool(largest and np.ptp(squares, axis=0).max() <= 4 * tolerance * largest)
+    return same and squares.shape[1] >= LEAST and not np.allclose(first[0], first[1])
+
+
+def is_split_quadrature(values: Array, tolerance: float = EXACT) -> bool:
+    """Whether a matrix has cosines in one half of its rows, or in every other, and sines else."""
+    n = len(values) // 2
+    halves = (values[:n], values[n : 2 * n]), (values[: 2 * n : 2], values[1 : 2 * n : 2])
+    return len(values) == 2 * n and any(are_quadratures(a, b, tolerance) for a, b in halves)
+
+
+def is_filter_bank(values: Array) -> bool:
+    """Whether each row of a matrix weighs one band: mel filters, and rows of an identity.
+
+    Values are not negative, most are 0, and the others of a row are side by side.
+    """
+    if values.ndim < 2 or len(values) < FEW_BANDS or not values.size:
+        return False
+    rows = np.asarray(values).reshape(len(values), -1)
+    filled = rows != 0
+    if rows.shape[1] < LEAST or (rows < 0).any() or filled.mean() > MOST_FILLED:
+        return False
+    changes = np.diff(np.pad(filled, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    bands = (changes > 0).sum(axis=1)
+    return bool((bands <= 1).all() and bands.sum() >= FEW_BANDS)
+
+
+def is_mask(values: Array) -> bool:
+    """Whether an array holds zeros and ones, and nothing else."""
+    if values.size < 2 or values.flat[0] not in (0, 1):
+        return False
+    ones = values == 1
+    return bool(ones.any() and not ones.all() and (ones | (values == 0)).all())
