@@ -7,7 +7,8 @@
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
 #              ONLY=shipped the models in tools/shipped_models.toml, those of GitHub from SHIPPED=DIR;
-#              ONLY=flower federations with Flower, in an environment of their own
+#              ONLY=flower federations with Flower, in an environment of their own;
+#              ONLY=keras networks of Keras, trained with TensorFlow in an environment of its own
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
 # make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
@@ -37,8 +38,10 @@ test: .venv/test
 
 ifeq ($(ONLY),flower)
 accept: .venv/flower/ready
+else ifeq ($(ONLY),keras)
+accept: .venv/keras/ready
 else
-accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready) \
+accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif
 accept: .venv/test
@@ -84,6 +87,12 @@ demo: .venv/odt
 .venv/flower/ready: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
 	test -e .venv/flower/bin/pip || $(BIN)/python -m venv .venv/flower
 	.venv/flower/bin/pip install --quiet --editable '.[flower-sim,privacy]' 'pytest>=8'
+	touch $@
+
+# TensorFlow, 1.4 GB that tests/support/keras_networks.py needs: an environment of its own.
+.venv/keras/ready: | .venv/bin/pip
+	test -e .venv/keras/bin/pip || $(BIN)/python -m venv .venv/keras
+	.venv/keras/bin/pip install --quiet tensorflow-cpu==2.19.0 keras==3.15.1
 	touch $@
 
 # 60 MB of wheels; SHIPPED is a folder with the files of GitHub repositories, such as clones.
