@@ -12,6 +12,7 @@ from odt.cli.runs.chart_png import draw_png
 from odt.cli.runs.run import Run, figure, is_run, points, read_run
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import listed
+from odt.core.training.metrics import ACCURACIES, ACCURACY
 from odt.errors import OdtError, escaped
 from odt.text import table
 
@@ -48,6 +49,7 @@ def command(
             "of runs, but has none. odt train --run-dir writes one."
         )
     known = sorted({name for run in runs for row in run.rows for name in row} - {"epoch", "step"})
+    metric = metric and _as_in_logs(metric, known)
     if metric is not None and metric not in known:
         raise OdtError(f"--metric: must be one of {listed(known)}, but got {metric}.")
     cells = [[escaped(c) for c in row] for row in rows_of(runs, metric)]
@@ -71,6 +73,16 @@ def runs_in(folders: tuple[Path, ...]) -> list[Path]:
             raise OdtError(f"{folder}: must be a folder, but there is none.")
         runs += [folder] if is_run(folder) else sorted(p for p in folder.iterdir() if is_run(p))
     return list(dict.fromkeys(runs))
+
+
+def _as_in_logs(metric: str, known: list[str]) -> str:
+    """Returns the name of a metric in logs, where an accuracy has the name that was asked for."""
+    name = metric.replace("-", "_")
+    bare = name.removeprefix("val_")
+    if bare not in (*ACCURACY, *ACCURACIES.values()):
+        return name if name in known else metric
+    words = (bare, *ACCURACY, *ACCURACIES.values())
+    return next((n for w in words if (n := name.removesuffix(bare) + w) in known), metric)
 
 
 def rows_of(runs: list[Run], metric: str | None) -> list[list[str]]:

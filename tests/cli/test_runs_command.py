@@ -50,6 +50,9 @@ def test_another_metric_may_be_compared(folder: Path) -> None:
     shown = odt("runs", folder / "r0.01", "--metric", "val_accuracy").stdout.splitlines()[1].split()
     values = [row["val_accuracy"] for row in read_run(folder / "r0.01").rows[1:]]
     assert shown[3] == f"{max(values):.4f}"
+    for word in ("val_categorical_accuracy", "val_acc", "val-categorical-accuracy"):
+        again = odt("runs", folder / "r0.01", "--metric", word).stdout  # as epoch lines name it
+        assert again.splitlines()[1].split() == shown
     wrong = odt("runs", folder, "--metric", "f1")
     assert wrong.exit_code == 1
     assert "--metric: must be one of accuracy, learning_rate, loss, " in wrong.stderr
