@@ -1,6 +1,6 @@
 /* Thread pool. Idle threads poll for about half a millisecond, because the next call of a step
    usually follows immediately, and then sleep. A thread that has no core of its own makes the others
-   wait, and the polling takes the core from other processes: calls are not divided for a while then. */
+   wait, and polling takes the core from other processes: then calls are not divided for a while. */
 
 #include "team.h"
 
