@@ -8,7 +8,8 @@
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
 #              ONLY=shipped the models in tools/shipped_models.toml, those of GitHub from SHIPPED=DIR;
 #              ONLY=flower federations with Flower, in an environment of their own;
-#              ONLY=keras networks of Keras, trained with TensorFlow in an environment of its own
+#              ONLY=keras networks of Keras, trained with TensorFlow in an environment of its own;
+#              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
 # make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
@@ -23,6 +24,10 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
 BIN := .venv/bin
 DATA ?= ../shared
 SHIPPED ?= $(DATA)
+RUNTIMES := tflite-micro tflite-runtime openvino
+PINNED_tflite-micro := tflite-micro==0.dev20261023182759
+PINNED_tflite-runtime := tflite-runtime==2.14.0 'numpy<2'
+PINNED_openvino := openvino==2026.4.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: test demo accept bench pages wheels emulate clean
@@ -40,8 +45,11 @@ ifeq ($(ONLY),flower)
 accept: .venv/flower/ready
 else ifeq ($(ONLY),keras)
 accept: .venv/keras/ready
+else ifeq ($(ONLY),runtimes)
+accept: $(RUNTIMES:%=.venv/runtimes/%/ready)
 else
 accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
+	$(if $(ONLY),,$(RUNTIMES:%=.venv/runtimes/%/ready)) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif
 accept: .venv/test
@@ -93,6 +101,13 @@ demo: .venv/odt
 .venv/keras/ready: | .venv/bin/pip
 	test -e .venv/keras/bin/pip || $(BIN)/python -m venv .venv/keras
 	.venv/keras/bin/pip install --quiet tensorflow-cpu==2.19.0 keras==3.15.1
+	touch $@
+
+# Runtimes of others that tests/accept/test_accept_runtimes.py compares exports in, each alone:
+# tflite-runtime ends with Python 3.11 and NumPy 1.
+.venv/runtimes/%/ready: Makefile
+	$(if $(filter tflite-runtime,$*),python3.11,$(PYTHON)) -m venv .venv/runtimes/$*
+	.venv/runtimes/$*/bin/pip install --quiet $(PINNED_$*)
 	touch $@
 
 # 60 MB of wheels; SHIPPED is a folder with the files of GitHub repositories, such as clones.

@@ -69,6 +69,12 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
     help="Units of the LSTM layers.  [default: 32]",
 )
 @click.option(
+    "--unroll",
+    is_flag=True,
+    help="Operators for each time step of an lstm, which all runtimes know. By default each layer "
+    "is one operator, which LiteRT's CompiledModel, OpenVINO and others refuse.",
+)
+@click.option(
     "--normalize",
     is_flag=True,
     help="Normalization: the first layers standardize the input with mean and standard deviation "
@@ -86,8 +92,8 @@ def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: 
 
     KIND is mlp (fully connected layers), cnn (convolutions with max pooling), ds-cnn
     (depthwise-separable convolutions), autoencoder (whose expected output is its input) or lstm
-    (recurrent; the first axis of a sample is time). The model is made for one sample; training uses
-    any batch size.
+    (recurrent; the first axis of a sample is time; some runtimes need --unroll). The model is made
+    for one sample; training uses any batch size.
     """
     extension = extension_of("--output", output, FORMATS)
     like = options["like"]

@@ -128,6 +128,11 @@ def describe(found: Quantized, scheme: str) -> list[str]:
     lines = [f"{found.integer} of {count} operators {what} {scheme.removesuffix('-weights')}"]
     if found.real:
         lines[0] += f"; float32: {one_line(', '.join(found.real), MOST)}"
+    if scheme == "int4-weights" and any(n.op == "CONV_2D" for n in found.model.graph.nodes):
+        lines.append(
+            "CONV_2D with int4 weights needs ai-edge-litert 1.2.0 or newer: older runtimes compute "
+            "other numbers without an error"
+        )
     if found.noise:
         last = found.noise[-1]
         lines.append(f"signal-to-noise ratio: {last.decibels:.1f} dB at the last layer; lowest:")

@@ -36,12 +36,15 @@ class Sizes:
         filters: output channels of the convolutions.
         blocks: number of depthwise-separable convolutions.
         units: units of the LSTM layers.
+        unroll: whether LSTM layers have operators for each time step, which all runtimes know,
+            instead of one operator.
     """
 
     hidden: tuple[int, ...] | None = None
     filters: tuple[int, ...] | None = None
     blocks: int | None = None
     units: tuple[int, ...] | None = None
+    unroll: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("hidden", "filters", "units"):
@@ -238,9 +241,57 @@ class _Network:
         inputs += [-1, -1]  # projection
         inputs += [self._initial_state(units) for _ in "hc"]
         inputs += [-1] * 4  # layer normalization
-        pass
         op, shape = "UNIDIRECTIONAL_SEQUENCE_LSTM", (1, steps, units)
         return self.model.add_operator(op, (x, *inputs), shape, fused_activation_function=TANH)
+
+    def steps(self, x: int) -> list[int]:
+        """UNPACK of the time axis."""
+        count, width = self.shape(x)
+        shapes = [(1, width)] * count
+        first = self.model.add_operator("UNPACK", (x,), *shapes, num=count, axis=1)
+        return list(range(first, first + count))
+
+    def unrolled_lstm(self, steps: Sequence[int], units: int) -> list[int]:
+        """An LSTM of FULLY_CONNECTED, SPLIT, LOGISTIC, TANH, MUL and ADD for each time step.
+
+        Its initial state is zero, so that the first step has no operators on it.
+
+        Args:
+            steps: the input of each time step.
+            units: units.
+
+        Returns:
+            The output of each time step.
+        """
+        (width,) = self.shape(steps[0])
+        name, model = self._name("lstm"), self.model
+        parts = [self._glorot((units, width), width, 4 * units) for _ in range(4)]
+        w = model.add_constant(np.concatenate(parts), f"{name}/w")
+        again = np.concatenate([self._orthogonal(units) for _ in "ifgo"])
+        r = model.add_constant(again, f"{name}/r") if len(steps) > 1 else -1
+        bias = np.zeros(4 * units, np.float32)
+        bias[units : 2 * units] = 1  # of the forget gate
+        b = model.add_constant(bias, f"{name}/b")
+        axis, shape, hidden, cell = model.add_constant(1, f"{name}/axis"), (1, units), -1, -1
+        outputs: list[int] = []
+        for x in steps:
+            gates = model.add_operator("FULLY_CONNECTED", (x, w, b), (1, 4 * units))
+            if outputs:
+                last = model.add_operator("FULLY_CONNECTED", (hidden, r, -1), (1, 4 * units))
+                gates = model.add_operator("ADD", (gates, last), (1, 4 * units))
+            first = model.add_operator("SPLIT", (axis, gates), *[shape] * 4, num_splits=4)
+            i, f, o = (model.add_operator("LOGISTIC", (first + k,), shape) for k in (0, 1, 3))
+            g = model.add_operator("TANH", (first + 2,), shape)
+            new = model.add_operator("MUL", (i, g), shape)
+            if outputs:
+                kept = model.add_operator("MUL", (f, cell), shape)
+                new = model.add_operator("ADD", (new, kept), shape)
+            cell = new
+            hidden = model.add_operator(
+                "MUL", (o, model.add_operator("TANH", (cell,), shape)), shape
+            )
+            outputs.append(hidden)
+        return outputs
 
     def _initial_state(self, units: int) -> int:
         """A state of zeros: LiteRT demands a variable, and onert 0.1.0 crashes on one."""
@@ -317,9 +368,17 @@ def _autoencoder(net: _Network, x: int, sizes: Sizes) -> int:
 def _lstm(net: _Network, x: int, sizes: Sizes) -> int:
     shape = net.shape(x)
     x = net.reshape(x, (shape[0], math.prod(shape[1:])))
-    for units in sizes.units or (32,):
-        x = net.lstm(x, units)
-    return _mlp(net, net.last_step(x), replace(sizes, hidden=sizes.hidden or ()))
+    layers = sizes.units or (32,)
+    if sizes.unroll:
+        steps = net.steps(x)
+        for units in layers:
+            steps = net.unrolled_lstm(steps, units)
+        last = steps[-1]
+    else:
+        for units in layers:
+            x = net.lstm(x, units)
+        last = net.last_step(x)
+    return _mlp(net, last, replace(sizes, hidden=sizes.hidden or ()))
 
 
 def _as_picture(net: _Network, x: int) -> int:
@@ -351,5 +410,7 @@ KINDS = {
     "cnn": Kind(_cnn, ("filters", "hidden"), (2, 3), _PICTURE),
     "ds-cnn": Kind(_ds_cnn, ("filters", "blocks"), (2, 3), _PICTURE),
     "autoencoder": Kind(_autoencoder, ("hidden",), (1, 9), "any shape"),
-    "lstm": Kind(_lstm, ("units", "hidden"), (1, 3), "time steps and features such as 100,6"),
+    "lstm": Kind(
+        _lstm, ("units", "hidden", "unroll"), (1, 3), "time steps and features such as 100,6"
+    ),
 }

@@ -12,6 +12,7 @@ from support.judges import litert, onert
 import odt
 from odt.cli.main import main
 from odt.core.model.reader import read_model
+from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
 RNG = np.random.default_rng(4)
@@ -226,3 +227,46 @@ def test_standardized_data_need_no_normalization(tmp_path: Path) -> None:
     made = [new("mlp", "--like", path, "-o", tmp_path / "m.tflite") for path in (like, like.parent)]
     assert made[0].exit_code == 0
     assert made[0].output == made[1].output
+
+
+def lstm_of(model: odt.Model, x: Array) -> Array:
+    """The last hidden state of unrolled layers, by the formula, in float64."""
+    for layer in [n[:-1] for n in model.parameters if n.startswith("lstm") and n.endswith("/w")]:
+        w, b = (weights(model, layer + name).astype(np.float64) for name in "wb")
+        h = c = np.zeros((len(x), len(b) // 4))
+        r = weights(model, f"{layer}r") if x.shape[1] > 1 else np.zeros((len(b), len(b) // 4))
+        made = []
+        for t in range(x.shape[1]):
+            i, f, g, o = np.split(x[:, t] @ w.T + h @ r.T + b, 4, axis=1)
+            i, f, o = (1 / (1 + np.exp(-v)) for v in (i, f, o))
+            c = f * c + i * np.tanh(g)
+            h = o * np.tanh(c)
+            made.append(h)
+        x = np.stack(made, axis=1)
+    return x[:, -1]
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_an_unrolled_lstm_has_operators_for_each_step(steps: int, tmp_path: Path) -> None:
+    model = odt.new_model(
+        "lstm",
+        input_shape=(steps, 3),
+        outputs=2,
+        units=(4, 5),
+        activation="linear",
+        seed=1,
+        unroll=True,
+    )
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in {n.operator for n in model.nodes}
+    model.save(tmp_path / "m.tflite")
+    x = samples(steps, 3)
+    last = lstm_of(model, x.astype(np.float64))
+    wanted = last @ weights(model, "output/w").T + weights(model, "output/b")
+    with odt.Trainer(model, loss="mean_squared_error") as trainer:
+        np.testing.assert_allclose(trainer.predict(x), wanted, atol=1e-6)
+    np.testing.assert_allclose(litert(tmp_path / "m.tflite", [x])[0], wanted, atol=1e-5)
+
+
+def test_unroll_is_for_an_lstm() -> None:
+    with pytest.raises(OptionError, match="`unroll=`: must be left out for the kind mlp"):
+        odt.new_model("mlp", input_shape=(3,), outputs=2, unroll=True)

@@ -18,7 +18,8 @@ from odt.kernels.opdef import Array
 
 MODEL = GOLDEN / "mnist" / "model.circle"
 NEEDS_ONERT = pytest.mark.skipif(
-    importlib.util.find_spec("onert") is None, reason="onert has wheels for Linux on x86-64 only"
+    importlib.util.find_spec("onert") is None,
+    reason="onert has wheels for Linux on x86-64 and aarch64, Python 3.10 to 3.12",
 )
 # onert crashes on what it does not know: it gets a process of its own.
 TRAIN = """

@@ -17,7 +17,8 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("onert") is None, reason="onert has wheels for Linux on x86-64 only"
+    importlib.util.find_spec("onert") is None,
+    reason="onert has wheels for Linux on x86-64 and aarch64, Python 3.10 to 3.12",
 )
 
 FILES = (

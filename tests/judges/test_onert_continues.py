@@ -11,7 +11,8 @@ from support.onert_training import Case, side_by_side
 from support.paths import GOLDEN
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("onert") is None, reason="onert has wheels for Linux on x86-64 only"
+    importlib.util.find_spec("onert") is None,
+    reason="onert has wheels for Linux on x86-64 and aarch64, Python 3.10 to 3.12",
 )
 
 RULES = ("sgd", "adam")

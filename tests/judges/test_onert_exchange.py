@@ -16,7 +16,9 @@ from odt.core.model.training_info_buffer import stored_training_info
 from odt.experimental.train.nnfw import nnfw_session
 from odt.kernels.opdef import Array
 
-pytestmark = pytest.mark.skipif(not HAVE_ONERT, reason="onert has wheels for Linux on x86-64 only")
+pytestmark = pytest.mark.skipif(
+    not HAVE_ONERT, reason="onert has wheels for Linux on x86-64 and aarch64, Python 3.10 to 3.12"
+)
 
 SGD = TrainingInfo(optimizer="sgd", learning_rate=0.01, loss="mean_squared_error", batch_size=4)
 ADAM = TrainingInfo(learning_rate=0.001, loss="categorical_crossentropy", batch_size=4)

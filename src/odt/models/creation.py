@@ -96,6 +96,7 @@ def new_model(
     filters: Sequence[int] | None = None,
     blocks: int | None = None,
     units: Sequence[int] | None = None,
+    unroll: bool = False,
     normalize: bool = False,
     seed: int = 0,
     file_format: Literal["tflite", "circle"] = "tflite",
@@ -119,6 +120,9 @@ def new_model(
             least two, until height or width is at most 8; 64 for a ds-cnn.
         blocks: number of depthwise-separable convolutions. Default: 4.
         units: units of the LSTM layers. Default: one layer of 32.
+        unroll: whether LSTM layers have operators for each time step, which all runtimes know;
+            otherwise each is one operator, which LiteRT's CompiledModel, OpenVINO and others
+            refuse.
         normalize: whether the first layers subtract the mean and divide by the standard deviation
             of each feature or channel of `like`; for linear outputs, the last layers invert this
             for the targets.
@@ -157,7 +161,7 @@ def new_model(
         shape,
         wanted,
         last,
-        Sizes(_numbers(hidden), _numbers(filters), blocks, _numbers(units)),
+        Sizes(_numbers(hidden), _numbers(filters), blocks, _numbers(units), unroll or None),
         seed=seed,
     )
     if normalize:
