@@ -92,6 +92,7 @@ LATE_IN = {
 }
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
+LATE |= {"pillow_heif"}
 
 
 def modules() -> dict[str, Path]:
