@@ -13,7 +13,7 @@ from itertools import pairwise
 from odt.core.model.graph import Graph
 from odt.core.recipe.inspection import Inspection
 from odt.dataclass import dataclass
-from odt.errors import one_line
+from odt.errors import OdtError, one_line
 
 HIGH, GAP, LAYER = 46, 16, 34  # of a box, between boxes, and between layers
 LETTER, BOLD = 6.7, 8.8  # widths of letters
@@ -21,6 +21,8 @@ MARGIN, LEAST = 16, 90
 POINT = 10  # width of an edge that passes a layer
 SWEEPS = 8
 MOST_NAME, MOST_SHAPES = 32, 2
+MOST_BOXES, MOST_POINTS = 20_000, 20_000  # of a picture: boxes, and points of edges between layers
+STUB = 12  # length of what is drawn of other edges, at both ends
 STYLE = (
     ".g{font:12px system-ui,sans-serif;color:#222}.g text{fill:currentColor;text-anchor:middle}"
     ".back{fill:#fff}.box{fill:#f2f4f7;stroke:#9aa5b4}.trained{fill:#cfe3f7;stroke:#1f6fb4}"
@@ -57,8 +59,16 @@ def draw(graph: Graph, inspection: Inspection) -> str:
     Args:
         graph: the graph.
         inspection: shapes, and the parameters that train.
+
+    Raises:
+        OdtError: if the graph is too large.
     """
     boxes, edges = boxes_of(graph, inspection)
+    if max(len(boxes), len(edges)) > MOST_BOXES:
+        raise OdtError(
+            f"--svg: must draw at most {MOST_BOXES} operators and connections, but the model has "
+            f"{len(boxes)} and {len(edges)}. Draw parts of it, which odt cut writes."
+        )
     layers, paths = layered(len(boxes), edges)
     widths = [box.width for box in boxes] + [POINT] * (sum(map(len, layers)) - len(boxes))
     x = positions(layers, paths, widths)
@@ -71,6 +81,8 @@ def draw(graph: Graph, inspection: Inspection) -> str:
         '<rect class="back" width="100%" height="100%"/>'
     ]
     parts += [_edge(path, x, y, len(boxes)) for path in paths]
+    drawn = {(path[0], path[-1]) for path in paths}
+    parts += _stubs([edge for edge in edges if edge not in drawn], x, y, boxes)
     for k, box in enumerate(boxes):
         left = x[k] - box.width / 2
         parts.append(
@@ -133,14 +145,15 @@ def layered(
     first: dict[int, int] = {}  # a source with one reader far below is moved down to it
     for a, b in edges:
         first[a] = min(first.get(a, depth[b]), depth[b])
+    read = {b for _, b in edges}
     for a in range(count):
-        if a not in {b for _, b in edges} and a in first:
+        if a not in read and a in first:
             depth[a] = first[a] - 1
     layers: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
     for k in range(count):
         layers[depth[k]].append(k)
     paths, following = [], count
-    for a, b in edges:
+    for a, b in whole_edges(edges, depth):
         points = list(range(following, following + depth[b] - depth[a] - 1))
         for n, point in enumerate(points, depth[a] + 1):
             layers[n].append(point)
@@ -155,6 +168,20 @@ def layered(
             means = {k: _mean([place[j] for j in near[k]], len(fixed) / 2) for k in layer}
             layer.sort(key=means.__getitem__)
     return layers, paths
+
+
+def whole_edges(edges: Sequence[tuple[int, int]], depth: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the edges that are drawn from end to end: the shortest, up to MOST_POINTS points.
+
+    In a chain whose members all read one input, points would grow with the square of its length.
+    """
+    points, whole = 0, set()
+    for edge in sorted(set(edges), key=lambda e: depth[e[1]] - depth[e[0]]):
+        points += depth[edge[1]] - depth[edge[0]] - 1
+        if points > MOST_POINTS:
+            break
+        whole.add(edge)
+    return [edge for edge in edges if edge in whole]
 
 
 def neighbors(
@@ -213,11 +240,35 @@ def _edge(path: Sequence[int], x: Mapping[int, float], y: Mapping[int, float], b
     a = path[0]
     parts = [f"M{x[a]:.1f} {y[a] + HIGH}"]
     at = y[a] + HIGH
-    for k in path[1:]:
+    for last, k in pairwise(path):
         middle = (at + y[k]) / 2
-        before = x[path[path.index(k) - 1]]
+        before = x[last]
         parts.append(f"C{before:.1f} {middle:.1f} {x[k]:.1f} {middle:.1f} {x[k]:.1f} {y[k]}")
         if k >= boxes:
             parts.append(f"V{y[k] + HIGH}")
         at = y[k] + HIGH
     return f'<path class="edge" d="{"".join(parts)}"/>'
+
+
+def _stubs(
+    edges: Sequence[tuple[int, int]],
+    x: Mapping[int, float],
+    y: Mapping[int, float],
+    boxes: Sequence[Box],
+) -> list[str]:
+    """The ends of edges that are too long to draw, with the names of the other ends as titles."""
+    to: dict[int, list[int]] = defaultdict(list)
+    parts = []
+    for a, b in edges:
+        to[a].append(b)
+        parts.append(_stub(x[b], y[b] - STUB, f"from {boxes[a].lines[0]}"))
+    for a, ends in to.items():
+        names = ", ".join(boxes[b].lines[0] for b in ends[:MOST_SHAPES])
+        more = f" and {len(ends) - MOST_SHAPES} more" if len(ends) > MOST_SHAPES else ""
+        parts.append(_stub(x[a], y[a] + HIGH, f"to {names}{more}"))
+    return parts
+
+
+def _stub(x: float, y: float, title: str) -> str:
+    path = f'<path class="edge" stroke-dasharray="3 2" d="M{x:.1f} {y}V{y + STUB}">'
+    return f"{path}<title>{escape(title)}</title></path>"

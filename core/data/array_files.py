@@ -1,9 +1,11 @@
 """Memory-maps the arrays of .npy, .npz and HDF5 files."""
 
+import io
 import math
 import os
 import struct
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,6 +32,7 @@ NPY = b"\x93NUMPY"
 ZIP = b"PK\x03\x04"
 SOUND_HDF5 = "must be a valid HDF5 file"
 COPY = 1 << 20  # bytes unpacked at a time from an archive
+MOST_HEADER = 1 << 16  # bytes of a header; NumPy reads at most 10,000 characters
 
 # A mapped array or an HDF5 data set.
 Rows: TypeAlias = Any
@@ -42,6 +45,17 @@ def npy_array(path: str) -> Rows:
 
 def _map_npy(f: IO[bytes], path: str) -> Array:
     """Maps the array whose header begins at the position of f."""
+    shape, fortran, dtype = _npy_header(f)
+    order: Literal["C", "F"] = "F" if fortran else "C"
+    # The map keeps the file's bytes alive, even if the file is deleted.
+    mapped = MappedFile(f.fileno(), path)
+    if f.tell() + math.prod(shape) * dtype.itemsize > len(mapped):
+        raise ValueError(f"{len(mapped)} bytes for an array of ({listed(shape, 60)}) {dtype}")
+    return np.ndarray(shape, dtype, mapped, f.tell(), order=order)
+
+
+def _npy_header(f: IO[bytes]) -> tuple[tuple[int, ...], bool, "np.dtype[np.generic]"]:
+    """Returns shape, Fortran order and dtype of the header at the position of f."""
     version = np.lib.format.read_magic(f)
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -54,19 +68,22 @@ def _map_npy(f: IO[bytes], path: str) -> Array:
     if dtype.hasobject:
         raise ValueError("Python objects")
     check_shape(shape, dtype.itemsize)
-    order: Literal["C", "F"] = "F" if fortran else "C"
-    # The map keeps the file's bytes alive, even if the file is deleted.
-    mapped = MappedFile(f.fileno(), path)
-    if f.tell() + math.prod(shape) * dtype.itemsize > len(mapped):
-        raise ValueError(f"{len(mapped)} bytes for an array of ({listed(shape, 60)}) {dtype}")
-    return np.ndarray(shape, dtype, mapped, f.tell(), order=order)
+    return shape, fortran, dtype
 
 
 Pick: TypeAlias = Callable[[Collection[str]], Sequence[str]]  # the names of the arrays to read
+Check: TypeAlias = Callable[[int, Rows], object]
 
 
-def npz_arrays(path: str, pick: Pick = list) -> dict[str, Rows]:
-    """Returns the arrays of an .npz file that `pick` chooses from all names; all by default."""
+def npz_arrays(path: str, pick: Pick = list, check: Check | None = None) -> dict[str, Rows]:
+    """Returns the arrays of an .npz file that `pick` chooses from all names; all by default.
+
+    Args:
+        path: the file.
+        pick: chooses the names.
+        check: called with the number of an array, and an array of its shape and dtype that takes no
+            memory, before it is unpacked; may raise DataError.
+    """
     import zipfile
 
     with (
@@ -85,7 +102,10 @@ def npz_arrays(path: str, pick: Pick = list) -> dict[str, Rows]:
         names = pick(members)
         size = os.fstat(file.fileno()).st_size
         guard(path, size, sum(members[name].file_size for name in names))
-        return {name: _npz_member(path, archive, members[name]) for name in names}
+        return {
+            name: _npz_member(path, archive, members[name], partial(check, k) if check else None)
+            for k, name in enumerate(names)
+        }
 
 
 def map_arrays(path: str) -> dict[str, Rows]:
@@ -109,7 +129,12 @@ def map_arrays(path: str) -> dict[str, Rows]:
         }
 
 
-def _npz_member(path: str, archive: "zipfile.ZipFile", member: "zipfile.ZipInfo") -> Rows:
+def _npz_member(
+    path: str,
+    archive: "zipfile.ZipFile",
+    member: "zipfile.ZipInfo",
+    check: Callable[[Rows], object] | None,
+) -> Rows:
     """Maps an uncompressed member; unpacks a compressed one to an unnamed temporary file."""
     import shutil
     import tempfile
@@ -122,6 +147,14 @@ def _npz_member(path: str, archive: "zipfile.ZipFile", member: "zipfile.ZipInfo"
             f.seek(name + extra, os.SEEK_CUR)
             return _map_npy(f, path)
     with archive.open(member) as packed, tempfile.TemporaryFile() as unpacked:
+        start = io.BytesIO(packed.read(MOST_HEADER))
+        shape, _, dtype = _npy_header(start)
+        wanted = start.tell() + math.prod(shape) * dtype.itemsize
+        if wanted != member.file_size:  # before a byte of it is written
+            raise ValueError(f"{member.file_size} bytes instead of {wanted} in {member.filename}")
+        if check is not None:
+            check(np.broadcast_to(np.zeros((), dtype), shape))
+        unpacked.write(start.getbuffer())
         shutil.copyfileobj(packed, unpacked, COPY)
         unpacked.seek(0)
         return _map_npy(unpacked, path)

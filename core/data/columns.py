@@ -68,7 +68,13 @@ def open_columns(
     elif start.startswith(NPY):
         arrays = [npy_array(path)]
     elif start.startswith(ZIP):
-        arrays = list(npz_arrays(path, pick).values())
+        each = _each(quantizations, specs)
+
+        def check(k: int, rows: Rows) -> None:
+            if k < len(specs):
+                column_of(f"{path}: {what} {k}", specs[k], rows, what, "", each[k])
+
+        arrays = list(npz_arrays(path, pick, check).values())
     else:
         kind = file_kind(start, specs[0].dtype.itemsize) if specs else None
         if kind is not None and read_sidecar(path) is None:

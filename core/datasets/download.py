@@ -2,16 +2,18 @@
 
 import hashlib
 import http.client
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from odt.core.storage.reading import open_input, unwritable
+from odt.core.storage.reading import open_input, printable, unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError
 
 COPY = 1 << 18
+MOST_BYTES = 4 << 30  # of a file; the largest that is published has 0.6 GB
 TIMEOUT = 30  # seconds without a byte
 PARTIAL = ".download"
 
@@ -58,7 +60,7 @@ def download(
         partial = path.with_name(path.name + PARTIAL)
         try:
             _fetch(file, partial, progress)
-        except (urllib.error.URLError, http.client.HTTPException, OSError) as e:
+        except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as e:
             raise DataError(
                 f"{file.url}: must be downloaded, but got: {_reason(e)}. Put {file.name} into "
                 f"{folder} yourself, or try again: the download resumes."
@@ -78,11 +80,17 @@ def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None
         raise
     with response, open(partial, "ab" if response.status == 206 else "wb") as out:
         have = out.tell()
-        length = response.headers.get("Content-Length")
+        length = response.headers.get("Content-Length", "")
+        if length and not re.fullmatch("[0-9]{1,18}", length):
+            raise OSError(f"Content-Length {printable(length)} instead of a number")
         total = have + int(length) if length else None
+        if total is not None and total > MOST_BYTES:
+            raise OSError(f"{total} bytes instead of at most {MOST_BYTES}")
         while chunk := response.read(COPY):
-            out.write(chunk)
             have += len(chunk)
+            if have > MOST_BYTES:
+                raise OSError(f"more than {MOST_BYTES} bytes")
+            out.write(chunk)
             progress(file.name, have, total)
         if total is not None and have < total:
             raise OSError(f"the connection ended after {have} of {total} bytes")
@@ -103,4 +111,4 @@ def _check(downloaded: Path, path: Path, file: Remote) -> None:
 
 def _reason(e: Exception) -> str:
     reason = e.reason if isinstance(e, urllib.error.URLError) else e
-    return " ".join(str(reason).split()).removesuffix(".")
+    return printable(" ".join(str(reason).split()).removesuffix("."), 160)

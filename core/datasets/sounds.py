@@ -12,7 +12,7 @@ transform. Source: MLPerf Tiny's keyword spotting, which computes them with tf.s
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,12 +21,17 @@ import numpy as np
 
 from odt.core.datasets.resample import resample, resampled_length
 from odt.core.datasets.source import Remark
-from odt.core.datasets.wave_files import open_wave
+from odt.core.datasets.wave_files import MOST_RATE, open_wave
 from odt.core.storage.reading import reading
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 MOST_SECONDS = 3600
+MOST_SAMPLES = 1 << 26  # of a clip whose length is set
+MOST_FRAME = 1 << 14  # samples
+MOST_BANDS = 512
+MOST_VALUES = 1 << 24  # of a clip's spectrogram; and frames that are 64 times as long
+BLOCK = 1 << 20  # values of frames that are transformed at a time
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,18 @@ class Sound:
             raise OptionError("mfcc", rule, f"{self.mfcc} of {self.mel} bands")
         if min(self.frame, self.hop) < 1:
             raise OptionError("frame, hop", "must be above 0", f"{self.frame} and {self.hop}")
+        if self.frame > MOST_FRAME:
+            raise OptionError("frame", f"must be at most {MOST_FRAME} samples", self.frame)
+        if not 0 <= self.mfcc <= self.mel <= MOST_BANDS or self.frames < 0:
+            numbers = f"{self.mel} and {self.mfcc}, {self.frames} frames"
+            raise OptionError("mel, mfcc", f"must be from 0 to {MOST_BANDS} bands", numbers)
         if not 0 <= self.seconds <= MOST_SECONDS:
             raise OptionError("seconds", f"must be 0 … {MOST_SECONDS}", f"{self.seconds:g}")
+        if not 0 <= self.rate <= MOST_RATE:
+            raise OptionError("rate", f"must be 0 … {MOST_RATE}", self.rate)
+        if self.rate * self.seconds > MOST_SAMPLES:
+            long = f"{self.rate * self.seconds:.0f}"
+            raise OptionError("seconds, rate", f"must give at most {MOST_SAMPLES} samples", long)
 
     def decode(self, data: bytes) -> tuple[Array, tuple[Remark, ...]]:
         """Decodes a file to float32 (samples,), (frames, bands) or (frames, MFCCs).
@@ -101,8 +116,10 @@ class Sound:
 
     def log_mel(self, x: Array) -> Array:
         """Computes the log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
-        spectrum = np.abs(np.fft.rfft(self._frames(x) * self._window, axis=1))
-        power = (spectrum @ self._bands) ** 2
+        frames, window = self._frames(x), self._window
+        power = self._in_blocks(
+            frames, lambda f: (np.abs(np.fft.rfft(f * window, axis=1)) @ self._bands) ** 2
+        )
         decibel = 10 * np.log10(np.maximum(power, 1e-10))
         decibel -= decibel.max()
         return np.asarray(np.maximum(decibel, -self.floor), np.float32)
@@ -113,17 +130,36 @@ class Sound:
         frames = self._frames(x / largest if largest > 0 else x)
         window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(self.frame) / self.frame)
         size = 1 << (self.frame - 1).bit_length()
-        spectrum = np.abs(np.fft.rfft(frames * window, size, axis=1))
-        logs = np.log(spectrum @ self._bands_in_mel(size) + 1e-6)
+        bands = self._bands_in_mel(size)
         angles = np.outer(np.arange(self.mel) + 0.5, np.arange(self.mfcc)) * (np.pi / self.mel)
-        return np.asarray(logs @ np.cos(angles) * math.sqrt(2 / self.mel), np.float32)
+        cosines = np.cos(angles)
+
+        def cepstrum(part: Array) -> Array:
+            spectrum = np.abs(np.fft.rfft(part * window, size, axis=1))
+            logs = np.log(spectrum @ bands + 1e-6)
+            return np.asarray(logs @ cosines * math.sqrt(2 / self.mel), np.float32)
+
+        return self._in_blocks(frames, cepstrum)
+
+    def _in_blocks(self, frames: Array, transform: Callable[[Array], Array]) -> Array:
+        """Transforms frames (frames, samples), as many at a time as have BLOCK values."""
+        step = max(1, BLOCK // self.frame)
+        parts = [transform(frames[k : k + step]) for k in range(0, len(frames), step)]
+        return np.concatenate(parts)
 
     def _frames(self, x: Array) -> Array:
         """Returns the frames of a clip (frames, samples)."""
         if len(x) < self.frame:
             raise DataError(f"must have {self.frame} samples for one frame, but has {len(x)}")
         frames = np.lib.stride_tricks.sliding_window_view(x, self.frame)[:: self.hop]
-        return frames[: self.frames] if self.frames else frames
+        frames = frames[: self.frames] if self.frames else frames
+        values = len(frames) * max(self.frame >> 6, self.mfcc or self.mel)
+        if values > MOST_VALUES:
+            raise DataError(
+                f"must have at most {MOST_VALUES} values in its spectrogram, but has more: "
+                f"{len(frames)} frames of {self.frame} samples. Give `hop=`, or `seconds=`"
+            )
+        return frames
 
     def _bands_in_mel(self, size: int) -> Array:
         """Returns the weights of the frequencies in bands that are triangles over mel.
@@ -175,4 +211,10 @@ def parse_sound(settings: Mapping[str, Any]) -> Sound:
     with reading("", "the preprocessing record must have settings of sounds"):
         usual = Sound()
         kinds = {name: type(getattr(usual, name)) for name in settings}
-        return Sound(**{name: kinds[name](value) for name, value in settings.items()})
+        values = {name: kinds[name](value) for name, value in settings.items()}
+        try:
+            return Sound(**values)
+        except OptionError as e:  # no option is at fault
+            raise DataError(
+                f"the preprocessing record: {e.field.replace('_', ' ')} {e.rule}, but got {e.got}."
+            ) from e

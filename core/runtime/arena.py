@@ -7,13 +7,20 @@ from typing import TypeVar
 import numpy as np
 
 from odt.core.planning.memory import ALIGNMENT, aligned
+from odt.core.storage.reading import MOST_BYTES
 from odt.kernels.opdef import Array, TensorSpec
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 def make_arena(nbytes: int, *, zeros: bool = False) -> Array:
-    """Allocates bytes that start at a multiple of ALIGNMENT."""
+    """Allocates bytes that start at a multiple of ALIGNMENT.
+
+    Raises:
+        MemoryError: if there are not so many, also for more than an address can count.
+    """
+    if nbytes > MOST_BYTES - ALIGNMENT:
+        raise MemoryError(f"Unable to allocate {nbytes} bytes")
     block = (np.zeros if zeros else np.empty)(nbytes + ALIGNMENT, np.uint8)
     start = -block.ctypes.data % ALIGNMENT
     return block[start : start + nbytes]

@@ -5,10 +5,12 @@ from dataclasses import field
 from typing import Any
 
 from odt.dataclass import dataclass
+from odt.errors import ShapeError
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, StridePhase, axis, phases
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
+MOST_PHASES = 1 << 14
 Axes = tuple[Axis, Axis]
 Pairs = tuple[tuple[StridePhase, StridePhase], ...]
 
@@ -26,13 +28,24 @@ class ConvAttrs:
     zeros: tuple[tuple[int, int], ...] = field(default=((0, 0), (0, 0)), kw_only=True)
 
     def axes(self, x: TensorSpec, w: TensorSpec) -> Axes:
-        """Returns the geometry of both axes for filters (…, KH, KW, …)."""
+        """Returns the geometry of both axes for filters (…, KH, KW, …).
+
+        Raises:
+            ShapeError: if they do not fit, or strides divide the image into very many phases, each
+                of which is a convolution of its own.
+        """
         h, v = (
             axis(x.shape[k + 1], w.shape[k + 1], stride, dilation, self.padding, zeros)
             for k, (stride, dilation, zeros) in enumerate(
                 zip(self.stride, self.dilation, self.zeros, strict=True)
             )
         )
+        count = min(h.size, h.stride) * min(v.size, v.stride)
+        if count > MOST_PHASES:
+            raise ShapeError(
+                f"strides must give at most {MOST_PHASES} stride phases, but got {count} of "
+                f"{h.stride} × {v.stride}"
+            )
         return h, v
 
 

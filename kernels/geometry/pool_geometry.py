@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.geometry.window import SAME, Axis, axis
+from odt.kernels.geometry.window import SAME, Axis, axis, trimmed
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
 NO_TAP = 255  # digest of a window in which no input is the maximum
@@ -26,7 +26,8 @@ class PoolAttrs:
             axis(x.shape[i], self.window[i - 1], self.stride[i - 1], 1, self.padding)
             for i in (1, 2)
         )
-        return h, v
+        # Operators that store positions in a window have smaller ones, and keep all taps.
+        return (trimmed(h), trimmed(v)) if self.window[0] * self.window[1] >= NO_TAP else (h, v)
 
 
 def pool_attrs(options: Options, statics: Mapping[str, Array]) -> PoolAttrs:

@@ -123,6 +123,20 @@ def axis(
     return Axis(size, kernel, stride, dilation, *zeros, (padded - span) // stride + 1)
 
 
+def trimmed(a: Axis) -> Axis:
+    """Returns the same windows without the taps that read the input in none of them.
+
+    A window may be much longer than the input, with padding SAME. Its first and last taps read
+    zeros alone, which neither a maximum nor a mean without padding counts.
+    """
+    assert a.dilation == 1
+    first = max(0, a.lo - (a.out - 1) * a.stride)
+    stop = min(a.kernel, a.size + a.lo)
+    return Axis(
+        a.size, stop - first, a.stride, 1, a.lo - first, max(0, a.hi - (a.kernel - stop)), a.out
+    )
+
+
 @lru_cache
 def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
     """Computes the geometry of the backward pass along one axis.

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
+from support.bounded import answers
 from support.paths import GOLDEN, MODELS
 
 from odt.cli.main import main
@@ -243,3 +244,20 @@ def test_scales_and_zero_points_are_shown() -> None:
     shown = result.output.partition("\nquantization:\n")[2]
     assert re.search(r'\(1, 49, 10, 1\) int8 +tensor 0 \("input_1"\) +0.584703 +83\n', shown)
     assert re.search(r"tensor 8 .* 0.00417799 to 0.0184811 \(64 along axis 3\) +0\n", shown)
+
+
+@pytest.mark.parametrize("size", [100, 1500])
+def test_the_picture_of_a_chain_that_reads_its_input_is_bounded(size: int, tmp_path: Path) -> None:
+    """Edges that pass many layers are drawn as their ends, with a title that names the other."""
+    builder = ModelBuilder("tflite", 0)
+    first = last = builder.add_input((1, 4))
+    for _ in range(size):
+        last = builder.add_operator("ADD", (last, first), (1, 4))
+    builder.write(tmp_path / "m.tflite", last)
+    words = ["inspect", str(tmp_path / "m.tflite"), "--svg", str(tmp_path / "g.svg")]
+    assert answers(lambda: CliRunner().invoke(main, words))
+    text = (tmp_path / "g.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    assert len(re.findall(RECTANGLE, text)) == size + 2
+    assert len(text) < 1500 * size + 3_000_000
+    assert ("<title>from input</title>" in text) == (size > 200)

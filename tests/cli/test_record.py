@@ -9,11 +9,13 @@ import make_models
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.bounded import answers
 from support.datafiles import files, jpeg, made, odt, picture_folder, samples, sidecar, wav
 
 import odt as api
 from odt.cli.main import main
 from odt.core.datasets.picture_files import decode_picture
+from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
@@ -299,3 +301,47 @@ def test_the_scale_of_a_model_is_taken_by_like(photos: Path) -> None:
     assert "does not say the range of its inputs" in result.stderr
     made("--source", photos / "photos", "--like", new, "--dtype", "uint8", "-o", photos / "u")
     assert sidecar(photos / "u/train.input.bin")["scale"] == "-1..1"
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        {"mel": 8000, "frame": 16000, "hop": 1, "low": 0, "high": 8000},
+        {"mel": 10**9, "low": 0, "high": 8000},
+        {"mel": 40000, "mfcc": 40000, "low": 0, "high": 8000},
+        {"mel": -5, "mfcc": -9},
+        {"mel": 8, "frame": 2**62, "low": 0, "high": 8000},
+        {"mel": 512, "frame": 8000, "hop": 1, "low": 0, "high": 8000},
+        {"mel": 8, "frames": -1, "low": 0, "high": 8000},
+        {"mel": 8, "low": float("nan")},
+        {"seconds": 1e308},
+        {"rate": -1, "mel": 8},
+        {"rate": 10**9, "seconds": 0},
+        {"rate": 700_000, "seconds": 3000},
+        {"rate": 1, "seconds": 0},
+        {"rate": 767_999, "seconds": 0},
+    ],
+    ids=str,
+)
+def test_a_record_of_sounds_takes_little_time_and_memory(
+    sound: dict[str, float], tmp_path: Path
+) -> None:
+    """A few kB in a model's metadata cannot ask for gigabytes."""
+    model = tmp_path / "m.tflite"
+    words = ["new", "mlp", "--input-shape", "6", "--outputs", "3", "-o", str(model)]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    record = Record("sound", sound=sound)
+    path = tmp_path / "r.circle"
+    export_model(read_model(str(model)), {}, str(path), "circle", None, record=record)
+    (tmp_path / "snd").mkdir()
+    (tmp_path / "snd" / "a.wav").write_bytes(wav(np.zeros(16000, np.float32)))
+    refused = []
+
+    def predict() -> None:
+        done = CliRunner().invoke(main, ["predict", str(path), "--source", str(tmp_path / "snd")])
+        refused.append(done)
+
+    assert answers(predict)
+    assert refused[0].exit_code == 1, refused[0].output
+    assert refused[0].stderr.count("\n") == 1
+    assert isinstance(refused[0].exception, SystemExit)

@@ -1,9 +1,18 @@
 """What the operator table cannot ask of windows: ties, zeros, and how much scratch they want."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from model_builder import ModelBuilder
+from support.bounded import answers
 from support.op_run import Case, row_of
 
+import odt
 from odt.kernels.geometry.im2col import TILE_BYTES
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 
@@ -59,3 +68,57 @@ def test_scratch_does_not_grow_with_the_batch(op: str, kernel: int, stride: int)
             sizes[-1].append(sum(s.nbytes for s in run.workspace(attrs, specs).values()))
     assert sizes[0] == sizes[1]
     assert max(sizes[0]) <= 4 * TILE_BYTES
+
+
+MOST = 2**31 - 1
+
+
+@pytest.mark.parametrize("op", ["MAX_POOL_2D", "AVERAGE_POOL_2D", "L2_POOL_2D"])
+@pytest.mark.parametrize("stride", [1, MOST])
+def test_the_largest_window_is_the_whole_image(op: str, stride: int, tmp_path: Path) -> None:
+    """In the time and memory of the image, in NumPy and compiled."""
+    sizes = {"filter_height": MOST, "filter_width": MOST, "padding": 0}
+    x = np.random.default_rng(0).normal(size=(2, 5, 7, 3))
+    case = pool(op, x, **sizes, stride_h=stride, stride_w=stride)
+    whole = {
+        "MAX_POOL_2D": x.max((1, 2)),
+        "AVERAGE_POOL_2D": x.mean((1, 2)),
+        "L2_POOL_2D": np.sqrt((x * x).mean((1, 2))),
+    }[op]
+    y = case.forward()["y"]
+    np.testing.assert_allclose(y, np.broadcast_to(whole[:, None, None], y.shape), rtol=1e-6)
+    builder = ModelBuilder("tflite", 0)
+    i = builder.add_input((1, 5, 7, 3))
+    i = builder.add_operator("MUL", (i, builder.add_constant(np.ones(3, "f4"))), (1, 5, 7, 3))
+    out = (1, *y.shape[1:])
+    options: dict[str, Any] = {**sizes, "stride_h": stride, "stride_w": stride}
+    builder.write(tmp_path / "m.tflite", builder.add_operator(op, (i,), out, **options))
+
+    def train() -> None:
+        with odt.Trainer(tmp_path / "m.tflite", loss="mse", batch_size=2) as trainer:
+            f = x.astype(np.float32)
+            np.testing.assert_allclose(trainer.predict(f), y, rtol=1e-5, atol=1e-6)
+            trainer.train_on_batch(f, np.zeros(y.shape, np.float32))
+
+    assert answers(train)
+
+
+@pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_a_border_beyond_any_memory_is_one_line(op: str, tmp_path: Path) -> None:
+    builder = ModelBuilder("tflite", 0)
+    x = builder.add_input((1, 8, 8, 3))
+    w = builder.add_constant(np.ones((3 if op == "CONV_2D" else 1, 3, 3, 3), np.float32))
+    b = builder.add_constant(np.zeros(3, np.float32))
+    options: dict[str, Any] = {"padding": 0, "stride_h": 1, "stride_w": 1}
+    options |= {"dilation_h_factor": MOST, "dilation_w_factor": MOST}
+    builder.write(
+        tmp_path / "m.tflite", builder.add_operator(op, (x, w, b), (1, 8, 8, 3), **options)
+    )
+    words = ["check", str(tmp_path / "m.tflite"), "--loss", "mse"]
+    for kernels in ({"ODT_KERNELS": "numpy"}, {}):
+        command = [sys.executable, "-m", "odt", *words]
+        environment = {**os.environ, **kernels}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode in (0, 1)
+        assert done.returncode == 0 or done.stderr.startswith("Error: memory: must be enough")
+        assert done.stderr.count("\n") <= 1

@@ -70,6 +70,7 @@ INFO = OpInfo(
         Refusal("", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2)}, BAD_STRIDE),
         Refusal("", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2)}, dilations(1, 0)),
         Refusal("", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2)}, {"padding": 7}),
+        Refusal("phases", {"x": (1, 999, 999, 1), "w": (1, 1, 1, 1)}, strides(999, 999)),
     ),
     loose=4,
 )

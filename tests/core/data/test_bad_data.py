@@ -1,5 +1,6 @@
 """Data files that break a rule: one line says which file, which rule, and what it has."""
 
+import io
 import json
 import os
 import zipfile
@@ -253,3 +254,32 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     assert message.startswith(str(path))
     assert message.isprintable()
     assert len(message.replace(str(path), "")) < 300
+
+
+@pytest.mark.parametrize(
+    ("header", "size", "words"),
+    [
+        ((10, 8, 8), 300 << 20, "bytes instead of"),  # the member is longer than its array
+        ((300 << 20,), 1200 << 20, "must"),  # another shape than the model's
+    ],
+)
+def test_an_npz_is_compared_before_it_is_unpacked(
+    header: tuple[int, ...], size: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small file that would become very large, but is no bomb by its ratio, writes nothing."""
+    path, written = tmp_path / "x.npz", []
+    start = io.BytesIO()
+    fields = {"descr": "<f4", "fortran_order": False, "shape": header}
+    np.lib.format.write_array_header_1_0(start, fields)
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("0.npy", "w") as member,
+    ):
+        member.write(start.getvalue())
+        for _ in range(size >> 20):
+            member.write(bytes(1 << 20))
+    monkeypatch.setattr("shutil.copyfileobj", lambda *a: written.append(a))
+    monkeypatch.setattr("odt.core.storage.reading.BOMB_BYTES", 4 << 30)
+    with pytest.raises(DataError, match=words):
+        open_columns(str(path), [PIXELS], "input")
+    assert not written

@@ -1,5 +1,6 @@
 """What gen-datafile writes, and odt reads back: raw, HDF5, NPZ, sidecars, in little memory."""
 
+import contextlib
 import hashlib
 import http.server
 import re
@@ -266,6 +267,16 @@ def test_show_says_what_a_table_or_a_model_is(tmp_path: Path) -> None:
 
 
 CONTENT = bytes(range(256)) * 4000
+# Answers of a server that is not well: path → status and a header.
+HEADERS = {
+    "/length": (200, "Content-Length", "many"),
+    "/negative": (200, "Content-Length", "-5"),
+    "/terabytes": (200, "Content-Length", str(10**13)),
+    "/location": (302, "Location", "http://[::1/x"),
+    "/elsewhere": (302, "Location", "file:///etc/hostname"),
+    "/port": (302, "Location", "http://127.0.0.1:port/x"),
+    "/endless": (200, "X-Length", "none"),
+}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -276,6 +287,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/none":
             self.send_error(404)
+            return
+        if self.path in HEADERS:
+            status, name, value = HEADERS[self.path]
+            self.send_response(status)
+            self.send_header(name, value)
+            self.end_headers()
+            with contextlib.suppress(OSError):  # the client has hung up
+                for _ in range(100):
+                    self.wfile.write(CONTENT)
             return
         asked = self.headers.get("Range")
         first = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
@@ -322,6 +342,18 @@ def test_a_download_of_other_bytes_is_refused(tmp_path: Path, server: str) -> No
     with pytest.raises(DataError, match="md5"):
         fetch(f"{server}/file", tmp_path)
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("path", HEADERS)
+def test_a_server_that_is_not_well_is_one_line(
+    path: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A download ends at its bound, and not when the disk is full."""
+    monkeypatch.setattr("odt.core.datasets.download.MOST_BYTES", 3 * len(CONTENT))
+    with pytest.raises(DataError, match=f"{server}{path}: must be downloaded, but got") as e:
+        fetch(f"{server}{path}", tmp_path)
+    assert str(e.value).isprintable()
+    assert all(p.stat().st_size <= 3 * len(CONTENT) for p in tmp_path.iterdir())
 
 
 def test_no_network_is_one_line(tmp_path: Path, server: str) -> None:
