@@ -1,5 +1,5 @@
 /* Thread pool. Idle threads poll for about half a millisecond, because the next call of a step
-   usually follows immediately, and then sleep. A thread that has no core of its own makes the others
+   usually follows immediately, and then sleep. A thread without a core of its own makes the others
    wait, and polling takes the core from other processes: then calls are not divided for a while. */
 
 #include "team.h"
