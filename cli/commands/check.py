@@ -81,13 +81,13 @@ def command(
 ) -> None:
     """Check before a long run whether MODEL can be trained.
 
-    Prints the operators and weights that cannot be trained, the memory that odt train needs with
-    the same options, and the floating-point operations (FLOP) of a step. Then tests one batch of at
-    most 8 samples, from data files or random, in float64: the loss must be finite, every trainable
-    tensor must have a finite, nonzero gradient that agrees with finite differences, and one step
-    must lower the loss. Random values that leave units inactive or saturated are drawn again. A
-    comparison that rounding makes impossible, or that would take too long, is reported as unknown
-    and is not a failure.
+    Prints the weights that train, the constants that do not and why, the operators and weights that
+    cannot be trained, the memory that odt train needs with the same options, and the floating-point
+    operations (FLOP) of a step. Then tests one batch of at most 8 samples, from data files or
+    random, in float64: the loss must be finite, every trainable tensor must have a finite, nonzero
+    gradient that agrees with finite differences, and one step must lower the loss. Random values
+    that leave units inactive or saturated are drawn again. A comparison that rounding makes
+    impossible, or that would take too long, is reported as unknown and is not a failure.
     """
     lowered = lower_model(
         with_sequences(

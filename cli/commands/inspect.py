@@ -44,8 +44,9 @@ def command(
     """Show the operators of MODEL with their shapes, its parameters, training info and metadata.
 
     LAST is the --num-of-trainable-ops that trains this operator and all after it; TRAINS is the
-    number of parameters it trains. With --trainable, --freeze or --bias-only, both columns and the
-    list of parameters count only the selected weights.
+    number of parameters it trains. Constants that do not train are listed with the reason. With
+    --trainable, --freeze or --bias-only, both columns and the list of parameters count only the
+    selected weights.
     """
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     source = read_interface(model, signature, dict(input_shapes))

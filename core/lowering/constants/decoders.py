@@ -1,59 +1,113 @@
 """Constants of decoders: anchors, grids of cells and factors behind the last weights.
 
 A detector squashes the outputs of its last layer, and then computes boxes from parts of them with
-constants for each anchor or cell. No layer with weights follows.
+constants for each anchor or cell. No layer with weights follows. Some detectors take the mean of a
+distribution over distances, as a convolution of a SOFTMAX with the numbers 0, 1, 2, …
 """
 
 from collections.abc import Iterator
 
-from odt.core.lowering.constants.view import BINARY, CUTS, JOINS, VIEWS, View
+import numpy as np
+
+from odt.core.lowering.constants.view import BINARY, CUTS, JOINS, SHIFTS, VIEWS, View
 from odt.core.model.graph import ABSENT, Node
 
 DECODER = "decoder: anchors, grid or factors behind the last weights"
-SQUASHING = ("LOGISTIC", "TANH", "SOFTMAX", "EXP", "RELU_0_TO_1", "RELU_N1_TO_1", "HARD_SWISH")
+SQUASHING = ("LOGISTIC", "TANH", "SOFTMAX", "EXP", "RELU_0_TO_1", "RELU_N1_TO_1")
 KEEPING = (*VIEWS, *JOINS, "SQUARE", "NEG", "EXP", "CONCATENATION")
+LEAST = 3  # steps between numbers in order
 NORMALIZING = ("MEAN", "SUM", "RSQRT", "SQRT", "L2_NORMALIZATION")
 
 
 def decoders(view: View) -> Iterator[tuple[int, str]]:
     """Yields the constants of decoders, with the reason."""
-    before = _before_weights(view)
-    behind, squashed, cut, normalized = set[int](), set[int](), set[int](), set[int]()
+    ends = _Ends(view)
     for node in view.nodes:
-        inputs = {i for i in node.inputs if i != ABSENT}
-        if view.has_weights(node):
-            behind.update(node.outputs)
-            continue
-        if behind.isdisjoint(inputs):
-            continue
-        behind.update(node.outputs)
+        ends.add(node)
+        for i in ends.constants(node):
+            if view.weight(i):
+                yield i, DECODER
+
+
+class _Ends:
+    """What is known of the tensors behind layers with weights, from the first node to the last.
+
+    Attributes:
+        means: ids of convolutions that are means of distributions.
+        before: tensors on which a layer with weights depends.
+        behind: tensors that depend on one.
+        squashed: those of them whose values a function has squashed since.
+        cut: those that are parts of other tensors.
+        normalized: those that depend on a mean or a root of others.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view, self.means = view, _means(view)
+        self.before, self.behind = _before_weights(view, self.means), set[int]()
+        self.squashed, self.cut, self.normalized = set[int](), set[int](), set[int]()
+
+    def add(self, node: Node) -> None:
+        """Follows a node."""
+        view, mean = self.view, id(node) in self.means
+        inputs = view.dependent.intersection(node.inputs)
+        if view.has_weights(node) and not mean:
+            self.behind.update(node.outputs)
+        elif not self.behind.isdisjoint(inputs):
+            keeps = _keeps(view, node)
+            found = [self.behind]
+            if node.op in SQUASHING or mean or (keeps and self.squashed.issuperset(inputs)):
+                found.append(self.squashed)
+            if node.op in NORMALIZING or not self.normalized.isdisjoint(inputs):
+                found.append(self.normalized)
+            if node.op in CUTS or (keeps and not self.cut.isdisjoint(inputs)):
+                found.append(self.cut)
+            for tensors in found:
+                tensors.update(node.outputs)
+
+    def constants(self, node: Node) -> list[int]:
+        """Returns the constants of a node that decode results of the last layer."""
+        view = self.view
+        if self.behind.isdisjoint(node.outputs) or not self.before.isdisjoint(node.outputs):
+            return []
+        if id(node) in self.means:
+            constants = (view.source(i) for i in node.inputs if i != ABSENT)
+            return [i for i in constants if view.real(i)]
         operand = view.operand(node)
-        if node.op in SQUASHING or (_keeps(view, node) and not squashed.isdisjoint(inputs)):
-            squashed.update(node.outputs)
-        if node.op in NORMALIZING or not normalized.isdisjoint(inputs):
-            normalized.update(node.outputs)
-        if node.op in CUTS or (_keeps(view, node) and not cut.isdisjoint(inputs)):
-            cut.update(node.outputs)
-        if operand is None or not before.isdisjoint(node.outputs):
-            continue
+        if operand is None or operand[0] not in self.behind:
+            return []
         x, c = operand
-        if x not in view.dependent:
-            continue
-        by_channel = view.axes(c) in ([], [0])
-        by_position = bool(_positions(view, c))
-        if x in squashed:
-            decodes = not by_channel or x in cut
+        axes = view.axes(c)
+        by_channel = axes in ([], [0])
+        if x in self.squashed:
+            decodes = not by_channel or x in self.cut
         else:
-            decodes = by_position and x not in normalized
-        if decodes and view.weight(c):
-            yield c, DECODER
+            by_position = len(axes) > 1 or (not by_channel and x in self.cut)
+            decodes = by_position and x not in self.normalized
+        return [c] if decodes else []
 
 
-def _before_weights(view: View) -> set[int]:
-    """Returns the tensors on which a layer with weights depends."""
+def _means(view: View) -> set[int]:
+    """Returns the ids of convolutions of a SOFTMAX with numbers in order, which are no weights."""
+    found = set[int]()
+    for node in view.nodes:
+        layer = view.layer(node)
+        if layer is None or view.maker(node.inputs[layer.x]) != "SOFTMAX":
+            continue
+        steps = np.diff(view.values(view.source(node.inputs[layer.w])).reshape(-1))
+        bias = view.bias(node)
+        if len(steps) < LEAST or (bias != ABSENT and not view.zeros(bias)):
+            continue
+        if steps[0] and np.ptp(steps) <= 1e-2 * abs(steps[0]):
+            found.add(id(node))
+    return found
+
+
+def _before_weights(view: View, means: set[int]) -> set[int]:
+    """Returns the tensors on which a layer with weights depends, other than some."""
     found = set[int]()
     for node in reversed(view.nodes):
-        if view.has_weights(node) or not found.isdisjoint(node.outputs):
+        layer = view.has_weights(node) and id(node) not in means
+        if layer or not found.isdisjoint(node.outputs):
             found.update(node.inputs)
     return found
 
@@ -61,11 +115,6 @@ def _before_weights(view: View) -> set[int]:
 def _keeps(view: View, node: Node) -> bool:
     """Whether the results of a node are its inputs, in another order or by constant formulas."""
     if node.op in BINARY:
-        return view.operand(node) is not None or len({*node.inputs}) == 1
+        same = len({*node.inputs}) == 1 or node.op in SHIFTS
+        return same or view.operand(node) is not None
     return node.op in KEEPING
-
-
-def _positions(view: View, c: int) -> list[int]:
-    """Returns the axes of positions of a constant: those other than the channels of one axis."""
-    axes = view.axes(c)
-    return axes if len(axes) > 1 else []

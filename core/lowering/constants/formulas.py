@@ -1,12 +1,12 @@
 """Constants of formulas at one operator: scalars, epsilons, masks, tables of sinusoids."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
 from odt.core.lowering.constants.front_ends import tolerance_of
 from odt.core.lowering.constants.signals import is_mask, is_sinusoidal
 from odt.core.lowering.constants.view import View
-from odt.core.model.graph import ABSENT
+from odt.core.model.graph import ABSENT, Node
 from odt.kernels.opdef import Array
 
 SCALAR = "scalar"
@@ -46,10 +46,8 @@ def scalars_and_names(view: View) -> Iterator[tuple[int, str]]:
 
 def masks(view: View) -> Iterator[tuple[int, str]]:
     """Yields masks: of attentions, of zeros and ones, and values that replace hidden ones."""
-    for node in view.nodes:
-        for i in (view.source(i) for i in node.inputs if i != ABSENT):
-            if not view.weight(i):
-                continue
+    for node, i in _uses(view, (*MASKED_BY, "MUL", *REPLACED_BY)):
+        if view.weight(i):
             if node.op in MASKED_BY and _hides(view.values(i)):
                 yield i, MASK
             elif node.op == "MUL" and is_mask(view.values(i)):
@@ -74,8 +72,20 @@ def _hides(values: Array) -> bool:
 
 def sinusoids(view: View) -> Iterator[tuple[int, str]]:
     """Yields tables of sinusoids: positions of a transformer, and rotary tables."""
+    seen = set[int]()
+    for _, i in _uses(view, TABLES):
+        if i not in seen and view.weight(i):
+            if is_sinusoidal(view.values(i), tolerance_of(view, i)):
+                yield i, SINUSOIDS
+            seen.add(i)
+
+
+def _uses(view: View, operators: Collection[str]) -> Iterator[tuple[Node, int]]:
+    """Yields the constants that some operators read, each once for an operator."""
+    seen = set[tuple[str, int]]()
     for node in view.nodes:
-        if node.op in TABLES:
+        if node.op in operators:
             for i in (view.source(i) for i in node.inputs if i != ABSENT):
-                if view.weight(i) and is_sinusoidal(view.values(i), tolerance_of(view, i)):
-                    yield i, SINUSOIDS
+                if (node.op, i) not in seen and view.real(i):
+                    yield node, i
+                seen.add((node.op, i))

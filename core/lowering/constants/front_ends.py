@@ -51,8 +51,8 @@ def front_end(view: View) -> Iterator[tuple[int, str]]:
 
 def _is_of_data(view: View, node: Node, data: set[int]) -> bool:
     """Whether a node depends on data, and on nothing else that is computed."""
-    inputs = [i for i in node.inputs if i != ABSENT and view.tensors[view.source(i)].data is None]
-    return bool(inputs) and data.issuperset(inputs)
+    inputs = view.dependent.intersection(node.inputs)
+    return bool(inputs) and data >= inputs
 
 
 def _leads_to_weights(view: View) -> set[int]:

@@ -50,7 +50,7 @@ class View:
         graph: as in the file, with float32 weights.
         makers: tensor → node that computes it.
         readers: tensor → nodes that read it.
-        dependent: tensors that depend on an input.
+        dependent: tensors that depend on an input or a variable.
         held: constants that are known not to train, with the reason.
     """
 
@@ -62,7 +62,8 @@ class View:
             for i in dict.fromkeys(node.inputs):
                 self.readers.setdefault(i, []).append(node)
         self.held: dict[int, str] = {}
-        self.dependent = set(graph.inputs)
+        self.dependent = {i for i, t in enumerate(graph.tensors) if t.variable and t.data is None}
+        self.dependent.update(graph.inputs)
         for node in graph.nodes:
             if not self.dependent.isdisjoint(node.inputs):
                 self.dependent.update(node.outputs)

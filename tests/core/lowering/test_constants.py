@@ -317,6 +317,64 @@ def detector(squashed: bool, later: bool = False) -> Built:
     return net, y, {w, b} if squashed else {w, b, anchors}
 
 
+def distances() -> Built:
+    """A detector without anchors: distances are means over 4 bins, then come points and strides."""
+    net = Net()
+    y, weights = product(net, net.input(1, T, F), 16)
+    y = net.add("RESHAPE", (y, size(net, 1, T, 4, 4)), (1, T, 4, 4), new_shape=(1, T, 4, 4))
+    y = net.add("SOFTMAX", (y,), (1, T, 4, 4), beta=1.0)
+    bins, zero = net.constant(np.arange(4.0).reshape(1, 1, 1, 4)), net.constant([0.0])
+    strides = {"stride_h": 1, "stride_w": 1, "padding": 0}
+    y = net.add("CONV_2D", (y, bins, zero), (1, T, 4, 1), **strides)
+    y = net.add("RESHAPE", (y, size(net, 1, T, 4)), (1, T, 4), new_shape=(1, T, 4))
+    halves = [
+        net.add("SLICE", (y, net.constant([0, 0, k], np.int32), size(net, 1, T, 2)), (1, T, 2))
+        for k in (0, 2)
+    ]
+    points = net.constant(np.arange(2.0 * T).reshape(1, T, 2))
+    low = net.add("SUB", (points, halves[0]), (1, T, 2))
+    size_of = net.add("ADD", (halves[0], halves[1]), (1, T, 2))
+    y = net.add("CONCATENATION", (low, size_of), (1, T, 4), axis=2)
+    return net, net.add("MUL", (y, net.constant(np.full((1, T, 1), 8.0))), (1, T, 4)), weights
+
+
+def spectrogram_by_convolution() -> Built:
+    """A short-time Fourier transform whose filters are cosines, then sines, under a window."""
+    net = Net()
+    x = net.input(1, 128, 1, 1)
+    filters = np.concatenate([f(angles(17, 32)) for f in (np.cos, np.sin)]) * np.hanning(32)
+    strides = {"stride_h": 16, "stride_w": 1, "padding": 1}
+    inputs = (x, net.constant(filters.reshape(34, 32, 1, 1)), net.constant(np.zeros(34)))
+    y = net.add("SQUARE", (net.add("CONV_2D", inputs, (1, 7, 1, 34), **strides),), (1, 7, 1, 34))
+    y, weights = product(net, y, U)
+    return net, y, weights
+
+
+def features(count: int) -> Built:
+    """Columns of a table, each with its own mean and deviation, and a layer."""
+    net = Net()
+    columns = []
+    for k in range(count):
+        x = net.add("SUB", (net.input(1, 1), net.constant([[0.5 + k]])), (1, 1))
+        columns.append(net.add("DIV", (x, net.constant([[2.0 + k]])), (1, 1)))
+    y, weights = product(net, net.add("CONCATENATION", columns, (1, count), axis=1), U)
+    return net, y, weights
+
+
+def norm_behind_tanh() -> Built:
+    """A layer normalization at the end, of squashed values: its scale and shift are weights."""
+    net = Net()
+    y, weights = product(net, net.input(1, T, F), U)
+    y, wide, axis = net.add("TANH", (y,), (1, T, U)), (1, T, U), net.constant([2], np.int32)
+    d = net.add("SUB", (y, net.add("MEAN", (y, axis), (1, T, 1), keep_dims=True)), wide)
+    square = net.add("MUL", (d, d), wide)
+    var = net.add("MEAN", (square, axis), (1, T, 1), keep_dims=True)
+    root = net.add("RSQRT", (net.add("ADD", (var, net.constant([1e-5])), (1, T, 1)),), (1, T, 1))
+    gamma, beta = net.weight(T, U), net.weight(T, U)
+    y = net.add("MUL", (net.add("MUL", (d, root), wide), gamma), wide)
+    return net, net.add("ADD", (y, beta), wide), {gamma, beta, *weights}
+
+
 def output_scale() -> Built:
     """A scale and a shift for each channel behind the last layer: undecided, so they train."""
     net = Net()
@@ -384,6 +442,10 @@ NETWORKS: dict[str, Make] = {
     "detector": lambda: detector(squashed=True),
     "detector without squashing": lambda: detector(squashed=False),
     "scale behind the last layer": output_scale,
+    "distances of a detector": distances,
+    "spectrogram by convolution": spectrogram_by_convolution,
+    "columns with their own mean": lambda: features(3),
+    "norm behind TANH": norm_behind_tanh,
     "pruned matrix": pruned,
     "value that replaces others": fill,
 }
