@@ -10,12 +10,22 @@ from odt.cli.output.signals import keep_going
 from odt.core.data.column import Column
 from odt.core.data.sidecar import Sidecar
 from odt.core.datasets.contact_sheet import write_sheet
-from odt.core.datasets.statistics import ColumnStatistics, column_statistics, label_names, open_any
-from odt.core.storage.reading import printable
+from odt.core.datasets.statistics import (
+    ColumnStatistics,
+    NamedStatistics,
+    column_names,
+    column_statistics,
+    label_names,
+    named_statistics,
+    open_any,
+)
+from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
+from odt.text import table
 
 LINE = 10_000  # characters shown of a preprocessing step
-SHOWN = 10  # positions that are listed
+SHOWN = 10  # positions, and values of a step, that are listed
+COLUMNS = 40  # columns of a table that are listed
 
 
 @click.group()
@@ -46,7 +56,7 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
         check_outputs({"--sheet": str(sheet)}, {"FILE": files[0]})
         keep_going()
     opened = {file: open_any(file, tuple(int(n) for n in numbers)) for file in files}
-    bad = sum(describe(columns, sidecar) for columns, sidecar in opened.values())
+    bad = sum(describe(file, columns, sidecar) for file, (columns, sidecar) in opened.items())
     if sheet is not None:
         columns, sidecar = opened[files[0]]
         write_sheet(sheet, columns[0], label_names(files[0], sidecar, samples))
@@ -55,24 +65,48 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
         raise click.exceptions.Exit(1)
 
 
-def describe(columns: Sequence[Column], sidecar: Sidecar | None) -> int:
+def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> int:
     """Prints the description of a file; returns the number of values that are not finite."""
     classes = sidecar.classes if sidecar else ()
+    with reading(f"{file}.json", "must hold a preprocessing record"):
+        names = column_names(file, sidecar)
     bad = 0
     for column in columns:
         for note in column.notes:
             click.echo(note, err=True)
         statistics = column_statistics(column, classes)
         click.echo("\n".join(lines(statistics)))
+        if names and column.spec.shape[-1:] == (len(names),):
+            click.echo("\n".join(table_lines(named_statistics(column, names))))
         bad += statistics.nan + statistics.infinite
     if sidecar is not None and "source" in sidecar.recipe:
         source = sidecar.recipe["source"]
         named = source.get("name", source) if isinstance(source, dict) else source
         click.echo(f"source: {printable(named, LINE)}")
         for step in sidecar.recipe.get("preprocessing", []):
-            shown = ", ".join(f"{k} {v}" for k, v in step.items() if v not in ([], ""))
+            shown = ", ".join(f"{k} {_short(v)}" for k, v in step.items() if v not in ([], ""))
             click.echo(f"  {printable(shown, LINE)}")
     return bad
+
+
+def _short(value: object) -> str:
+    """A value of a preprocessing step, with few digits and few values of a list."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if not isinstance(value, list):
+        return str(value)
+    shown = ", ".join(map(_short, value[:SHOWN]))
+    return f"[{shown}{f', … ({len(value)} values)' if len(value) > SHOWN else ''}]"
+
+
+def table_lines(rows: Sequence[NamedStatistics]) -> Iterator[str]:
+    """A line for each column of a table: range and mean."""
+    some = rows[:COLUMNS]
+    cells = [("column", "least", "most", "mean")]
+    cells += [(printable(r.name), f"{r.least:.6g}", f"{r.most:.6g}", f"{r.mean:.6g}") for r in some]
+    yield from (f"  {line}" for line in table(cells, right=(1, 2, 3)))
+    if len(rows) > COLUMNS:
+        yield f"  … {len(rows) - COLUMNS} more columns"
 
 
 def lines(statistics: ColumnStatistics) -> Iterator[str]:

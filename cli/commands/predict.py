@@ -32,7 +32,7 @@ from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
 from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.dataset import DataSet
-from odt.core.data.predictions import Append, write_npy, write_npz
+from odt.core.data.predictions import Append, write_csv, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.new_data import for_model, new_samples
 from odt.core.datasets.source import Source
@@ -51,7 +51,7 @@ from odt.kernels.opdef import Array, TensorSpec
 
 MOST_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
 MOST_SHOWN = 5  # outputs of new data that are printed without --top
-ENDINGS = (".npy", ".npz")
+ENDINGS = (".npy", ".npz", ".csv")
 
 
 @click.command(cls=Command)
@@ -68,13 +68,13 @@ ENDINGS = (".npy", ".npz")
     "--output",
     type=click.Path(),
     metavar="FILE",
-    help="Write all outputs by name as .npz, or one output as .npy.",
+    help="Write all outputs by name as .npz, or one output as .npy or .csv.",
 )
 @click.option(
     "--output-index",
     type=click.IntRange(0),
     metavar="K",
-    help="Number of the output to print or to write as .npy, counted from 0.  [default: 0]",
+    help="Number of the output to print or to write as .npy or .csv, counted from 0.  [default: 0]",
 )
 @added_option
 @schedule_options
@@ -107,6 +107,7 @@ def command(
     with class names, if the record has names. With --output but without --top, nothing is printed.
     """
     refuse_both(source, load_input, as_record)
+    _refuse_frames(source, frame_size or pixel_format, output)
     path = source or given("--load-input or --source", load_input, "the samples")
     file = sequences_of(
         read_interface(model, signature, dict(input_shapes)), sequence_length, return_sequences
@@ -139,7 +140,11 @@ def command(
                 click.echo(f"{number}: {_line(outputs[k].reshape(-1), top, names)}")
             return
         data, label, new = _samples(path, record, predictor.runtime)
-        writing = _writing(output, lowered.graph.output_names, specs, k, data.length)
+        writing: AbstractContextManager[Append]
+        if output and output.lower().endswith(".csv"):
+            writing = _csv(output, record, names, specs[k], k, label)
+        else:
+            writing = _writing(output, lowered.graph.output_names, specs, k, data.length)
         with writing as append, closing(Progress()) as bar:
             first = 0
             for outputs in predictor.run(data, range(data.length)):
@@ -196,10 +201,10 @@ def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
             f"--output-index: must be below {count}, the model's outputs, but got {index}."
         )
     extension = extension_of("--output", path, ENDINGS) if path else ".npz"
-    if extension == ".npy" and index is None and count > 1:
+    if extension != ".npz" and index is None and count > 1:
         raise OdtError(
             f"--output {path}: must end in .npz, because the model has {count} outputs, but got "
-            ".npy. "
+            f"{extension}. "
             f"Choose one of them with --output-index, or write {os.path.splitext(path or '')[0]}"
             ".npz."
         )
@@ -214,6 +219,33 @@ def _writing(
     if path.lower().endswith(".npz"):
         return write_npz(path, dict(zip(names, specs, strict=True)), length)
     return write_npy(path, specs[index], length, index)
+
+
+def _csv(
+    path: str,
+    record: Record | None,
+    names: Sequence[str],
+    spec: TensorSpec,
+    index: int,
+    label: Callable[[int], str],
+) -> AbstractContextManager[Append]:
+    """Returns a function that writes an output as CSV, with the names of classes or targets."""
+    found = record.targets if record else names
+    known = len(found) == spec.size
+    columns = [printable(n, MOST_NAME) for n in found] if known else map(str, range(spec.size))
+    classes = known and (record is None or bool(record.classes))
+    return write_csv(path, [*columns], index, label, classes=classes)
+
+
+def _refuse_frames(source: str | None, frames: str | None, output: str | None) -> None:
+    """Refuses options of frames for other samples, and a file of outputs for frames."""
+    if frames and source != STDIN:
+        raise OdtError(
+            "--frame-size, --pixel-format: must be given with --source -, camera frames on "
+            f"standard input, but got {source or '--load-input'}."
+        )
+    if source == STDIN and output:
+        raise OdtError("--output: must be given without --source -, whose lines are printed.")
 
 
 def _line(row: Array, top: int | None, names: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
-"""Writes a model's outputs to a file: one output as .npy, or all outputs by name as .npz."""
+"""Writes a model's outputs to a file: one as .npy or .csv, or all outputs by name as .npz."""
 
+import csv
+import io
 import os
 import tempfile
 import zipfile
@@ -64,6 +66,38 @@ def write_npz(path: str, samples: Mapping[str, TensorSpec], length: int) -> Iter
                     _write_header(member, sample, length)
                     while chunk := part.read(COPY):
                         member.write(chunk)
+
+
+@contextmanager
+def write_csv(
+    path: str, columns: Sequence[str], index: int, label: Callable[[int], str], *, classes: bool
+) -> Iterator[Append]:
+    """Writes one output as CSV; yields a function that appends rows of all outputs.
+
+    Args:
+        path: path of the file, which appears when the `with` block ends.
+        columns: name of each value of the output.
+        index: position of the output among those passed to the function.
+        label: number of a row → name of its sample.
+        classes: whether a column names the class of the largest value.
+    """
+    with AtomicFile(path, DataError) as file:
+        number = 0
+
+        def write(cells: Sequence[object]) -> None:
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerow(cells)
+            file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+
+        def append(arrays: Sequence[Array]) -> None:
+            nonlocal number
+            for row in arrays[index].reshape(len(arrays[index]), -1):
+                best = [columns[int(row.argmax())]] if classes else []
+                write([label(number), *best, *(f"{value:.9g}" for value in row)])
+                number += 1
+
+        write(["sample", *(["class"] if classes else []), *columns])
+        yield append
 
 
 def _write_header(file: AtomicFile | IO[bytes], sample: TensorSpec, length: int) -> None:

@@ -40,6 +40,7 @@ NO_GAPS = (
     "The training data have no missing values, so that none can be filled in: fill it in, or make "
     'the training data with `missing="mean"`.'
 )
+MOST_NAMED = 10_000  # columns of a table whose names are written
 LISTED = 10  # skipped samples that are named
 
 # Called with the split, the number of finished samples, and the total number if known.
@@ -397,6 +398,7 @@ def _sidecars(
         "files": {r: p.name for r, p in zip(("input", "output"), made.files, strict=False)},
         "source": {"name": source.name, "kind": source.kind, **source.origin},
         **record.to_json(),
+        **({"columns": [*source.columns]} if 0 < len(source.columns) <= MOST_NAMED else {}),
         "targets": request.targets.describe() if made.targets else "none",
         **({"missing target": "drop"} if request.drop_targets else {}),
         "augmentation": augmentation.describe()

@@ -12,6 +12,7 @@ from odt.core.data.column import Column
 from odt.core.data.columns import open_columns
 from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.model.file_kinds import START, file_kind
+from odt.core.model.record import record_of
 from odt.core.storage.reading import listed, open_input, printable, reading
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -132,6 +133,49 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
         np.flatnonzero(constant) if column.length > 1 else np.zeros(0, np.int64),
         dict(zip(names, by_class.tolist(), strict=True)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStatistics:
+    """Statistics of one column of a table, without NaN and infinite values."""
+
+    name: str
+    least: float
+    most: float
+    mean: float
+
+
+def named_statistics(column: Column, names: Sequence[str]) -> list[NamedStatistics]:
+    """Computes the statistics of each number of the last axis of the samples.
+
+    Args:
+        column: column of the samples.
+        names: names of these numbers.
+    """
+    count = len(names)
+    least, most = np.full(count, math.inf), np.full(count, -math.inf)
+    total, number = np.zeros(count), np.zeros(count)
+    for _, block in column.blocks():
+        rows = block.reshape(-1, count).astype(np.float64)
+        finite = np.isfinite(rows)
+        least = np.minimum(least, np.where(finite, rows, math.inf).min(axis=0))
+        most = np.maximum(most, np.where(finite, rows, -math.inf).max(axis=0))
+        total += np.where(finite, rows, 0).sum(axis=0)
+        number += finite.sum(axis=0)
+    mean = np.divide(total, number, out=np.full(count, math.nan), where=number > 0)
+    values = zip(names, least.tolist(), most.tolist(), mean.tolist(), strict=True)
+    return [NamedStatistics(*row) for row in values]
+
+
+def column_names(path: str, sidecar: Sidecar | None) -> tuple[str, ...]:
+    """The names of the numbers of a sample, if the file was made from a table; else none."""
+    if sidecar is None:
+        return ()
+    files, record = sidecar.recipe.get("files"), record_of(sidecar.described)
+    if isinstance(files, dict) and files.get("output") == Path(path).name:
+        return record.targets if record and not record.classes else ()
+    names = sidecar.recipe.get("columns", [])
+    return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
 def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from odt.core.datasets.table_cells import is_number
-from odt.core.storage.reading import listed
+from odt.core.storage.reading import listed, printable
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -103,7 +103,8 @@ def _one(
         regression = values is not None and bool((values != np.rint(values)).any())
     if regression:
         if values is None:
-            raise DataError(f"{path}: a target for regression must be a number, but is a word.")
+            word = printable(next(c for c in cells if not is_number(c)), 40)
+            raise DataError(f"{path}: a target for regression must be a number, but got '{word}'.")
         if not (np.abs(values) <= np.finfo(np.float32).max).all():
             raise DataError(f"{path}: a target for regression must be finite in float32.")
         return values.astype(np.float32), ()

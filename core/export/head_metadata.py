@@ -45,7 +45,7 @@ def kept_metadata(
     if ENTRY in entries:
         record = parse_record(model.path, entries[ENTRY])
         classes, tagged = ((), tuple(names)) if tags else (tuple(names), ())
-        entries[ENTRY] = replace(record, classes=classes, tags=tagged).to_bytes()
+        entries[ENTRY] = replace(record, classes=classes, tags=tagged, loss="").to_bytes()
     content = read_metadata(model)
     if content is None:
         return entries, b""

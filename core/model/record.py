@@ -30,6 +30,7 @@ class Record:
         tags: names of the values of a target, if it is no class.
         sound: settings of the conversion of WAV files; empty for other kinds.
         table: columns of a table and options for reading it; empty for other sources.
+        loss: loss with which a model was trained, if it was given; empty in data files.
     """
 
     kind: str
@@ -38,11 +39,20 @@ class Record:
     tags: tuple[str, ...] = ()
     sound: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
+    loss: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the model's outputs: classes or tags."""
         return self.classes or self.tags
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of the model's outputs: classes, tags, or the target columns of a table."""
+        columns = self.table.get("columns", [])
+        return self.names or tuple(
+            str(c["name"]) for c in columns if isinstance(c, dict) and c.get("role") == "target"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the record as JSON values; leaves out empty parts."""
@@ -53,6 +63,7 @@ class Record:
             "tags": list(self.tags),
             "sound": dict(self.sound),
             "table": dict(self.table),
+            "loss": self.loss,
         }
         return {name: value for name, value in every.items() if value or name == "preprocessing"}
 
@@ -87,7 +98,11 @@ def record_of(content: Mapping[str, Any]) -> Record | None:
             raise ValueError("classes and tags must be lists of names")
     if not all(isinstance(part, dict) for part in parts):
         raise ValueError("sound and table must be objects")
-    return Record(kind, tuple(steps), tuple(classes), tuple(tags), *parts)
+    loss = content.get("loss", "")
+    if not isinstance(loss, str):
+        raise ValueError("loss must be a name")
+    sound, table = parts
+    return Record(kind, tuple(steps), tuple(classes), tuple(tags), sound, table, loss)
 
 
 def parse_record(name: str, data: bytes) -> Record:

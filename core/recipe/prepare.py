@@ -10,6 +10,7 @@ from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
+from odt.core.model.tflite_metadata import read_record
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.planning.output_loss import Loss
@@ -17,14 +18,14 @@ from odt.core.recipe.computations import with_equalized_weights, with_weights_as
 from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head
 from odt.core.recipe.interface import check_signature
-from odt.core.recipe.output_losses import output_losses
+from odt.core.recipe.output_losses import default_loss, output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
 from odt.core.recipe.selection import Selection, choose_channels, choose_rates, select
 from odt.core.recipe.training_outputs import describe_left_out, with_class_numbers
 from odt.dataclass import dataclass
-from odt.errors import OptionError
-from odt.kernels.loss_text import canonical_loss
+from odt.errors import DataError, OptionError
+from odt.kernels.loss_text import canonical_loss, parse_loss
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.schedule_text import parse_schedule
 from odt.kernels.scheduledef import Schedule
@@ -189,15 +190,16 @@ def prepare(
     check_signature(model)
     info = stored_training_info(model)
     stored = info.given() if info else {}
+    recorded = {} if {"loss", "output_losses"} & stored.keys() else _recorded_loss(lowered)
+    stored = recorded | stored
     before = dict(saved(lowered.graph)) if saved else {}
     given = request.given(model.graph)
     if request.warmup is not None:
         schedule = given.get("schedule") or before.get("schedule") or parse_schedule("constant")
         given["schedule"] = replace(schedule, warmup_steps=request.warmup)
     given_fields = {*given, *(["trainable_ops"] if request.last is not None else [])}
-    where = origins(stored, given_fields) | dict.fromkeys(
-        before.keys() - given_fields, "checkpoint"
-    )
+    where = origins(stored, given_fields) | dict.fromkeys(recorded.keys() - given_fields, "record")
+    where |= dict.fromkeys(before.keys() - given_fields, "checkpoint")
     part = lowered.part.graph
     resolved = resolve(part, stored | before, given, request.hyper_parameters, request.last)
     for name, value in request.hyper_parameters.items():
@@ -228,6 +230,21 @@ def prepare(
     elif chosen.quant_ranges != FILE:
         lowered = with_equalized_weights(lowered, chosen)
     return Recipe(lowered, chosen, where)
+
+
+def _recorded_loss(lowered: LoweredModel) -> dict[str, Any]:
+    """The loss in a model's record, for outputs without a final activation that tells the loss."""
+    graph = lowered.graph
+    if all(default_loss(graph, output) for output in graph.outputs):
+        return {}
+    try:
+        record = read_record(lowered.file)
+        if record is not None and record.loss:
+            parse_loss(record.loss)
+            return {"loss": record.loss}
+    except (DataError, OptionError):  # a damaged record, which `odt predict --source` refuses
+        pass
+    return {}
 
 
 def _check_quantized(model: Model, field: str) -> None:

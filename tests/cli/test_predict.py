@@ -67,7 +67,7 @@ def test_other_suffixs_are_refused(suffix: str, data: Path) -> None:
         MLP_SM / "model.circle", MLP_SM / "input.bin", "--output", data.with_name("p" + suffix)
     )
     assert result.exit_code == 1
-    assert f"must end in .npy or .npz, but got {suffix or 'none'}" in result.stderr
+    assert f"must end in .npy or .npz or .csv, but got {suffix or 'none'}" in result.stderr
 
 
 def test_an_output_that_is_not_there_is_refused(data: Path) -> None:

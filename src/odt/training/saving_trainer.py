@@ -16,6 +16,7 @@ from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError
+from odt.kernels.loss_text import is_plugin
 from odt.models.model import Path
 from odt.training.inference_trainer import InferenceTrainer
 from odt.training.option_forms import resume_from
@@ -145,6 +146,9 @@ class SavingTrainer(InferenceTrainer):
                 f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
                 f"but the training data have {new}."
             )
+        loss = trainer.info.loss
+        if record is not None and loss is not None and not is_plugin(loss):
+            record = replace(record, loss=loss)
         weights = self._exported()
         export_model(
             model, weights, path, file_format, used, float_weights=float_weights, record=record
