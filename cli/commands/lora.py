@@ -1,8 +1,11 @@
 """Make low-rank adapters (LoRA) for a model, or merge trained ones into it."""
 
+import shlex
+
 import click
 
 import odt
+from odt.cli.options.shared import signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
@@ -10,6 +13,7 @@ from odt.errors import OdtError
 
 @click.command()
 @click.argument("model", type=click.Path())
+@signature_option
 @click.option(
     "--rank",
     type=click.IntRange(1),
@@ -54,6 +58,7 @@ from odt.errors import OdtError
 )
 def command(
     model: str,
+    signature: str | None,
     rank: int | None,
     target: str,
     alpha: float | None,
@@ -73,13 +78,15 @@ def command(
     check_outputs({"--output": output}, {"MODEL": model, "--merge": merge})
     extension_of("--output", output, FORMATS if merge is not None else (".npz",))
     if merge is not None:
-        merged = odt.load_model(model, merge)
+        merged = odt.load_model(model, merge, signature=signature)
         with warnings_as_lines():
             merged.save(output)
         click.echo(f"{output}: {model} with {merge} merged into its weights")
         return
     assert rank is not None
-    adapted = odt.lora(model, rank, target=target, alpha=alpha, seed=seed)
+    adapted = odt.lora(
+        odt.load_model(model, signature=signature), rank, target=target, alpha=alpha, seed=seed
+    )
     adapted.save_adapters(output)
     sizes = {name: a.size for name, a in adapted.parameters.items()}
     new = {name: n for name, n in sizes.items() if name.endswith(("/lora_a", "/lora_b"))}
@@ -88,7 +95,8 @@ def command(
         f"{output}: adapters of rank {rank} for {len(new) // 2} weights, {sum(new.values()):,} "
         f"parameters, {fraction:.1%} of the model's"
     )
+    chosen = "" if signature is None else f" --signature {shlex.quote(signature)}"
     click.echo(
-        f"Train them: odt train {model} --adapters {output} --load-input X --load-expected Y "
-        f"--export-adapters {output}"
+        f"Train them: odt train {model}{chosen} --adapters {output} --load-input X "
+        f"--load-expected Y --export-adapters {output}"
     )

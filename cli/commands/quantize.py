@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from odt.cli.options.shared import given, model_argument
+from odt.cli.options.shared import given, model_argument, signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.exporter import export_model
@@ -40,6 +40,7 @@ def type_option(name: str, ends: str) -> Callable[[Any], Any]:
 
 @click.command()
 @model_argument
+@signature_option
 @click.option(
     "--calibrate",
     type=click.Path(),
@@ -88,6 +89,7 @@ def type_option(name: str, ends: str) -> Callable[[Any], Any]:
 )
 def command(
     model: str,
+    signature: str | None,
     calibrate: str | None,
     output: str | None,
     scheme: str,
@@ -106,7 +108,7 @@ def command(
     path = given("--output", output, "the file that is written")
     extension = extension_of("--output", path, FORMATS)
     settings = Settings(scheme, input_type, output_type, ranges, samples, keep_float)
-    source = read_model(model)
+    source = read_model(model, signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--calibrate": calibrate})
     with warnings_as_lines():
         if scheme in STORED:

@@ -2,7 +2,7 @@
 
 import click
 
-from odt.cli.options.shared import given, model_argument
+from odt.cli.options.shared import given, model_argument, signature_option
 from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
@@ -14,6 +14,7 @@ from odt.models.transfer import head_of
 
 @click.command()
 @model_argument
+@signature_option
 @click.option(
     "--classes",
     type=click.IntRange(1),
@@ -63,6 +64,7 @@ from odt.models.transfer import head_of
 )
 def command(
     model: str,
+    signature: str | None,
     classes: int | None,
     like: str | None,
     activation: str | None,
@@ -81,7 +83,7 @@ def command(
     path = given("--output", output, "the file that is written")
     extension = extension_of("--output", path, FORMATS)
     head = head_of(classes, like, activation, hidden or ())
-    source = read_model(model)
+    source = read_model(model, signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--like": like})
     with warnings_as_lines():
         new = replace_head(source, head, after, seed)

@@ -84,13 +84,15 @@ data_options = combine(
     ),
 )
 
+signature_option = option(
+    DATA,
+    "--signature",
+    metavar="NAME",
+    help="Signature of the model to use, of several. The first subgraph if left out.",
+)
+
 interface_options = combine(
-    option(
-        DATA,
-        "--signature",
-        metavar="NAME",
-        help="Signature of the model to use, of several. The first subgraph if left out.",
-    ),
+    signature_option,
     option(
         DATA,
         "--input-shape",

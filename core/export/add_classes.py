@@ -70,7 +70,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
             shape = table.get(name, ())
             if len(shape):
                 table[name] = [head.classes + count, *shape[1:]]
-    graph = tables["subgraphs"][0]
+    graph = tables["subgraphs"][model.subgraph]
     for i in _after(model, head.operator):
         for name in ("shape", "shape_signature"):
             shape = graph["tensors"][i].get(name, ())
@@ -83,7 +83,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
     _drop_unused(tables)
     packed = packed_model(model, tables, archive)
     model.check_file()
-    return parse_model(memoryview(packed), model.path)
+    return parse_model(memoryview(packed), model.path, model.signature)
 
 
 def _warn_of_signatures(lowered: LoweredModel, head: ClassHead) -> None:
@@ -93,7 +93,7 @@ def _warn_of_signatures(lowered: LoweredModel, head: ClassHead) -> None:
     if names := readers_of(lowered.unrolled, [weights]):
         warnings.warn(
             f"{lowered.file.path}: the signature {', '.join(names)} keeps its {head.classes} "
-            "classes and their weights: new ones are added to the first subgraph alone.",
+            "classes and their weights.",
             OdtWarning,
             stacklevel=3,
         )

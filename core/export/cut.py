@@ -97,11 +97,8 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     inputs = [i for i in graph.inputs if i in reached and i not in begins] + begins
     tables.graph["inputs"] = [number[i] for i in inputs]
     tables.graph["outputs"] = [number[i] for i in ends]
-    old = tables.model.get("signature_defs", [])
     tables.model["signature_defs"] = [
-        _signature(signature, graph, number, inputs, ends)
-        for signature in old
-        if not signature.get("subgraph_index", 0)
+        _signature(signature, graph, number, inputs, ends) for signature in tables.signatures
     ]
     tensors = sorted(number.keys() - {ABSENT})
     origin = {"sha256": hashlib.sha256(model.data).hexdigest(), "tensors": tensors}

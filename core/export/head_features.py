@@ -4,6 +4,7 @@ import numpy as np
 
 from odt.core.lowering.final_activation import producer, producing_operator
 from odt.core.model.graph import Graph, Node, Tensor
+from odt.core.model.variables import ASSIGN, HANDLE, INITIALIZE, Key, handles
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 
@@ -67,15 +68,27 @@ def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, l
 
 
 def needed(graph: Graph, tensor: int) -> list[int]:
-    """Returns the positions in the file of the operators that a tensor depends on."""
+    """Returns the positions in the file of the operators that a tensor depends on.
+
+    Those that assign the variables it depends on are among them.
+    """
     makers = {i: node for node in graph.nodes for i in node.outputs}
+    keys = handles(graph.nodes)
+    assigning: dict[Key, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op == ASSIGN and node.inputs and node.inputs[0] in keys:
+            assigning.setdefault(keys[node.inputs[0]], []).append(node)
     positions: set[int] = set()
     rest = [tensor]
     while rest:
-        node = makers.get(rest.pop())
-        if node is not None and node.origin not in positions:
-            positions.add(node.origin)
-            rest += node.inputs
+        i = rest.pop()
+        nodes = [makers[i]] if i in makers else []
+        for node in nodes + assigning.get(keys[i], []) if i in keys else nodes:
+            if node.origin not in positions:
+                positions.add(node.origin)
+                rest += node.inputs
+    if any(node.op == HANDLE and node.origin in positions for node in graph.nodes):
+        positions.update(node.origin for node in graph.nodes if node.op == INITIALIZE)
     return sorted(positions)
 
 

@@ -1,7 +1,7 @@
 """Writes a model that keeps some operators of another one, without what only the others need."""
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,18 +22,20 @@ from odt.errors import ModelError, OdtWarning, UnsupportedError, one_line
 from odt.kernels.opdef import Array
 
 MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
+INITIAL = "init_subgraph_index"  # option of CALL_ONCE
 MOST_NAMES = 200  # characters of the names of signatures in a warning
 TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
 
 
 class KeptTables:
-    """The tables of a model's first subgraph with some of its operators.
+    """The tables of a model's subgraph with some of its operators.
 
     Attributes:
         source: the model.
         model: table Model of the schema, as `unpack` gives it.
-        graph: the subgraph's table; the others are for control flow, which odt does not support.
+        graph: the subgraph's table; the others are those of CALL_ONCE.
         number: old number of each kept tensor → new number.
+        signatures: signatures of the subgraph.
     """
 
     def __init__(self, source: Model, positions: Collection[int], tensors: Collection[int]) -> None:
@@ -50,10 +52,15 @@ class KeptTables:
         self.source = source
         _warn_of_signatures(source)
         self.model: dict[str, Any] = unpack(FlatBuffer(source.path, source.data).root(), "Model")
-        self.graph = self.model["subgraphs"][0]
-        self.model["subgraphs"] = [self.graph]
+        graphs = self.model["subgraphs"]
+        self.signatures: list[dict[str, Any]] = []
+        for signature in self.model.get("signature_defs", ()):
+            if signature.get("subgraph_index", 0) == source.subgraph:
+                self.signatures.append({**signature, "subgraph_index": 0})
+        self.graph = graphs[source.subgraph]
         self.model.pop("metadata_buffer", None)  # as metadata, without names
         operators = [self.graph["operators"][k] for k in sorted(positions)]
+        self.model["subgraphs"] = [self.graph, *_initializers(graphs, operators)]
         lists = [o[name] for o in operators for name in TENSOR_LISTS if name in o]
         used = {*tensors, *(int(i) for numbers in lists for i in numbers)} - {-1}
         count = len(self.graph["tensors"])
@@ -70,12 +77,15 @@ class KeptTables:
         graph["tensors"] = [graph["tensors"][i] for i in used]
         graph["inputs"] = [self.number[int(i)] for i in graph.get("inputs", ()) if i in used]
         graph["operators"] = operators
-        buffers = sorted({0, *(t.get("buffer", 0) for t in graph["tensors"])})
-        codes = sorted({o.get("opcode_index", 0) for o in operators})
-        for tensor in graph["tensors"]:
+        tensors = [t for g in model["subgraphs"] for t in g.get("tensors", ())]
+        everywhere = [o for g in model["subgraphs"] for o in g.get("operators", ())]
+        buffers = sorted({0, *(t.get("buffer", 0) for t in tensors)})
+        codes = sorted({o.get("opcode_index", 0) for o in everywhere})
+        for tensor in tensors:
             tensor["buffer"] = buffers.index(tensor.get("buffer", 0))
-        for o in operators:
+        for o in everywhere:
             o["opcode_index"] = codes.index(o.get("opcode_index", 0))
+        for o in operators:
             for name in TENSOR_LISTS:
                 if name in o:
                     o[name] = [self.number[int(i)] for i in o[name]]
@@ -110,13 +120,26 @@ class KeptTables:
         ]
 
 
+def _initializers(
+    graphs: list[dict[str, Any]], operators: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Returns the subgraphs of CALL_ONCE operators, and numbers them anew in these."""
+    found: dict[int, int] = {}
+    for o in operators:
+        options = o.get("builtin_options") or {}
+        if INITIAL in options:
+            number = found.setdefault(int(options[INITIAL]), len(found) + 1)
+            options[INITIAL] = number
+    return [graphs[k] for k in found]
+
+
 def _warn_of_signatures(source: Model) -> None:
-    """Warns of signatures of other subgraphs than the first, which are left out."""
-    names = [s.key for s in source.signatures if s.subgraph]
+    """Warns of signatures of other subgraphs, which are left out."""
+    names = [s.key for s in source.signatures if s.subgraph != source.subgraph]
     if names:
         what = "signature" if len(names) == 1 else "signatures"
         warnings.warn(
-            f"{source.path}: the new model has the first subgraph alone, without the {what} "
+            f"{source.path}: the new model has one subgraph, without the {what} "
             f"{one_line(', '.join(names), MOST_NAMES)}.",
             OdtWarning,
             stacklevel=2,
@@ -143,10 +166,8 @@ def with_operators(
     tables.make_constants(constants or {})
     number = tables.number
     tables.graph["outputs"] = [number[i] for i in source.graph.outputs]
-    signatures = tables.model.get("signature_defs", ())
-    kept = [s for s in signatures if not s.get("subgraph_index", 0)]
-    tables.model["signature_defs"] = kept
-    for signature in kept:
+    tables.model["signature_defs"] = tables.signatures
+    for signature in tables.signatures:
         for field in ("inputs", "outputs"):
             for entry in signature.get(field, ()):
                 entry["tensor_index"] = number[entry.get("tensor_index", 0)]

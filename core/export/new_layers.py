@@ -16,14 +16,14 @@ FLOAT32 = np.dtype(np.float32)
 class NewLayers(KeptTables):
     """The tables of the kept operators and of new layers."""
 
-    def signatures(self, old: Sequence[dict[str, Any]], output: int) -> list[dict[str, Any]]:
-        """Signatures of the first subgraph, with the inputs that stay and the new output.
+    def new_signatures(self, output: int) -> list[dict[str, Any]]:
+        """Signatures of the subgraph, with the inputs that stay and the new output.
 
         The output has the name of the first old one.
         """
         found = []
-        for signature in old:
-            if signature.get("subgraph_index", 0) or not signature.get("outputs"):
+        for signature in self.signatures:
+            if not signature.get("outputs"):
                 continue
             name = signature["outputs"][0].get("name", b"output")
             tensors = [(t, t.get("tensor_index", 0)) for t in signature.get("inputs", ())]

@@ -20,6 +20,7 @@ from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.subgraphs import refuse_subgraphs
+from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
@@ -113,12 +114,14 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
+    check_signature(model)
     found, constants = without_variables(model)
     real = lower_model(model).graph
     graph = _with_constants(found, real, constants)
     features, others = choose_features(graph, after)
     kept = needed(found, features.tensor)
-    refuse_subgraphs(found, kept, "a model with a new head", "Give another `after=`.")
+    what = "a model with a new head"
+    refuse_subgraphs(found, kept, what, "Give another `after=`.", initial=False)
     shape = _shape(real, features.tensor, kept)
     count = head.parameters(shape[-1])
     if len(model.data) + count * FLOAT32.itemsize > MOST_BYTES:
@@ -192,6 +195,5 @@ def _packed(
         model, inputs, name, head.names, tags=head.activation == "sigmoid"
     )
     tables.metadata(entries)
-    old = tables.model.get("signature_defs", [])
-    tables.model["signature_defs"] = tables.signatures(old, output)
+    tables.model["signature_defs"] = tables.new_signatures(output)
     return packed_model(model, tables.model, archive)

@@ -57,14 +57,24 @@ def _passed(
             yield from (((number, i), (k, j)) for i, j in pairs)
 
 
-def refuse_subgraphs(graph: Graph, positions: Collection[int], what: str, remedy: str) -> None:
+def refuse_subgraphs(
+    graph: Graph, positions: Collection[int], what: str, remedy: str, *, initial: bool = True
+) -> None:
     """Checks that no operator at these positions runs a subgraph.
+
+    Args:
+        graph: the graph.
+        positions: positions of operators in the file.
+        what: what must not have such an operator, in messages.
+        remedy: what to do instead.
+        initial: whether CALL_ONCE counts, whose subgraph assigns initial values of variables.
 
     Raises:
         UnsupportedError: if one does.
     """
     for node in graph.nodes:
-        if node.origin in positions and (node.op in CONTROL_FLOW or node.op == "CALL_ONCE"):
+        refused = node.op in CONTROL_FLOW or (initial and node.op == "CALL_ONCE")
+        if node.origin in positions and refused:
             raise UnsupportedError(
                 f"{graph.name}: node {node.origin} ({node.op}): {what} must not contain control "
                 f"flow. {remedy}"

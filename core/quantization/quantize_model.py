@@ -19,6 +19,7 @@ from odt.core.quantization.assign import assign, float_activations, quantized_no
 from odt.core.quantization.rules import SCHEMES, Scheme
 from odt.core.quantization.write_integers import IntegerModel
 from odt.core.quantization.write_weights import STORED, has_weights, with_stored_weights
+from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.training.ranges import METHODS, evenly_spaced, measure
 from odt.core.training.trace import OpenSamples, Trace
@@ -237,16 +238,16 @@ def _float_model(model: Model) -> Model:
             f"{model.path}: activations must be float32, but got integers: the model is quantized. "
             "Give the float model, or train this one as it is."
         )
+    check_signature(model)
     graph, constants = without_variables(model)
-    if constants:
-        positions = [node.origin for node in graph.nodes]
+    positions = [node.origin for node in graph.nodes]
+    what, remedy = "a model to quantize", "Cut out a part without it with odt cut, and quantize it."
+    refuse_subgraphs(graph, positions, what, remedy)
+    if constants or model.subgraph:
         model, _ = with_operators(model, positions, constants)
     dequantized = dequantize_weights(model)
     if dequantized.stored:
         model = with_float_weights(model, dequantized)
-    everywhere = [node.origin for node in model.graph.nodes]
-    remedy = "Cut out a part without it with odt cut, and quantize that."
-    refuse_subgraphs(model.graph, everywhere, "a model to quantize", remedy)
     return with_own_activations(model)[0] if needs_own_activations(model) else model
 
 

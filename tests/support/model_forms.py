@@ -29,7 +29,13 @@ STRIDES: dict[str, Any] = {"stride_w": 1, "stride_h": 1}
 
 
 class Form(QuantizedBuilder, Subgraphs):
-    """Builds the network of float activations; `stored` decides how weights are stored."""
+    """Builds the network of float activations; `stored` decides how weights are stored.
+
+    Attributes:
+        outside: whether the buffers are behind the flatbuffer, as in files beyond 2 GiB.
+    """
+
+    outside = False
 
     def __init__(self, file_format: str = "tflite") -> None:
         super().__init__(3, file_format)
@@ -386,20 +392,39 @@ class PrunedHalf(Pruned):
         return self.add_operator("DEQUANTIZE", (self.add_constant(a, f"{name}/mask"),), a.shape)
 
 
-def write_form(make: Callable[[], Form], path: Path, *, outside: bool = False) -> None:
-    """Writes a file with TFLite Model Metadata and the zip archive of the label file they name.
+class Outside(Form):
+    outside = True
 
-    Args:
-        make: makes the builder.
-        path: the file.
-        outside: whether the buffers are behind the flatbuffer, as in files beyond 2 GiB.
-    """
+
+class HalfOutside(Outside, Half):
+    pass
+
+
+class IntegerOutside(Outside, Integer):
+    pass
+
+
+class Circle(Form):
+    def __init__(self) -> None:
+        super().__init__("circle")
+
+
+class CircleHalf(Circle, Half):
+    pass
+
+
+class CircleInteger(Circle, IntegerFloatEnds):
+    pass
+
+
+def write_form(make: Callable[[], Form], path: Path) -> None:
+    """Writes a file with TFLite Model Metadata and the zip archive of the label file they name."""
     form = make()
     y = form.network()
     outputs = [{"name": "scores", "associated_files": [labels_entry()]}]
     graphs = [{"input_tensor_metadata": [{"name": "image"}], "output_tensor_metadata": outputs}]
     form.add_metadata(NAME, encode_metadata({"name": "animals", "subgraph_metadata": graphs}))
-    packed = io.BytesIO(_with_buffers_outside(form, y) if outside else form.build(y))
+    packed = io.BytesIO(_with_buffers_outside(form, y) if form.outside else form.build(y))
     with zipfile.ZipFile(packed, "a", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(LABELS), "\n".join(NAMES))
     path.write_bytes(packed.getvalue())
@@ -448,4 +473,10 @@ FORMS: dict[str, Callable[[], Form]] = {
     "variables": Variables,
     "pruning wrappers": Pruned,
     "pruning wrappers of float16": PrunedHalf,
+    "buffers outside": Outside,
+    "float16 buffers outside": HalfOutside,
+    "int8 buffers outside": IntegerOutside,
+    "circle": Circle,
+    "circle of float16": CircleHalf,
+    "circle of int8": CircleInteger,
 }

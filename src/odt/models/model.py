@@ -127,17 +127,20 @@ class Model:
         """Writes a copy of the model file; low-rank adapters are merged into its weights.
 
         Args:
-            path: path of the new file.
+            path: path of the new file; a suffix .tflite or .circle selects the format.
 
         Raises:
             ModelError: if the file cannot be written.
         """
         from odt.core.export.exporter import export_model
 
-        if self._lowered.adapted is None:
+        suffix = os.path.splitext(os.fspath(path))[1].lstrip(".")
+        file_format = suffix if suffix in ("tflite", "circle") else self.format
+        if self._adapters is None and file_format == self.format:
             write_atomically(path, [self._file.data])
-        else:
-            export_model(self._file, self._lowered.adapted.merged({}), path)
+            return
+        adapted = self._lowered.adapted if self._adapters is not None else None
+        export_model(self._file, adapted.merged({}) if adapted else {}, path, file_format)
 
     def save_adapters(self, path: Path) -> None:
         """Writes the low-rank adapters of a model that `lora` returned.

@@ -12,6 +12,7 @@ from support.mutations import mutations
 from support.new_heads import classifier, expected, head, made, run
 from support.paths import MODELS
 
+import odt
 from odt.cli.main import main
 from odt.core.export.replace_head import Head, replace_head
 from odt.core.lowering.lowered_model import lower_model
@@ -345,3 +346,28 @@ def test_operators_without_their_inputs_are_refused(op: str, inputs: int, tmp_pa
     model = ModelBuilder("tflite")
     y = model.add_operator(op, (model.add_input((1, 4, 4, 3)),)[:inputs], (1, 3))
     assert f"({op})" in refusal(model, model.add_dense(y, 2), tmp_path)
+
+
+def test_a_streaming_model_keeps_its_state(tmp_path: Path) -> None:
+    """Each of five time steps depends on those before, in LiteRT as in odt."""
+    out = tmp_path / "new.tflite"
+    options = ("--activation", "sigmoid", "--classes", 2)
+    result = run(MODELS / "okay-nabu-int8.tflite", out, *options)
+    assert result.exit_code == 0, result.output
+    interpreter = Interpreter(str(out))
+    interpreter.allocate_tensors()
+    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    shape = (5, *given["shape"][1:])
+    x = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
+    theirs = []
+    for step in x:
+        interpreter.set_tensor(given["index"], step[np.newaxis])
+        interpreter.invoke()
+        theirs.append(interpreter.get_tensor(made["index"])[0])
+    model = odt.load_model(out, sequence_length=5, return_sequences=True)
+    scale, zero = made["quantization"]
+    with odt.Trainer(model, loss="mse") as trainer:
+        ours = trainer.predict(x[np.newaxis])[0]
+    real = (np.array(theirs, float) - zero) * scale
+    np.testing.assert_allclose(ours, real, atol=1.5 * scale)
+    assert np.ptp(real, axis=0).all()

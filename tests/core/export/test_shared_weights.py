@@ -79,6 +79,18 @@ class ZeroCopies(TwoCopies, ZeroBiases):
     pass
 
 
+class SecondFirst(TwoSignatures):
+    """The subgraph of `embed` is the first."""
+
+    def build(self, *outputs: int) -> bytes:
+        self.graph.outputs = list(outputs)
+        main, other = self.model.subgraphs
+        self.model.subgraphs, self.graph = [other, main], other
+        for signature in self.model.signature_defs:
+            signature.subgraph_index = 1 - (signature.subgraph_index or 0)
+        return super().build(*other.outputs)
+
+
 MAKERS: dict[str, Callable[[], Form]] = {
     **{name: make for name, make in FORMS.items() if name.startswith("two signatures")},
     "zero biases": ZeroBiases,
@@ -359,9 +371,34 @@ def test_signatures_that_are_left_out_are_named(command: str, tmp_path: Path) ->
     words = [command, str(tmp_path / "m.tflite"), *options, "-o", str(tmp_path / "out.tflite")]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0
-    line = "the new model has the first subgraph alone, without the signature embed."
+    line = "the new model has one subgraph, without the signature embed."
     assert result.stderr.count(line) == 1
     assert [s.key for s in read_model(tmp_path / "out.tflite").signatures] == ["classify"]
+
+
+@pytest.mark.parametrize("command", ["replace-head", "quantize", "quantize int8", "lora"])
+def test_commands_rewrite_the_chosen_signature(command: str, tmp_path: Path) -> None:
+    """`classify` is the second subgraph here."""
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    write_form(SecondFirst, path)
+    np.save(tmp_path / "x.npy", X)
+    options: dict[str, tuple[object, ...]] = {
+        "replace-head": ("--classes", 4, "-o", out),
+        "quantize": ("--scheme", "float16", "-o", out),
+        "quantize int8": ("--calibrate", tmp_path / "x.npy", "-o", out),
+        "lora": ("--rank", 1, "-o", tmp_path / "a.npz"),
+    }
+    words = [command.split(maxsplit=1)[0], path, "--signature", "classify", *options[command]]
+    result = CliRunner().invoke(main, [str(w) for w in words])
+    assert result.exit_code == 0, result.output
+    if command == "lora":
+        assert f"odt train {path} --signature classify --adapters" in result.output
+        merge = ["lora", path, "--signature", "classify", "--merge", tmp_path / "a.npz", "-o", out]
+        assert CliRunner().invoke(main, [str(w) for w in merge]).exit_code == 0
+    scores = signature(out, "classify", X)
+    assert scores.shape == (16, 4 if command == "replace-head" else CLASSES)
+    if command != "replace-head":
+        np.testing.assert_allclose(scores, signature(path, "classify", X), atol=0.03)
 
 
 def test_other_subgraphs_do_not_matter_without_weights_that_change(tmp_path: Path) -> None:
