@@ -20,6 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from odt.core.checkpoints.onert_order import checkpoint_order
+from odt.core.model.file_kinds import other_kind
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.mapped_files import mapped_files
@@ -221,6 +222,8 @@ def _optimizer(parameters: Parameters) -> str:
 def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
     """Reads and checks the offsets of the sections and the number of tensors."""
     size = len(data)
+    if (kind := other_kind(memoryview(data))) is not None:
+        raise ModelError(f"{where}: must be a checkpoint of odt or onert, but is {kind.name}.")
     least = HEADER.size + FOOTER.size
     if size < least:
         raise ModelError(f"{where}: must have {least} bytes or more, but got {size}")

@@ -177,6 +177,11 @@ def column_of(
     Raises:
         DataError: if the samples do not fit the tensor.
     """
+    dtype = rows.dtype
+    if dtype.kind not in "biuf" and not np.can_cast(dtype, spec.dtype, "same_kind"):
+        number = "names, y = np.unique(y, return_inverse=True)"
+        hint = f" Number the classes: {number}." if dtype.kind in "USTO" else ""
+        raise DataError(f"{name}: must hold numbers, but holds {_words(rows)}.{hint}")
     if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
         raise DataError(
             f"{name}: a sample must have {spec.size} elements {spec.shape}, but the array is "
@@ -205,6 +210,13 @@ def column_of(
     if whole and quantization is None:
         next(column.blocks(), None)  # targets of another task are refused before training
     return column
+
+
+def _words(rows: Rows) -> str:
+    """Names values that are no numbers."""
+    return {"U": "texts", "S": "texts", "T": "texts", "O": "Python objects"}.get(
+        rows.dtype.kind, f"values of type {rows.dtype}"
+    )
 
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:

@@ -171,8 +171,8 @@ def stand_in(path: str | os.PathLike[str]) -> FileKind | None:
     return None if text is None else _kind_by_start(text)
 
 
-def other_model(data: memoryview) -> FileKind | None:
-    """Returns the kind of a file that is no TFLite or Circle model; None if it is unknown.
+def other_kind(data: memoryview) -> FileKind | None:
+    """Returns the kind of a whole file; None if it is unknown.
 
     Args:
         data: all bytes of the file.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from odt.core.model.arities import check_arities
-from odt.core.model.file_kinds import other_model
+from odt.core.model.file_kinds import other_kind
 from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import LSTM
@@ -194,7 +194,7 @@ def parse_model(
     source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
     if identifier not in FORMATS:
-        kind = other_model(data)
+        kind = other_kind(data)
         if kind is not None:
             remedy = kind.model.replace("{path}", name)
             raise ModelError(

@@ -75,6 +75,19 @@ def test_class_numbers_may_be_whole_floats() -> None:
             trainer.fit(X, np.append(LABELS[:31], 2.5))
 
 
+@pytest.mark.parametrize("y", [["a", "b"] * 16, np.array([b"a"] * 32), np.array(["a", None] * 16)])
+def test_names_of_classes_are_to_be_numbered(y: Any) -> None:
+    words = "y: must hold numbers, but holds (texts|Python objects). Number the classes: names, y ="
+    with odt.Trainer(MODEL) as trainer, pytest.raises(odt.DataError, match=words):
+        trainer.fit(X, y)
+
+
+def test_a_split_without_validation_samples_says_so() -> None:
+    words = "`validation_split=0.2`: no sample is left for validation, because there are only 1"
+    with odt.Trainer(MODEL) as trainer, pytest.warns(odt.OdtWarning, match=words):
+        trainer.fit(X[:1], Y[:1], validation_split=0.2)
+
+
 HABITS = [
     ("fit", {"verbose": 1}, "LambdaCallback"),
     ("fit", {"batch_size": 8}, "Give it to odt.Trainer"),

@@ -53,8 +53,8 @@ def warnings_before_training(
             yield incomplete_batch(count, batch, order.shuffle)
         elif count < batch:
             yield (
-                f"`batch_size={batch}`: the training data has only {count} samples, so each step "
-                "uses all of them."
+                f"`batch_size={batch}`: the training data has only {count} "
+                f"{'sample' if count == 1 else 'samples'}, so each step uses all of them."
             )
 
 

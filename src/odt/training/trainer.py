@@ -197,6 +197,11 @@ class Trainer(SavingTrainer):
             held=held,
         )
         self._order = samples.order
+        if validation_split and not len(samples.validation):
+            self.warn(
+                f"Warning: `validation_split={validation_split:g}`: no sample is left for "
+                f"validation, because there are only {samples.count}."
+            )
         classes: ClassWeights = ()
         given = checksum(data.weights)
         class_weight = dict(before.class_weight) if class_weight is None else class_weight

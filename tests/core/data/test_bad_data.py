@@ -206,7 +206,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "shape": (npy(numbers(4, 7)), r"6 elements.*\(4, 7\)"),
     "no samples": (npy(np.float32(1)), "must be the samples"),
     "complex": (npy(numbers(4, 6) * 1j), "complex64"),
-    "text": (npy(numbers(4, 6).astype("U1")), "<U1"),
+    "text": (npy(numbers(4, 6).astype("U1")), "must hold numbers, but holds texts"),
     "h5 group": (h5_without_value, 'group "value"'),
     "h5 damaged": (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50)), "HDF5"),
     "sidecar": (strange_sidecar, "odt-data 99"),

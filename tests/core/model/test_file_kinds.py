@@ -160,6 +160,15 @@ def test_data_of_another_kind_are_named(tmp_path: Path, name: str) -> None:
         trainer.fit(path, np.zeros((1, 10)))
 
 
+@pytest.mark.parametrize("name", ["lfs", "pt", "keras h5", "onnx"])
+def test_checkpoints_of_another_kind_are_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "c.odt").write_bytes(KINDS[name][0])
+    with pytest.raises(
+        odt.ModelError, match=f"checkpoint of odt or onert, but is {KINDS[name][1]}"
+    ):
+        odt.Trainer(MLP_SM / "model.circle", checkpoint=tmp_path / "c.odt").build()
+
+
 @pytest.mark.parametrize("name", ["photos.zip", "table.csv", "x.npz", "x.bin"])
 def test_sources_that_stand_for_others_are_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(LFS)
