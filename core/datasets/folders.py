@@ -89,12 +89,14 @@ class Naming:
         unlabelled: take all files without classes.
         classes: class names of a record: files have classes only if these are their folders.
         labelled: whether only files with classes of the record are taken.
+        values: whether names are numbers to predict, which may differ from split to split.
     """
 
     pattern: str = ""
     unlabelled: bool = False
     classes: tuple[str, ...] | None = None
     labelled: bool = False
+    values: bool = False
 
 
 BY_FOLDER = Naming()
@@ -126,24 +128,7 @@ def open_folders(
     if naming.pattern:
         find = _pattern_label(tree, naming.pattern)
         labels = [find(name, place) for name, place in zip(names, places, strict=True)]
-    files: dict[str, dict[str, list[str]]] = {}
-    for name, place, label in zip(names, places, labels, strict=True):
-        if label:
-            files.setdefault(place.split, {}).setdefault(label, []).append(name)
-    if not files:
-        raise DataError(_nothing(tree, kind, names))
-    if len(files) > 1:
-        files.pop(ALL, None)
-    outside = [name for name, p in zip(names, places, strict=True) if p.split not in files]
-    if outside and ALL not in files:
-        count = counted_files(len(outside))
-        notes.append(f"left out {count} outside of {listed(_sorted(files))}: {listed(outside)}")
-    lacking = [
-        n for n, p, x in zip(names, places, labels, strict=True) if p.split in files and not x
-    ]
-    if lacking:
-        count = counted_files(len(lacking))
-        notes.append(f"left out {count} outside of class folders: {listed(lacking)}")
+    files = _by_class(tree, kind, names, places, labels, notes)
     deeper = [p for p in places if p.split == ALL and p.label and "/" in _inner(p)]
     if deeper and ALL in files and not naming.pattern:
         notes.append(
@@ -152,9 +137,11 @@ def open_folders(
             "`label_pattern=([^/]+)/[^/]*$`"
         )
     classes = tuple(sorted(files.get("train") or files[_sorted(files)[0]]))
+    if naming.values:
+        classes = tuple(sorted({label for by_class in files.values() for label in by_class}))
     faults: list[str] = []
     seen = {} if naming.pattern else _folders(tree, places)
-    for part in _sorted(files):
+    for part in () if naming.values else _sorted(files):
         faults += _check_classes(
             tree, kind, part, files, classes, seen.get(part, set()), skip, notes
         )
@@ -177,6 +164,40 @@ def open_folders(
         faults=tuple(faults),
         origin={"files": sum(p.length or 0 for p in parts.values())},
     )
+
+
+def _by_class(
+    tree: Tree,
+    kind: Kind,
+    names: Sequence[str],
+    places: Sequence[Place],
+    labels: Sequence[str],
+    notes: list[str],
+) -> dict[str, dict[str, list[str]]]:
+    """The files by split and class, with notes of the files that are in none.
+
+    Raises:
+        DataError: if no file has a class.
+    """
+    files: dict[str, dict[str, list[str]]] = {}
+    for name, place, label in zip(names, places, labels, strict=True):
+        if label:
+            files.setdefault(place.split, {}).setdefault(label, []).append(name)
+    if not files:
+        raise DataError(_nothing(tree, kind, names))
+    if len(files) > 1:
+        files.pop(ALL, None)
+    outside = [name for name, p in zip(names, places, strict=True) if p.split not in files]
+    if outside and ALL not in files:
+        count = counted_files(len(outside))
+        notes.append(f"left out {count} outside of {listed(_sorted(files))}: {listed(outside)}")
+    lacking = [
+        n for n, p, x in zip(names, places, labels, strict=True) if p.split in files and not x
+    ]
+    if lacking:
+        count = counted_files(len(lacking))
+        notes.append(f"left out {count} outside of class folders: {listed(lacking)}")
+    return files
 
 
 def _inner(place: Place) -> str:

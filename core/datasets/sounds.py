@@ -111,6 +111,10 @@ class Sound:
         if length > wanted:
             cut = f"cut to {self.seconds:g} s, the length of a sample (`seconds=`)"
             remarks.append(Remark(cut, file.length / file.rate))
+        frames = 1 + (wanted - self.frame) // self.hop
+        if self.mel and 0 < self.frames < frames - 1:  # one frame less is rounding
+            text = f"cut to the first {self.frames} of {frames} frames (`frames=`)"
+            remarks.append(Remark(text))
         values = self.mfccs(x) if self.mfcc else self.log_mel(x) if self.mel else x
         return values, tuple(remarks)
 

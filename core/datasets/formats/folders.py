@@ -5,10 +5,10 @@ from functools import partial
 
 from odt.core.datasets.file_suffixes import kind_of
 from odt.core.datasets.file_targets import open_with_masks, open_with_table
-from odt.core.datasets.folders import open_folders
+from odt.core.datasets.folders import Decode, open_folders
 from odt.core.datasets.number_names import with_values, with_values_of_folders
 from odt.core.datasets.picture_files import decode_picture
-from odt.core.datasets.source import Source
+from odt.core.datasets.source import Kind, Source
 from odt.core.datasets.source_format import Opening, SourceFormat
 from odt.core.datasets.tree import FileTree, Tree, open_tree
 from odt.errors import DataError
@@ -24,7 +24,7 @@ def open_pictures(opening: Opening) -> Source:
     if opening.targets is not None:
         regression = opening.table.regression
         return open_with_table(tree, "image", decode, opening.targets, regression)
-    return _folders(opening, open_folders(tree, "image", decode, opening.skip, opening.naming))
+    return _folders(opening, tree, "image", decode)
 
 
 def open_sounds(opening: Opening) -> Source:
@@ -34,14 +34,15 @@ def open_sounds(opening: Opening) -> Source:
         regression = opening.table.regression
         source = open_with_table(tree, "sound", decode, opening.targets, regression)
     else:
-        source = open_folders(tree, "sound", decode, opening.skip, opening.naming)
-        source = _folders(opening, source)
+        source = _folders(opening, tree, "sound", decode)
     return replace(source, sound=opening.sound.describe())
 
 
-def _folders(opening: Opening, source: Source) -> Source:
+def _folders(opening: Opening, tree: Tree, kind: Kind, decode: Decode) -> Source:
     """Folders as classes, or for regression the numbers that name them."""
-    if opening.table.regression:
+    values = bool(opening.table.regression)
+    source = open_folders(tree, kind, decode, opening.skip, replace(opening.naming, values=values))
+    if values:
         return with_values(source)
     of_values = opening.naming.classes == ()  # new data for a record without classes
     return with_values_of_folders(source) if of_values else source

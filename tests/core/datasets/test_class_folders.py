@@ -304,3 +304,10 @@ def test_notes_and_faults_of_a_second_folder_are_said(tmp_path: Path) -> None:
     assert "t: left out 1 file other than images: 1 .heic" in made(*args).stderr
     (tmp_path / "t/c").mkdir()
     assert "none for c" in refused(*args)
+
+
+def test_numbers_of_folders_may_differ_from_split_to_split(tmp_path: Path) -> None:
+    root = photos(tmp_path / "s", "train/1.5/1.png", "train/20/2.png", "test/7/3.png")
+    made("--source", root, "--regression", *CALM[:3], "-o", tmp_path / "o")
+    assert samples(tmp_path / "o/train.output.bin").tolist() == [[1.5], [20]]
+    assert samples(tmp_path / "o/test.output.bin").tolist() == [[7]]

@@ -65,6 +65,14 @@ def test_clips_that_are_cut_are_counted(tmp_path: Path) -> None:
     assert samples(tmp_path / "o/train.input.bin").shape == (3, 128000)
 
 
+def test_frames_that_are_cut_are_counted() -> None:
+    data = wav(tone(16000, 2.0))
+    for frames, wanted in ((0, []), (124, []), (123, []), (60, ["cut to the first 60 of 124"])):
+        values, remarks = Sound(seconds=2, mel=8, frames=frames).decode(data)
+        assert len(values) == (frames or 124)
+        assert [remark.text.split(" frames")[0] for remark in remarks] == wanted
+
+
 def test_a_cut_clip_is_the_beginning_of_the_whole() -> None:
     data = wav(tone(44100, 3.0, 901.0), 44100)
     whole, _ = Sound(seconds=0).decode(data)
