@@ -28,6 +28,7 @@ from odt.core.export.remedies import largest_part, what_trains
 from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
+from odt.core.model.runtime_rules import litert_note
 from odt.core.recipe.interface import check_signature, read_interface
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
@@ -107,6 +108,8 @@ def command(
         result = trainability(recipe.graph, trainer.info, plan)
         if lowered.left_out:
             click.echo(describe_left_out(lowered))
+        if note := litert_note(lowered.file):
+            click.echo(one_line(spell(note), MOST))
         click.echo(report.trained_line(trainer.parameters.trained.values()))
         for line in describe(plan.graph, result):
             click.echo(line)

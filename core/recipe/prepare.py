@@ -10,6 +10,7 @@ from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
+from odt.core.model.runtime_rules import litert_note
 from odt.core.model.tflite_metadata import read_record
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.model.training_info_buffer import stored_training_info
@@ -136,7 +137,10 @@ class Recipe:
         )
         fresh = self.origins["trainable_ops"] == ORIGIN
         left_out = describe_left_out(self.lowered)
-        return tuple(filter(None, (self.dequantized.note, left_out, head if fresh else "")))
+        runtime = litert_note(self.model)
+        return tuple(
+            filter(None, (self.dequantized.note, runtime, left_out, head if fresh else ""))
+        )
 
     @property
     def graph(self) -> Graph:

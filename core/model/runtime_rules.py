@@ -1,0 +1,104 @@
+"""Operators of a quantized file that LiteRT refuses, or computes otherwise than their numbers say.
+
+odt computes and trains the real numbers that integers represent. LiteRT's kernels move integers
+between tensors without a look at their scales, or refuse such files when they load them.
+
+Source: what ai-edge-litert 2.3.0 does with files of one operator (tests/judges).
+"""
+
+from collections.abc import Iterator
+
+from odt.core.model.graph import ABSENT, Node
+from odt.core.model.integer_operators import prescribed_quantization
+from odt.core.model.quantization_rules import ACTIVATIONS
+from odt.core.model.reader import Model
+
+PRESCRIBED = ("SOFTMAX", "LOGISTIC", "L2_NORMALIZATION")
+TOLERANCE = 1e-3  # relative, between scales that count as equal
+# Refused if their tensors have different scales; CONCATENATION of uint8 is computed.
+EQUAL = frozenset(
+    (
+        *("CONCATENATION", "PACK", "UNPACK", "REDUCE_MAX", "REDUCE_MIN", "EXPAND_DIMS"),
+        *("MIRROR_PAD", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"),
+    )
+)
+# Move integers, or compute with them, as if all their tensors had one scale.
+MOVED = frozenset(
+    (
+        *("RESHAPE", "SQUEEZE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER", "SPLIT"),
+        "SPLIT_V",
+        *("PAD", "TILE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "MAXIMUM", "MINIMUM", "MAX_POOL_2D"),
+        *("AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"),
+    )
+)
+WITHOUT_INTEGERS = ("SQUARE", "SIGN", "CUMSUM")
+MOST = 3  # operators that a note names
+
+
+def litert_note(model: Model) -> str:
+    """Returns a line about operators that LiteRT refuses or computes otherwise; empty for none."""
+    nodes = [n for n in model.graph.nodes if _is_on_integers(model, n)]
+    refused = [f"node {n.origin} ({n.op}), {rule}" for n in nodes for rule in _refusals(model, n)]
+    otherwise = [f"node {n.origin} ({n.op})" for n in nodes if _differs(model, n)]
+    parts = []
+    if refused:
+        parts.append(f"refuses {_listed(refused)}")
+    if otherwise:
+        parts.append(
+            f"moves integers where odt computes the numbers that they represent: "
+            f"{_listed(otherwise)}, between different scales"
+        )
+    remedy = "Quantize the float model again, or export with `float_weights=True`."
+    return f"{model.path}: LiteRT {'; it '.join(parts)}. {remedy}" if parts else ""
+
+
+def _listed(parts: list[str]) -> str:
+    return "; ".join(parts[:MOST]) + f"; and {len(parts) - MOST} more" * (len(parts) > MOST)
+
+
+def _bound(model: Model, node: Node) -> list[int]:
+    """The quantized tensors of a node."""
+    return [i for i in (*node.inputs, *node.outputs) if i != ABSENT and i in model.quantization]
+
+
+def _is_on_integers(model: Model, node: Node) -> bool:
+    """Whether the output of a node has integers with one scale."""
+    return len(node.outputs) > 0 and all(
+        i in model.quantization
+        and model.quantization[i].scale.size == 1
+        and model.graph.tensors[i].spec.dtype in ACTIVATIONS
+        for i in node.outputs
+    )
+
+
+def _refusals(model: Model, node: Node) -> Iterator[str]:
+    """Yields rules of LiteRT that a node breaks, so that it refuses the file."""
+    y = node.outputs[0]
+    found, dtype = model.quantization[y], model.graph.tensors[y].spec.dtype
+    if node.op in WITHOUT_INTEGERS:
+        yield f"which it has not for {dtype}"
+    if node.op in PRESCRIBED:
+        wanted = prescribed_quantization(node.op, dtype)
+        scale, zero = float(wanted.scale[0]), int(wanted.zero_point[0])
+        near = abs(float(found.scale[0]) - scale) <= TOLERANCE * scale
+        if not near or int(found.zero_point[0]) != zero:
+            got = f"{float(found.scale[0]):.6g} and {int(found.zero_point[0])}"
+            yield f"whose output must have scale 1/{round(1 / scale)}, zero point {zero}, not {got}"
+    takes_several = node.op == "CONCATENATION" and dtype.kind == "u"
+    if node.op in EQUAL and not takes_several and _has_several_scales(model, node):
+        yield "whose tensors must have one scale"
+
+
+def _differs(model: Model, node: Node) -> bool:
+    """Whether LiteRT computes other numbers than those that the integers represent."""
+    if node.op == "NEG":
+        return any(bool(model.quantization[i].zero_point.any()) for i in _bound(model, node))
+    return node.op in MOVED and _has_several_scales(model, node)
+
+
+def _has_several_scales(model: Model, node: Node) -> bool:
+    """Whether the quantized tensors of a node represent numbers in different ways."""
+    found = [model.quantization[i] for i in _bound(model, node)]
+    scales = [float(q.scale[0]) for q in found]
+    zeros = {int(q.zero_point[0]) for q in found}
+    return max(scales) > (1 + TOLERANCE) * min(scales) or len(zeros) > 1
