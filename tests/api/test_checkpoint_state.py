@@ -333,7 +333,9 @@ def test_other_arguments_are_refused(model: Path) -> None:
                 t.state.step = step
     with pytest.raises(odt.OptionError, match="`checkpoint=`: must be a path or a CheckpointState"):
         trainer(model, checkpoint=5)
-    with pytest.raises(odt.ModelError, match="must be a checkpoint of odt or onert, but is a model"):
+    with pytest.raises(
+        odt.ModelError, match="must be a checkpoint of odt or onert, but is a model"
+    ):
         odt.CheckpointState.load(model)
 
 
