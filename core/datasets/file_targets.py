@@ -24,6 +24,7 @@ from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 SEPARATORS = re.compile(r"[\s;|,]+")  # between the tags of a cell
+MASKS = ("_mask", "-mask", "_masks", "_seg", "_segmentation", "_label", "_labels", "_gt")
 PLURAL = ("tags", "labels")  # names of a column whose cells may hold several words
 
 
@@ -130,7 +131,7 @@ def open_with_masks(
 
     Args:
         tree: the pictures.
-        masks: the masks, in gray or with a palette.
+        masks: the masks, in gray or with a palette. All names may end in _mask or the like.
         decode: bytes of a picture → array.
         resize: size of the pictures; masks are resized alike, by the nearest pixel.
         classes: names of the masks' values 0, 1, …, which become one-hot pixels; empty for masks
@@ -141,7 +142,8 @@ def open_with_masks(
     """
     names, notes = files_of(tree, "image")
     pictures, _ = files_of(masks, "image")
-    by_stem = {_stem(name): name for name in pictures}
+    endings = [e for e in MASKS if all(_stem(name).endswith(e) for name in pictures)]
+    by_stem = {_stem(name).removesuffix((*endings, "")[0]): name for name in pictures}
     lacking = [name for name in names if _stem(name) not in by_stem]
     if lacking:
         raise DataError(
@@ -192,14 +194,20 @@ def _stem(name: str) -> str:
 def _files(
     tree: Tree, kind: Kind, path: Path, wanted: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """The files that a table names, by path or by a name that only one file has; and notes."""
+    """The files that a table names, by path or by a name that only one file has; and notes.
+
+    A name may lack its suffix.
+    """
     every, _ = of_kind(tree.sizes, kind)
     by_name: dict[str, list[str]] = {}
+    by_stem: dict[str, list[str]] = {}  # tables may name files without their suffix
     for name in every:
         by_name.setdefault(PurePosixPath(name).name, []).append(name)
+        by_stem.setdefault(PurePosixPath(name).stem, []).append(name)
     found, lacking = [], []
     for text in wanted:
-        same = [text] if text in tree.sizes else by_name.get(PurePosixPath(text).name, [])
+        last = PurePosixPath(text).name
+        same = [text] if text in tree.sizes else by_name.get(last) or by_stem.get(last, [])
         if len(same) == 1:
             found.append(same[0])
         else:

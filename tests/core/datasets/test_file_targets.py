@@ -45,6 +45,13 @@ def test_a_table_gives_classes(photos: Path) -> None:
     args = ("--source", photos / "p", "--target-source", photos / "t.csv", *ALL)
     made(*args, "-o", photos / "o")
     assert samples(photos / "o/train.output.bin").argmax(axis=1).tolist() == [1, 0, 1]
+    (photos / "t.csv").write_text("id,kind\n0,dog\nmore/1,cat\n2,dog\n")  # without suffixes
+    made(*args, "-o", photos / "o")
+    assert samples(photos / "o/train.output.bin").argmax(axis=1).tolist() == [1, 0, 1]
+    (photos / "t.csv").write_text("id,kind\n0,dog\n2,cat\n")
+    left = made(*args, "-o", photos / "o").stderr
+    assert "left out 1 file that " in left
+    assert "t.csv does not name: more/1.png." in left
     (photos / "t.csv").write_text("file,kind\n7.png,dog\n")
     assert "must name files of" in refused(*args, "-o", photos / "o")
 
@@ -83,6 +90,12 @@ def test_masks_are_targets_of_the_size_of_the_pictures(tmp_path: Path) -> None:
     assert y.argmax(axis=3)[0].tolist() == values
     assert "values must be 0 … 1" in refused(*args, "--classes", "sky,sea")
     assert "must be noise alone" in refused(*args, "--augment", "flip")
-    (tmp_path / "m/1.png").unlink()
+    before = samples(tmp_path / "o/train.output.bin")
+    for k in range(2):
+        (tmp_path / f"m/{k}.png").rename(tmp_path / f"m/{k}_mask.png")
+    made(*args, "--classes", "sky,sea,land")
+    assert np.array_equal(samples(tmp_path / "o/train.output.bin"), before)
+    (tmp_path / "m/0_mask.png").rename(tmp_path / "m/0.png")
+    (tmp_path / "m/1_mask.png").unlink()
     assert "but has none for 1.jpg" in refused(*args)
     assert len(files(tmp_path / "o")) == 4
