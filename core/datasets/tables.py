@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from odt.core.datasets.table_cells import (
     find_dates,
     has_thousands,
     is_missing,
+    is_number,
     recorded_cells,
 )
 from odt.core.datasets.table_text import (
@@ -47,6 +48,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
+MOST_TITLES = 10  # lines above a table
 HEAD = 1000  # rows from which the kinds of the columns are found
 MOST_WORDS = 1000  # of a column that is encoded as one-hot
 USUAL_WORDS = 50  # of a column for which one-hot is proposed
@@ -191,6 +193,8 @@ def read_table(path: Path, options: TableOptions, only_targets: bool = False) ->
         if len(delimiter) > 1:
             raise DataError(f"{path}: `delimiter=` must be one character, but got {delimiter}.")
         delimiter = delimiter or find_delimiter(text, spaces=options.spaces)
+        if delimiter == " " and any("numbers" in c for c in options.like.get("columns", ())):
+            delimiter = ","  # the spaces are those between the numbers of a cell
         rows = rows_of(text, delimiter)
         table = parse_table(path, rows, options, only_targets, delimiter=delimiter)
         if text.encoding == ANSI:
@@ -221,14 +225,19 @@ def parse_table(
     if first is None:
         raise DataError(f"{path}: must have lines, but is empty.")
     head, rows = with_head(rows, HEAD)
+    first, head, rows, titles = _without_titles(first, head, rows)
     named = _has_names(options.like, first[1])
     asked = True if named else options.header
     names, classes, is_header = find_header(first[1], [cells for _, cells in head], asked)
+    if not head and not is_header and not any(map(is_number, first[1])):
+        raise DataError(f"{path}: must have lines below the names of its columns, but has none.")
     if not is_header:
         head, rows = [first, *head], chain([first], rows)
     whole = [cells for _, c in head if len(cells := _cut(c, len(names))) == len(names)]
     table = Table(names, Layout((), (), (), {}), is_header, classes, where=where)
     table.has_header = is_header and not classes
+    if titles:
+        table.notes.append(f"note: {path}: lines above the table are left out: {titles}.")
     table.layout = (
         _layout_like(path, names, options, is_header)
         if options.like
@@ -238,6 +247,23 @@ def parse_table(
         raise DataError(f"{path}: must have a column beside the target, but has {len(names)}.")
     _read_rows(path, rows, table, options)
     return table
+
+
+def _without_titles(
+    first: Row, head: list[Row], rows: Iterator[Row]
+) -> tuple[Row, list[Row], Iterator[Row], int]:
+    """The table without lines of one cell above it, such as titles, and their number."""
+    titles = 0
+    filled = [sum(map(bool, map(str.strip, cells))) for _, cells in (first, *head[:MOST_TITLES])]
+    if max(filled) > 2 and filled[0] < 2:
+        titles = next(k for k, count in enumerate(filled) if count > 2)
+        above = [cell for _, cells in (first, *head[: titles - 1]) for cell in cells]
+        values = any(cell.strip() and is_number(cell) for cell in above)
+        if values or any(count > 1 for count in filled[:titles]):
+            return first, head, rows, 0
+        first, head = head[titles - 1], head[titles:]
+        rows = islice(rows, titles, None)
+    return first, head, rows, titles
 
 
 def _cut(cells: list[str], count: int) -> list[str]:
@@ -298,7 +324,8 @@ def _is_incomplete(
     """Whether a line is left out, or a fault, because a value or the target is missing."""
     missing = any(is_missing(cells[k]) for k in table.layout.labels)
     if missing and not (options.drop or options.drop_targets):
-        faults.no_target(line)
+        cell = next(cells[k] for k in table.layout.labels if is_missing(cells[k]))
+        faults.no_target(line, cell)
         return True
     if missing or (options.drop and any(map(math.isnan, values))):
         reason = "a missing target" if missing else "a missing value"
@@ -408,6 +435,7 @@ class _Faults:
         self._uneven: dict[int, int] = {}
         self._bad: dict[int, tuple[int, str, set[str], int]] = {}
         self._targets: list[int] = []
+        self._words: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._uneven or self._bad or self._targets)
@@ -432,9 +460,10 @@ class _Faults:
                 words.add(cells[k].strip())
             self._bad[k] = (at, cell, words, count + 1)
 
-    def no_target(self, line: int) -> None:
-        """A line without a target."""
+    def no_target(self, line: int, cell: str) -> None:
+        """A line without a target; words such as none count as missing."""
         self._targets.append(line)
+        self._words.update({cell.strip()} - {""})
 
     def report(self) -> None:
         """Raises DataError for all faults together."""
@@ -459,7 +488,7 @@ class _Faults:
             others = f" ({len(self._targets)} lines)" if self._targets[1:] else ""
             texts.append(
                 f"{where(self._targets[0])}: the target is missing{others}. Leave such lines out "
-                'with `missing_target="drop"`.'
+                f'with `missing_target="drop"`{_or_rename(self._words)}.'
             )
         raise DataError(f"{self._path}: {' '.join(texts)}")
 
@@ -491,7 +520,7 @@ class _Faults:
         shown, options = [], []
         for k, (_, cell, words, count) in sorted(text.items()):
             name, cells = printable(self._table.names[k]), self._cells(k)
-            kind, option = f"{len(words)} words", "one_hot"
+            kind, option = f"{len(words)} word{'s' if len(words) > 1 else ''}", "one_hot"
             if isinstance(cells, _Text) and cells.dates:
                 kind, option = "dates", "date"
             elif _are_names(words, count):
@@ -502,6 +531,13 @@ class _Faults:
             f"{len(text)} columns hold text, which must be encoded or left out: "
             f"{', '.join(shown)}. Give, for example, {' '.join(options)}."
         )
+
+
+def _or_rename(words: set[str]) -> str:
+    """What else to do if missing targets are words that may be names of classes."""
+    if not words:
+        return ""
+    return f", or rename the class if {listed(sorted(words))} is one"
 
 
 def _are_names(words: set[str], count: int) -> bool:

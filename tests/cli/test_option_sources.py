@@ -333,3 +333,40 @@ def test_every_option_has_an_effect_or_is_refused(root: Path, source: str) -> No
             silent.append(option)
     assert untold == []
     assert silent == []
+
+
+# Options that say how new data are read, written and split; the record decides about all others.
+RECORDED = {"--target-source", "--format", "--header", "--delimiter", "--x", "--y", "--shape",
+            "--source-dtype", "--data-dir", "--labels", "--split", "--length", "--shuffle",
+            "--seed", "--prefix-name", "--output-format"}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["images", "wav", "csv", "npy"])
+def test_options_beside_a_record_have_an_effect_or_are_refused(root: Path, source: str) -> None:
+    error, found = outcome(root, SOURCES[source])
+    assert not error
+    record = next(name for name in sorted(found) if name.endswith("train.input.bin.json"))
+    (root / "kept").mkdir(exist_ok=True)
+    (root / "kept" / record).write_bytes(found[record])
+    (root / "kept" / record.removesuffix(".json")).write_bytes(b"")
+    path = SOURCES[source].split(" --target-source")[0].split(" --rate")[0]
+    selected = f"{path} --as {root / 'kept' / record}"
+    plain = outcome(root, selected)
+    assert not plain[0]
+    silent, untold = [], []
+    for option, case in CASES.items():
+        args = case.instead.get(source, case.args).split()
+        if option == "--as" or args[0] == "--no-stratify":
+            continue  # the record itself, and what is not done anyway
+        words = (
+            "train" if option == "--split" else "2" if option == "--length" else " ".join(args[1:])
+        )
+        error, files = outcome(root, f"{selected} {args[0]} {words}")
+        if error and option not in error and "columns of the training data" not in error:
+            untold.append((option, error))
+        elif not error and option not in RECORDED:
+            untold.append((option, "is taken"))
+        elif not error and files == plain[1]:
+            silent.append(option)
+    assert untold == []
+    assert {*silent} <= {"--format", "--shuffle"}  # those that are already so

@@ -314,6 +314,36 @@ def test_other_kinds_of_tables_are_named(tmp_path: Path, name: str, said: str) -
     assert said in refused("--source", tmp_path / name, "-o", tmp_path / "o")
 
 
+def test_lines_above_a_table_are_left_out(tmp_path: Path) -> None:
+    text = "Report of May,,\n,,\na,b,k\n" + body("{k},{k},{c}")
+    found, said = rows(tmp_path / "t.csv", text)
+    assert found == [[k, k] for k in range(6)]
+    assert "lines above the table are left out: 2" in said
+    found, said = rows(
+        tmp_path / "t.csv", "7,,\n" + body("{k},{k},{c}"), "--missing-target", "drop"
+    )
+    assert "above the table are" not in said  # the first row is a sample with gaps
+    (tmp_path / "t.csv").write_text("a,b,k\n")
+    line = refused("--source", tmp_path / "t.csv", "-o", tmp_path / "o")
+    assert "must have lines below the names of its columns" in line
+
+
+def test_a_class_called_none_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,k\n1,none\n2,low\n3,\n")
+    line = refused("--source", tmp_path / "t.csv", "-o", tmp_path / "o")
+    assert "line 2: the target is missing (2 lines)" in line
+    assert "or rename the class if none is one" in line
+
+
+def test_new_rows_of_one_cell_with_many_numbers(tmp_path: Path) -> None:
+    text = "k,pixels\n" + body('{c},"{k} 1 2"')
+    rows(tmp_path / "t.csv", text, "--label-column", "k")
+    (tmp_path / "new.txt").write_text("5 6 7\n8 9 10\n")
+    made("--source", tmp_path / "new.txt", "--as", tmp_path / "o/train.input.bin.json",
+         "-o", tmp_path / "n")  # fmt: skip
+    assert samples(tmp_path / "n/new.input.bin").tolist() == [[5, 6, 7], [8, 9, 10]]
+
+
 def test_a_column_that_counts_the_rows_is_noticed(tmp_path: Path) -> None:
     text = "Id,a,k\n" + "".join(f"{k + 1},{k % 5},{k % 2}\n" for k in range(20))
     (tmp_path / "t.csv").write_text(text)
