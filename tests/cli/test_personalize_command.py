@@ -13,6 +13,8 @@ from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
+from odt.core.storage.file_lock import FileLock
+from odt.core.training.feature_store import read_store
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 220, 30), "blue": (30, 30, 220)}
 STEPS = ({"step": "scale", "to": "0..1"},)
@@ -88,6 +90,41 @@ def test_a_rollback_is_one_line_and_no_error(model: Path, tmp_path: Path) -> Non
     assert result.exit_code == 0, result.output
     assert f"Rolled back: the model forgets; {model} is not written." in result.output
     assert model.read_bytes() == before
+
+
+def test_a_model_is_personalized_by_one_process_at_a_time(model: Path, tmp_path: Path) -> None:
+    known = photos(tmp_path / "known", "green", "red")
+    with FileLock(model, "MODEL"):
+        result = run(model, "--source", known)
+    assert result.exit_code == 1
+    assert f"MODEL {model}: must be written by one process at a time" in result.stderr
+    assert run(model, "--source", known, "--epochs", 0).exit_code == 0
+
+
+def test_folders_of_some_classes_are_found_by_name(model: Path, tmp_path: Path) -> None:
+    """The model holds no names; --classes has them in the order of its outputs."""
+    plain = tmp_path / "plain.tflite"
+    odt.new_model("cnn", input_shape=(8, 8, 3), outputs=4, filters=(8,), seed=1).save(plain)
+    known = photos(tmp_path / "known", "green", "red")
+    files = tmp_path / "data"
+    made = CliRunner().invoke(
+        main, ["gen-datafile", "--source", str(known), "--split", "train=1.0", "-o", str(files)]
+    )
+    assert made.exit_code == 0, made.output
+    names = (
+        "--load-input",
+        files / "train.input.bin",
+        "--load-expected",
+        files / "train.output.bin",
+    )
+    wrong = run(plain, *names, "--epochs", 0)
+    assert "must be the 4 classes of the model" in wrong.stderr
+    done = run(plain, *names, "--epochs", 0, "--classes", "blue, red, grey, green")
+    assert done.exit_code == 0, done.output
+    store = read_store(f"{plain}.features.npz")
+    assert [(c.name, c.seen) for c in store.classes] == [
+        ("blue", 0), ("red", 10), ("grey", 0), ("green", 10)
+    ]  # fmt: skip
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [

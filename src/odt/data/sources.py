@@ -163,6 +163,11 @@ def weights_of(sample_weight: Any, samples: int) -> Array:
     Raises:
         DataError: if there is not one weight for each sample, or a weight is invalid.
     """
+    if isinstance(sample_weight, Mapping):
+        raise DataError(
+            "sample_weight: must be one weight for each sample (N,), but got a mapping. "
+            "`loss_weights=` weights outputs."
+        )
     (column,) = _columns(sample_weight, [WEIGHT], "sample_weight", "sample weight")
     if column.length != samples:
         raise DataError(
@@ -216,13 +221,29 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
     if hasattr(data, "__iter__"):
         yield from map(_parts, data)
         return
-    first = _parts(data[0])[0] if len(data) else ()
-    if len(model.input_specs) > 1 or np.size(first) != model.input_specs[0].size:
+    if not len(data) or not _is_sample(_parts(data[0])[0], model.input_specs):
         yield from (_parts(data[k]) for k in range(len(data)))
         return
+    counts = len(model.input_specs), len(model.target_specs), 1
     for at in range(0, len(data), batch_size):
-        pairs = [_parts(data[k]) for k in range(at, min(at + batch_size, len(data)))]
-        yield tuple(np.stack([np.asarray(v) for v in each]) for each in zip(*pairs, strict=True))
+        items = [_parts(data[k]) for k in range(at, min(at + batch_size, len(data)))]
+        parts = zip(zip(*items, strict=True), counts, strict=False)
+        yield tuple(_stacked(each, count) for each, count in parts)
+
+
+def _is_sample(x: Any, specs: Sequence[TensorSpec]) -> bool:
+    """Whether inputs, which may be a mapping or list of several, are those of one sample."""
+    values = [*x.values()] if isinstance(x, Mapping) else x if len(specs) > 1 else [x]
+    return sorted(map(np.size, values)) == sorted(spec.size for spec in specs)
+
+
+def _stacked(samples: Sequence[Any], count: int) -> Any:
+    """Returns a batch of samples, each a mapping, a list of `count` arrays, or an array."""
+    if isinstance(samples[0], Mapping):
+        return {k: np.stack([np.asarray(s[k]) for s in samples]) for k in samples[0]}
+    if count > 1:
+        return [np.stack([np.asarray(s[k]) for s in samples]) for k in range(count)]
+    return np.stack([np.asarray(s) for s in samples])
 
 
 def _parts(item: Any) -> tuple[Any, ...]:

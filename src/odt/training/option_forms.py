@@ -71,8 +71,16 @@ def name_of(given: object) -> Any:
 
 
 def words_of(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Returns one word or several words as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    """Returns one name of a metric or several names as a tuple.
+
+    Raises:
+        OptionError: if they are no names.
+    """
+    words = (given,) if isinstance(given, str) else tuple(given or ())
+    if isinstance(given, Mapping) or not all(isinstance(word, str) for word in words):
+        rule = "must be names, for the first output that has a loss"
+        raise OptionError("metrics", rule, type(given).__name__)
+    return words
 
 
 def listed_of(positions: str | Sequence[int] | None) -> str | None:

@@ -114,6 +114,37 @@ def test_outputs_without_a_loss_need_no_targets(model: Path, tmp_path: Path) -> 
             trainer.evaluate(x, {"late": P})
 
 
+class Loader:
+    """A map-style data set whose items are samples, or batches of two."""
+
+    def __init__(self, x: Any, y: Any, size: int) -> None:
+        self._x, self._y, self._size = x, y, size
+
+    def __len__(self) -> int:
+        return 6 // max(self._size, 1)
+
+    def __getitem__(self, k: int) -> Any:
+        part: Any = slice(2 * k, 2 * k + 2) if self._size else k
+        return tuple(
+            {n: a[part] for n, a in v.items()} if isinstance(v, dict) else [a[part] for a in v]
+            for v in (self._x, self._y)
+        )
+
+
+@pytest.mark.parametrize("size", [0, 2])
+@pytest.mark.parametrize("named", [True, False])
+def test_data_sets_give_arrays_by_name_too(model: Path, named: bool, size: int) -> None:
+    x: Any = {"a": A, "b": B} if named else [B, A]
+    y: Any = {"early": Q, "late": P} if named else [P, Q]
+    with odt.Trainer(model, loss="mse", batch_size=4) as trainer:
+        assert trainer.evaluate(Loader(x, y, size))["loss"] == pytest.approx(0, abs=1e-9)
+        with pytest.raises(odt.DataError, match="sample_weight: must be one weight for each"):
+            trainer.fit({"a": A, "b": B}, [P, Q], sample_weight={"early": np.ones(6)})
+    for metrics in ({"early": "r2"}, [["r2"]]):
+        with pytest.raises(odt.OptionError, match="`metrics=`: must be names, for the first out"):
+            odt.Trainer(model, loss="mse", metrics=metrics)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("x", "got"),
     [
