@@ -112,7 +112,7 @@ def checked_splits(
     own = ", ".join(f"{name} {part.length or '?'}" for name, part in source.parts.items())
     if divides_again(source, splits, division):
         note = f"note: {source.name}: its own splits ({own}) are joined and divided again."
-        return replace(source, notes=(*source.notes, note))
+        return replace(source, notes=(*source.notes, note)) if len(source.parts) > 1 else source
     fractions = any(w.fraction is not None for w in splits)
     if o["group_by"] and not (o["window"] or fractions or "all" in source.parts):
         raise OdtError(
