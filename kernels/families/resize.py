@@ -48,8 +48,6 @@ def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
         raise ShapeError(f"x must be (N, H, W, C) of a float type, but got {x}")
     if len(attrs.size) != 2 or min(attrs.size) < 1:
         raise ShapeError(f"size must be (height, width) of 1 or more, but got {attrs.size}")
-    if attrs.align_corners and attrs.half_pixel_centers:
-        raise ShapeError("align_corners excludes half_pixel_centers, but got both")
     return {"y": TensorSpec((x.shape[0], *attrs.size, x.shape[3]), x.dtype)}
 
 
@@ -63,12 +61,13 @@ def step(attrs: ResizeAttrs, size: int, out: int) -> float:
 Weigh = Callable[[ResizeAttrs, int, int], Array]
 
 
-def resize(name: str, weigh: Weigh) -> OpDef:
+def resize(name: str, weigh: Weigh, infer: Callable[[ResizeAttrs, Specs], Specs] = infer) -> OpDef:
     """Makes the row of a resizing operator.
 
     Args:
         name: name of the operator.
         weigh: (attrs, size, out) → matrix (out, size) of the weights of the inputs.
+        infer: infers the shape of y.
     """
 
     def matrices(attrs: ResizeAttrs, s: Specs) -> Mapping[str, Any]:

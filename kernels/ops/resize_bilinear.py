@@ -11,8 +11,10 @@ Source: ResizeBilinearOptions in the TFLite schema and TFLite's reference kernel
 
 import numpy as np
 
+from odt.errors import ShapeError
 from odt.kernels.families.resize import ResizeAttrs, resize, step
-from odt.kernels.opdef import Array
+from odt.kernels.families.resize import infer as resize_infer
+from odt.kernels.opdef import Array, Specs
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
@@ -26,4 +28,10 @@ def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
     return weights
 
 
-OP = resize("RESIZE_BILINEAR", weigh)
+def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
+    if attrs.align_corners and attrs.half_pixel_centers:
+        raise ShapeError("align_corners excludes half_pixel_centers, but got both")
+    return resize_infer(attrs, s)
+
+
+OP = resize("RESIZE_BILINEAR", weigh, infer)

@@ -4,8 +4,9 @@ x (N, H, W, C)    size (2,), constant    y (N, *size, C)
 
 Along each axis, with s = inputs / outputs, or (inputs − 1) / (outputs − 1) with align_corners:
 output o is the input ⌊o s⌋, or ⌊(o + ½) s⌋ with half_pixel_centers, or ⌊o s + ½⌋ with
-align_corners, limited to the image. o s is computed in float32, as in TFLite, because the rounding
-affects the result. dx sums dy over the outputs that are copies of the input.
+align_corners, or ⌊(o + ½) s + ½⌋ with both, limited to the image. o s is computed in float32, as in
+TFLite, because the rounding affects the result. dx sums dy over the outputs that are copies of the
+input.
 
 Source: ResizeNearestNeighborOptions in the TFLite schema and TFLite's reference kernel.
 """

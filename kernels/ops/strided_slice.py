@@ -2,6 +2,7 @@
 
 Bits of the masks: begin_mask and end_mask leave an end open, shrink_axis_mask selects one index and
 removes the axis, new_axis_mask adds an axis of length 1, ellipsis_mask covers the remaining axes.
+With offset, an end counts from its begin.
 
 dx is dy at the entries that were read, 0 elsewhere.
 Source: StridedSliceOptions in the TFLite schema, and the definition of tf.strided_slice.
@@ -34,6 +35,7 @@ class SliceAttrs:
     ellipsis_mask: int
     new_axis_mask: int
     shrink_axis_mask: int
+    offset: int = 0
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:
@@ -45,9 +47,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:
             "begin, end and strides must be as long as each other and no stride 0, "
             f"but got {begin}, {end}, {strides}"
         )
-    if options.get("offset", False):
-        raise ShapeError("end must be a position, but got an offset")
-    return SliceAttrs(begin, end, strides, *(options.get(f"{m}_mask", 0) for m in MASKS))
+    names = (*(f"{m}_mask" for m in MASKS), "offset")
+    return SliceAttrs(begin, end, strides, *(int(options.get(n, 0)) for n in names))
 
 
 def index(attrs: SliceAttrs, x: TensorSpec) -> tuple[Entry, ...]:
@@ -84,6 +85,9 @@ def _entry(attrs: SliceAttrs, k: int, bit: int, size: int) -> Entry:
     stride = attrs.strides[k]
     assert begin is not None
     assert end is not None
+    if attrs.offset:
+        first = 0 if stride > 0 else size - 1
+        end += first if attrs.begin_mask & bit else begin + size * (begin < 0)
     begin = None if attrs.begin_mask & bit else begin
     # An end below −size means: down to and including the first entry.
     end = None if attrs.end_mask & bit or (stride < 0 and end < -size) else end

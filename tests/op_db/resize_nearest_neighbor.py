@@ -17,10 +17,8 @@ def nearest(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     def source(k: int, axis: int) -> int:
         size = int(x.shape[axis + 1])
         step = scale(o, size, int(o["size"][axis]))
-        if o.get("align_corners"):
-            at = floor(k * step + 0.5)
-        else:
-            at = floor((k + 0.5) * step if o.get("half_pixel_centers") else k * step)
+        at = (k + 0.5) * step if o.get("half_pixel_centers") else k * step
+        at = floor(at + 0.5) if o.get("align_corners") else floor(at)
         return min(at, size - 1)
 
     for p, q in np.ndindex(*o["size"]):
@@ -28,4 +26,4 @@ def nearest(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     return {"y": y}
 
 
-INFO = resize_info("RESIZE_NEAREST_NEIGHBOR", nearest)
+INFO = resize_info("RESIZE_NEAREST_NEIGHBOR", nearest, both=True)

@@ -47,6 +47,10 @@ def strided_slice(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
         else:
             first = None if has("begin", k) else begin[k]
             last = None if has("end", k) else end[k]
+            if o.get("offset") and last is not None:  # end counts from begin
+                size = y.shape[axis]
+                zero = 0 if strides[k] > 0 else size - 1
+                last += zero if first is None else first % size
             y = np.take(y, list(walk(y.shape[axis], first, last, strides[k])), axis)
             axis += 1
     return {"y": np.squeeze(y, tuple(dropped))}
@@ -69,6 +73,15 @@ INFO = OpInfo(
         Sample("counted from the end", {"x": X}, {}, ends((0, -2), (2, -1), (1, 1))),
         Sample("beyond the ends", {"x": X}, {}, ends((0, -9), (9, 9), (1, 1))),
         Sample("the batch backwards", {"x": X}, {}, ends((1,), (-3,), (-1,)), mixes=True),
+        Sample(
+            "ends from begin", {"x": X}, {"offset": True}, ends((0, 1, -3), (2, 2, 2), (1,) * 3)
+        ),
+        Sample(
+            "begin open, ends from it",
+            {"x": X},
+            {"offset": True, "begin_mask": 6},
+            ends((0, 1, 2), (2, 2, -3), (1, 1, -1)),
+        ),
         Sample(
             "open ends",
             {"x": X},
@@ -140,6 +153,5 @@ INFO = OpInfo(
         Refusal("as long as each other", {"x": X}, {}, ends((0,), (1, 2), (1,))),
         Refusal("an entry for each axis", {"x": (2,)}, {}, ends((0, 0), (1, 1), (1, 1))),
         Refusal("begin must be within", {"x": X}, {"shrink_axis_mask": 1}, ends((2,), (3,), (1,))),
-        Refusal("offset", {"x": X}, {"offset": True}, ends((0,), (1,), (1,))),
     ),
 )

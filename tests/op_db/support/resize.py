@@ -23,7 +23,9 @@ IMAGE = {"x": (1, 4, 4, 2)}
 SIZE = {"size": np.array([2, 3], np.int32)}
 
 
-def resize_info(name: str, reference: Reference) -> OpInfo:
+def resize_info(name: str, reference: Reference, both: bool = False) -> OpInfo:
+    """The samples of an operator, which takes both alignments or refuses them."""
+    aligned = {**CORNERS, **CENTRES}
     return OpInfo(
         name,
         reference,
@@ -37,6 +39,8 @@ def resize_info(name: str, reference: Reference) -> OpInfo:
             resized("to one pixel, corners", (2, 3, 3, 1), 1, 1, CORNERS),
             resized("from one pixel, centres", (1, 1, 1, 3), 3, 2, CENTRES),
             resized("as it is", (1, 3, 2, 2), 3, 2, CENTRES),
+            *([resized("larger, both", (2, 3, 4, 2), 5, 8, aligned)] if both else []),
+            *([resized("smaller, both", (1, 5, 7, 2), 3, 2, aligned)] if both else []),
         ),
         large=resized("large", (6, 32, 32, 16), 64, 48, CENTRES),
         also_large=(resized("smaller", (40, 33, 32, 8), 17, 12, CORNERS),),
@@ -46,6 +50,6 @@ def resize_info(name: str, reference: Reference) -> OpInfo:
             Refusal("(N, H, W, C)", {"x": (1, 0, 4, 2)}, {}, SIZE),
             Refusal("1 or more", IMAGE, {}, {"size": np.array([2, 0], np.int32)}),
             Refusal("(height, width)", IMAGE, {}, {"size": np.array([2], np.int32)}),
-            Refusal("excludes", IMAGE, {**CORNERS, **CENTRES}, SIZE),
+            *([] if both else [Refusal("excludes", IMAGE, aligned, SIZE)]),
         ),
     )
