@@ -8,6 +8,7 @@ importing the module, because commands import the engine, which is slow.
 import gc
 import importlib
 import importlib.util
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -76,6 +77,12 @@ class Group(click.Group):
             # It may quote the name of a file, which may hold control characters of terminals.
             e.message = escaped(e.message)  # type: ignore[misc]  # final, but there is no other way
             raise
+        except FileNotFoundError as e:
+            if _has_folder():
+                raise
+            raise click.ClickException(
+                "the current folder: must exist, but was removed. Change to another folder."
+            ) from e
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
@@ -117,6 +124,15 @@ def summary(name: str) -> str:
     assert spec is not None
     loader: Any = spec.loader  # importlib.abc, which has its type, imports tempfile and more
     return str(loader.get_source(spec.name)).partition("\n")[0].strip('"')
+
+
+def _has_folder() -> bool:
+    """Whether the current folder exists, without which no relative path has a meaning."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _module(name: str) -> str:

@@ -99,7 +99,9 @@ def parse_recipe(path: str) -> dict[str, Any]:
 
     content = read_input(path, "a recipe in TOML", OdtError, MOST_BYTES)
     with reading(path, "must be a recipe in TOML", OdtError):
-        return dict(tomllib.loads(content.decode()))
+        values = dict(tomllib.loads(content.decode()))
+        repr(values)  # hexadecimal numbers may be too long to print
+        return values
 
 
 def _value(where: str, value: Any, parameter: click.Parameter) -> Any:
@@ -117,6 +119,8 @@ def _value(where: str, value: Any, parameter: click.Parameter) -> Any:
 def _text(where: str, value: Any) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise OdtError(f"{where}: must be a string or a number, but got {_shown(value)}.")
+    if "\0" in str(value):
+        raise OdtError(f"{where}: must have no null byte, but got {_shown(value)}.")
     return str(value)
 
 

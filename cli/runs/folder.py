@@ -36,7 +36,7 @@ from odt.cli.runs.run import (
 )
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import printable
+from odt.core.storage.reading import open_input, printable, reading
 from odt.errors import OdtError
 from odt.kernels.native.library import describe_kernels
 
@@ -197,14 +197,19 @@ class RunFolder(RowLog):
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Returns path, size and SHA-256 of a file, or of all files of a folder together."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    """Returns path, size and SHA-256 of a file, or of all files of a folder together.
+
+    Raises:
+        OdtError: if a file cannot be read.
+    """
     digest, nbytes = hashlib.sha256(), 0
-    for file in files:
-        with file.open("rb") as content:
-            while chunk := content.read(1 << 20):
-                digest.update(chunk)
-                nbytes += len(chunk)
+    with reading(str(path), "must be a readable file", OdtError):
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            with open_input(file, error=OdtError) as content:
+                while chunk := content.read(1 << 20):
+                    digest.update(chunk)
+                    nbytes += len(chunk)
     return {"path": str(path), "bytes": nbytes, "sha256": digest.hexdigest()}
 
 

@@ -113,7 +113,7 @@ class AtomicFile:
     def _target(self) -> str:
         try:
             return os.path.realpath(self.path)
-        except ValueError as e:  # a null byte
+        except (OSError, ValueError) as e:  # the current folder was removed; a null byte
             raise self._refuse(e) from e
 
     def _refuse(self, e: OSError | ValueError) -> OdtError:

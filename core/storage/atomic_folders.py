@@ -31,7 +31,7 @@ class AtomicFolder:
     def __init__(self, path: str | os.PathLike[str], error: type[OdtError] = ModelError) -> None:
         import tempfile
 
-        self.error = error
+        self.error, self.path = error, os.fspath(path)
         try:
             self.path = os.path.realpath(path)
             parent = os.path.dirname(self.path)

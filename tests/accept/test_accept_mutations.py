@@ -1,4 +1,4 @@
-"""Damaged checkpoints and artifacts (20,000) and integer files (10,000) give an answer or one line.
+"""Damaged states, runs and federations (20,000) and integer files (10,000): an answer or one line.
 
 ODT_ACCEPT_CASES sets another number, of integer files half of it.
 """

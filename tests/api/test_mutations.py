@@ -1,4 +1,4 @@
-"""Damaged checkpoints and artifacts give an answer or one line; 20,000 of them in accept."""
+"""Damaged checkpoints, artifacts, runs and federations: an answer or one line; accept: 20,000."""
 
 from pathlib import Path
 

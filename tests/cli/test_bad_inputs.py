@@ -293,3 +293,32 @@ def test_a_full_disk_keeps_the_old_file(folder: Path) -> None:
     assert "old.circle" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert snapshot(folder) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed there")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--epochs", "1", "--export-tflite", "out.tflite"],
+        ["train", "--epochs", "1", "--run-dir", "run"],
+        ["train", "--epochs", "1", "--log", "log.csv"],
+        ["convert", "out.tflite"],
+        ["artifacts", "-o", "out"],
+    ],
+    ids=" ".join,
+)
+def test_a_current_folder_that_was_removed_is_one_line(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    model = [str(MLP_SM / "model.circle")]
+    if words[0] == "train":
+        model += ["--load-input", str(MLP_SM / "input.bin")]
+        model += ["--load-expected", str(MLP_SM / "expected.bin")]
+    code = "import os, runpy, sys; os.rmdir(os.getcwd()); sys.argv[0] = 'odt'; "
+    code += "runpy.run_module('odt', run_name='__main__')"
+    command = [sys.executable, "-c", code, words[0], *model, *words[1:]]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path / "gone", check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Error: ")

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from click.testing import CliRunner
 from model_builder import ModelBuilder
 
 import odt
+from odt import federated
 from odt.artifacts.files import sha256
+from odt.cli.main import main
 from support.bounded import answers
 from support.file_mutations import (
     Damage,
@@ -52,6 +56,19 @@ TOML: tuple[str, ...] = (
     "true",
     "{}",
 )
+RUN_KEYS = (
+    *("model", "load-input", "load-expected", "loss", "output-loss", "metric", "optimizer"),
+    *("batch-size", "micro-batch", "accumulate", "learning-rate", "schedule", "validation-split"),
+    *("data-length", "seed", "monitor", "memory-budget", "class-weight", "sample-weight", "ema"),
+    *("export-circle", "export-checkpoint", "log", "png", "checkpoint", "adapters", "teacher"),
+    *("trainable", "cache-frozen", "augment", "dropout", "signature", "input-shape", "properties"),
+)
+RUN_VALUES: tuple[str, ...] = (
+    *('"marker_module:loss"', '"0=marker_module:loss"', '"written.circle"', '"../written.csv"'),
+    *('"/dev/zero"', '"."', r'"x\u001b[31m"', r'"\u0000"', "0", "-1", "1e308", "nan", "true", "[]"),
+    *("2147483647", "9" * 30, "0x" + "f" * 4000, '["a", "b"]', "{a = 1}", "1979-05-27", "0.99"),
+    *('"accuracy"', '"val_x"', '"64MB"', '"1"', '"*"', '"cosine:alpha=0.1"', f'"{"a" * 9999}"'),
+)
 TOML += ("[[a]]", "a.b = 1\n", 'workers = "2"\n', "workers = 100000\n", "micro-batch = 10000000\n")
 TOML += ("\x00", "é", "memory-budget = 1\n", 'output-loss = ["0=none"]\n', 'metric = "auc"\n')
 
@@ -75,6 +92,15 @@ def prepare(folder: Path) -> None:
         t.state.save(folder / "nominal.odt", nominal=True)
     with trainer(folder, trainable=odt.last(2)) as t:
         t.state.save(folder / "frozen.odt", trainable_only=False)
+    np.save(folder / "x.npy", X)
+    np.save(folder / "y.npy", Y)
+    run_odt(
+        "train", folder / MODEL, "--load-input", folder / "x.npy", "--load-expected",
+        folder / "y.npy", "--epochs", 1, "--validation-split", 0.25, "--metric", "accuracy",
+        "--batch-size", 2, "--run-dir", folder / "run",
+    )  # fmt: skip
+    with trainer(folder, ema=None) as t:
+        federated.simulate(t, X, Y, clients=2, rounds=2, save_to=folder / "fed.odt")
     odt.generate_artifacts(
         folder / MODEL, folder / DEVICE, optimizer=odt.Adam(0.01), batch_size=4,
         trainable=odt.last(2), memory_budget="100MB", workers=1, metrics="accuracy",
@@ -125,7 +151,7 @@ def toml_text(data: bytes, rng: Random) -> bytes:
     text = data.decode()
     if rng.random() < 0.4:
         lines = [*text.splitlines(), "micro-batch = 1", "workers = 1"]
-        at = pick([k for k, line in enumerate(lines) if line[-1].isdigit()], rng)
+        at = pick([k for k, line in enumerate(lines) if line[-1:].isdigit()], rng)
         value = pick((0, 1, 2, 3, 1000, 10**6, 10**9, 2**31, 2**62, 2**63 - 1), rng)
         lines[at] = f"{lines[at].partition('=')[0]}= {value}"
         return "\n".join(lines[: at + 1]).encode()
@@ -133,6 +159,64 @@ def toml_text(data: bytes, rng: Random) -> bytes:
         at, cut = int(rng.integers(len(text) + 1)), int(rng.integers(0, 12))
         text = text[:at] + pick(TOML, rng) + text[at + cut :]
     return text.encode()
+
+
+def run_odt(*words: object) -> None:
+    """Runs a command line.
+
+    Raises:
+        odt.OdtError: with the one line of an error.
+    """
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    if done.exit_code:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+        assert len(lines) == 1, done.output
+        raise odt.OdtError(lines[0])
+
+
+def use_run(path: Path) -> None:
+    """Lists, draws and resumes a run in a copy of its folder; no file says what to run or write."""
+    copy = path.parent.parent / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(path.parent, copy)
+    before = {p.name for p in path.parent.parent.iterdir()}
+    try:
+        errors = []
+        few = ("--epochs", 2, "--max-steps", 3, "--workers", 1)
+        for words in (["runs", copy], ["report", copy], ["train", "--run-dir", copy, *few]):
+            try:
+                run_odt(*words)
+            except odt.OdtError as e:
+                errors.append(e)
+    finally:
+        assert {p.name for p in path.parent.parent.iterdir()} == before
+        assert "marker_module" not in sys.modules
+    if errors:
+        raise errors[0]
+
+
+def use_federation(path: Path) -> None:
+    """Goes on with a federation."""
+    with trainer(path.parent, ema=None) as t:
+        federated.simulate(t, X, Y, clients=2, rounds=2, checkpoint=path)
+
+
+def run_recipe(data: bytes, rng: Random) -> bytes:
+    """Sets a key of a recipe to something else, or adds one, also such as an attacker would."""
+    lines = data.decode().splitlines()
+    key = pick(RUN_KEYS, rng)
+    value = pick(RUN_VALUES, rng)
+    kept = [line for line in lines if not line.startswith(f"{key} =")]
+    return "\n".join([f"{key} = {value}", *kept]).encode()
+
+
+def log_lines(data: bytes, rng: Random) -> bytes:
+    lines = data.decode().splitlines()
+    at = int(rng.integers(len(lines)))
+    lines[at] = json_text(lines[at].encode(), rng).decode()
+    return "\n".join([*lines, ""]).encode()
 
 
 @dataclass(frozen=True)
@@ -165,7 +249,16 @@ class Kind:
 
 CHECKPOINT = either(edited_checkpoint, edited_checkpoint, own_checkpoint, any_bytes, fields(64))
 ARTIFACT = partial(Kind, use=use_artifacts)
+RUN = partial(Kind, use=use_run)
 KINDS = {
+    "run, recipe": RUN("run/recipe.toml", either(run_recipe, run_recipe, toml_text, any_bytes)),
+    "run, record": RUN("run/run.json", either(same_types, json_text, any_bytes)),
+    "run, log": RUN("run/log.jsonl", either(log_lines, log_lines, any_bytes)),
+    "run, table": RUN("run/log.csv", any_bytes),
+    "run, memory": RUN("run/memory.json", either(same_types, json_text, any_bytes)),
+    "run, last": RUN("run/last.odt", CHECKPOINT),
+    "run, model": RUN("run/model.circle", model_bytes),
+    "federation": Kind("fed.odt", CHECKPOINT, use_federation),
     "state": Kind("full.odt", CHECKPOINT, use_state),
     "resume": Kind("full.odt", CHECKPOINT, resume),
     "npz": Kind("full.npz", either(zip_of(either(npy_header, any_bytes)), any_bytes), use_state),
