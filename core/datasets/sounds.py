@@ -107,7 +107,8 @@ class Sound:
             x[:kept] = file.read(0, kept)
         else:
             x[:kept] = resample(file.read, file.length, file.rate, rate, kept)
-            remarks.append(Remark(f"resampled from {file.rate} to {rate} Hz"))
+            empty = f", which stays silent above {file.rate / 2:g} Hz" if file.rate < rate else ""
+            remarks.append(Remark(f"resampled from {file.rate} to {rate} Hz{empty}"))
         if length > wanted:
             cut = f"cut to {self.seconds:g} s, the length of a sample (`seconds=`)"
             remarks.append(Remark(cut, file.length / file.rate))
