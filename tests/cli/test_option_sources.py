@@ -226,7 +226,7 @@ def write_tables(root: Path) -> None:
         (root / f"tables/{c}").mkdir(parents=True)
         for k in range(2):
             table(root / f"tables/{c}/{c}{k}.csv", ",", 10 * k, 8)
-    (root / "y.csv").write_text("y\n" + "".join(f"{k % 2}\n" for k in range(12)))
+    (root / "y.csv").write_text("y\n" + "".join(f"{k // 2 % 2}\n" for k in range(12)))
     head = "@relation r\n@attribute a real\n@attribute b real\n@attribute k {0,1}\n@data\n"
     head2 = "@classLabel true 0 1\n@data\n"
     for name, first in (("t", 0), ("t2", 7)):
