@@ -10,14 +10,23 @@ from odt.core.model.reader import read_model
 @click.command()
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
-def command(source: str, output: str) -> None:
+@click.option(
+    "--export-weights",
+    type=click.Choice(["as-stored", "float"]),
+    default="as-stored",
+    show_default=True,
+    help="Type of weights that the model stores as float16, integers or sparse: the stored type, "
+    "or float32. With float, activations of integers become float32 too.",
+)
+def command(source: str, output: str, export_weights: str) -> None:
     """Convert the model IN to OUT. The extension of OUT, .circle or .tflite, selects the format.
 
-    Weights, names, metadata, signatures and training info stay unchanged, byte for byte. A model
-    that the other format cannot represent is refused.
+    Weights, names, metadata, signatures and training info stay unchanged, byte for byte, unless
+    --export-weights float is given. A model that the other format cannot represent is refused.
     """
     extension = extension_of("OUT", output, FORMATS)
     model = read_model(source)
     check_outputs({"OUT": output}, {"IN": model.path})
-    export_model(model, {}, output, FORMATS[extension])
+    floats = export_weights == "float"
+    export_model(model, {}, output, FORMATS[extension], float_weights=floats)
     click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[extension]})")

@@ -75,7 +75,8 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
         source = run.model_of(model, options)
         run.check_files(source, exports, options)
         if options["quantize_aware"]:
-            source, options = run.quantized(source, options)
+            with warnings_as_lines():
+                source, options = run.quantized(source, options)
         trainer = run.trainer_of(source, options)
     data, fit = run.open_samples(trainer, options)
     with stages.stage("PREPARE"):

@@ -40,7 +40,8 @@ def new_layers(model: Model, kept: Collection[int], features: int, activation: s
     if not activation:
         raise UnsupportedError(
             f"{model.path}: a quantized model must get the activation softmax or sigmoid, since "
-            "the range of other outputs is unknown. Export it with `float_weights=True` first."
+            "the range of other outputs is unknown. Make it a float model with odt convert and "
+            "`float_weights=True` first."
         )
     return QuantizedLayers(model, kept, features, activation)
 

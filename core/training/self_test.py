@@ -8,7 +8,7 @@ import numpy as np
 
 from odt.core.data.protocol import Data
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.graph import Graph, Tensor
+from odt.core.model.graph import ABSENT, Graph, Tensor
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.planning.plan import Call, Phase
 from odt.core.runtime.parameters import by_name
@@ -173,7 +173,8 @@ class _Test:
         alive: tensors that have had a gradient.
         free: tensors on which the loss does not depend.
         noise: rounding error of the loss.
-        rounds: whether activations are rounded to integers, through which gradients pass straight.
+        rounds: whether activations or weights are rounded to integers, through which gradients
+            pass straight.
         ties: whether values tie, so that differences are no gradients.
     """
 
@@ -183,7 +184,12 @@ class _Test:
         self.probe, self.start, self.graph = probe, probe.start, graph
         self.weights, self.seed = weights, seed
         self.channels = dict(info.sparse)
-        self.rounds = any(node.op == "FAKE_QUANT" for node in graph.nodes)
+        self.rounds = any(node.op == "FAKE_QUANT" for node in graph.nodes) or any(
+            graph.tensors[i].quantization is not None and graph.tensors[i].data is not None
+            for node in graph.nodes
+            for i in node.inputs
+            if i != ABSENT
+        )
         self.ties = False
         self.alive: set[int] = set()
         self.free: set[int] = set()

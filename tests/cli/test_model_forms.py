@@ -95,6 +95,10 @@ def convert(f: Folder, out: Path) -> str:
     return f.run("convert", f.model, f / "m.circle") or f.run("convert", f / "m.circle", out)
 
 
+def convert_to_float(f: Folder, out: Path) -> str:
+    return f.run("convert", f.model, out, "--export-weights", "float")
+
+
 def replace_head(f: Folder, out: Path) -> str:
     return f.run("replace-head", f.model, "--classes", NEW_CLASSES, "-o", out)
 
@@ -158,6 +162,7 @@ COMMANDS: dict[str, Callable[[Folder, Path], str]] = {
     "train to circle": train_to_circle,
     "train to float": train_to_float,
     "convert": convert,
+    "convert to float": convert_to_float,
     "replace-head": replace_head,
     "replace-head --after": replace_head_after,
     "cut --before": cut_before,
@@ -212,6 +217,15 @@ def test_litert_agrees_with_what_a_command_writes(form: str, command: str, tmp_p
     assert np.abs(real(model, ours) - theirs).max() < most
     if command == "convert" and folder.tflite == folder.model:
         assert out.read_bytes() == folder.model.read_bytes()
+    if command == "convert to float":
+        stored = (t for t in model.graph.tensors if t.data is not None and len(t.spec.shape) == 2)
+        kinds = {t.spec.dtype for t in stored if not t.name.endswith("/mask")}
+        assert kinds <= {np.dtype(np.float32)}
+        old = read_model(folder.model)
+        given = inputs_of(old)
+        source = real(old, litert(folder.tflite, [given], xnnpack=False)[0])
+        after = litert(out, [real_inputs(old, given)], xnnpack=False)[0]
+        assert difference(after, source) < 0.2  # of a narrow range
     if command == "join":
         assert not cut_before(folder, tmp_path / "first.tflite")
         (between,) = litert(tmp_path / "first.tflite", [x], xnnpack=False)
@@ -230,6 +244,14 @@ def test_litert_agrees_with_what_a_command_writes(form: str, command: str, tmp_p
         assert names == [*NAMES, "emu"][: theirs.shape[1]]
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_form_can_be_trained(form: str, tmp_path: Path) -> None:
+    write_form(FORMS[form], tmp_path / "m.tflite")
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "m.tflite")])
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith("The model can be trained.\n")
+
+
 def inputs_of(model: Model) -> Array:
     spec = model.graph.tensors[model.graph.inputs[0]].spec
     rng, shape = np.random.default_rng(2), (4, *spec.shape[1:])
@@ -240,6 +262,13 @@ def inputs_of(model: Model) -> Array:
     info = np.iinfo(spec.dtype)
     clipped: Array = np.clip(steps, info.min, info.max).astype(spec.dtype)
     return clipped
+
+
+def real_inputs(model: Model, values: Array) -> Array:
+    found = model.quantization.get(model.graph.inputs[0])
+    if found is None or values.dtype.kind == "f":
+        return values
+    return ((values.astype(float) - found.zero_point) * found.scale).astype(np.float32)
 
 
 def step_of(model: Model) -> float:
