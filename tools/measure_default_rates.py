@@ -1,23 +1,27 @@
-"""Measures what the default settings do to trained models: accuracy before and after `odt train`.
+"""Measures what two epochs of `odt train` with the default learning rate do to trained models.
 
-python tools/measure_default_rates.py DATA [--seeds N]: DATA is the folder with the data sets.
-Prints the table of docs/training.md. Every model is trained with no option but those that its data
-need, and evaluated on test data of its own task.
+python tools/measure_default_rates.py DATA [--seeds N] [--only NAME …]: DATA is the folder with the
+data sets. Prints the table of docs/training.md. Every model is trained with no option but those
+that its data need, and evaluated on test data of its own task. torch trains the residual networks.
 """
 
 import argparse
+import gzip
+import json
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-LOGITS = ("--loss", "categorical-crossentropy")
-VALUES = ("--loss", "mean-squared-error")
+LENGTH = ("--data-length", "6000")  # of large data sets
+EPOCHS = 2
+TRAINED = ("--learning-rate", "0.001", "--epochs")  # how networks are trained before
 
 
 @dataclass(frozen=True)
@@ -26,34 +30,20 @@ class Task:
 
     Attributes:
         data: the data set, as in docs/training.md.
-        source: words of `odt gen-datafile`; empty for the sine, which is computed.
+        source: words of `odt gen-datafile`.
+        make: makes the trained model from the folder of data files; None for the file of that name
+            in DATA/models.
         loss: words of `odt train`, for models without a final activation.
-        metric: metric on the test data.
+        metric: accuracy, or loss if less is better.
+        length: words of `odt train` for the number of training samples.
     """
 
     data: str
     source: tuple[str, ...] = ()
+    make: Callable[[Path, Path, Path], None] | None = None
     loss: tuple[str, ...] = ()
     metric: str = "accuracy"
-
-
-CIFAR = ("--source", "image/cifar10-jpg-subset.zip")
-MNIST = ("mnist", "--data-dir", "image/mnist")
-SPECTRA = ("--source", "audio/speech-commands-yes-no-mel60x40.npz")
-SOUNDS = ("--source", "audio/speech-commands-yes-no-wav.zip")
-TASKS = {
-    "mlperf-tiny-resnet8-cifar10": Task("CIFAR-10, 6,500 images", (*CIFAR, "--scale", "none")),
-    "kws-yes-no-conv60x40": Task("yes/no, 1,000 spectrograms", SPECTRA),
-    "kws-yes-no-dwconv128x32": Task(
-        "yes/no, 200 recordings",
-        (*SOUNDS, "--mel", "32", "--hop", "121", "--frames", "128"),
-        LOGITS,
-    ),
-    "mnist-cnn-uint8-input": Task("MNIST", (*MNIST, "--dtype", "uint8")),
-    "mnist-dense-512-10": Task("MNIST", MNIST),
-    "tflm-mnist-lstm-float": Task("MNIST", MNIST),
-    "tflm-hello-world-sine-float": Task("sin x, 1,000 values", (), VALUES, "r2"),
-}
+    length: tuple[str, ...] = ()
 
 
 def odt(*words: object) -> str:
@@ -64,70 +54,177 @@ def odt(*words: object) -> str:
     return done.stdout + done.stderr
 
 
-def write_data(task: Task, model: Path, data: Path, folder: Path) -> dict[str, tuple[Any, ...]]:
-    """Writes training and test files; returns the options that name them."""
-    if not task.source:
-        rng = np.random.default_rng(0)
-        for part, count in (("train", 1000), ("test", 500)):
-            x = rng.uniform(0, 2 * np.pi, (count, 1)).astype(np.float32)
-            np.save(folder / f"{part}.input.npy", x)
-            np.save(folder / f"{part}.output.npy", np.sin(x))
-    else:
-        words = [data / w if (data / w).exists() else w for w in task.source]
-        odt("gen-datafile", *words, "--like", model, "--out-dir", folder)
-    suffix = "bin" if task.source else "npy"
-    return {
-        part: ("--load-input", folder / f"{part}.input.{suffix}",
-               "--load-expected", folder / f"{part}.output.{suffix}")
-        for part in ("train", "test")
-    }  # fmt: skip
+def files_of(folder: Path, part: str) -> tuple[object, ...]:
+    """The options that name the files of a part, train or test."""
+    inputs, targets = (folder / f"{part}.{kind}.bin" for kind in ("input", "output"))
+    return "--load-input", inputs, "--load-expected", targets
 
 
-def evaluate(model: Path, task: Task, files: tuple[Any, ...]) -> float:
-    """The metric on the test files, in percent."""
-    found = re.search(
-        r"(?:accuracy|r2): \[0\] (-?[\d.]+)",
-        odt("eval", model, *files, *task.loss, "--metric", task.metric),
+def array_of(path: Path) -> Any:
+    """The float32 samples of a raw data file."""
+    shape = json.loads(Path(f"{path}.json").read_text())["tensors"][0]["shape"]
+    return np.fromfile(path, np.float32).reshape(-1, *shape)
+
+
+def resnet(blocks: int, epochs: int, part: slice) -> Callable[[Path, Path, Path], None]:
+    """A residual network whose BatchNorm is folded; torch trains it on a part of the samples."""
+
+    def make(path: Path, folder: Path, data: Path) -> None:
+        from folded_resnets import train_resnet  # torch is installed for this alone
+
+        x, y = (array_of(folder / f"train.{kind}.bin") for kind in ("input", "output"))
+        train_resnet(path, x[part], y[part], blocks=blocks, epochs=epochs)
+
+    return make
+
+
+def new(kind: str, epochs: int, *words: str) -> Callable[[Path, Path, Path], None]:
+    """A network of `odt new`, trained from random weights."""
+
+    def make(path: Path, folder: Path, data: Path) -> None:
+        odt("new", kind, "--like", folder / "train.input.bin", "-o", path, *words)
+        loss = ("--loss", "mean-squared-error") if kind == "autoencoder" else ()
+        length = LENGTH if kind == "autoencoder" else ()
+        trained = (*TRAINED, epochs, *length, "--export-tflite", path)
+        odt("train", path, *files_of(folder, "train"), *loss, *trained)
+
+    return make
+
+
+def new_head(path: Path, folder: Path, data: Path) -> None:
+    """A shipped MobileNet with new last layers, which are trained before."""
+    odt(
+        "replace-head",
+        data / "models" / MOBILENET,
+        "--like",
+        folder / "train.input.bin",
+        "-o",
+        path,
     )
+    words = (*TRAINED, 5, "--cache-frozen", "--export-tflite", path)
+    odt("train", path, *files_of(folder, "train"), *words)
+
+
+CIFAR = ("--source", "image/cifar10-jpg-subset.zip")
+FASHION = ("fashion-mnist", "--data-dir", "image/fashion-mnist")
+MNIST = ("mnist", "--data-dir", "image/mnist")
+SPECTRA = ("--source", "audio/speech-commands-yes-no-mel60x40.npz")
+PHOTOS = (
+    *("--source", "photos/trashnet-4class", "--split", "train=0.5,test=0.5"),
+    *("--size", "224x224", "--scale", "-1..1"),
+)
+MOBILENET = "teachable-machine-mobilenetv2-0.35-fruit.tflite"
+TASKS = {
+    "mlperf-tiny-resnet8-cifar10": Task("CIFAR-10", (*CIFAR, "--scale", "none")),
+    "ResNet-14, folded BatchNorm": Task("CIFAR-10", CIFAR, resnet(2, 25, slice(None))),
+    "ResNet-8, folded BatchNorm": Task(
+        "Fashion-MNIST", FASHION, resnet(1, 6, slice(6000, 26000)), length=LENGTH
+    ),
+    "kws-yes-no-conv60x40": Task("yes/no, 1,000 spectrograms", SPECTRA),
+    "ds-cnn": Task("yes/no, 1,000 spectrograms", ("--source", "spectra.npz"), new("ds-cnn", 15)),
+    "autoencoder": Task(
+        "MNIST",
+        (*MNIST, "--flatten"),
+        new("autoencoder", 10),
+        loss=("--loss", "mean-squared-error"),
+        metric="loss",
+        length=LENGTH,
+    ),
+    "tflm-mnist-lstm-float": Task("MNIST", MNIST, length=LENGTH),
+    "mlp": Task("table of 1,797 handwritten digits", ("--source", "digits.npz"), new("mlp", 10)),
+    "mobilenetv2-0.35, new head": Task("TrashNet, 200 photos", PHOTOS, new_head),
+    "mnist-cnn-uint8-input": Task("MNIST", (*MNIST, "--dtype", "uint8"), length=LENGTH),
+    "mnist-dense-512-10": Task("MNIST", MNIST, length=LENGTH),
+}
+
+
+def write_sources(data: Path, folder: Path) -> None:
+    """Writes digits.npz, a table, and spectra.npz, spectrograms with an axis of channels."""
+    with gzip.open(data / "tabular/digits.csv.gz") as table:
+        rows = np.loadtxt(table, delimiter=",", dtype=np.float32)
+    x, y = np.split(np.random.default_rng(0).permutation(rows), [64], axis=1)
+    np.savez(folder / "digits.npz", x=x / 16, y=y.astype(np.int32).ravel())
+    with np.load(data / SPECTRA[1]) as file:
+        arrays = {name: file[name] for name in ("x_train", "y_train", "x_test", "y_test")}
+    for name in ("x_train", "x_test"):
+        arrays[name] = arrays[name][..., np.newaxis].astype(np.float32) / 80  # dB
+    np.savez(folder / "spectra.npz", **arrays)
+
+
+def write_data(name: str, data: Path, folder: Path) -> Path:
+    """Writes training and test files; returns the path of the model."""
+    task, model = TASKS[name], data / "models" / f"{name}.tflite"
+    write_sources(data, folder)
+    places = (folder, data)
+    words = [next((p / w for p in places if (p / w).exists()), w) for w in task.source]
+    like = () if task.make else ("--like", model)
+    odt("gen-datafile", *words, *like, "--out-dir", folder)
+    if task.metric == "loss":  # an autoencoder's target is its input
+        for part in ("train", "test"):
+            inputs, targets = (folder / f"{part}.{kind}.bin" for kind in ("input", "output"))
+            for end in ("", ".json"):
+                Path(f"{targets}{end}").unlink()
+                Path(f"{targets}{end}").symlink_to(f"{inputs}{end}")
+    if task.make is None:
+        return model
+    task.make(folder / "model.tflite", folder, data)
+    return folder / "model.tflite"
+
+
+def evaluate(model: Path, task: Task, folder: Path) -> float:
+    """The metric on the test files: accuracy in percent, or the loss."""
+    metric = () if task.metric == "loss" else ("--metric", task.metric)
+    printed = odt("eval", model, *files_of(folder, "test"), *task.loss, *metric)
+    found = re.search(rf"{task.metric}: \[0\] (-?[\d.e+-]+)", printed)
     assert found
-    return 100 * float(found[1])
+    return float(found[1]) * (1 if task.metric == "loss" else 100)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: percent before and after, for each seed."""
+    """One line of the table: the metric before and after, for each seed."""
 
     model: str
-    task: Task
     rate: str
     before: float
-    after: list[float]
+    after: Sequence[float]
+
+    @property
+    def gains(self) -> list[float]:
+        """Points gained with each seed; percent of the loss where less is better."""
+        if TASKS[self.model].metric == "loss":
+            return [100 * (self.before - a) / self.before for a in self.after]
+        return [a - self.before for a in self.after]
 
     def __str__(self) -> str:
-        after = " / ".join(f"{a:.1f}" for a in self.after)
-        cells = (self.model, self.task.data, self.rate, f"{self.before:.1f}", after)
+        digits = ".4f" if TASKS[self.model].metric == "loss" else ".1f"
+        after = " / ".join(f"{a:{digits}}" for a in self.after)
+        cells = (self.model, TASKS[self.model].data, self.rate, f"{self.before:{digits}}", after)
         return f"| {' | '.join(cells)} |"
 
 
 def measure(name: str, data: Path, seeds: int) -> Row:
     """Trains a model with the default settings, once for each seed."""
-    task, model = TASKS[name], data / "models" / f"{name}.tflite"
-    with tempfile.TemporaryDirectory() as folder:
-        files = write_data(task, model, data, Path(folder))
-        out, after, rate = Path(folder) / "trained.tflite", [], ""
+    task = TASKS[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        model = write_data(name, data, folder)
+        out, after, rate = folder / "trained.tflite", [], ""
         for seed in range(seeds):
-            words = (*files["train"], *task.loss, "--seed", seed, "--export-tflite", out)
+            words: tuple[Any, ...] = (*files_of(folder, "train"), *task.loss, "--seed", seed)
+            words += ("--epochs", EPOCHS, "--export-tflite", out)
+            words += task.length
             printed = odt("train", model, *words)
-            rates = re.findall(r"The learning rate is (\S+),|learning_rate += (\S+)", printed)
+            rates = re.findall(r"The learning rate is (\S+?),? |learning_rate += (\S+)", printed)
             rate = next((found for found, _ in rates if found), rates[0][1])
-            after.append(evaluate(out, task, files["test"]))
-        return Row(name, task, rate, evaluate(model, task, files["test"]), after)
+            after.append(evaluate(out, task, folder))
+        return Row(name, rate, evaluate(model, task, folder), after)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", type=Path)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=(), choices=list(TASKS))
     arguments = parser.parse_args()
     print("| model | data | learning rate | before | after |\n| --- | --- | --- | --- | --- |")
