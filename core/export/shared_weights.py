@@ -19,8 +19,10 @@ from odt.core.lowering.inline import inline
 from odt.core.lowering.stored_values import bias_quantization, integer_biases, layer_scale
 from odt.core.model.dequantize import CONVERSIONS
 from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.quantization_rules import check_quantization, has_quantized_activations
 from odt.core.model.reader import Model, parse_model
 from odt.dataclass import dataclass
+from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization, dequantize, quantize
 from odt.kernels.opdef import Array
 
@@ -94,15 +96,24 @@ def signatures_of(model: Model, subgraphs: Iterable[int]) -> list[str]:
 
 
 def other_subgraphs(model: Model) -> Iterator[Model]:
-    """Yields the subgraphs of a file that a model's graph does not run, as models."""
+    """Yields the subgraphs of a file that a model's graph does not run, as models.
+
+    Those that break a rule of the format are left out: they stay as they are.
+    """
     done = {model.subgraph, *model.bodies}
     named = dict.fromkeys(s.subgraph for s in model.signatures)
     for number in (*named, *range(model.subgraphs)):
         if number in done:
             continue
-        other = parse_model(model.data, model.path, subgraph=number)
+        try:
+            other = parse_model(model.data, model.path, subgraph=number)
+            if has_quantized_activations(other):
+                check_quantization(other)
+            inlined = inline(other)
+        except ModelError:
+            continue
         done |= {number, *other.bodies}
-        yield inline(other)
+        yield inlined
 
 
 def _moved(other: Model, j: int, new: Values) -> Values:

@@ -401,6 +401,20 @@ def test_commands_rewrite_the_chosen_signature(command: str, tmp_path: Path) -> 
         np.testing.assert_allclose(scores, signature(path, "classify", X), atol=0.03)
 
 
+def test_a_damaged_subgraph_stays_as_it_is(tmp_path: Path) -> None:
+    class Damaged(TwoSignatures):
+        def embedding(self, buffers: dict[str, int]) -> int:
+            z = super().embedding(buffers)
+            self.graph.operators[0].outputs = [z]  # which the last operator makes too
+            return z
+
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    write_form(Damaged, path)
+    trained(path, out, "classify", Y)
+    assert out.stat().st_size > path.stat().st_size  # buffers that it reads keep their values
+    assert [s.key for s in read_model(out).signatures] == ["classify", "embed"]
+
+
 def test_other_subgraphs_do_not_matter_without_weights_that_change(tmp_path: Path) -> None:
     write_form(TwoCopies, tmp_path / "m.tflite")
     model = read_model(tmp_path / "m.tflite")
