@@ -56,11 +56,13 @@ def open_columns(
     if not size:
         raise DataError(f"{path}: must hold samples, but it is empty.")
     others: list[str] = []
+    chosen: list[str] = []
 
     def pick(given: Collection[str]) -> list[str]:
         known = names or numbered_names(len(specs))
         found = known.find(given, path, strict=what == "input")
         others.extend(sorted(set(given).difference(found)))
+        chosen.extend(found)
         return found
 
     if start.startswith(HDF5):
@@ -82,7 +84,9 @@ def open_columns(
                 f"{path}: must hold raw values, .npy, .npz or HDF5, but it is {kind.name}. "
                 f"{kind.data.replace('{path}', path)}"
             )
-        return _raw_columns(path, size, specs, what, quantizations, ignore_rest)
+        first, *more = _raw_columns(path, size, specs, what, quantizations, ignore_rest)
+        note = names.order_note(specs, path, what) if names is not None else ""
+        return (with_note(first, note), *more)
     if len(arrays) != len(specs):
         raise DataError(
             f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "
@@ -95,10 +99,17 @@ def open_columns(
             zip(specs, arrays, _each(quantizations, specs), strict=True)
         )
     ]
+    if names is not None and all(name.removeprefix("arr_").isdecimal() for name in chosen):
+        columns[0] = with_note(columns[0], names.order_note(specs, path, what))
     if others:
         note = f"{path}: {listed(others)}: no {what} that is needed has this name: ignored."
-        columns[0] = replace(columns[0], notes=(*columns[0].notes, note))
+        columns[0] = with_note(columns[0], note)
     return tuple(columns)
+
+
+def with_note(column: Column, note: str) -> Column:
+    """Returns a column with one more note; an empty one is left out."""
+    return replace(column, notes=(*column.notes, note)) if note else column
 
 
 def array_columns(

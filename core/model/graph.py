@@ -48,6 +48,7 @@ class Tensor:
         places: positions in the flat constant of the values that the file stores, if it is sparse:
             all other values are 0, also in training; None for other tensors.
         aliases: names of an input or output in the signature.
+        entry: position in the inputs or outputs of the signature; None if it is not there.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Tensor:
     quantization: WeightQuantization | None = None
     places: np.ndarray[Any, Any] | None = None
     aliases: tuple[str, ...] = ()
+    entry: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

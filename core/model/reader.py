@@ -354,17 +354,19 @@ def _signature(table: Table, subgraphs: int) -> Signature:
 def _with_aliases(graph: Graph, subgraph: int, signatures: Sequence[Signature]) -> Graph:
     """Adds the names of inputs and outputs in the signatures of a subgraph."""
     aliases: dict[int, list[str]] = {}
+    entries: dict[int, int] = {}
     for signature in signatures:
         if signature.subgraph == subgraph:
             for named, ends in (
                 (signature.inputs, graph.inputs),
                 (signature.outputs, graph.outputs),
             ):
-                for name, i in named.items():
+                for entry, (name, i) in enumerate(named.items()):
                     if i in ends:
+                        entries.setdefault(i, entry)
                         aliases.setdefault(i, []).append(one_line(name, MOST_NAME))
     tensors = (
-        replace(t, aliases=tuple(aliases[i])) if i in aliases else t
+        replace(t, aliases=tuple(aliases[i]), entry=entries[i]) if i in aliases else t
         for i, t in enumerate(graph.tensors)
     )
     return replace(graph, tensors=tuple(tensors)) if aliases else graph

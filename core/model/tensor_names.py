@@ -7,10 +7,13 @@ them.
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from odt.core.model.graph import Graph
 from odt.core.storage.reading import listed
 from odt.dataclass import dataclass
 from odt.errors import DataError
+from odt.kernels.opdef import TensorSpec
 
 NUMBERED = ("{}", "arr_{}")  # names of the k-th array; the second by numpy.savez
 
@@ -22,10 +25,31 @@ class TensorNames:
     Attributes:
         all: names of each input or output, in the order of the file.
         wanted: numbers of those of which arrays are given.
+        entries: position of each in the signature; None for those that it does not have.
     """
 
     all: tuple[tuple[str, ...], ...]
     wanted: tuple[int, ...]
+    entries: tuple[int | None, ...] = ()
+
+    def order_note(self, specs: Sequence[TensorSpec], where: str, what: str) -> str:
+        """Returns a note on arrays that are given in order; empty if no order could be meant.
+
+        Args:
+            specs: shape and dtype of one sample of each wanted tensor.
+            where: file or argument, for the note.
+            what: word for a tensor.
+        """
+        entries = [self.entries[k] for k in self.wanted] if self.entries else []
+        known = [entry for entry in entries if entry is not None]
+        if len(known) < len(specs) or known == sorted(known) or len(set(specs)) == len(specs):
+            return ""
+        names = [self.all[k][-1] if self.all[k] else str(k) for k in self.wanted]
+        other = [names[k] for k in np.argsort(known)]
+        return (
+            f"{where}: read in the order of the file's {what}s, {listed(names)}; the signature has "
+            f"them as {listed(other)}. Arrays by name need no order."
+        )
 
     def find(self, given: Collection[str], where: str, *, strict: bool = True) -> list[str]:
         """Returns the name of the array of each wanted tensor.
@@ -80,4 +104,5 @@ def names_of(
     each = [graph.tensors[i].names for i in tensors]
     counts = [name for names in each for name in names]
     unique = tuple(tuple(n for n in names if n and counts.count(n) == 1) for names in each)
-    return TensorNames(unique, tuple(range(len(each)) if wanted is None else wanted))
+    entries = tuple(graph.tensors[i].entry for i in tensors)
+    return TensorNames(unique, tuple(range(len(each)) if wanted is None else wanted), entries)

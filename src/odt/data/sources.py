@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.data import dataset
 from odt.core.data.column import Column
-from odt.core.data.columns import Quantizations, array_columns, open_columns
+from odt.core.data.columns import Quantizations, array_columns, open_columns, with_note
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sample_weights import (
     WEIGHT,
@@ -135,14 +135,17 @@ def _columns(
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
         return open_columns(path, specs, what, quantizations, names=names, ignore_rest=rest)
+    note = names.order_note(specs, name, what) if names is not None else ""
     if isinstance(data, Mapping):
+        note = ""
         data = {str(key): value for key, value in data.items()}
         names = names or numbered_names(len(specs))
         data = [data[key] for key in names.find(data, name, strict=what == "input")]
     several = isinstance(data, list | tuple) and len(data) == len(specs)
     with reading(name, "must be arrays of numbers"):
         if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
-            return array_columns(list(data), specs, name, quantizations)
+            first, *more = array_columns(list(data), specs, name, quantizations)
+            return [with_note(first, note), *more]
         return array_columns([data], specs, name, quantizations)
 
 

@@ -1,6 +1,7 @@
 """Names that users of other frameworks try, and what odt has instead."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -82,7 +83,6 @@ def _unknown(
     name: str, function: Callable[..., Any], others: list[Callable[..., Any]]
 ) -> OptionError:
     import difflib
-    import inspect
 
     where = _shown(function)
     rule, remedy = f"is no argument of {where}", ARGUMENTS.get(name, "")

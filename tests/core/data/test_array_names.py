@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from support.paths import MLP_SM
 
 import odt
 from odt.cli.main import main
@@ -112,6 +113,25 @@ def test_outputs_without_a_loss_need_no_targets(model: Path, tmp_path: Path) -> 
         )
         with pytest.raises(odt.DataError, match=r"y: must hold one array, .* but got late"):
             trainer.evaluate(x, {"late": P})
+
+
+def test_arrays_in_order_say_which_order_that_is(model: Path, tmp_path: Path) -> None:
+    """Only where the signature has another order, and shapes do not tell."""
+    words = "read in the order of the file's inputs, b, a; the signature has them as a, b."
+    np.savez(tmp_path / "x.npz", B, A)
+    np.concatenate([B, A]).tofile(tmp_path / "x.bin")
+    with odt.Trainer(model, loss="mse") as trainer:
+        in_order: list[Any] = [[B, A], tmp_path / "x.npz", tmp_path / "x.bin"]
+        for x in in_order:
+            (note,) = trainer.open(x, targets=False).notes
+            assert words in note
+        for x in ({"a": A, "b": B}, written(tmp_path / "n.npz", {"a": A, "b": B})):
+            assert not trainer.open(x, targets=False).notes
+        (note,) = trainer.open({"a": A, "b": B}, [P, Q]).notes
+        assert "y: read in the order of the file's expected outputs, late, early" in note
+    single = odt.load_model(MLP_SM / "model.circle")
+    with odt.Trainer(single) as trainer:
+        assert not trainer.open(MLP_SM / "input.bin", MLP_SM / "expected.bin").notes
 
 
 class Loader:
