@@ -136,7 +136,7 @@ def spectra(view: View) -> Iterator[tuple[int, str]]:
         filters = view.source(node.inputs[layer.w])
         if is_filter_bank(_rows(view, node, filters)) and _reaches_log(view, node):
             for i in _constants_before(view, node):
-                yield i, BANK if i == filters else TRANSFORM
+                yield i, BANK if i in (filters, view.bias(node)) else TRANSFORM
 
 
 def _reaches_log(view: View, node: Node) -> bool:
