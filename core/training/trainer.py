@@ -214,13 +214,13 @@ class Trainer(Closing):
             evaluate: validates, with the arguments of `evaluate`; None for `evaluate` itself.
 
         Raises:
-            TrainingError: if the loss is not finite; with `undo`, if it is not in two epochs in
-                succession.
+            TrainingError: if the loss is not finite; with `undo`, if it is not before the epoch
+                either.
             DataError: if data holds values that no loss can use.
         """
         watch, evaluate = watch or Watch(), evaluate or self.evaluate
         reduction, batch = self.info.reduction, self.info.step_samples
-        deadline, failed = time.monotonic() + watch.max_seconds, False
+        deadline = time.monotonic() + watch.max_seconds
 
         def ended() -> bool:
             return self.parameters.step >= watch.max_steps or time.monotonic() >= deadline
@@ -249,11 +249,12 @@ class Trainer(Closing):
                     if len(validation):
                         checked = evaluate(data, validation, rest=validate_rest or not drop_last)
                     worse = bool(self.undo and self.undo.is_worse(checked))
-                failed = False
             except NotFiniteLossError:
-                if self.undo is None or failed:
+                if self.undo is None:
                     raise
-                worse = failed = True
+                self.undo.before.restore()
+                self._check_finite(data, order[at : min(at + batch, end)])
+                worse = True
             epoch = Epoch(number, run.result(), checked, worse)
             if worse:
                 assert self.undo is not None
@@ -265,6 +266,12 @@ class Trainer(Closing):
             yield epoch
             if stopped or ended() or (patience is not None and self.best.waited >= patience):
                 return
+
+    def _check_finite(self, data: Data, samples: SampleOrder) -> None:
+        """Raises TrainingError if the loss of samples is not finite: then the data are at fault."""
+        batch = self.info.batch_size
+        for first in range(0, len(samples), batch):
+            self.step(data, samples[first : first + batch], update=False)
 
     def set_rate(self, rate: float) -> None:
         """Sets the learning rate."""
