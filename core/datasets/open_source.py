@@ -106,7 +106,9 @@ def _format_in(path: Path) -> str:
     """The format of a folder or archive, by the files in it."""
     names = open_tree(path).sizes
     kinds = Counter(map(kind_of, names))
-    if not (kinds["sound"] or kinds["image"]) and any(n.lower().endswith(TABLES) for n in names):
+    tables = sum(name.lower().endswith(TABLES) for name in names)
+    known = {*suffixes_of("image"), *suffixes_of("sound")}  # not .svg, which may be plots
+    if tables > kinds["sound"] + kinds["image"] and not any(suffix_of(n) in known for n in names):
         return "tables"
     return "wav" if kinds["sound"] > kinds["image"] else "images"
 

@@ -17,6 +17,8 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
+SERIES_OF_VALUES = 4  # series for each split, of which each may have another value
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -224,8 +226,9 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
 
 
 def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
-    """Whether each class has a series for each split, so that series stay whole."""
-    return all(len(some) >= splits for some in _series_by_class(source, pool).values())
+    """Whether each class has a series for each split, or values have several: series stay whole."""
+    least = splits if pool.labels is not None else SERIES_OF_VALUES * splits
+    return all(len(some) >= least for some in _series_by_class(source, pool).values())
 
 
 def _series_by_class(source: Source, pool: Pool) -> dict[int, list[Array]]:

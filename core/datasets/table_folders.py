@@ -5,6 +5,7 @@ the file, which no window leaves, and the split if there are folders train and t
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import BytesIO, TextIOWrapper
@@ -45,9 +46,7 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
         DataError: if there are no tables, or they differ in their columns.
     """
     tree = open_tree(path)
-    files = [name for name in tree.sizes if name.lower().endswith(ENDINGS)]
-    if not files:
-        raise DataError(f"{tree.name}: must hold {' '.join(ENDINGS)} files, but has none.")
+    files, notes = _tables(tree)
     places = place_files(files, by_folder=True)
     classes = _classes(places, files, naming)
     rows = _Rows(tree, files, classes, [place.split for place in places], options)
@@ -67,6 +66,7 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
         table = parse_table(path, iter(rows), read, delimiter=rows.delimiter, where=rows.where)
     table.has_header = rows.has_header
     names = [table.names[k] for k in table.layout.labels]
+    table.notes += notes
     source = table_source(path, table, table.targets, names, read)
     if options.like or inside or options.label == "none" or not source.classes:
         return source
@@ -78,6 +78,24 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
     if by_file and len(source.classes) > USUAL_CLASSES:
         note += " If several files are of one class, give `label_pattern=`."
     return replace(source, notes=(*source.notes, *(() if naming.pattern else (note,))))
+
+
+def _tables(tree: Tree) -> tuple[list[str], list[str]]:
+    """The tables of a folder, those with the most frequent suffix, and notes about other files."""
+    suffixes = Counter(PurePosixPath(name).suffix.lower() for name in tree.sizes)
+    usual = max(ENDINGS, key=lambda suffix: suffixes[suffix])
+    files = [name for name in tree.sizes if name.lower().endswith(usual)]
+    if not files:
+        raise DataError(f"{tree.name}: must hold {' '.join(ENDINGS)} files, but has none.")
+    others = [
+        f"{count} {suffix or 'other'}" for suffix, count in suffixes.items() if suffix != usual
+    ]
+    if not others:
+        return files, []
+    return files, [
+        f"note: {tree.name}: reads {len(files)} {usual} files and leaves out others: "
+        f"{', '.join(sorted(others))}."
+    ]
 
 
 def _classes(places: Sequence[Place], files: Sequence[str], naming: Naming) -> list[str]:

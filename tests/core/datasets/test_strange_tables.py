@@ -287,6 +287,15 @@ def test_one_table_for_each_recording(tmp_path: Path) -> None:
     assert "test/run/0.csv line 3: column y must" in refused("--source", root, "-o", tmp_path / "o")
 
 
+def test_other_files_beside_tables_are_counted(tmp_path: Path) -> None:
+    root = recordings(tmp_path / "s", ("flex.csv", "punch.csv"))
+    (root / "README.txt").write_text("what it is")
+    (root / "plot.svg").write_text("<svg/>")
+    said = made("--source", root, *ALL, "-o", tmp_path / "o").stderr
+    assert "reads 2 .csv files and leaves out others: 1 .svg, 1 .txt" in said
+    assert len(samples(tmp_path / "o/train.input.bin")) == 60
+
+
 def test_new_tables_of_a_folder(tmp_path: Path) -> None:
     root = recordings(tmp_path / "s", ("flex.csv", "punch.csv"))
     made("--source", root, *ALL, "-o", tmp_path / "o")
