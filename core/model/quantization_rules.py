@@ -140,6 +140,8 @@ def _faults(model: Model) -> Iterator[tuple[str, str]]:
         where = f"node {node.origin} ({node.op})"
         if node.op == LSTM:
             yield from ((where, rule) for rule in _lstm_faults(model, node))
+        for layer in (SVDF_LAYER,) if node.op == "SVDF" else layers_of(node.op):
+            yield from ((where, rule) for rule in _bias_faults(model, node, layer))
         for layer in layers_of(node.op):
             yield from ((where, rule) for rule in _layer_faults(model, node, layer))
 
@@ -188,6 +190,11 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
             "a quantized LSTM must be without bias of its projection and layer normalization, "
             f"but got {', '.join(sorted(found))}."
         )
+    for name in ("cell_clip", "proj_clip"):
+        clip = node.options.get(name, 0.0)
+        if not 0 <= clip < np.inf:
+            yield f"{name} must be a number of 0 or more, but got {clip:g}."
+            return
     inputs = (*node.inputs, *[ABSENT] * 20)
     for i in (*inputs[PEEPHOLES], inputs[PROJECTION]):
         dtype = np.dtype(np.int8 if i == inputs[PROJECTION] else np.int16)
@@ -234,6 +241,20 @@ def _projection_faults(node: Node, shape: Sequence[int]) -> Iterator[str]:
         yield (
             "the projection of a quantized LSTM with peepholes, which LiteRT computes for as many "
             f"cells as outputs, must be square, but got {shape}."
+        )
+
+
+def _bias_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
+    """Yields rules that the length of a bias breaks."""
+    inputs = (*node.inputs, *[ABSENT] * 20)
+    w, b = model.quantization.get(inputs[layer.w]), inputs[layer.b]
+    bias = model.graph.tensors[b] if b != ABSENT else None
+    if w is None or bias is None or bias.data is None or w.scale.size == 1:
+        return
+    if bias.data.size != w.scale.size:
+        yield (
+            f"{model.graph.label(b)}: a bias must have {w.scale.size} values, one for each scale "
+            f"of the weights, but got {bias.data.size}."
         )
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support import quantized_lstm
 from support.damaged_integers import MAKERS, fuzz, make, run
 from support.integer_files import QuantizedBuilder
 
@@ -73,6 +74,11 @@ def bias_of_another_length(net: QuantizedBuilder) -> int:
     return net.operator("FULLY_CONNECTED", (x, w, net.bias(3, [0.01] * 4)), SHAPE, 0.1)
 
 
+def bias_with_scales_of_its_own(net: QuantizedBuilder) -> int:
+    x, w = net.activation(SHAPE, 0.1), net.weights((4, 4), [0.1] * 4)
+    return net.operator("FULLY_CONNECTED", (x, w, net.bias(2, [0.01] * 2)), SHAPE, 0.1)
+
+
 def output_that_nothing_makes(net: QuantizedBuilder) -> int:
     x = net.activation(SHAPE, 0.1)
     net.operator("ADD", (x, x), SHAPE, 0.1)
@@ -83,6 +89,7 @@ DAMAGED = (
     *(conversion_without_inputs, variable_without_handle, list_without_length),
     *(layer_with_one_input, operator_without_outputs, softmax_without_inputs),
     *(conversion_to_float, scales_that_do_not_fit, bias_of_another_length),
+    bias_with_scales_of_its_own,
     output_that_nothing_makes,
 )
 
@@ -94,4 +101,10 @@ def test_the_rule_is_named(build: object, tmp_path: Path) -> None:
     run("inspect", str(path))
     run("check", str(path))
     with pytest.raises(OdtError, match="must"):
+        odt.Trainer(path, loss="mean_squared_error").build()
+
+
+def test_a_cell_clip_is_a_number(tmp_path: Path) -> None:
+    path = quantized_lstm.build(tmp_path / "m.tflite", cell_clip=float("nan"))
+    with pytest.raises(OdtError, match="cell_clip must be a number of 0 or more, but got nan"):
         odt.Trainer(path, loss="mean_squared_error").build()
