@@ -271,3 +271,18 @@ def test_training_samples_of_one_class_warn(
         np.save(tmp_path / "y.npy", y)
         text = notes("--load-expected", tmp_path / "y.npy", "--loss", loss, *split)
         assert ("all training samples are of class 7" in text) is not several
+
+
+def test_pixels_for_a_model_of_scaled_inputs_warn(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (64, 784)).astype(np.float32)
+    np.save(tmp_path / "y.npy", np.eye(10, dtype=np.float32)[rng.integers(0, 10, 64)])
+
+    def warnings(scale: float) -> str:
+        np.save(tmp_path / "x.npy", x * np.float32(scale))
+        words = ["train", MLP_SM / "model.circle", "--load-input", tmp_path / "x.npy"]
+        words += ["--load-expected", tmp_path / "y.npy", "--epochs", 1]
+        return CliRunner().invoke(main, [*map(str, words)]).stderr
+
+    assert "the inputs have values up to 255. The model may need them scaled" in warnings(1)
+    assert "scaled" not in warnings(1 / 255)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odt.core.checkpoints.resume import Resume
+from odt.core.data.dataset import DataSet
 from odt.core.model.training_info import FILE, FOLLOW_ALL
 from odt.core.training.metrics import preferred_form
 from odt.core.training.passes import NONE, Result
@@ -21,6 +22,8 @@ from odt.training.batch_trainer import BatchTrainer
 MOST_NAMED = 5  # classes that a warning names
 MOST_NAME = 24  # characters of a class name
 LEAST = 3  # validation samples of a class that is never predicted, for a warning
+FAR = 5.0  # times the loss of a constant prediction, for a warning
+PIXEL = 30.0  # a largest input above it is a pixel's; scaled values are smaller
 CLIPPED = 0.01  # fraction of an activation's values outside its range, for a warning
 
 
@@ -70,6 +73,30 @@ def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
     fate = "are left out, different ones in each epoch" if shuffle else "are never trained"
     remedy = f" {'; '.join(hints)}." if hints else ""
     return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
+
+
+def unscaled_inputs(data: DataSet, samples: Sequence[int], loss: float, constant: float) -> str:
+    """Returns a warning if inputs look like pixels for which the model was not made, or nothing.
+
+    Args:
+        data: the samples.
+        samples: numbers of the samples to look at.
+        loss: loss before training.
+        constant: loss of the best constant prediction; NaN if unknown.
+    """
+    if not loss > FAR * constant or len(data.inputs) != 1:
+        return ""
+    column = data.inputs[0]
+    rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
+    column.read(samples, rows)
+    least, most = float(rows.min()), float(rows.max())
+    if rows.dtype.kind != "f" or not (least >= 0 and PIXEL < most <= 255):
+        return ""
+    return (
+        f"Warning: the loss before training, {loss:.4g}, is far above that of a constant "
+        f"prediction, {constant:.4g}, and the inputs have values up to {most:g}. The model may "
+        "need them scaled, such as to 0..1 or -1..1: odt gen-datafile --scale."
+    )
 
 
 def worse_than_untrained(

@@ -20,6 +20,8 @@ from odt.core.training.watch import Feed, Watch
 from odt.data.run_samples import Samples
 from odt.data.sources import ClassWeight, batches_of, class_weighted
 from odt.errors import DataError, OptionError
+from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
+from odt.kernels.registry import LOSSES
 from odt.training.batch_totals import BatchTotals
 from odt.training.callbacks import Callback, History
 from odt.training.default_rate import NEW, TRAINED, choose_rate, constant_loss
@@ -27,6 +29,7 @@ from odt.training.fit_warnings import (
     ValidationClasses,
     one_class,
     undone,
+    unscaled_inputs,
     warnings_before_training,
     worse_than_untrained,
 )
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from odt.training.trainer import Trainer
 
 UNTRAINED = 256  # training samples of epoch 0
+FEW = 8  # of them, whose inputs are looked at
 
 
 class Fit:
@@ -266,6 +270,11 @@ class Fit:
         if (first, done) == (1, 0):
             trainer.epoch = self.start = self._untrained(data, samples)
             self.history.start = self._logs(trainer.epoch)
+            some, losses = _some(samples), trainer.samples.losses
+            if LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS):  # classes
+                constant = constant_loss(samples.data, some, losses)
+                loss = trainer.epoch.training.loss
+                trainer.warn(unscaled_inputs(samples.data, some[:FEW], loss, constant))
             if core.undo:
                 warning = self._choose_rate(data, samples, steps, mixed=mixed)
             if trainer.teacher:  # whose loss is another one than that of the labels
