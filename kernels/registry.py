@@ -100,9 +100,6 @@ METRICS: "Rows[MetricDef]" = Rows("metrics", "METRIC")
 
 
 CUSTOM = "CUSTOM:"  # prefix of the names of custom operators
-
-
-CUSTOM = "CUSTOM:"  # prefix of the names of custom operators
 INTEGER = "INTEGER_"  # prefix of the names of rows in kernels/integer
 
 

@@ -194,10 +194,11 @@ def prepare(
     check_signature(model)
     info = stored_training_info(model)
     stored = info.given() if info else {}
-    recorded = {} if {"loss", "output_losses"} & stored.keys() else _recorded_loss(lowered)
-    stored = recorded | stored
     before = dict(saved(lowered.graph)) if saved else {}
     given = request.given(model.graph)
+    has_loss = "loss" in {*before, *given} or {"loss", "output_losses"} & stored.keys()
+    recorded = {} if has_loss else _recorded_loss(lowered)
+    stored = recorded | stored
     if request.warmup is not None:
         schedule = given.get("schedule") or before.get("schedule") or parse_schedule("constant")
         given["schedule"] = replace(schedule, warmup_steps=request.warmup)
@@ -237,18 +238,21 @@ def prepare(
 
 
 def _recorded_loss(lowered: LoweredModel) -> dict[str, Any]:
-    """The loss in a model's record, for outputs without a final activation that tells the loss."""
+    """The loss in a model's record, if the final activation of an output does not tell it.
+
+    A damaged record, or a loss that this version lacks, tells none: the loss must then be given.
+    """
     graph = lowered.graph
     if all(default_loss(graph, output) for output in graph.outputs):
         return {}
     try:
         record = read_record(lowered.file)
-        if record is not None and record.loss:
-            parse_loss(record.loss)
-            return {"loss": record.loss}
-    except (DataError, OptionError):  # a damaged record, which `odt predict --source` refuses
-        pass
-    return {}
+        if record is None or not record.loss:
+            return {}
+        parse_loss(record.loss)
+    except (DataError, OptionError):
+        return {}
+    return {"loss": record.loss}
 
 
 def _check_quantized(model: Model, field: str) -> None:

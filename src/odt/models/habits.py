@@ -1,7 +1,6 @@
 """Names that users of other frameworks try, and what odt has instead."""
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -60,12 +59,11 @@ def known_arguments(*others: Callable[[], Callable[..., Any]]) -> Callable[[F], 
     """Makes a function say what to write instead of an argument that it does not have.
 
     Args:
-        others: return functions that may have the argument, when they are asked.
+        others: return other functions that may have the argument, such as the constructor.
     """
 
     def decorate(function: F) -> F:
-        code = function.__code__
-        names = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+        names = frozenset(_arguments(function))
 
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
@@ -79,6 +77,13 @@ def known_arguments(*others: Callable[[], Callable[..., Any]]) -> Callable[[F], 
     return decorate
 
 
+def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of arguments; `inspect.signature` is slow to import."""
+    code = getattr(function, "__wrapped__", function).__code__
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return tuple(name for name in names if name != "self")
+
+
 def _unknown(
     name: str, function: Callable[..., Any], others: list[Callable[..., Any]]
 ) -> OptionError:
@@ -87,10 +92,10 @@ def _unknown(
     where = _shown(function)
     rule, remedy = f"is no argument of {where}", ARGUMENTS.get(name, "")
     for other in others:
-        if not remedy and name in inspect.signature(other).parameters:
+        if not remedy and name in _arguments(other):
             remedy = f"Give it to {_shown(other)}."
-    known = [n for n in inspect.signature(function).parameters if n != "self"]
     if not remedy:
+        known = _arguments(function)
         close = difflib.get_close_matches(name, known, 1)
         remedy = f"Did you mean {close[0]}?" if close else f"It has {', '.join(known)}."
     return OptionError(name, rule, remedy=remedy)
@@ -98,7 +103,7 @@ def _unknown(
 
 def _shown(function: Callable[..., Any]) -> str:
     name = function.__name__
-    return "odt.Trainer" if name in ("__init__", "Trainer") else f"Trainer.{name}"
+    return "odt.Trainer" if name == "__init__" else f"Trainer.{name}"
 
 
 def missing_attribute(what: str, name: str, habits: Mapping[str, str]) -> AttributeError:

@@ -141,7 +141,7 @@ class InferenceTrainer(BatchTrainer):
                 data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
             )
 
-    @known_arguments(lambda: odt.Trainer)
+    @known_arguments(lambda: odt.Trainer.__init__)
     def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
         """Computes loss and metrics on samples.
 
@@ -174,7 +174,7 @@ class InferenceTrainer(BatchTrainer):
             evaluator = form.evaluator(weighted=data.weights is not None)
             return self.logs(evaluator.run(data, range(data.length), trainer.metrics))
 
-    @known_arguments(lambda: odt.Trainer)
+    @known_arguments(lambda: odt.Trainer.__init__)
     def predict(self, x: Any) -> Any:
         """Computes the model's outputs with the current weights.
 

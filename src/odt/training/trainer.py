@@ -73,7 +73,7 @@ class Trainer(SavingTrainer):
         """
         return odt.Artifacts.trainer(cls, folder, checkpoint, check, **options)
 
-    @known_arguments(lambda: odt.Trainer)
+    @known_arguments(lambda: odt.Trainer.__init__)
     def fit(
         self,
         x: Any,
