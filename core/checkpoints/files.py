@@ -20,6 +20,7 @@ from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.checkpoints.resume import Resume, progress_of
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.file_kinds import HDF5, ZIP
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo
@@ -36,7 +37,7 @@ from odt.kernels.opdef import Array
 HEADER = "header"
 SOUND = "must be a checkpoint as odt writes it"
 FORMATS = {".odt": "odt", ".npz": "npz", ".h5": "h5", ".hdf5": "h5"}  # all other files are onert's
-BEGINNINGS = {checkpoint.MAGIC: "odt", b"PK\x03\x04": "npz", b"\x89HDF\r\n\x1a\n": "h5"}
+BEGINNINGS = {checkpoint.MAGIC: "odt", ZIP: "npz", HDF5: "h5"}
 
 
 def format_of(data: bytes) -> str:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from odt.core.model.file_kinds import MOST_MEMBERS, zip_kind
+from odt.core.model.file_kinds import HDF5, MOST_MEMBERS, NPY, zip_kind
 from odt.core.storage.hdf5 import data_set, data_sets, load_h5py
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import (
@@ -27,9 +27,6 @@ from odt.kernels.opdef import Array
 if TYPE_CHECKING:
     import zipfile
 
-HDF5 = b"\x89HDF\r\n\x1a\n"
-NPY = b"\x93NUMPY"
-ZIP = b"PK\x03\x04"
 SOUND_HDF5 = "must be a valid HDF5 file"
 COPY = 1 << 20  # bytes unpacked at a time from an archive
 MOST_HEADER = 1 << 16  # bytes of a header; NumPy reads at most 10,000 characters
@@ -95,10 +92,7 @@ def npz_arrays(path: str, pick: Pick = list, check: Check | None = None) -> dict
         members = {m.filename.removesuffix(".npy"): m for m in files}
         if files and not any(m.filename.endswith(".npy") for m in files):
             kind = zip_kind([m.filename for m in files[:MOST_MEMBERS]])
-            raise DataError(
-                f"{path}: must hold arrays (.npy), but is {kind.name}. "
-                f"{kind.data.replace('{path}', path)}"
-            )
+            raise DataError(f"{path}: must hold arrays (.npy), but is {kind.instead_of_data(path)}")
         names = pick(members)
         size = os.fstat(file.fileno()).st_size
         guard(path, size, sum(members[name].file_size for name in names))

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odt.core.data.array_files import HDF5, NPY, ZIP, Rows, hdf5_arrays, npy_array, npz_arrays
+from odt.core.data.array_files import Rows, hdf5_arrays, npy_array, npz_arrays
 from odt.core.data.column import Column, column_of
 from odt.core.data.sidecar import read_sidecar
-from odt.core.model.file_kinds import START, file_kind
+from odt.core.model.file_kinds import HDF5, NPY, START, ZIP, file_kind
 from odt.core.model.tensor_names import TensorNames, numbered_names
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import listed, open_input, reading
@@ -81,8 +81,8 @@ def open_columns(
         kind = file_kind(start, specs[0].dtype.itemsize) if specs else None
         if kind is not None and read_sidecar(path) is None:
             raise DataError(
-                f"{path}: must hold raw values, .npy, .npz or HDF5, but it is {kind.name}. "
-                f"{kind.data.replace('{path}', path)}"
+                f"{path}: must hold raw values, .npy, .npz or HDF5, but it is "
+                f"{kind.instead_of_data(path)}"
             )
         first, *more = _raw_columns(path, size, specs, what, quantizations, ignore_rest)
         note = names.order_note(specs, path, what) if names is not None else ""

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.array_files import HDF5, map_arrays
+from odt.core.data.array_files import map_arrays
 from odt.core.datasets.source import ArrayPart, Kind, Part, Source, check_labels
+from odt.core.model.file_kinds import HDF5, NPY, ZIP
 from odt.core.storage.mapped_files import MappedFile, mapped_files
 from odt.core.storage.reading import listed, open_input, reading
 from odt.dataclass import dataclass
@@ -17,7 +18,7 @@ from odt.kernels.opdef import Array
 
 INPUTS = ("x", "inputs", "input", "data", "images", "image", "features")
 TARGETS = ("y", "targets", "target", "labels", "label", "output")
-MAGIC = {HDF5: "hdf5", b"\x93NUMPY": "npy", b"PK\x03\x04": "npz"}  # first bytes → format
+MAGIC = {HDF5: "hdf5", NPY: "npy", ZIP: "npz"}  # first bytes → format
 SPLITS = ("train", "test", "validation", "val")
 
 

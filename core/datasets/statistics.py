@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.core.data.array_files import HDF5, NPY, ZIP, map_arrays
+from odt.core.data.array_files import map_arrays
 from odt.core.data.column import Column
 from odt.core.data.columns import open_columns
 from odt.core.data.sidecar import Sidecar, read_sidecar
-from odt.core.model.file_kinds import START, file_kind
+from odt.core.model.file_kinds import HDF5, NPY, START, ZIP, file_kind
 from odt.core.model.record import record_of
 from odt.core.storage.reading import listed, open_input, printable, reading
 from odt.dataclass import dataclass
@@ -75,8 +75,7 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     elif shape:
         specs = [TensorSpec(shape, np.dtype(np.float32))]
     elif kind := file_kind(start, np.dtype(np.float32).itemsize):
-        remedy = kind.data.replace("{path}", path)
-        raise DataError(f"{path}: must hold samples, but it is {kind.name}. {remedy}")
+        raise DataError(f"{path}: must hold samples, but it is {kind.instead_of_data(path)}")
     else:
         raise DataError(
             f"{path}: the shape of raw bytes must be given, but there is no {path}.json. "

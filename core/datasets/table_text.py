@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from odt.core.datasets.table_cells import is_number, looks_like_value
+from odt.core.model.file_kinds import ZIP
 from odt.core.storage.reading import listed
 from odt.errors import DataError
 
@@ -44,7 +45,7 @@ def find_encoding(data: IO[bytes]) -> str:
     for bom, name in BOMS.items():
         if start.startswith(bom):
             return name
-    if start.startswith(b"PK\x03\x04"):
+    if start.startswith(ZIP):
         raise ValueError("a ZIP archive, such as a spreadsheet in .xlsx")
     if b"\0" in start:
         odd, even = start[1::2].count(0), start[::2].count(0)

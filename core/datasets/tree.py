@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
+from odt.core.model.file_kinds import ZIP
 from odt.core.storage.reading import guard, open_input, printable, reading
 from odt.errors import DataError
 
@@ -218,7 +219,7 @@ def open_tree(path: Path) -> Tree:
     if path.is_dir():
         return FolderTree(path)
     with open_input(path, "a folder, zip or tar") as file:
-        zipped = file.read(4) == b"PK\x03\x04"  # is_zipfile looks at the end, which may be missing
+        zipped = file.read(len(ZIP)) == ZIP  # is_zipfile looks at the end, which may be missing
         is_zip = zipped or zipfile.is_zipfile(file)
     return ZipTree(path) if is_zip else TarTree(path)
 

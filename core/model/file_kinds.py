@@ -15,6 +15,8 @@ TEXT_BYTES = 256  # that are read as text
 LEAST_TEXT = 8  # characters; fewer are no table
 MOST_MEMBERS = 200  # of a zip archive that are looked at
 MOST_FIELDS = 200  # of a protocol buffer that are looked at
+# First bytes of formats of arrays.
+HDF5, NPY, ZIP = b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PK\x03\x04"
 MODEL_BYTES = 1 << 16  # in which Keras' attribute of an HDF5 file is, or an array in C source
 
 
@@ -31,6 +33,14 @@ class FileKind:
     name: str
     model: str = "Give a .tflite or .circle file."
     data: str = "Give raw values, .npy, .npz or HDF5."
+
+    def instead_of_model(self, path: str) -> str:
+        """Returns the end of a message about a file that is no model: its kind and what to do."""
+        return f"{self.name}. {self.model.replace('{path}', path)}"
+
+    def instead_of_data(self, path: str) -> str:
+        """Returns the end of a message about a file that holds no samples."""
+        return f"{self.name}. {self.data.replace('{path}', path)}"
 
 
 _FROM_KERAS = (
@@ -108,10 +118,10 @@ _SIGNATURES = (  # offset, bytes, kind
     (0, b"GGUF", FileKind("a GGUF file", _WEIGHTS)),
     (0, b"\x7fELF", FileKind("a program or library")),
     (0, b"MZ\x90\0", FileKind("a program or library")),
-    (0, b"\x93NUMPY", _NUMPY),
-    (0, b"\x89HDF\r\n\x1a\n", FileKind("an HDF5 file", _NO_MODEL)),
+    (0, NPY, _NUMPY),
+    (0, HDF5, FileKind("an HDF5 file", _NO_MODEL)),
     (0, b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20", FileKind("a PyTorch file", _FROM_TORCH)),
-    (0, b"PK\x03\x04", FileKind("a zip archive", _UNPACK, _CONVERT)),
+    (0, ZIP, FileKind("a zip archive", _UNPACK, _CONVERT)),
 )
 _BINARY_PICKLES = tuple(b"\x80%c" % version for version in range(2, 6))
 _PICKLE = FileKind(
@@ -178,9 +188,9 @@ def other_kind(data: memoryview) -> FileKind | None:
         data: all bytes of the file.
     """
     start = bytes(data[: max(START, MODEL_BYTES)])
-    if start.startswith(b"PK\x03\x04"):
+    if start.startswith(ZIP):
         return zip_kind(_members(data))
-    if start.startswith(b"\x89HDF") and b"model_config" in start:
+    if start.startswith(HDF5) and b"model_config" in start:
         return FileKind("a Keras model in HDF5", _FROM_KERAS)
     if start[8:10] in (b'{"', b"{ ") and struct.unpack("<Q", start[:8])[0] <= len(data):
         return FileKind("a safetensors file", _WEIGHTS)

@@ -34,10 +34,11 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
     if not os.path.exists(path):
         folder = os.fspath(package)
         if (other := folder_kind(folder)) is not None:
-            remedy = other.model.replace("{path}", folder)
-            raise ModelError(f"{folder}: a model must be a file, but got {other.name}. {remedy}")
+            raise ModelError(
+                f"{folder}: a model must be a file, but got {other.instead_of_model(folder)}"
+            )
         raise ModelError(
-            f"{os.fspath(package)}: a model must be a file, but got a folder without {MANIFEST}. "
+            f"{folder}: a model must be a file, but got a folder without {MANIFEST}. "
             "Give a model file or an nnpackage."
         )
     with (

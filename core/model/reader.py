@@ -196,9 +196,8 @@ def parse_model(
     if identifier not in FORMATS:
         kind = other_kind(data)
         if kind is not None:
-            remedy = kind.model.replace("{path}", name)
             raise ModelError(
-                f"{name}: must be a .circle or .tflite model, but is {kind.name}. {remedy}"
+                f"{name}: must be a .circle or .tflite model, but is {kind.instead_of_model(name)}"
             )
         raise ModelError(
             f"{name}: must be a .circle or .tflite model, but is none: bytes 4 to 7 must be "

@@ -9,13 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from odt.core.data.array_files import HDF5, NPY, ZIP
 from odt.core.data.column import Column
 from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.datasets.statistics import open_any
 from odt.core.export.new_model import NewModel, Scaling, Sizes, build_model
-from odt.core.model.file_kinds import START, file_kind
+from odt.core.model.file_kinds import HDF5, NPY, START, ZIP, file_kind
 from odt.core.model.reader import parse_model
 from odt.core.storage.reading import open_input, reading
 from odt.dataclass import dataclass
@@ -234,13 +233,10 @@ def _open_one(path: str) -> tuple[Column, Sidecar | None]:
     has_header = start.startswith((HDF5, NPY, ZIP))
     if not has_header and not os.path.exists(sidecar_path(path)):
         kind = file_kind(start, FLOAT32.itemsize)
-        remedy = (
-            kind.data.replace("{path}", path) if kind else "Make data files with odt gen-datafile."
-        )
-        raise DataError(
-            f"{path}: must have its JSON, or be .npy, .npz or HDF5, but is "
-            f"{kind.name if kind else 'a raw file without one'}. {remedy.replace('{path}', path)}"
-        )
+        got = "a raw file without one. Make data files with odt gen-datafile."
+        if kind:
+            got = kind.instead_of_data(path)
+        raise DataError(f"{path}: must have its JSON, or be .npy, .npz or HDF5, but is {got}")
     columns, sidecar = open_any(path)
     if len(columns) != 1:
         raise DataError(
