@@ -41,10 +41,10 @@ def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None)
         resize: size that decoding gives images; None if other steps come before.
         size: size that images get at last, which masks get too.
     """
-    check_source(o)
+    form = check_source(o)
     if o["source"]:
         how = replace(opening(o, resize), masks=o["masks"], mask_resize=size)
-        source = open_source(how)
+        source = open_source(how, form)
         if not o["test_source"]:
             return source
         return with_test_source(source, replace(how, text=o["test_source"]))
@@ -82,17 +82,23 @@ def like_sounds(o: dict[str, Any], like: ModelSignature | None) -> dict[str, Any
     return o | {n: v for n, v in wanted.items() if source(n) is ParameterSource.DEFAULT}
 
 
-def check_source(o: dict[str, Any]) -> None:
-    """Raises OdtError for options that do not fit the source."""
+def check_source(o: dict[str, Any]) -> str:
+    """Returns the format of the source.
+
+    Raises:
+        OdtError: for options that do not fit it.
+    """
     if o["source"]:
         form = format_of(Path(o["source"]), Opening(o["source"], o["form"]))
         if Path(o["source"]).exists() or not SOURCE_FORMATS[form].is_path:
             check_format(o["source"], form)
-        return
+        return form
     if o["name"] and o["dataset_name"]:
         raise OdtError("--dataset-name: must be given without NAME, but got both. Leave one out.")
     name = published_name(o["name"] or o["dataset_name"] or DEFAULT)
-    check_format(name, BY_NAME if name in PUBLISHED else BUILT)
+    form = BY_NAME if name in PUBLISHED else BUILT
+    check_format(name, form)
+    return form
 
 
 def opening(o: dict[str, Any], resize: Resize | None) -> Opening:

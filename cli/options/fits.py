@@ -5,7 +5,7 @@ with the options, in datafile.py; here is what they say, and the only place that
 a source.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import click
 from click.core import ParameterSource
@@ -85,12 +85,12 @@ def check_format(name: str, form: str) -> None:
             )
 
 
-def check_samples(source: Source, augmented: Iterable[str]) -> None:
+def check_samples(source: Source, augmented: Collection[str]) -> None:
     """Checks the options against the samples of a source.
 
     Args:
         source: the source.
-        augmented: words of --augment.
+        augmented: words of --augment that move values: flip, shift, crop.
 
     Raises:
         OdtError: for options without effect.
@@ -104,10 +104,15 @@ def check_samples(source: Source, augmented: Iterable[str]) -> None:
     wrong = [o for o in given if o.fits.classes and not (of_masks and o.name == "classes")]
     if wrong and not source.classes:
         raise _without_effect(source.name, "without classes", wrong)
-    least = {"flip": 3, "crop": 3, "shift": 2}
+    if augmented:
+        _check_augmentation(source, augmented)
+
+
+def _check_augmentation(source: Source, augmented: Collection[str]) -> None:
+    """Raises OdtError if a sample has fewer axes than augmentations move."""
+    least = {"flip": 3, "crop": 3, "shift": 1 if source.kind == "sound" else 2}
     rank = _rank(source)
-    bad = [w for w in augmented if rank < least.get(w, 0) and not (w == "shift" and rank == 1
-           and source.kind == "sound")]  # fmt: skip
+    bad = [word for word in augmented if rank < least[word]]
     if bad:
         raise OdtError(
             f"--augment: {', '.join(bad)} is for images, and shift also for series, but a sample "

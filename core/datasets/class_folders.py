@@ -13,7 +13,8 @@ from pathlib import PurePosixPath
 
 from odt.dataclass import dataclass
 
-WORDS = {
+# Name of a folder → split.
+SPLITS = {
     "train": "train",
     "training": "train",
     "test": "test",
@@ -24,7 +25,7 @@ WORDS = {
 }
 # Such as seg_train, test_set, val-images and train2017, which count only beside another split.
 LOOSE = re.compile(
-    rf"(.*[\W_])?({'|'.join(WORDS)})"
+    rf"(.*[\W_])?({'|'.join(SPLITS)})"
     r"(?:[\W_]?(?:set|split|data|images?|imgs?|photos|audio|files|\d+))?",
     re.ASCII,
 )
@@ -103,19 +104,19 @@ def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
 
 @lru_cache
 def _exact(folder: str) -> str:
-    return WORDS.get(folder.lower(), "")
+    return SPLITS.get(folder.lower(), "")
 
 
 @lru_cache
 def _loose(folder: str) -> str:
     match = LOOSE.fullmatch(folder.lower())
-    return WORDS[match[2]] if match else ""
+    return SPLITS[match[2]] if match else ""
 
 
 @lru_cache
 def _leading(folder: str) -> str:
     match = LOOSE.fullmatch(folder.lower())
-    return WORDS[match[2]] if match and not match[1] else ""
+    return SPLITS[match[2]] if match and not match[1] else ""
 
 
 def _below(parts: tuple[str, ...], find: Callable[[str], str]) -> tuple[str, ...]:

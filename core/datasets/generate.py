@@ -19,6 +19,7 @@ from odt.core.datasets.model_signature import ModelSignature
 from odt.core.datasets.preprocess import Preprocessing, Targets
 from odt.core.datasets.recorded_steps import explicit
 from odt.core.datasets.source import (
+    NO_GAPS,
     EndOfSamplesError,
     MissingValueError,
     Sample,
@@ -36,10 +37,6 @@ from odt.kernels.opdef import Array, TensorSpec
 
 AHEAD = 4  # chunks that wait for each worker
 CHUNK = 4  # samples a worker takes at once
-NO_GAPS = (
-    "The training data have no missing values, so that none can be filled in: fill it in, or make "
-    'the training data with `missing="mean"`.'
-)
 MOST_NAMED = 10_000  # columns of a table whose names are written
 LISTED = 10  # skipped samples that are named
 

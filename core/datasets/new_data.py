@@ -12,12 +12,12 @@ from odt.core.data.columns import Quantizations
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.folders import Naming
-from odt.core.datasets.generate import NO_GAPS
 from odt.core.datasets.open_source import format_of, open_source
 from odt.core.datasets.preprocess import Preprocessing, Targets
 from odt.core.datasets.recorded_steps import parse_steps
 from odt.core.datasets.sounds import parse_sound
 from odt.core.datasets.source import (
+    NO_GAPS,
     MissingValueError,
     Part,
     SampleError,
@@ -106,11 +106,10 @@ def open_new(
         resize=steps.resize if colour else None,
         naming=Naming(classes=None if new_classes else record.classes, labelled=labelled),
     )
-    if opening.path.exists():
-        kind = KINDS.get(format_of(opening.path, opening), record.kind)
-        if kind != record.kind:
-            raise _other_kind(opening.text, record, kind)
-    source = open_source(opening)
+    form = format_of(opening.path, opening)
+    if opening.path.exists() and (kind := KINDS.get(form, record.kind)) != record.kind:
+        raise _other_kind(opening.text, record, kind)
+    source = open_source(opening, form)
     if source.kind != record.kind:
         raise _other_kind(source.name, record, source.kind)
     if record.kind == "features" and source.table and not record.table:

@@ -12,7 +12,7 @@ from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
 from odt.core.datasets.table_folders import ENDINGS as TABLES
 from odt.core.datasets.tree import open_tree
-from odt.core.model.file_kinds import stand_in
+from odt.core.model.file_kinds import ZIP, stand_in
 from odt.core.storage.reading import ABSENT, open_input
 from odt.errors import DataError
 
@@ -55,13 +55,17 @@ FOREIGN = {
 }  # fmt: skip
 
 
-def open_source(opening: Opening) -> Source:
+def open_source(opening: Opening, form: str = "") -> Source:
     """Opens a source of any format.
+
+    Args:
+        opening: how to open it.
+        form: its format, as `format_of` returns it, which unpacks archives; empty to find it.
 
     Raises:
         DataError: if the source does not exist, or is not valid in its format.
     """
-    row = SOURCE_FORMATS[format_of(opening.path, opening)]
+    row = SOURCE_FORMATS[form or format_of(opening.path, opening)]
     if row.is_path and not opening.path.exists():
         raise DataError(f"{opening.path}: must be a file or folder, but got: {ABSENT}.")
     return row.open(opening)
@@ -75,7 +79,7 @@ def format_of(path: Path, opening: Opening) -> str:
     """
     text = opening.text
     if path.is_file() and (other := stand_in(path)):
-        raise DataError(f"{path}: must hold samples, but is {other.name}. {other.data}")
+        raise DataError(f"{path}: must hold samples, but is {other.instead_of_data(str(path))}")
     if opening.format != "auto":
         return opening.format
     if text.startswith(("tfds:", "hf:")):
@@ -118,4 +122,4 @@ def _is_zip(path: Path) -> bool:
     if not path.is_file():
         return False
     with open_input(path) as file:
-        return file.read(4) == b"PK\x03\x04"
+        return file.read(len(ZIP)) == ZIP

@@ -9,7 +9,7 @@ Rabiner, Multirate Digital Signal Processing (1983); Kaiser (1974) for the windo
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -23,9 +23,6 @@ MOST_WEIGHTS = 1 << 21  # of all phases together, kept in memory
 MOST_GROUP = 1 << 18  # otherwise computed at once
 MOST_RATIO = 1000  # of the rates
 
-# The Kaiser window from its middle to its end, to interpolate with an error below 1e-8.
-GRID = np.linspace(0, 1, 1 << 15)
-WINDOW = np.i0(0.1102 * (STOP - 8.7) * np.sqrt(1 - GRID**2))
 # Width of the transition band as a part of half of the lower rate.
 TRANSITION = (STOP - 8) / (2.285 * 2 * CROSSINGS * math.pi)
 
@@ -91,6 +88,17 @@ def resample(
     return y
 
 
+@cache
+def _window() -> tuple[Array, Array]:
+    """The Kaiser window from its middle to its end, to interpolate with an error below 1e-8.
+
+    Returns:
+        Distances from the middle, 0 … 1, and the values there.
+    """
+    distances = np.linspace(0, 1, 1 << 15)
+    return distances, np.i0(0.1102 * (STOP - 8.7) * np.sqrt(1 - distances**2))
+
+
 @lru_cache(maxsize=4)
 def _table(up: int, down: int, side: int) -> Array:
     """The weights of all phases."""
@@ -105,6 +113,6 @@ def _weights(phases: Array, up: int, down: int, side: int) -> Array:
     """
     time = np.arange(1 - side, side + 1) - phases[:, None] / up
     scale = min(1.0, up / down)  # zero crossings in a sample
-    window = np.interp(abs(time) * (scale / CROSSINGS), GRID, WINDOW, right=0)
+    window = np.interp(abs(time) * (scale / CROSSINGS), *_window(), right=0)
     weights = np.sinc(time * (scale * (1 - TRANSITION / 2))) * window
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

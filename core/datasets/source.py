@@ -208,6 +208,13 @@ class Source:
         return [f"note: {name}: {line}" for name, remarks in every for line in remarks.lines()]
 
 
+# What to do about a missing value in new data.
+NO_GAPS = (
+    "The training data have no missing values, so that none can be filled in: fill it in, or make "
+    'the training data with `missing="mean"`.'
+)
+
+
 def missing_value(source: Source, part: Part, k: int, e: MissingValueError, remedy: str) -> str:
     """The message for a sample with a missing value: its place, its column, and what to do."""
     known = e.position is not None and e.position < len(source.columns)

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from odt.core.datasets.class_folders import SPLITS as FOLDERS
 from odt.core.datasets.table_cells import (
     COMMA,
     PLAIN,
@@ -59,9 +60,12 @@ SPLIT_NAMES = frozenset([
     "usage", "split", "set", "subset", "partition", "fold", "dataset", "data_split", "phase",
 ])  # fmt: skip
 # Word in a column of splits → name of the split; FER-2013 has the last two.
-SPLITS = {"train": "train", "training": "train", "val": "validation", "valid": "validation",
-          "validation": "validation", "dev": "validation", "test": "test", "testing": "test",
-          "publictest": "validation", "privatetest": "test"}  # fmt: skip
+SPLITS = {
+    **FOLDERS,
+    "dev": "validation",
+    "publictest": "validation",
+    "privatetest": "test",
+}
 PART = "(split)"  # column of the split in a folder of tables
 UNNAMED = re.compile(r"(Unnamed: \d+)?(\.\d+)?")  # pandas' and R's column of row numbers
 COUNTS = frozenset(["id", "index", "idx", "row", "no", "nr", "number", "rownames", "unnamed"])

@@ -193,11 +193,9 @@ def _other(data: bytes) -> str:
         kinds = ["MPEG-4 (m4a)"]
     if kinds:
         return f"must be a WAV file, but is {kinds[0]}. {CONVERT}"
-    return (
-        f"must be a valid WAV file, but begins with {data[:4]!r}"
-        if data
-        else ("must be a valid WAV file, but is empty")
-    )
+    if not data:
+        return "must be a valid WAV file, but is empty"
+    return f"must be a valid WAV file, but begins with {data[:4]!r}"
 
 
 @cache
