@@ -21,8 +21,9 @@ The table lists all operators that odt supports, in forward and backward passes.
 - An input that *must be constant* is read once, before training: it is a constant in the file, or
   is computed from shapes.
 - `CUSTOM:` precedes the code of a custom operator. Its options are exported as they are.
-- A fused activation becomes a separate operator, except in recurrent operators. A fused TANH is one
-  in exported files, too: LiteRT leaves it out of ADD, DIV, CONV_2D and MAX_POOL_2D silently.
+- A fused activation becomes a separate operator in training, except in recurrent operators.
+  Exported files keep it fused, except a TANH: LiteRT leaves it out of ADD, DIV, CONV_2D and
+  MAX_POOL_2D silently.
 - The state of recurrent operators (h and c) is zero before each run, in training and inference.
   LiteRT keeps the state until the variables are reset.
 - SVDF, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE keep state from one run to the next. Models

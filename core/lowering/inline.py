@@ -153,10 +153,8 @@ class _Inliner:
         tensor = self.stored.get(k, self.tensors[k])
         data = tensor.data if k in self.initial else None
         equal = data is not None and data.size > 0 and bool((data == data.flat[0]).all())
-        return replace(tensor, held=LOOP) if equal and self._holds_real(k) else tensor
-
-    def _holds_real(self, k: int) -> bool:
-        return self.tensors[k].spec.dtype.kind == "f"
+        is_real = self.tensors[k].spec.dtype.kind == "f"
+        return replace(tensor, held=LOOP) if equal and is_real else tensor
 
     def _keep_indices(self, outputs: Sequence[int], made: Sequence[int], start: int) -> None:
         """Gives tensors that nodes from `start` on make the indices of an operator's outputs."""

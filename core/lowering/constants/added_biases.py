@@ -14,6 +14,7 @@ from odt.core.lowering.constants.view import LAYERS, SCALES, SHIFTS, VIEWS, View
 from odt.core.model.graph import ABSENT, Node
 
 ADDED = "bias of zeros that a converter added"
+MOST = 16  # operators between a bias and the shift that absorbs it
 LINEAR = (*VIEWS, *SCALES, "MEAN", "SUM", "AVERAGE_POOL_2D", "NEG")
 
 
@@ -58,9 +59,6 @@ def _is_absorbed(view: View, node: Node, depth: int = 0) -> bool:
     if any(user.op == "SUB" and view.maker(user.inputs[1]) == "MEAN" for user in users):
         return True
     return depth < MOST and all(_absorbs(view, user, y, depth) for user in users)
-
-
-MOST = 16  # operators between a bias and the shift that absorbs it
 
 
 def _absorbs(view: View, user: Node, y: int, depth: int) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, Graph, Node
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Array
 
@@ -77,10 +77,9 @@ class View:
 
     def weight(self, i: int) -> bool:
         """Whether a tensor is a constant that would train."""
-        return self.real(i) and i not in self.held and not self._never(self.tensors[i])
-
-    def _never(self, tensor: Tensor) -> bool:
-        return tensor.variable or tensor.formula
+        if not self.real(i) or i in self.held:
+            return False
+        return not (self.tensors[i].variable or self.tensors[i].formula)
 
     def values(self, i: int) -> Array:
         """Real numbers of a constant."""

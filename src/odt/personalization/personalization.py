@@ -131,10 +131,10 @@ def personalize(
         samples: new samples (x, y): inputs (N, …) as in `Trainer.fit`, and labels (N,), class names
             (N,) or one-hot rows (N, C); or a DataSet of arrays or files.
         classes: names of the classes by label or column of y. They are matched with the names in
-            the model or the store, so that any order will do; others are new classes. Classes of
-            a data file that has names beside it are found among them by name. Default: the names
-            beside a data file; without names, labels are the model's, and those from its number of
-            classes on are new classes.
+            the model or the store, so that any order will do; others are new classes. If a
+            data file has class names beside it, these are matched with `classes`, too. Default: the
+            names beside a data file; without names, labels are the model's, and those from its
+            number of classes on are new classes.
         out: path of the new model. Default: the model's own file.
         store: path of the stored features. Default: the model's path with ".features.npz". A new
             file is written next to `out`, unless given.

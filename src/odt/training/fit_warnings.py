@@ -95,7 +95,7 @@ def unscaled_inputs(data: DataSet, samples: Sequence[int], loss: float, constant
     return (
         f"Warning: the loss before training, {loss:.4g}, is far above that of a constant "
         f"prediction, {constant:.4g}, and the inputs have values up to {most:g}. The model may "
-        "need them scaled, such as to 0..1 or -1..1: odt gen-datafile --scale."
+        "need them scaled, such as to 0..1 or -1..1: odt gen-datafile `scale=`."
     )
 
 

@@ -130,9 +130,8 @@ class Fit:
                 if not epoch.undone and (not core.best.nbytes or core.best.epoch == epoch.number):
                     trainer.worse = bool(warning)
                 self._epoch_end(epoch.number - 1, logs)
-                saver.epoch(
-                    epoch.number if epoch.undone else 0
-                )  # after the callbacks: what they write is never behind
+                # After the callbacks: what they write is never behind.
+                saver.epoch(undone=epoch.number if epoch.undone else 0)
                 if trainer.stop_training:
                     break
                 if epoch.number < self.epochs:
