@@ -209,7 +209,7 @@ def before_epoch(checkpoint: Checkpoint) -> Checkpoint | None:
         return None
     return replace(
         checkpoint,
-        progress=replace(checkpoint.progress, step=int(checkpoint.progress.undo[3])),
+        progress=replace(checkpoint.progress, step=checkpoint.progress.step_before),
         entries=tuple(replace(e, role=e.role.removeprefix(BEFORE)) for e, _ in chosen),
         arrays=tuple(a for _, a in chosen),
     )

@@ -115,6 +115,11 @@ class Progress:
     temperature: float = 1.0
     undo: tuple[float, ...] = ()
 
+    @property
+    def step_before(self) -> int:
+        """Number of updates before the current epoch, if `undo` is not empty."""
+        return int(self.undo[3])
+
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:
     """Parses the progress of a header; raises an error if it is invalid."""

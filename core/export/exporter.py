@@ -38,7 +38,7 @@ from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
 from odt.core.export.shared_weights import (
     SharedWeights,
-    other_subgraphs,
+    has_other_subgraphs,
     readers_of,
     shared_weights,
     signatures_of,
@@ -103,15 +103,15 @@ def export_model(
     source.check_file()
     model = inline(model)
     shared: list[SharedWeights] = []
-    stored, found = weights, dict(quantizations or {})
-    if not float_weights or any(True for _ in other_subgraphs(model)):
-        stored, found = _as_stored(model, weights, found)
-        shared = _shared(model, stored, found)
+    stored, scales = weights, dict(quantizations or {})
+    if not float_weights or has_other_subgraphs(model):
+        stored, scales = _as_stored(model, weights, scales)
+        shared = _shared(model, stored, scales)
         if shared and not real_graph(one_step(model)).ranges.keys().isdisjoint(weights):
             raise _moved_ranges(model, signatures_of(model, [s.subgraph for s in shared]))
     if float_weights:
         model, weights, info = _in_float(model, weights, info)
-        found = {}
+        scales = {}
     else:
         weights = stored
     file_format = file_format or ("circle" if info else model.format)
@@ -122,13 +122,13 @@ def export_model(
         before, (model, positions) = model, with_own_activations(model)
         model = inline(model)
         weights = renumbered(before, model, weights)
-        found = dict(renumbered(before, model, found))
+        scales = renumbered(before, model, scales)
         operators += len(positions)
         if info is not None and info.trainable_ops is not None:
             kept = moved_operators(info.trainable_ops, positions)
             info = replace(info, trainable_ops=kept)
     name = os.fspath(path)
-    written = [Expected(name, model, weights, found), *_in_others(name, model, shared)]
+    written = [Expected(name, model, weights, scales), *_in_others(name, model, shared)]
     patches, own = _placed(written)
     for each in written:
         patches += _quantization_patches(each.model, each.quantizations)
@@ -164,7 +164,7 @@ def check_shared_ranges(model: Model, weights: Mapping[int, Array]) -> None:
         UnsupportedError: if they do.
     """
     model = inline(model)
-    if not any(True for _ in other_subgraphs(model)):
+    if not has_other_subgraphs(model):
         return
     dequantized = real_graph(one_step(model))
     if not dequantized.ranges.keys().isdisjoint(weights):
@@ -175,9 +175,9 @@ def check_shared_ranges(model: Model, weights: Mapping[int, Array]) -> None:
 
 def _moved_ranges(model: Model, names: Sequence[str]) -> UnsupportedError:
     return UnsupportedError(
-        f"{model.path}: ranges of activations must stay where signatures read the trained weights "
-        f"too, whose biases count in these ranges, but got {', '.join(names)}. "
-        "Leave `quant_ranges=` out."
+        f"{model.path}: ranges of activations must stay if other signatures read the trained "
+        f"weights, because their biases depend on these ranges, but got {', '.join(names)}. Leave "
+        "`quant_ranges=` out."
     )
 
 
@@ -208,8 +208,8 @@ def _shared(
         if each.unknown:
             warnings.warn(
                 f"{model.path}: signature {signatures_of(model, [each.subgraph])[0]} keeps the "
-                f"values of {', '.join(each.unknown[:MOST_NAMED])}, which had those of several "
-                "weights.",
+                f"values of {', '.join(each.unknown[:MOST_NAMED])}, because several weights that "
+                "had these values now differ.",
                 OdtWarning,
                 stacklevel=3,
             )

@@ -95,6 +95,11 @@ def signatures_of(model: Model, subgraphs: Iterable[int]) -> list[str]:
     return [keys.get(k, f"of subgraph {k}") for k in subgraphs]
 
 
+def has_other_subgraphs(model: Model) -> bool:
+    """Whether a file has subgraphs that a model's graph does not run."""
+    return next(other_subgraphs(model), None) is not None
+
+
 def other_subgraphs(model: Model) -> Iterator[Model]:
     """Yields the subgraphs of a file that a model's graph does not run, as models.
 

@@ -49,12 +49,13 @@ def losses_of(
     """Returns the losses of single outputs as pairs.
 
     Args:
-        several: a mapping or list of one for each output, in which others have none.
-        output_losses: losses of single outputs that are given besides.
+        several: a mapping from outputs to losses, which gives other outputs none; or a list with a
+            loss for each output.
+        output_losses: the argument of that name, which must be None.
         outputs: number of outputs of the model.
 
     Raises:
-        OptionError: if losses of single outputs are given twice, or another number.
+        OptionError: if `output_losses` is given too, or the list has another length.
     """
     if output_losses is not None:
         raise OptionError("output_losses", "must be left out with losses by output", "both")
