@@ -99,14 +99,14 @@ class DataSet:
         Args:
             losses: name of each loss, and the spec of one sample of its output.
         """
-        found: set[int] = set()
+        classes: set[int] = set()
         for _, labels in self._label_blocks(losses):
             if labels is None:
                 return None
-            found.update(np.unique(labels).tolist())
-            if len(found) > 1:
+            classes.update(np.unique(labels).tolist())
+            if len(classes) > 1:
                 return None
-        return found.pop()
+        return classes.pop()
 
     def _label_blocks(
         self, losses: Sequence[tuple[str, TensorSpec]]

@@ -126,21 +126,21 @@ def _copies(model: Model, tables: dict[str, Any], place: tuple[int, int]) -> lis
     """Returns the tensors that hold a constant's values: behind a DEQUANTIZE or in a variable."""
     number, k = place
     graph = model.graph if number == model.subgraph else model.bodies[number].graph
-    made = [n.outputs[0] for n in graph.nodes if n.op == "DEQUANTIZE" and n.inputs == (k,)]
-    found = [tables["subgraphs"][number]["tensors"][i] for i in made]
+    results = [n.outputs[0] for n in graph.nodes if n.op == "DEQUANTIZE" and n.inputs == (k,)]
+    tensors = [tables["subgraphs"][number]["tensors"][i] for i in results]
     for y, (_, variable) in constant_variables(settled(model)).items():
         if (variable.subgraph, variable.tensor) == place:
-            found.append(tables["subgraphs"][model.subgraph]["tensors"][y])
-    return found
+            tensors.append(tables["subgraphs"][model.subgraph]["tensors"][y])
+    return tensors
 
 
 def _after(model: Model, operator: int) -> set[int]:
     """Returns the tensors that an operator and those after it compute."""
-    found = {i for n in model.graph.nodes if n.origin == operator for i in n.outputs}
+    results = {i for n in model.graph.nodes if n.origin == operator for i in n.outputs}
     for node in model.graph.nodes:
-        if not found.isdisjoint(node.inputs):
-            found.update(node.outputs)
-    return found
+        if not results.isdisjoint(node.inputs):
+            results.update(node.outputs)
+    return results
 
 
 def _drop_unused(tables: dict[str, Any]) -> None:

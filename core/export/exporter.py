@@ -185,11 +185,11 @@ def _as_stored(
     model: Model, weights: Mapping[int, Array], quantizations: Mapping[int, Quantization]
 ) -> tuple[Mapping[int, Array], dict[int, Quantization]]:
     """Returns weights as the file stores them, and the quantizations of those of integers."""
-    found = dict(quantizations)
+    scales = dict(quantizations)
     if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
         weights, new = stored_values(model, real_graph(one_step(model)), weights)
-        found |= new
-    return {**weights, **dict(_with_sparse(model, weights, found))}, found
+        scales |= new
+    return {**weights, **dict(_with_sparse(model, weights, scales))}, scales
 
 
 def _shared(

@@ -124,13 +124,13 @@ def _initializers(
     graphs: list[dict[str, Any]], operators: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Returns the subgraphs of CALL_ONCE operators, and numbers them anew in these."""
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for o in operators:
         options = o.get("builtin_options") or {}
         if INITIAL in options:
-            number = found.setdefault(int(options[INITIAL]), len(found) + 1)
+            number = numbers.setdefault(int(options[INITIAL]), len(numbers) + 1)
             options[INITIAL] = number
-    return [graphs[k] for k in found]
+    return [graphs[k] for k in numbers]
 
 
 def _warn_of_signatures(source: Model) -> None:

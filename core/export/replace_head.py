@@ -115,13 +115,13 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         LostFileError: if the model's file became shorter.
     """
     check_signature(model)
-    found, constants = without_variables(model)
+    bare, constants = without_variables(model)
     real = lower_model(model).graph
-    graph = _with_constants(found, real, constants)
+    graph = _with_constants(bare, real, constants)
     features, others = choose_features(graph, after)
-    kept = needed(found, features.tensor)
+    kept = needed(bare, features.tensor)
     what = "a model with a new head"
-    refuse_subgraphs(found, kept, what, "Give another `after=`.", initial=False)
+    refuse_subgraphs(bare, kept, what, "Give another `after=`.", initial=False)
     shape = _shape(real, features.tensor, kept)
     count = head.parameters(shape[-1])
     if len(model.data) + count * FLOAT32.itemsize > MOST_BYTES:

@@ -85,8 +85,8 @@ def readers_of(model: Model, constants: Iterable[int]) -> list[str]:
         if data is not None and data.size:
             other = np.bitwise_not(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
             new[i] = other.view(data.dtype).reshape(data.shape), model.quantization.get(i)
-    found = [s for s in shared_weights(model, new) if s.values or s.unknown]
-    return signatures_of(model, [s.subgraph for s in found])
+    changes = [s for s in shared_weights(model, new) if s.values or s.unknown]
+    return signatures_of(model, [s.subgraph for s in changes])
 
 
 def signatures_of(model: Model, subgraphs: Iterable[int]) -> list[str]:
@@ -135,11 +135,11 @@ def _biases(other: Model, new: Mapping[int, Values]) -> Iterator[tuple[int, Valu
         old = other.graph.tensors[b].data
         if b in new or quantization is None or old is None or x not in other.quantization:
             continue
-        found = other.quantization.get(b)
-        real = dequantize(old, bias_quantization(found, layer_scale(other, x, w)))
+        before = other.quantization.get(b)
+        real = dequantize(old, bias_quantization(before, layer_scale(other, x, w)))
         scale = (other.quantization[x].scale * quantization.scale).astype("<f4")
         steps = Quantization(scale, np.zeros(scale.size, np.int64), 0)
-        stored = None if found is None else replace(found, scale=scale[: found.scale.size])
+        stored = None if before is None else replace(before, scale=scale[: before.scale.size])
         yield b, (quantize(real, steps, old.dtype), stored)
 
 
@@ -180,13 +180,13 @@ class _Readers:
 
     def _behind_conversions(self) -> dict[int, int]:
         """Returns output of a DEQUANTIZE or DENSIFY → the constant that it converts."""
-        found: dict[int, int] = {}
+        constants: dict[int, int] = {}
         for node in self.graph.nodes:
             if node.op in CONVERSIONS and len(node.inputs) == len(node.outputs) == 1:
-                x = found.get(node.inputs[0], node.inputs[0])
+                x = constants.get(node.inputs[0], node.inputs[0])
                 if x in self.contents:
-                    found[node.outputs[0]] = x
-        return found
+                    constants[node.outputs[0]] = x
+        return constants
 
     def _computed(self) -> Iterator[int]:
         yield from self.graph.inputs
@@ -202,7 +202,7 @@ class _Readers:
         """
         while len(self._rounds) <= count:
             self._rounds.append(self._next(self._rounds[-1]))
-        found = set[tuple[int, bool]]()
+        ways = set[tuple[int, bool]]()
         for node, inputs in self._nodes.get(i, ()):
             labels = [self._label(k, self._rounds[count]) for k in inputs]
             shown = any(
@@ -210,8 +210,8 @@ class _Readers:
             )
             position = inputs.index(i)
             others = tuple(label for k, (label, _) in enumerate(labels) if k != position)
-            found.add((hash((node.op, position, others)), shown))
-        return found
+            ways.add((hash((node.op, position, others)), shown))
+        return ways
 
     def _label(self, i: int, round_: Mapping[int, tuple[int, bool]]) -> tuple[int, bool]:
         if i in self.contents:
@@ -252,21 +252,21 @@ def _matches(
         if content not in contents:
             continue
         near, plain = by_content[content], j in other.plain
-        found = None if plain else _agreed(near, changed)
-        for count in range(ROUNDS if found is None else 0):
+        weight = None if plain else _agreed(near, changed)
+        for count in range(ROUNDS if weight is None else 0):
             ways = {way for way in other.read(j, count) if way[1] or not plain}
             read = [i for i in near if not ways.isdisjoint(mine.read(i, count))]
-            found = _agreed(read, changed)
-            if found is not None or not (read or plain):
+            weight = _agreed(read, changed)
+            if weight is not None or not (read or plain):
                 break
             near = read or near
-        if found is None and plain and mine.spans[near[0]] == other.spans[j]:
+        if weight is None and plain and mine.spans[near[0]] == other.spans[j]:
             ways = other.read(j, ROUNDS - 1)
-            found = _agreed([i for i in near if ways & mine.read(i, ROUNDS - 1)], changed)
-        if found is None and not plain:
+            weight = _agreed([i for i in near if ways & mine.read(i, ROUNDS - 1)], changed)
+        if weight is None and not plain:
             unknown.append(j)
-        if found is not None and found in changed:
-            same[j] = found
+        if weight is not None and weight in changed:
+            same[j] = weight
     return same, unknown
 
 

@@ -263,23 +263,23 @@ class _Builder:
         if node.op not in UNLIMITED:
             return inputs
         (y,), position = node.outputs, len(inputs) - 1
-        found, x = self._range_after(y), inputs[position]
-        if found is not None and node.op == "DIV":
-            most = max(abs(found[0]), abs(found[1]), SMALLEST)
+        limits, x = self._range_after(y), inputs[position]
+        if limits is not None and node.op == "DIV":
+            most = max(abs(limits[0]), abs(limits[1]), SMALLEST)
             least = self._smallest_size(node.inputs[0]) / most
-        elif found is not None:
-            least = LEAST[node.op](*found)
+        elif limits is not None:
+            least = LEAST[node.op](*limits)
         elif node.inputs[position] in self._from_integers:
             least = self._smallest_size(node.inputs[position]) / 2
         else:
             return inputs
         if node.op == "DIV":
-            made = self._other_than_zero(x, node, least)
+            limited = self._other_than_zero(x, node, least)
         else:
-            made = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
+            limited = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
             number = self._number(f"{self._tensors[y].name}/smallest input", least)
-            self._nodes.append(Node("MAXIMUM", (x, number), (made,), {}, node.origin))
-        return (*inputs[:position], made)
+            self._nodes.append(Node("MAXIMUM", (x, number), (limited,), {}, node.origin))
+        return (*inputs[:position], limited)
 
     def _range_after(self, y: int) -> tuple[float, float] | None:
         """The smallest and the largest number that the integers of a result represent.
@@ -287,15 +287,15 @@ class _Builder:
         They are those of the QUANTIZEs that alone read a real number.
         """
         if is_quantized_activation(self._graph, y):
-            made = [y]
+            integers = [y]
         else:
             readers = [n for n in self._graph.nodes if y in n.inputs]
             if not readers or any(n.op != "QUANTIZE" for n in readers):
                 return None
-            made = [n.outputs[0] for n in readers]
+            integers = [n.outputs[0] for n in readers]
         limits = [
             limit * float(self._model.quantization[i].scale[0])
-            for i in made
+            for i in integers
             for limit in self._limits(i)
         ]
         return min(limits), max(limits)
@@ -314,10 +314,10 @@ class _Builder:
         spec = TensorSpec(self._tensors[x].spec.shape, np.dtype(bool))
         self._tensors[is_zero] = replace(self._tensors[is_zero], spec=spec)
         zero, number = (self._number(f"{node.origin}/least", v) for v in (0.0, least))
-        made = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
+        limited = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
         self._nodes.append(Node("EQUAL", (x, zero), (is_zero,), {}, node.origin))
-        self._nodes.append(Node("SELECT_V2", (is_zero, number, x), (made,), {}, node.origin))
-        return made
+        self._nodes.append(Node("SELECT_V2", (is_zero, number, x), (limited,), {}, node.origin))
+        return limited
 
     def _number(self, name: str, value: float) -> int:
         """Adds a constant that does not train."""

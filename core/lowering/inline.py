@@ -390,10 +390,10 @@ def _densified(model: Model) -> Model:
     quantization, sparse = dict(model.quantization), dict[int, int]()
     for node in graph.nodes:
         x = node.inputs[0] if node.op == "DENSIFY" and len(node.inputs) == 1 else ABSENT
-        sparsity, found = model.sparsity.get(x), model.quantization.get(x)
+        sparsity, scales = model.sparsity.get(x), model.quantization.get(x)
         stored = tensors[x].data if x != ABSENT else None
-        is_zero = found is not None and not found.zero_point.any()
-        if sparsity is None or stored is None or found is None or not is_zero:
+        is_zero = scales is not None and not scales.zero_point.any()
+        if sparsity is None or stored is None or scales is None or not is_zero:
             nodes.append(node)
             continue
         (y,) = node.outputs
@@ -402,7 +402,7 @@ def _densified(model: Model) -> Model:
         spec = TensorSpec(data.shape, data.dtype)
         tensors[y] = replace(tensors[y], spec=spec, data=data, places=sparsity.places)
         sparse[y] = x
-        quantization.setdefault(y, found)
+        quantization.setdefault(y, scales)
     dense = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
     return replace(model, graph=dense, quantization=quantization, sparse=sparse)
 

@@ -245,7 +245,7 @@ def _depthwise(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]
 
 def _fully_connected(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
     x, w = inputs[:2]
-    found = {
+    rules = {
         13: x.dtype == "INT16" and w.dtype == "INT4",
         PER_CHANNEL: _is_hybrid(x, w) and _has_channels(w, 0),
         11: x.dtype == "INT16" and options.get("quantized_bias_type"),
@@ -259,7 +259,7 @@ def _fully_connected(inputs: Sequence[Operand], count: int, options: Mapping[str
         3: _is_hybrid(x, w),
         2: options.get("weights_format") == SHUFFLED,
     }
-    return next((version for version, needed in found.items() if needed), 1)
+    return next((version for version, needed in rules.items() if needed), 1)
 
 
 def _transpose_conv(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
@@ -329,7 +329,7 @@ def raise_versions(tables: dict[str, Any]) -> None:
     Operators of one code that need different versions get a code each.
     """
     codes = tables.get("operator_codes") or []
-    made: dict[tuple[int, int], int] = {}
+    numbers: dict[tuple[int, int], int] = {}
     for graph in tables.get("subgraphs") or ():
         tensors = graph.get("tensors") or []
         for operator in graph.get("operators") or ():
@@ -338,14 +338,14 @@ def raise_versions(tables: dict[str, Any]) -> None:
                 continue
             code = codes[k]
             wanted = max(code.get("version") or 1, _needed(code, operator, tensors))
-            if (k, wanted) not in made:
-                if any(old == k for old, _ in made):
+            if (k, wanted) not in numbers:
+                if any(old == k for old, _ in numbers):
                     codes.append({**code, "version": wanted})
-                    made[k, wanted] = len(codes) - 1
+                    numbers[k, wanted] = len(codes) - 1
                 else:
-                    made[k, wanted] = k
-            operator["opcode_index"] = made[k, wanted]
-    for (_, wanted), k in made.items():
+                    numbers[k, wanted] = k
+            operator["opcode_index"] = numbers[k, wanted]
+    for (_, wanted), k in numbers.items():
         codes[k]["version"] = wanted
 
 
@@ -380,20 +380,20 @@ def operands_version(
         inputs, outputs: its tables Tensor; None for those that are absent.
         operator: its table Operator.
     """
-    given = operator.get("builtin_options") or {}
-    options = {**default_options(op), **{n: v for n, v in given.items() if v is not None}}
-    read, made = ([_operand(t) for t in tensors] for tensors in (inputs, outputs))
-    return operator_version(op, read, made, options)
+    stored = operator.get("builtin_options") or {}
+    options = {**default_options(op), **{n: v for n, v in stored.items() if v is not None}}
+    operands, results = ([_operand(t) for t in tensors] for tensors in (inputs, outputs))
+    return operator_version(op, operands, results, options)
 
 
 def _operand(tensor: Mapping[str, Any] | None) -> Operand:
     if tensor is None:
         return NOTHING
-    found = tensor.get("quantization") or {}
+    quantization = tensor.get("quantization") or {}
     return Operand(
         tensor_type(tensor.get("type") or 0) or "",
         tuple(int(n) for n in _listed(tensor.get("shape"))),
-        tuple(float(s) for s in _listed(found.get("scale"))),
+        tuple(float(s) for s in _listed(quantization.get("scale"))),
         bool(tensor.get("sparsity")),
     )
 

@@ -93,15 +93,16 @@ def check_constants(model: Model) -> None:
         ModelError: names the first one that has not.
     """
     read = {i for node in model.graph.nodes for i in node.inputs}
-    for i, found in model.quantization.items():
+    for i, quantization in model.quantization.items():
         tensor = model.graph.tensors[i]
-        count, shape = found.scale.size, tensor.spec.shape
+        count, shape = quantization.scale.size, tensor.spec.shape
         if tensor.data is None or i not in read or count in (1, tensor.spec.size):
             continue
-        if not 0 <= found.axis < len(shape) or shape[found.axis] != count:
+        if not 0 <= quantization.axis < len(shape) or shape[quantization.axis] != count:
             raise ModelError(
                 f"{model.path}: {model.graph.label(i)}: there must be one scale, or one for each "
-                f"entry of an axis, but got {count} along axis {found.axis} of {tensor.spec}."
+                f"entry of an axis, but got {count} along axis {quantization.axis} of "
+                f"{tensor.spec}."
             )
 
 

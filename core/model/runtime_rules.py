@@ -74,15 +74,15 @@ def _is_on_integers(model: Model, node: Node) -> bool:
 def _refusals(model: Model, node: Node) -> Iterator[str]:
     """Yields rules of LiteRT that a node breaks, so that it refuses the file."""
     y = node.outputs[0]
-    found, dtype = model.quantization[y], model.graph.tensors[y].spec.dtype
+    quantization, dtype = model.quantization[y], model.graph.tensors[y].spec.dtype
     if node.op in WITHOUT_INTEGERS:
         yield f"which it has not for {dtype}"
     if node.op in PRESCRIBED:
         wanted = prescribed_quantization(node.op, dtype)
         scale, zero = float(wanted.scale[0]), int(wanted.zero_point[0])
-        near = abs(float(found.scale[0]) - scale) <= TOLERANCE * scale
-        if not near or int(found.zero_point[0]) != zero:
-            got = f"{float(found.scale[0]):.6g} and {int(found.zero_point[0])}"
+        near = abs(float(quantization.scale[0]) - scale) <= TOLERANCE * scale
+        if not near or int(quantization.zero_point[0]) != zero:
+            got = f"{float(quantization.scale[0]):.6g} and {int(quantization.zero_point[0])}"
             yield f"whose output must have scale 1/{round(1 / scale)}, zero point {zero}, not {got}"
     takes_several = node.op == "CONCATENATION" and dtype.kind == "u"
     if node.op in EQUAL and not takes_several and _has_several_scales(model, node):
@@ -98,7 +98,7 @@ def _differs(model: Model, node: Node) -> bool:
 
 def _has_several_scales(model: Model, node: Node) -> bool:
     """Whether the quantized tensors of a node represent numbers in different ways."""
-    found = [model.quantization[i] for i in _bound(model, node)]
-    scales = [float(q.scale[0]) for q in found]
-    zeros = {int(q.zero_point[0]) for q in found}
+    quantizations = [model.quantization[i] for i in _bound(model, node)]
+    scales = [float(q.scale[0]) for q in quantizations]
+    zeros = {int(q.zero_point[0]) for q in quantizations}
     return max(scales) > (1 + TOLERANCE) * min(scales) or len(zeros) > 1

@@ -69,10 +69,10 @@ class TensorNames:
             names = [pattern.format(k) for k in range(count)]
             if set(names) <= set(given) and pattern.format(count) not in given:
                 return names
-        found = [[n for n in given if n in self.all[k] or n == str(k)] for k in self.wanted]
-        rest = set(given).difference(*found)
-        if all(len(names) == 1 for names in found) and not (strict and rest):
-            return [names[0] for names in found]
+        matches = [[n for n in given if n in self.all[k] or n == str(k)] for k in self.wanted]
+        rest = set(given).difference(*matches)
+        if all(len(names) == 1 for names in matches) and not (strict and rest):
+            return [names[0] for names in matches]
         known = {name for names in self.all for name in names}
         if len(given) == count == 1 and not known.intersection(given):
             return list(given)

@@ -98,14 +98,14 @@ def assigned_values(
 
 def _dequantized(graph: Graph, quantization: Mapping[int, Quantization]) -> dict[int, int]:
     """Returns output of a DEQUANTIZE → the constant of float16 or integers that it reads."""
-    found: dict[int, int] = {}
+    constants: dict[int, int] = {}
     for node in graph.nodes:
         if node.op == DEQUANTIZE and len(node.inputs) == len(node.outputs) == 1:
             (x,), (y,) = node.inputs, node.outputs
             data = graph.tensors[x].data
             if data is not None and _is_stored(data, quantization.get(x)):
-                found[y] = x
-    return found
+                constants[y] = x
+    return constants
 
 
 def _is_stored(data: Array, quantization: Quantization | None) -> bool:

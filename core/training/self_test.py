@@ -353,12 +353,12 @@ class _Test:
 
         try:
             self.start = self.probe.start = {i: changed(a) for i, a in before.items()}
-            found, _ = self._compare(self.probe.gradient(), wrong)
+            finding, _ = self._compare(self.probe.gradient(), wrong)
         except (OutOfTimeError, TrainingError):
             return True
         finally:
             self.start = self.probe.start = before
-        return found.passed is not False
+        return finding.passed is not False
 
     def _error(self, i: int, at: int, gradient: Array, step: float) -> tuple[float, float, bool]:
         """Returns the relative error of a gradient against the central difference.

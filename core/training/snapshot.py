@@ -65,15 +65,15 @@ class Snapshot:
 
     def groups(self) -> Groups:
         """The copy by role and tensor, as `Parameters.groups`."""
-        found: dict[str, dict[int, Array]] = {}
+        groups: dict[str, dict[int, Array]] = {}
         at = 0
         for (role, i), a in self._state.items():
             copy = self._copies.get((role, i))
             if copy is None:
                 copy = np.memmap(self._file, a.dtype, "r", at, a.shape) if a.size else a
-            found.setdefault(role, {})[i] = copy
+            groups.setdefault(role, {})[i] = copy
             at += a.nbytes
-        return found
+        return groups
 
 
 def _bytes(a: Array) -> memoryview:

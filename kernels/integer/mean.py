@@ -53,17 +53,17 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
 def infer(attrs: IntegerMeanAttrs, s: Specs) -> Specs:
     if not s["x"].size:
         raise ShapeError(f"x must have values, but got {s['x']}")
-    made = reduce.infer(attrs.reduce, s)["y"]
-    return {"y": TensorSpec(made.shape, attrs.to.dtype)}
+    mean = reduce.infer(attrs.reduce, s)["y"]
+    return {"y": TensorSpec(mean.shape, attrs.to.dtype)}
 
 
 def prepare(attrs: IntegerMeanAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares the axes, and the factor and the number that the sum takes."""
-    found = reduce_geometry.prepare(attrs.reduce, s)
-    count = np.float32(found["count"])
-    factor = np.float32(attrs.ratio / found["count"])
+    geometry = reduce_geometry.prepare(attrs.reduce, s)
+    count = np.float32(geometry["count"])
+    factor = np.float32(attrs.ratio / geometry["count"])
     offset = np.float32(attrs.to.zero) - np.float32(attrs.zero) * count * factor
-    return {"axes": found["axes"], "kept": found["kept"], "factor": factor, "offset": offset}
+    return {"axes": geometry["axes"], "kept": geometry["kept"], "factor": factor, "offset": offset}
 
 
 def workspace(attrs: IntegerMeanAttrs, s: Specs) -> Specs:

@@ -54,14 +54,14 @@ class _Ends:
             self.behind.update(node.outputs)
         elif not self.behind.isdisjoint(inputs):
             keeps = _keeps(view, node)
-            found = [self.behind]
+            kinds = [self.behind]
             if node.op in SQUASHING or mean or (keeps and self.squashed.issuperset(inputs)):
-                found.append(self.squashed)
+                kinds.append(self.squashed)
             if node.op in NORMALIZING or not self.normalized.isdisjoint(inputs):
-                found.append(self.normalized)
+                kinds.append(self.normalized)
             if node.op in CUTS or (keeps and not self.cut.isdisjoint(inputs)):
-                found.append(self.cut)
-            for tensors in found:
+                kinds.append(self.cut)
+            for tensors in kinds:
                 tensors.update(node.outputs)
 
     def constants(self, node: Node) -> list[int]:
@@ -88,7 +88,7 @@ class _Ends:
 
 def _means(view: View) -> set[int]:
     """Returns the ids of convolutions of a SOFTMAX with numbers in order, which are no weights."""
-    found = set[int]()
+    means = set[int]()
     for node in view.nodes:
         layer = view.layer(node)
         if layer is None or view.maker(node.inputs[layer.x]) != "SOFTMAX":
@@ -98,18 +98,18 @@ def _means(view: View) -> set[int]:
         if len(steps) < LEAST or (bias != ABSENT and not view.zeros(bias)):
             continue
         if steps[0] and np.ptp(steps) <= 1e-2 * abs(steps[0]):
-            found.add(id(node))
-    return found
+            means.add(id(node))
+    return means
 
 
 def _before_weights(view: View, means: set[int]) -> set[int]:
     """Returns the tensors on which a layer with weights depends, other than some."""
-    found = set[int]()
+    before = set[int]()
     for node in reversed(view.nodes):
         layer = view.has_weights(node) and id(node) not in means
-        if layer or not found.isdisjoint(node.outputs):
-            found.update(node.inputs)
-    return found
+        if layer or not before.isdisjoint(node.outputs):
+            before.update(node.inputs)
+    return before
 
 
 def _keeps(view: View, node: Node) -> bool:

@@ -57,11 +57,11 @@ def _is_of_data(view: View, node: Node, data: set[int]) -> bool:
 
 def _leads_to_weights(view: View) -> set[int]:
     """Returns the tensors on which layers with weights depend."""
-    found = set[int]()
+    leads = set[int]()
     for node in reversed(view.nodes):
-        if view.has_weights(node) or not found.isdisjoint(node.outputs):
-            found.update(node.inputs)
-    return found
+        if view.has_weights(node) or not leads.isdisjoint(node.outputs):
+            leads.update(node.inputs)
+    return leads
 
 
 def _reasons(view: View, node: Node, leads: set[int]) -> dict[int, str]:
@@ -153,14 +153,14 @@ def _reaches_log(view: View, node: Node) -> bool:
 
 def _constants_before(view: View, node: Node) -> list[int]:
     """Returns the constants of real numbers on which a node depends, its own included."""
-    found, seen, rest = dict[int, None](), set[int](), list(node.inputs)
+    constants, seen, rest = dict[int, None](), set[int](), list(node.inputs)
     while rest:
         i = rest.pop()
         if i == ABSENT or i in seen:
             continue
         seen.add(i)
         if view.real(i):
-            found[i] = None
+            constants[i] = None
         maker = view.makers.get(i)
         rest += maker.inputs if maker is not None else ()
-    return list(found)
+    return list(constants)
