@@ -32,7 +32,7 @@ from odt.core.model.record import Record
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers
 from odt.core.storage.reading import unwritable
 from odt.dataclass import dataclass
-from odt.errors import DataError
+from odt.errors import MOST, DataError
 from odt.kernels.opdef import Array, TensorSpec
 
 AHEAD = 4  # chunks that wait for each worker
@@ -134,7 +134,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
         for p in picked:
             pending.append(_write_split(source, request, p, record, faults, stack, progress))
         if faults:
-            raise DataError(_all_faults(faults))
+            raise _all_faults(faults)
         for read in source.files:
             read.check()
         for q in pending:
@@ -145,16 +145,23 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     return [q.made for q in pending]
 
 
-def _all_faults(faults: list[str]) -> str:
-    """One fault, or the first of several by name."""
+def _all_faults(faults: list[str]) -> DataError:
+    """One fault, or as many of several, by name, as one message holds; `details` has all."""
     if len(faults) == 1:
-        return faults[0]
+        return DataError(faults[0])
     ordered = sorted(fault.removesuffix(".") for fault in faults)
-    more = f"; … ({len(faults) - LISTED} more)" if len(faults) > LISTED else ""
-    return (
-        f"{len(faults)} faults: {'; '.join(ordered[:LISTED])}{more}. "
-        'Give `on_error="skip"` to leave these out.'
-    )
+
+    def text(listed: int) -> str:
+        more = f"; … ({len(faults) - listed} more)" if len(faults) > listed else ""
+        return (
+            f"{len(faults)} faults: {'; '.join(ordered[:listed])}{more}. "
+            'Give `on_error="skip"` to leave these out.'
+        )
+
+    listed = min(LISTED, len(faults))
+    while listed > 1 and len(text(listed)) > MOST:
+        listed -= 1
+    return DataError(text(listed), details=text(len(faults)) if listed < len(faults) else "")
 
 
 def training_split(picked: Iterable[Picked]) -> Picked:

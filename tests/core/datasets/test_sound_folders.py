@@ -205,3 +205,20 @@ def test_a_model_of_a_waveform_gives_the_length_of_clips(tmp_path: Path) -> None
     made(*args)
     assert samples(tmp_path / "o/train.input.bin").shape == (2, 15600)
     assert "must become (15600,), but is (16000,)" in refused(*args, "--seconds", 1)
+
+
+def test_faults_that_one_line_cannot_hold_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clips = {f"quiet-room-{k}_wav": wav(tone(16000))[:-2] for k in range(12)}
+    root = folder(Path("s"), **clips)
+    line = refused("--source", root, "-o", "o")
+    assert line.startswith("Error: 12 faults: ")
+    shown, rest = line.removeprefix("Error: 12 faults: ").split("; … (")
+    named = shown.split("; ")
+    assert all(fault.startswith("s/a/quiet-room-") for fault in named)
+    assert all(fault.endswith("31998: the file is cut off") for fault in named)
+    assert rest == f"{12 - len(named)} more). Give --on-error skip to leave these out."
+    every = odt("-v", "gen-datafile", "--source", root, "-o", "o").stderr
+    assert all(f"quiet-room-{k}.wav: must have" in every for k in range(12))
