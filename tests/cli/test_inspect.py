@@ -49,6 +49,15 @@ def test_operators_are_shown_with_shapes_and_what_would_train() -> None:
     assert table[2][6:] == ["0", "1", "0"]
 
 
+def test_types_are_those_of_the_file() -> None:
+    path = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
+    shown = lines(inspect(path).output)
+    assert ["output", "(1,", "12)", "int8", "tensor", "34", '("Identity")'] in shown
+    rows = [words for words in shown if words and words[0].isdigit()]
+    assert len(rows) == 13
+    assert all("int8" in words and "float32" not in words for words in rows)
+
+
 def test_parameters_are_counted_and_listed() -> None:
     output = inspect(MLP).output
     assert "parameters: 101,770 values in 4 tensors, 407 kB\n" in output

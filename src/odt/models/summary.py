@@ -41,12 +41,14 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
 
 
 def inspect_selected(lowered: LoweredModel, selection: Selection = ALL) -> Inspection:
-    """Inspects a model, with the parameters of a selection; constants have the file's shapes."""
+    """Inspects a model, with the parameters of a selection; types and constants are the file's."""
     graph, info = lowered.file.graph, select(lowered.graphs, TrainingInfo(), selection)
     inspection = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
-    specs = {i: t.spec for i, t in enumerate(graph.tensors)}
-    stored = {i: spec for i, spec in specs.items() if graph.tensors[i].data is not None}
-    return replace(inspection, specs={**specs, **inspection.specs, **stored})
+    specs = dict(inspection.specs)
+    for i, tensor in enumerate(graph.tensors):
+        shape = specs[i].shape if i in specs and tensor.data is None else tensor.spec.shape
+        specs[i] = replace(tensor.spec, shape=shape)  # training computes integers as float32
+    return replace(inspection, specs=specs)
 
 
 def describe_file(model: Model) -> list[str]:
