@@ -58,4 +58,6 @@ def main(source: str, target: str, epochs: int = 3) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

@@ -68,3 +68,12 @@ def test_personalization_example(name: str, tmp_path: Path) -> None:
     assert float(printed.splitlines()[-1].rpartition(" ")[2]) > 0.65, "the accuracy of ten classes"
     graph = read_model(str(target)).graph
     assert graph.tensors[graph.outputs[0]].spec.shape == (1, 10)
+
+
+@pytest.mark.parametrize("name", [*PYTHON, *(f"personalize/{name}" for name in PERSONALIZE)])
+def test_python_example_without_arguments_prints_its_usage(name: str) -> None:
+    command = sys.executable, f"examples/{name}"
+    result = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
+    assert result.returncode == 1
+    assert "Usage, in the project's folder:" in result.stderr
+    assert "Traceback" not in result.stderr
