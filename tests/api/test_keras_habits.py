@@ -83,7 +83,7 @@ def test_names_of_classes_are_to_be_numbered(y: Any) -> None:
 
 
 def test_a_split_without_validation_samples_says_so() -> None:
-    words = "`validation_split=0.2`: no sample is left for validation, because there are only 1"
+    words = "`validation_split=0.2`: no sample is left for validation: all 1 train"
     with odt.Trainer(MODEL) as trainer, pytest.warns(odt.OdtWarning, match=words):
         trainer.fit(X[:1], Y[:1], validation_split=0.2)
 

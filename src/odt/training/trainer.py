@@ -200,7 +200,7 @@ class Trainer(SavingTrainer):
         if validation_split and not len(samples.validation):
             self.warn(
                 f"Warning: `validation_split={validation_split:g}`: no sample is left for "
-                f"validation, because there are only {samples.count}."
+                f"validation: all {samples.count} train."
             )
         classes: ClassWeights = ()
         given = checksum(data.weights)
