@@ -6,31 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.datasets.source import Part, Sample, Source
+from odt.core.datasets.source import OtherTargets, Part, Sample, Source
 from odt.core.storage.reading import listed, read_input, reading
 from odt.errors import DataError, OptionError
 
 
-class RelabelledPart(Part):
+class RelabelledPart(OtherTargets):
     """A part with renumbered classes."""
 
     def __init__(self, part: Part, numbers: Sequence[int]) -> None:
-        self._part = part
+        super().__init__(part)
         self._numbers = np.asarray(numbers, np.int32)
-        self.length = part.length
-        self.sequential = part.sequential
         self.labels = None if part.labels is None else self._numbers[part.labels]
 
     def read(self, k: int) -> Sample:
         sample = self._part.read(k)
         label = np.asarray(self._numbers[int(sample.targets[0])])
         return Sample(sample.inputs, (label, *sample.targets[1:]))
-
-    def label_of(self, k: int) -> str:
-        return self._part.label_of(k)
-
-    def groups(self, rule: str) -> Sequence[str]:
-        return self._part.groups(rule)
 
 
 def parse_label_map(text: str) -> dict[str, str]:

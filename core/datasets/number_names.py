@@ -1,12 +1,11 @@
 """Folders and files named by numbers, such as ages or angles, as targets for regression."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 import numpy as np
 
-from odt.core.datasets.source import Part, Sample, Source
+from odt.core.datasets.source import OtherTargets, Part, Sample, Source
 from odt.core.storage.reading import listed
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
@@ -14,21 +13,15 @@ from odt.kernels.opdef import Array
 LARGEST = float(np.finfo(np.float32).max)
 
 
-class ValuePart(Part):
-    """A part whose targets are values in place of its own targets."""
+class ValuePart(OtherTargets):
+    """A part whose targets are values."""
 
     def __init__(self, part: Part, values: Array) -> None:
-        self._part, self._values = part, values
-        self.length, self.sequential = part.length, part.sequential
+        super().__init__(part)
+        self._values = values
 
     def read(self, k: int) -> Sample:
         return Sample(self._part.read(k).inputs, (self._values[k],))
-
-    def label_of(self, k: int) -> str:
-        return self._part.label_of(k)
-
-    def groups(self, rule: str) -> Sequence[str]:
-        return self._part.groups(rule)
 
 
 def with_values(source: Source) -> Source:

@@ -127,6 +127,20 @@ class Part:
         raise OptionError("group_by", "this source has neither columns nor file names", rule)
 
 
+class OtherTargets(Part):
+    """The samples of a part with other targets."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self.length, self.sequential = part.length, part.sequential
+
+    def label_of(self, k: int) -> str:
+        return self._part.label_of(k)
+
+    def groups(self, rule: str) -> Sequence[str]:
+        return self._part.groups(rule)
+
+
 class ArrayPart(Part):
     """Samples along the first axis of arrays, which may be mapped files."""
 

@@ -2,10 +2,10 @@
 
 import contextlib
 import os
-from types import TracebackType
 from typing import Self
 
 from odt.core.storage.atomic_files import UNFINISHED
+from odt.core.storage.closing import Closing
 from odt.errors import OdtError
 
 try:
@@ -16,7 +16,7 @@ except ImportError:  # Windows
 FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 
-class FileLock:
+class FileLock(Closing):
     """Keeps other processes from writing a file or folder during a `with` block.
 
     The lock ends with the process, however it ends. It is a lock of the system on a hidden file
@@ -73,12 +73,7 @@ class FileLock:
         except FileNotFoundError:
             return False
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         if self._handle is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._file)
