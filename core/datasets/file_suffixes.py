@@ -61,11 +61,19 @@ def remedy_of(suffix: str) -> str:
     return "convert to JPEG or PNG" if suffix in OTHER_PICTURES else ""
 
 
-def counted(names: Iterable[str]) -> str:
-    """Returns how many files have which suffix, such as "3 .heic (…), 1 .txt"."""
+def counted(names: Iterable[str], *, remedies: bool = True) -> str:
+    """Returns how many files have which suffix, such as "3 .heic (…), 1 .txt".
+
+    Args:
+        names: names of the files.
+        remedies: whether to say how pictures and sounds of other suffixes can be read.
+    """
     counts = Counter(suffix_of(name) or "without a suffix" for name in names)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{count} {suffix}{_remedy(suffix)}" for suffix, count in ordered[:MOST_SUFFIXES]]
+    shown = [
+        f"{count} {suffix}{_remedy(suffix) if remedies else ''}"
+        for suffix, count in ordered[:MOST_SUFFIXES]
+    ]
     others = sum(count for _, count in ordered[MOST_SUFFIXES:])
     return ", ".join([*shown, f"{others} others"] if others else shown)
 

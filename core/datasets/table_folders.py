@@ -12,6 +12,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path, PurePosixPath
 
 from odt.core.datasets.class_folders import ALL, Place, place_files
+from odt.core.datasets.file_suffixes import counted, suffix_of
 from odt.core.datasets.folders import LIMIT, Naming, matches
 from odt.core.datasets.source import Source
 from odt.core.datasets.table_source import FILE, table_source
@@ -82,19 +83,17 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
 
 def _tables(tree: Tree) -> tuple[list[str], list[str]]:
     """The tables of a folder, those with the most frequent suffix, and notes about other files."""
-    suffixes = Counter(PurePosixPath(name).suffix.lower() for name in tree.sizes)
+    suffixes = Counter(map(suffix_of, tree.sizes))
     usual = max(ENDINGS, key=lambda suffix: suffixes[suffix])
-    files = [name for name in tree.sizes if name.lower().endswith(usual)]
+    files = [name for name in tree.sizes if suffix_of(name) == usual]
     if not files:
         raise DataError(f"{tree.name}: must hold {' '.join(ENDINGS)} files, but has none.")
-    others = [
-        f"{count} {suffix or 'other'}" for suffix, count in suffixes.items() if suffix != usual
-    ]
+    others = [name for name in tree.sizes if suffix_of(name) != usual]
     if not others:
         return files, []
+    left_out = counted(others, remedies=False)
     return files, [
-        f"note: {tree.name}: reads {len(files)} {usual} files and leaves out others: "
-        f"{', '.join(sorted(others))}."
+        f"note: {tree.name}: reads {len(files)} {usual} files and leaves out others: {left_out}."
     ]
 
 

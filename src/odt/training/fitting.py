@@ -265,21 +265,22 @@ class Fit:
         first, done = resume.start(
             core.info.step_samples, samples.order.steps(core.info.step_samples)
         )
-        warning = None
+        warning, some = None, _some(samples)
         if (first, done) == (1, 0):
             trainer.epoch = self.start = self._untrained(data, samples)
             self.history.start = self._logs(trainer.epoch)
-            some, losses = _some(samples), trainer.samples.losses
-            if LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS):  # classes
+            losses = trainer.samples.losses
+            has_classes = LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS)
+            if has_classes or core.undo:
                 constant = constant_loss(samples.data, some, losses)
+            if has_classes:
                 loss = trainer.epoch.training.loss
                 trainer.warn(unscaled_inputs(samples.data, some[:FEW], loss, constant))
             if core.undo:
-                warning = self._choose_rate(data, samples, steps, mixed=mixed)
+                warning = self._choose_rate(data, samples, steps, constant, mixed=mixed)
             if trainer.teacher:  # whose loss is another one than that of the labels
                 core.undo = None
         if core.undo:
-            some = _some(samples)
             core.undo.measure = lambda: core.evaluate(data, some, rest=True).loss
             if (first, done) != (1, 0):
                 core.undo.state = resume.progress.undo
@@ -287,7 +288,9 @@ class Fit:
                 core.undo.resume(lambda: resume.restore_before(core.graph, core.parameters))
         return warning
 
-    def _choose_rate(self, data: Data, samples: Samples, steps: int, *, mixed: bool) -> str | None:
+    def _choose_rate(
+        self, data: Data, samples: Samples, steps: int, constant: float, *, mixed: bool
+    ) -> str | None:
         """Lowers the default rate if it would ruin the model, and returns a line about it.
 
         Sets with what the losses after epochs are compared.
@@ -296,6 +299,7 @@ class Fit:
             data: the data that training reads.
             samples: the samples of the run.
             steps: number of steps of the run.
+            constant: loss of the best constant prediction; NaN if unknown.
             mixed: whether training samples are augmented.
         """
         trainer, core = self.trainer, self.trainer.build()
@@ -303,7 +307,6 @@ class Fit:
         assert start is not None
         assert undo is not None
         loss = start.training.loss
-        constant = constant_loss(samples.data, _some(samples), trainer.samples.losses)
         adapted = trainer.recipe.lowered.adapted is not None  # adapters begin at zero
         trained = loss < TRAINED * constant and not adapted
         if not loss >= NEW * constant and not trainer.rate_is_chosen and not trainer.resume.own:
