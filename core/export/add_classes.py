@@ -4,7 +4,6 @@ Operators and tensors keep their positions, names and values. Class names in the
 grow too, as core/export/head_metadata.py says; training info stays.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from odt.core.model.int4 import is_int4, pack_int4, unpack_int4
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.record import ENTRY
 from odt.core.model.tflite_metadata import NAME
-from odt.errors import OdtWarning, UnsupportedError
+from odt.errors import UnsupportedError, warn
 from odt.kernels.opdef import Array
 
 
@@ -91,11 +90,9 @@ def _warn_of_signatures(lowered: LoweredModel, head: ClassHead) -> None:
     stored = lowered.dequantized.stored
     weights = stored.get(head.weights, head.weights)
     if names := readers_of(lowered.unrolled, [weights]):
-        warnings.warn(
+        warn(
             f"{lowered.file.path}: the signature {', '.join(names)} keeps its {head.classes} "
-            "classes and their weights.",
-            OdtWarning,
-            stacklevel=3,
+            "classes and their weights."
         )
 
 

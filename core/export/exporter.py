@@ -2,7 +2,6 @@
 
 import os
 import struct
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -56,7 +55,7 @@ from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.storage.atomic_files import write_atomically
-from odt.errors import ModelError, OdtWarning, UnsupportedError
+from odt.errors import ModelError, UnsupportedError, warn
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
@@ -206,12 +205,10 @@ def _shared(
     shared = list(shared_weights(model, new)) if new else []
     for each in shared:
         if each.unknown:
-            warnings.warn(
+            warn(
                 f"{model.path}: signature {signatures_of(model, [each.subgraph])[0]} keeps the "
                 f"values of {', '.join(each.unknown[:MOST_NAMED])}, because several weights that "
-                "had these values now differ.",
-                OdtWarning,
-                stacklevel=3,
+                "had these values now differ."
             )
     return [each for each in shared if each.values]
 

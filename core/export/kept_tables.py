@@ -1,6 +1,5 @@
 """Writes a model that keeps some operators of another one, without what only the others need."""
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.core.model.schema_tables import pack, unpack
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.model.variables import STATE
-from odt.errors import ModelError, OdtWarning, UnsupportedError, one_line
+from odt.errors import ModelError, UnsupportedError, one_line, warn
 from odt.kernels.opdef import Array
 
 MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
@@ -138,11 +137,9 @@ def _warn_of_signatures(source: Model) -> None:
     names = [s.key for s in source.signatures if s.subgraph != source.subgraph]
     if names:
         what = "signature" if len(names) == 1 else "signatures"
-        warnings.warn(
+        warn(
             f"{source.path}: the new model has one subgraph, without the {what} "
-            f"{one_line(', '.join(names), MOST_NAMES)}.",
-            OdtWarning,
-            stacklevel=2,
+            f"{one_line(', '.join(names), MOST_NAMES)}."
         )
 
 

@@ -7,6 +7,9 @@ Messages and warnings name options as Python does, in backticks: `batch_size=`, 
 `mean_squared_error`, `Model.summary()`. The command line translates them (cli/output/spelling.py).
 """
 
+import sys
+import warnings
+
 MOST = 400  # maximum length of a message in characters
 
 
@@ -92,3 +95,11 @@ class OutputError(OdtError):
 
 class OdtWarning(UserWarning):
     """A likely mistake that does not stop training, such as samples that fill no batch."""
+
+
+def warn(message: str) -> None:
+    """Issues an OdtWarning that points to the user's code: to the last call from outside of odt."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "odt":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, OdtWarning, stacklevel=level)

@@ -88,6 +88,12 @@ def test_a_split_without_validation_samples_says_so() -> None:
         trainer.fit(X[:1], Y[:1], validation_split=0.2)
 
 
+def test_warnings_point_to_the_line_of_the_user() -> None:
+    with odt.Trainer(MODEL) as trainer, pytest.warns(odt.OdtWarning) as seen:
+        trainer.fit(X[:1], Y[:1], validation_split=0.2)
+    assert {warning.filename for warning in seen} == {__file__}
+
+
 HABITS = [
     ("fit", {"verbose": 1}, "LambdaCallback"),
     ("fit", {"batch_size": 8}, "Give it to odt.Trainer"),

@@ -1,7 +1,6 @@
 """Personalization: a classifier learns from a few new samples without forgetting the old ones."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ from odt.core.training.feature_store import FeatureStore, read_store
 from odt.data.class_labels import labels_of, match_classes
 from odt.data.sources import DataSet
 from odt.dataclass import dataclass
-from odt.errors import DataError, OdtWarning, OptionError
+from odt.errors import DataError, OptionError, warn
 from odt.models.model import Model, Path, load_model
 from odt.optimizer import Optimizer
 from odt.personalization.replay import Replay
@@ -201,7 +200,7 @@ def personalize(
         replay = Replay(trainer, head, old, given, x, held_back if epochs else 0.0, seed)
         lost = [given.names[k] for k in replay.missing]
         if lost and epochs:
-            _warn(
+            warn(
                 f"classes {', '.join(lost)}: no sample is given or stored, so the model may forget "
                 "them. Store features of the training data first, with `epochs=0`."
             )
@@ -290,7 +289,7 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
         )
     if len(store.classes) > count:
         names = ", ".join(store.names[count:])
-        _warn(f"{path}: stored samples of {names} are left out: {model.path} has no such class.")
+        warn(f"{path}: stored samples of {names} are left out: {model.path} has no such class.")
     return store.named(own), known or (own if len(own) == count and own != numbers else ())
 
 
@@ -303,7 +302,3 @@ def _with_classes(model: Model, head: ClassHead, names: Sequence[str]) -> Model:
         return model
     known = any(name != str(k) for k, name in enumerate(names))
     return Model(add_classes(model._file, head, count, names if known else ()))
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, OdtWarning, stacklevel=3)

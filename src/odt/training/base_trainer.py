@@ -1,6 +1,5 @@
 """Options, data and memory of a trainer: the base class of BatchTrainer."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,9 +30,9 @@ from odt.errors import (
     DataError,
     ModelError,
     OdtError,
-    OdtWarning,
     OptionError,
     UnsupportedError,
+    warn,
 )
 from odt.kernels.scheduledef import Schedule
 from odt.loss import loss_text
@@ -435,7 +434,7 @@ class BaseTrainer(Closing):
             message: text of the warning; None for no warning.
         """
         if message:
-            warnings.warn(message, OdtWarning, stacklevel=4)
+            warn(message)
 
     def close(self) -> None:
         """Ends the worker threads; weights stay readable."""
