@@ -25,7 +25,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """Models of one function: the first weights are divided by a number, the inputs multiplied."""
     paths = {}
     with odt.Trainer(MODEL) as one:
-        one.fit(X, Y, epochs=30)
+        one.fit(X, Y, epochs=3)
         before = one.weights["fc1_w"].copy()
         for scale in (1, 30, 300):
             paths[scale] = tmp_path_factory.mktemp("models") / f"{scale}.circle"
@@ -49,7 +49,7 @@ def test_sensitive_weights_get_a_lower_rate(trained: dict[int, Path]) -> None:
         rates.append(one.learning_rate)
         assert history.history["loss"][0] < 1.2 * history.start["loss"]
     assert rates[0] == 1e-4
-    assert rates[0] > 10 * rates[1] > 10 * rates[2]
+    assert rates[0] > 9 * rates[1] > 9 * 9 * rates[2]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,26 @@ def test_a_second_call_keeps_the_rate(trained: dict[int, Path]) -> None:
         for _ in range(3):
             again.fit(X, Y)
         assert again.learning_rate == one.learning_rate == 1e-4
+
+
+def test_a_model_with_little_to_learn_hardly_moves(tmp_path: Path) -> None:
+    """Few samples, all of which it knows; ten times as many, or other labels, are more to learn."""
+    with odt.Trainer(MODEL) as one:
+        one.fit(X, Y, epochs=8)
+        one.export(tmp_path / "model.circle")
+        before = np.asarray(one.predict(X))
+    one, history = fit(tmp_path / "model.circle", 1)
+    assert history.start["loss"] < 0.05
+    assert one.learning_rate == 1e-6
+    with odt.Trainer(tmp_path / "model.circle", learning_rate=1e-6) as same:
+        same.fit(X, Y)
+        assert np.abs(np.asarray(same.predict(X)) - before).mean() < 1e-3
+    shifted = np.where(np.arange(640)[:, np.newaxis] % 5, Y, np.roll(Y, 1, axis=1))
+    for x, y in ((np.tile(X, (10, 1)), np.tile(Y, (10, 1))), (X, shifted)):
+        with odt.Trainer(tmp_path / "model.circle") as other, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            other.fit(x, y)
+            assert other.learning_rate >= 1e-5
 
 
 def test_a_new_model_keeps_the_full_rate() -> None:

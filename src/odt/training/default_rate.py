@@ -10,6 +10,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.training.rate_test import highest_safe
 from odt.core.training.trainer import Trainer
+from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 
@@ -19,7 +20,13 @@ from odt.kernels.registry import LOSSES
 TRAINED = 0.5
 # The fraction from which a model counts as new: it has learned nothing that could be lost.
 NEW = 0.95
+# A classifier whose loss is below this fraction, and whose losses of all training samples together
+# are below this many constant predictions, has little to learn from them. Adam's steps are as large
+# as ever, and follow a few samples: on others, predictions near 0.5 change as often for the worse.
+LEARNED = 0.1
+FEW = 50
 HIGHEST_OF_TRAINED = 0.1
+HIGHEST_OF_LEARNED = 0.001
 FACTORS = (
     1.0,
     0.3,
@@ -52,8 +59,23 @@ def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, Ten
     return weight * LOSSES[name].constant_loss(rows, output)
 
 
+def highest_of(loss: float, constant: float, samples: int, name: str) -> float:
+    """Returns the highest fraction of the optimizer's default rate that is tried.
+
+    Args:
+        loss: mean loss of the training samples.
+        constant: mean loss of the best constant prediction; NaN if unknown.
+        samples: number of training samples.
+        name: of the loss.
+    """
+    classes = LOSSES[name].targets in (DISTRIBUTIONS, LABELS, FRACTIONS)
+    if classes and loss < LEARNED * constant and loss * samples < FEW * constant:
+        return HIGHEST_OF_LEARNED
+    return HIGHEST_OF_TRAINED if loss < TRAINED * constant else 1.0
+
+
 def choose_rate(
-    trainer: Trainer, data: Data, samples: SampleOrder, steps: int, *, trained: bool
+    trainer: Trainer, data: Data, samples: SampleOrder, steps: int, highest: float
 ) -> float:
     """Returns the highest fraction of the learning rate that does not make the model worse.
 
@@ -64,9 +86,9 @@ def choose_rate(
         data: training samples.
         samples: numbers of the training samples.
         steps: number of steps of the run, the most that are tried.
-        trained: whether the model is already trained.
+        highest: the highest fraction to try.
     """
-    rate, highest = trainer.info.learning_rate, HIGHEST_OF_TRAINED if trained else 1.0
+    rate = trainer.info.learning_rate
     rates = [float(f"{rate * factor:.3g}") for factor in FACTORS if factor <= highest]
     numbers: Any = np.random.default_rng(0).permutation(np.asarray(samples))
     held = numbers[: min(HELD, len(numbers) // 2) or 1]

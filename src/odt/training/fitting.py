@@ -24,7 +24,13 @@ from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.registry import LOSSES
 from odt.training.batch_totals import BatchTotals
 from odt.training.callbacks import Callback, History
-from odt.training.default_rate import NEW, TRAINED, choose_rate, constant_loss
+from odt.training.default_rate import (
+    HIGHEST_OF_LEARNED,
+    NEW,
+    choose_rate,
+    constant_loss,
+    highest_of,
+)
 from odt.training.fit_warnings import (
     ValidationClasses,
     one_class,
@@ -308,9 +314,11 @@ class Fit:
         assert undo is not None
         loss = start.training.loss
         adapted = trainer.recipe.lowered.adapted is not None  # adapters begin at zero
-        trained = loss < TRAINED * constant and not adapted
+        numbers, (name, _) = samples.order.samples, trainer.samples.losses[0]
+        highest = 1.0 if adapted else highest_of(loss, constant, len(numbers), name)
+        trained = highest < 1
         if not loss >= NEW * constant and not trainer.rate_is_chosen and not trainer.resume.own:
-            rate = choose_rate(core, data, samples.order.samples, steps, trained=trained)
+            rate = choose_rate(core, data, numbers, steps, highest)
         trainer.rate_is_chosen = True
         before, usual = start.validation or start.training, core.info.learning_rate
         undo.loss, undo.worst = before.loss, worst(before.loss, before.spread)
@@ -320,10 +328,11 @@ class Fit:
         core.set_rate(rate)
         why = f"A few steps with the learning rate {usual:g} raise the loss, {loss:.4g}."
         if trained:
-            why = (
-                f"The model is already trained: its loss is {loss:.4g}, that of a constant "
-                f"prediction {constant:.4g}."
-            )
+            why = f"its loss is {loss:.4g}, that of a constant prediction {constant:.4g}."
+            if highest == HIGHEST_OF_LEARNED:
+                why = f"The model has little to learn from these samples: {why}"
+            else:
+                why = f"The model is already trained: {why}"
         return f"{why} The learning rate is {rate:g}, not {usual:g}; `learning_rate=` sets another."
 
     def _warning(self, epoch: Epoch, *, mixed: bool) -> str | None:
