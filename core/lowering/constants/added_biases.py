@@ -25,7 +25,7 @@ def added_biases(view: View) -> Iterator[tuple[int, str]]:
         i = view.bias(node)
         if i != ABSENT:
             biases.setdefault(i, []).append(node)
-    zeros = [i for i in biases if view.zeros(i)]
+    zeros = [i for i in biases if view.is_zero(i)]
     trained = len(zeros) < len(biases) or any(_shifts(view, node) for node in view.nodes)
     if not zeros or not trained:
         return
@@ -45,7 +45,7 @@ def _shifts(view: View, node: Node) -> bool:
     operand = view.operand(node) if node.op == "ADD" else None
     if operand is None or view.behind(operand[0]) in view.graph.inputs:
         return False
-    return view.is_vector(operand[1]) and not view.zeros(operand[1])
+    return view.is_vector(operand[1]) and not view.is_zero(operand[1])
 
 
 def _is_absorbed(view: View, node: Node, depth: int = 0) -> bool:
@@ -67,7 +67,7 @@ def _absorbs(view: View, user: Node, y: int, depth: int) -> bool:
         return _is_shifted(view, other)
     bias = view.bias(user)
     if bias != ABSENT and user.inputs[LAYERS[user.op].x] == y:
-        return not view.zeros(bias)
+        return not view.is_zero(bias)
     if user.op in LINEAR and (user.op not in SCALES or view.operand(user)):
         return _is_absorbed(view, user, depth + 1)
     return False
@@ -81,12 +81,12 @@ def _is_shifted(view: View, i: int) -> bool:
             return False
         i = view.behind(rest.pop())
         node = view.makers.get(i)
-        if view.real(i):
-            return not view.zeros(i)
+        if view.is_real(i):
+            return not view.is_zero(i)
         if node is None:
             continue
         bias = view.bias(node)
-        if bias != ABSENT and not view.zeros(bias):
+        if bias != ABSENT and not view.is_zero(bias):
             return True
         if node.op in SHIFTS:
             rest += [k for k in node.inputs if k != ABSENT]

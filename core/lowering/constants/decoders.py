@@ -25,7 +25,7 @@ def decoders(view: View) -> Iterator[tuple[int, str]]:
     for node in view.nodes:
         ends.add(node)
         for i in ends.constants(node):
-            if view.weight(i):
+            if view.is_weight(i):
                 yield i, DECODER
 
 
@@ -71,7 +71,7 @@ class _Ends:
             return []
         if id(node) in self.means:
             constants = (view.source(i) for i in node.inputs if i != ABSENT)
-            return [i for i in constants if view.real(i)]
+            return [i for i in constants if view.is_real(i)]
         operand = view.operand(node)
         if operand is None or operand[0] not in self.behind:
             return []
@@ -95,7 +95,7 @@ def _means(view: View) -> set[int]:
             continue
         steps = np.diff(view.values(view.source(node.inputs[layer.w])).reshape(-1))
         bias = view.bias(node)
-        if len(steps) < LEAST or (bias != ABSENT and not view.zeros(bias)):
+        if len(steps) < LEAST or (bias != ABSENT and not view.is_zero(bias)):
             continue
         if steps[0] and np.ptp(steps) <= 1e-2 * abs(steps[0]):
             means.add(id(node))

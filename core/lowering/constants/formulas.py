@@ -47,7 +47,7 @@ def scalars_and_names(view: View) -> Iterator[tuple[int, str]]:
 def masks(view: View) -> Iterator[tuple[int, str]]:
     """Yields masks: of attentions, of zeros and ones, and values that replace hidden ones."""
     for node, i in _uses(view, (*MASKED_BY, "MUL", *REPLACED_BY)):
-        if view.weight(i):
+        if view.is_weight(i):
             if node.op in MASKED_BY and _hides(view.values(i)):
                 yield i, MASK
             elif node.op == "MUL" and is_mask(view.values(i)):
@@ -74,7 +74,7 @@ def sinusoids(view: View) -> Iterator[tuple[int, str]]:
     """Yields tables of sinusoids: positions of a transformer, and rotary tables."""
     seen = set[int]()
     for _, i in _uses(view, TABLES):
-        if i not in seen and view.weight(i):
+        if i not in seen and view.is_weight(i):
             if is_sinusoidal(view.values(i), tolerance_of(view, i)):
                 yield i, SINUSOIDS
             seen.add(i)
@@ -86,6 +86,6 @@ def _uses(view: View, operators: Collection[str]) -> Iterator[tuple[Node, int]]:
     for node in view.nodes:
         if node.op in operators:
             for i in (view.source(i) for i in node.inputs if i != ABSENT):
-                if (node.op, i) not in seen and view.real(i):
+                if (node.op, i) not in seen and view.is_real(i):
                     yield node, i
                 seen.add((node.op, i))

@@ -39,7 +39,9 @@ def front_end(view: View) -> Iterator[tuple[int, str]]:
     for node in view.nodes:
         if not _is_of_data(view, node, data) or node.op in STATISTICS:
             continue
-        constants = [c for c in map(view.source, node.inputs) if view.weight(c) and c not in held]
+        constants = [
+            c for c in map(view.source, node.inputs) if view.is_weight(c) and c not in held
+        ]
         if constants and node.op not in ROUNDING:
             reasons = _reasons(view, node, leads)
             if not reasons.keys() >= {*constants}:
@@ -102,7 +104,7 @@ def _of_product(view: View, node: Node, layer: Layer) -> dict[int, str]:
     if is_sinusoidal(values, tolerance) or is_split_quadrature(values, tolerance):
         return dict.fromkeys((filters, *more), TRANSFORM)
     for other in others:
-        if view.real(other) and are_quadratures(values, _rows(view, node, other), tolerance):
+        if view.is_real(other) and are_quadratures(values, _rows(view, node, other), tolerance):
             return dict.fromkeys((filters, *more), TRANSFORM)
     if is_filter_bank(values) and _reaches_log(view, node):
         return dict.fromkeys((filters, *more), BANK)
@@ -159,7 +161,7 @@ def _constants_before(view: View, node: Node) -> list[int]:
         if i == ABSENT or i in seen:
             continue
         seen.add(i)
-        if view.real(i):
+        if view.is_real(i):
             constants[i] = None
         maker = view.makers.get(i)
         rest += maker.inputs if maker is not None else ()

@@ -24,19 +24,19 @@ def zeros_as_data(view: View) -> Iterator[tuple[int, str]]:
             layer = view.layer(node)
             if layer is not None:
                 i = view.source(node.inputs[layer.x])
-                if view.zeros(i) and not _is_filter(view, node):
+                if view.is_zero(i) and not _is_filter(view, node):
                     yield i, STATE
         elif node.op in JOINS:
             yield from ((i, PADDING) for i in _joined(view, node))
         elif node.op == "DYNAMIC_UPDATE_SLICE" and node.inputs[:1] != (ABSENT,):
             i = view.source(node.inputs[0])
-            if view.zeros(i):
+            if view.is_zero(i):
                 yield i, ARRAY
         elif node.op == "MUL" and (operand := view.operand(node)) is not None:
             x, i = operand
             same = view.tensors[x].spec.shape == view.tensors[i].spec.shape
             added = all(user.op == "ADD" for user in view.users(node.outputs[0]))
-            if same and added and view.maker(x) in GATES and view.zeros(i):
+            if same and added and view.maker(x) in GATES and view.is_zero(i):
                 yield i, STATE
 
 
@@ -67,5 +67,5 @@ def _joined(view: View, node: Node) -> Iterator[int]:
         shape = view.tensors[i].spec.shape
         axis = int(node.options.get("axis") or 0) % max(len(shape), 1)
         token = node.op == "CONCATENATION" and len(shape) == RANK and axis == TIME
-        if view.zeros(i) and not (token and shape[TIME] == 1):
+        if view.is_zero(i) and not (token and shape[TIME] == 1):
             yield i

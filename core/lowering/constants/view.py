@@ -68,16 +68,16 @@ class View:
             if not self.dependent.isdisjoint(node.inputs):
                 self.dependent.update(node.outputs)
 
-    def real(self, i: int) -> bool:
+    def is_real(self, i: int) -> bool:
         """Whether a tensor is a constant of real numbers with axes, which could train."""
         if i == ABSENT:
             return False
         t = self.tensors[i]
         return t.data is not None and t.spec.dtype.kind == "f" and bool(t.spec.shape)
 
-    def weight(self, i: int) -> bool:
+    def is_weight(self, i: int) -> bool:
         """Whether a tensor is a constant that would train."""
-        if not self.real(i) or i in self.held:
+        if not self.is_real(i) or i in self.held:
             return False
         return not (self.tensors[i].variable or self.tensors[i].formula)
 
@@ -95,9 +95,9 @@ class View:
         first = values.reshape(-1)[0] if values.flags.c_contiguous else values.flat[0]
         return float(first) if bool((values == first).all()) else None
 
-    def zeros(self, i: int) -> bool:
+    def is_zero(self, i: int) -> bool:
         """Whether a tensor is a constant of zeros."""
-        if not self.real(i) or not self.tensors[i].spec.size:
+        if not self.is_real(i) or not self.tensors[i].spec.size:
             return False
         return not self.values(i).flat[0] and self.uniform(i) == 0
 
@@ -141,11 +141,11 @@ class View:
         """Returns the positions of data, filter and bias of a product with a constant filter."""
         layer = LAYERS.get(node.op)
         if node.op == "BATCH_MATMUL" and len(node.inputs) == 2:
-            a, b = (self.real(self.source(i)) for i in node.inputs)
+            a, b = (self.is_real(self.source(i)) for i in node.inputs)
             layer = Layer(0, 1, 2) if b else Layer(1, 0, 2) if a else None
         if layer is None or len(node.inputs) <= max(layer.x, layer.w):
             return None
-        return layer if self.real(self.source(node.inputs[layer.w])) else None
+        return layer if self.is_real(self.source(node.inputs[layer.w])) else None
 
     def bias(self, node: Node) -> int:
         """Returns the constant that is the bias of a layer; ABSENT without one."""
@@ -153,7 +153,7 @@ class View:
         if layer is None or len(node.inputs) <= layer.b or node.inputs[layer.b] == ABSENT:
             return ABSENT
         i = self.source(node.inputs[layer.b])
-        return i if self.real(i) else ABSENT
+        return i if self.is_real(i) else ABSENT
 
     def operand(self, node: Node) -> tuple[int, int] | None:
         """Returns tensor and constant of a BINARY operator with a constant of real numbers."""
@@ -161,22 +161,22 @@ class View:
             return None
         a, b = node.inputs
         for x, c in ((a, self.source(b)), (b, self.source(a))):
-            if self.real(c) and self.tensors[self.source(x)].data is None:
+            if self.is_real(c) and self.tensors[self.source(x)].data is None:
                 return x, c
         return None
 
     def has_weights(self, node: Node) -> bool:
         """Whether a node is a layer with weights that would train, other than a scale or shift."""
         if node.op.endswith(RECURRENT):
-            return any(self.weight(i) for i in node.inputs)
+            return any(self.is_weight(i) for i in node.inputs)
         if node.op in ("GATHER", "EMBEDDING_LOOKUP"):
             k = int(node.op == "EMBEDDING_LOOKUP")
-            return len(node.inputs) > k and self.weight(self.source(node.inputs[k]))
+            return len(node.inputs) > k and self.is_weight(self.source(node.inputs[k]))
         layer = self.layer(node) or LAYERS.get(node.op)
         if layer is None or len(node.inputs) <= layer.w:
             return False
         i = self.source(node.inputs[layer.w])
-        return self.weight(i) if self.tensors[i].data is not None else i not in self.dependent
+        return self.is_weight(i) if self.tensors[i].data is not None else i not in self.dependent
 
     def users(self, i: int) -> Iterator[Node]:
         """Yields the nodes that read a tensor, also through operators that move values."""
