@@ -24,6 +24,8 @@ from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array, TensorSpec
 
 Quantizations: TypeAlias = "Sequence[Quantization | None]"
+# The end of the message about a file with inputs and targets.
+MAKE_FILES = "; odt gen-datafile makes files of inputs and of targets from it."
 
 
 def open_columns(
@@ -60,7 +62,8 @@ def open_columns(
 
     def pick(given: Collection[str]) -> list[str]:
         known = names or numbered_names(len(specs))
-        found = known.find(given, path, strict=what == "input")
+        remedy = MAKE_FILES if {"x", "y"} <= set(given) else ""
+        found = known.find(given, path, strict=what == "input", remedy=remedy)
         others.extend(sorted(set(given).difference(found)))
         chosen.extend(found)
         return found

@@ -51,13 +51,16 @@ class TensorNames:
             f"them as {listed(other)}. Arrays by name need no order."
         )
 
-    def find(self, given: Collection[str], where: str, *, strict: bool = True) -> list[str]:
+    def find(
+        self, given: Collection[str], where: str, *, strict: bool = True, remedy: str = ""
+    ) -> list[str]:
         """Returns the name of the array of each wanted tensor.
 
         Args:
             given: names of all arrays.
             where: file or argument, for messages.
             strict: whether there must be no other arrays.
+            remedy: what to do if no array is found, as the end of the message.
 
         Raises:
             DataError: if an array is missing, has two names, or nothing wants it.
@@ -76,7 +79,8 @@ class TensorNames:
         known = {name for names in self.all for name in names}
         if len(given) == count == 1 and not known.intersection(given):
             return list(given)
-        raise DataError(f"{where}: must hold {self._text()}, but got {listed(sorted(given))}.")
+        got = listed(sorted(given))
+        raise DataError(f"{where}: must hold {self._text()}, but got {got}{remedy or '.'}")
 
     def _text(self) -> str:
         count = len(self.wanted)

@@ -153,7 +153,7 @@ ROWS = {
     ),
     "arrays of other names": Bad(
         "train {d}/model.circle --load-input {d}/x.npz --load-expected {d}/t.bin",
-        "must hold one array, or one named 0, but got x, y; odt gen-datafile makes",
+        "must hold one array, or one named 0 or x, but got x, y; odt gen-datafile makes",
         arrays_x_and_y,
     ),
     "less than one sample": Bad(TRAIN, "3136 bytes", write("x.bin", bytes(100))),
