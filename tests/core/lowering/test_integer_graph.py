@@ -87,7 +87,10 @@ RULES: dict[str, tuple[Change, str]] = {
         set_scale(B, 0.05, zero=1),
         "zero points of int32 must be 0, but got 1.",
     ),
-    "size of a bias": (longer_bias, "a bias must have 3 values, but got 4."),
+    "size of a bias": (
+        longer_bias,
+        "a bias must have 3 values, one for each scale of the weights, but got 4.",
+    ),
     "scale of a bias": (
         set_scale(B, 0.05, 0.2, 0.15),
         "the scale of a bias must be that of the input times that of the weights, 0.1, "
