@@ -117,8 +117,10 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
         got = type(metrics).__name__
         raise DataError(f"{client}: metrics must be a mapping, but got {got}. {REFUSED}")
     for name, value in metrics.items():
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        if not isinstance(name, str) or not number or not -MOST_METRIC <= value <= MOST_METRIC:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        # As a number of Python: a float32 cannot be compared with 1e300.
+        number = value.item() if isinstance(value, np.generic) else value
+        if not (isinstance(name, str) and is_number and -MOST_METRIC <= number <= MOST_METRIC):
             raise DataError(
                 f"{client}: metrics must be finite numbers by name, but {name!s} is {value!r}. "
                 f"{REFUSED}"
