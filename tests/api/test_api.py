@@ -317,7 +317,7 @@ def test_the_trainer_loads_only_what_training_needs() -> None:
 def test_a_trained_model_gets_a_tenth_of_the_default_rate(tmp_path: Path) -> None:
     options: dict[str, Any] = {"batch_size": 16}
     with odt.Trainer(MODEL, **options) as fresh:
-        fresh.fit(X, Y, epochs=60, seed=1)
+        fresh.fit(X, Y, epochs=3, seed=1)
         assert fresh.learning_rate == 0.001
         fresh.export(tmp_path / "trained.circle")
     trained = tmp_path / "trained.circle"

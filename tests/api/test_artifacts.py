@@ -106,7 +106,7 @@ def test_samples_lower_the_default_rate_of_a_trained_model(
     models: dict[str, Path], tmp_path: Path
 ) -> None:
     with odt.Trainer(models["circle"], optimizer=odt.Adam(0.05), batch_size=8) as t:
-        t.fit(X, Y, epochs=40)
+        t.fit(X, Y, epochs=5)
         t.export(tmp_path / "trained.circle")
     with pytest.warns(odt.OdtWarning, match="already trained"):
         found = odt.generate_artifacts(tmp_path / "trained.circle", tmp_path / "d", x=X, y=Y)

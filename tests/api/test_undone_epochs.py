@@ -118,7 +118,7 @@ def test_a_given_rate_gets_a_warning_alone(given: dict[str, Any]) -> None:
         assert one.build().parameters.step == STEPS
     texts = [str(w.message) for w in seen]
     assert not [t for t in texts if "undone" in t]
-    (line,) = [t for t in texts if "well above" in t]
+    (line,) = [t for t in texts if "is above" in t]
     assert line.endswith("Give a smaller `learning_rate=` than 0.001; `find_rate=` suggests one.")
     assert not [t for t in texts if "class_weight" in t]  # classes of a diverged run say nothing
 

@@ -234,7 +234,7 @@ def test_results_before_the_first_step_are_epoch_0(tmp_path: Path) -> None:
 def test_an_epoch_that_is_worse_than_none_warns() -> None:
     words = "Give a smaller --learning-rate than 1; --find-rate suggests one."
     assert words in notes("--learning-rate", 1, "--optimizer", "adam", "--epochs", 2)
-    assert "well above" not in notes("--epochs", 2)
+    assert "is above" not in notes("--epochs", 2)
 
 
 def test_an_export_that_is_worse_or_replaces_its_source_says_so(tmp_path: Path) -> None:

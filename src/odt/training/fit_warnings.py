@@ -102,7 +102,7 @@ def unscaled_inputs(data: DataSet, samples: Sequence[int], loss: float, constant
 def worse_than_untrained(
     number: int, loss: float, before: Result, learning_rate: float
 ) -> str | None:
-    """Returns a warning if the loss after an epoch is well above that before training, else None.
+    """Returns a warning if the loss after an epoch is above that before training, else None.
 
     Args:
         number: number of the epoch.
@@ -112,8 +112,13 @@ def worse_than_untrained(
     """
     if loss <= worst(before.loss, before.spread):
         return None
+    after, start = next(
+        (f"{loss:.{digits}g}", f"{before.loss:.{digits}g}")
+        for digits in range(4, 18)  # as many as show the difference
+        if digits == 17 or f"{loss:.{digits}g}" != f"{before.loss:.{digits}g}"
+    )
     return (
-        f"Warning: epoch {number}: the loss {loss:.4g} is well above {before.loss:.4g}, the loss "
+        f"Warning: epoch {number}: the loss {after} is above {start}, the loss "
         f"before training. Give a smaller `learning_rate=` than {learning_rate:g}; "
         "`find_rate=` suggests one."
     )
