@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.errors import DataError, OptionError
+from odt.errors import DataError, MissingPackageError, OptionError
 from odt.kernels.opdef import Array
 
 METHODS = ("bilinear", "nearest", "area")
@@ -21,12 +21,12 @@ def pillow() -> Any:
     """Imports PIL.Image.
 
     Raises:
-        DataError: if Pillow is not installed.
+        MissingPackageError: if Pillow is not installed.
     """
     try:
         from PIL import Image
     except ImportError as e:
-        raise DataError(
+        raise MissingPackageError(
             "images: reading and resizing need Pillow, which is not installed. Install it: pip "
             "install 'odt[images]'."
         ) from e

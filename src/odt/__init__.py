@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.data.sources import DataSet as DataSet
     from odt.errors import DataError as DataError
     from odt.errors import LostFileError as LostFileError
+    from odt.errors import MissingPackageError as MissingPackageError
     from odt.errors import ModelError as ModelError
     from odt.errors import OdtError as OdtError
     from odt.errors import OdtWarning as OdtWarning
@@ -83,6 +84,7 @@ PUBLIC = {
     "TrainingError": "odt.errors",
     "UnsupportedError": "odt.errors",
     "LostFileError": "odt.errors",
+    "MissingPackageError": "odt.errors",
     "Model": "odt.models.model",
     "TensorInfo": "odt.models.model",
     "NodeInfo": "odt.models.model",

@@ -57,6 +57,10 @@ class DataError(OdtError):
     """Data that does not match the model, or holds values that the loss cannot use."""
 
 
+class MissingPackageError(OdtError):
+    """A package that is not installed; no DataError, because no sample is to blame."""
+
+
 class LostFileError(OdtError):
     """A memory-mapped file that was truncated, or could not be read, during use."""
 

@@ -4,6 +4,7 @@ import io
 import os
 import tarfile
 import zipfile
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -311,3 +312,19 @@ def test_numbers_of_folders_may_differ_from_split_to_split(tmp_path: Path) -> No
     made("--source", root, "--regression", *CALM[:3], "-o", tmp_path / "o")
     assert samples(tmp_path / "o/train.output.bin").tolist() == [[1.5], [20]]
     assert samples(tmp_path / "o/test.output.bin").tolist() == [[7]]
+
+
+@pytest.mark.parametrize("more", [(), ("--on-error", "skip")])
+def test_a_missing_package_is_no_fault_of_a_sample(
+    more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "s" / name).mkdir(parents=True)
+        for k in range(3):
+            Image.new("RGB", (8, 8)).save(tmp_path / f"s/{name}/{k}.png")
+    monkeypatch.setitem(sys.modules, "PIL", None)  # as if it were not installed
+    line = refused("--source", tmp_path / "s", "--size", "4x4", *more, "-o", tmp_path / "o")
+    assert line == (
+        "Error: images: reading and resizing need Pillow, which is not installed. "
+        "Install it: pip install 'odt[images]'."
+    )
