@@ -134,7 +134,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
         for p in picked:
             pending.append(_write_split(source, request, p, record, faults, stack, progress))
         if faults:
-            raise _all_faults(faults)
+            raise _all_faults(faults, any(q.made.samples for q in pending))
         for read in source.files:
             read.check()
         for q in pending:
@@ -145,23 +145,26 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     return [q.made for q in pending]
 
 
-def _all_faults(faults: list[str]) -> DataError:
-    """One fault, or as many of several, by name, as one message holds; `details` has all."""
+def _all_faults(faults: list[str], others: bool) -> DataError:
+    """Returns an error that names as many faults as one message holds; `details` has all.
+
+    Args:
+        faults: the faults, each of one sample or of the source.
+        others: whether there are samples without a fault.
+    """
     if len(faults) == 1:
         return DataError(faults[0])
-    ordered = sorted(fault.removesuffix(".") for fault in faults)
+    ordered = sorted({fault.removesuffix(".") for fault in faults})  # once with all its copies
+    remedy = 'Give `on_error="skip"` to leave these out.' if others else ""
 
     def text(listed: int) -> str:
-        more = f"; … ({len(faults) - listed} more)" if len(faults) > listed else ""
-        return (
-            f"{len(faults)} faults: {'; '.join(ordered[:listed])}{more}. "
-            'Give `on_error="skip"` to leave these out.'
-        )
+        more = f"; … ({len(ordered) - listed} more)" if len(ordered) > listed else ""
+        return f"{len(ordered)} faults: {'; '.join(ordered[:listed])}{more}. {remedy}".rstrip()
 
-    listed = min(LISTED, len(faults))
+    listed = min(LISTED, len(ordered))
     while listed > 1 and len(text(listed)) > MOST:
         listed -= 1
-    return DataError(text(listed), details=text(len(faults)) if listed < len(faults) else "")
+    return DataError(text(listed), details=text(len(ordered)) if listed < len(ordered) else "")
 
 
 def training_split(picked: Iterable[Picked]) -> Picked:
@@ -222,13 +225,14 @@ def _write_split(
     data: tuple[Output, ...] | None = None
     specs: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
     balance = Counter(dict.fromkeys(request.targets.classes, 0))
-    skipped = 0
+    skipped = whole = 0
     reasons: list[str] = []
     total = None if picked.numbers is None else len(picked.numbers) * _copies(request, picked)
     for done, ready in enumerate(_samples(source, request, picked)):
         progress(picked.name, done + 1, total)
         if ready.fault:
             faults.append(ready.problem)
+        whole += ready.arrays is not None
         if faults:
             continue  # to find the others; nothing is written
         if ready.arrays is None:
@@ -256,7 +260,7 @@ def _write_split(
         if request.targets.classes:
             balance[request.targets.classes[ready.label]] += 1
     if faults:
-        return _Pending(Made(picked.name, 0, (), (), (), {}), (), [])
+        return _Pending(Made(picked.name, whole, (), (), (), {}), (), [])
     if data is None:
         raise _no_samples(source, picked.name, reasons)
     samples = data[0].samples

@@ -2,9 +2,9 @@
 
 import io
 import os
+import sys
 import tarfile
 import zipfile
-import sys
 from pathlib import Path
 
 import numpy as np

@@ -211,7 +211,7 @@ def test_faults_that_one_line_cannot_hold_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    clips = {f"quiet-room-{k}_wav": wav(tone(16000))[:-2] for k in range(12)}
+    clips = {f"quiet-room-{k}_wav": wav(tone(16000))[: -2 if k else None] for k in range(13)}
     root = folder(Path("s"), **clips)
     line = refused("--source", root, "-o", "o")
     assert line.startswith("Error: 12 faults: ")
@@ -221,4 +221,16 @@ def test_faults_that_one_line_cannot_hold_are_counted(
     assert all(fault.endswith("31998: the file is cut off") for fault in named)
     assert rest == f"{12 - len(named)} more). Give --on-error skip to leave these out."
     every = odt("-v", "gen-datafile", "--source", root, "-o", "o").stderr
-    assert all(f"quiet-room-{k}.wav: must have" in every for k in range(12))
+    assert all(f"quiet-room-{k}.wav: must have" in every for k in range(1, 13))
+
+
+def test_skipping_is_no_remedy_if_no_sample_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    root = folder(Path("s"), **{f"{k}_wav": wav(tone(16000))[:-2] for k in range(3)})
+    line = refused("--source", root, "-o", tmp_path / "o")
+    assert line.startswith("Error: 3 faults: ")
+    assert line.endswith("the file is cut off.")
+    copies = "--augment", "noise=0.1", "--augment-factor", 3
+    assert refused("--source", root, *copies, "-o", tmp_path / "o").startswith("Error: 3 faults: ")
