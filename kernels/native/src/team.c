@@ -56,7 +56,7 @@ void set_threads(int n) { (void)n; }
 #define MILLISECOND INT64_C(1000000)
 #define WATCHED (2 * MILLISECOND)    /* after which a polling thread compares its clocks */
 #define OWN_CORE 0.8                 /* of the time that a thread runs on a core of its own */
-#define MIN_PAUSE (50 * MILLISECOND) /* in which calls are not divided; doubled each time */
+#define MIN_PAUSE (10 * MILLISECOND) /* in which calls are not divided; doubled each time */
 #define MAX_PAUSE (800 * MILLISECOND)
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
@@ -122,20 +122,24 @@ typedef struct {
   int64_t wall, running;
 } thread_clocks;
 
-static thread_clocks read_clocks(void) {
-  return (thread_clocks){nanoseconds(CLOCK_MONOTONIC), nanoseconds(CLOCK_THREAD_CPUTIME_ID)};
+static void read_clocks(thread_clocks *c) {
+  c->wall = nanoseconds(CLOCK_MONOTONIC);
+  c->running = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Begins a pause if the thread has waited for a core meanwhile. */
-static void watch_core(thread_clocks *before) {
-  if (nanoseconds(CLOCK_MONOTONIC) - before->wall < WATCHED) return;
-  thread_clocks now = read_clocks();
-  int64_t pause = atomic_load(&next_pause);
-  if (now.running - before->running < OWN_CORE * (now.wall - before->wall)) {
-    atomic_store(&pause_end, now.wall + pause);
+/* Begins a pause if the thread has waited for a core meanwhile. Pauses are short at first, because
+   another process may need the core for a moment. */
+static void watch_core(thread_clocks *clocks) {
+  thread_clocks before = *clocks;
+  if (nanoseconds(CLOCK_MONOTONIC) - before.wall < WATCHED) return;
+  read_clocks(clocks);
+  int64_t pause = atomic_load(&next_pause), wall = clocks->wall - before.wall;
+  if (clocks->running - before.running >= OWN_CORE * wall) {
+    if (pause > MIN_PAUSE) atomic_store(&next_pause, pause - pause / 16);
+  } else {
+    atomic_store(&pause_end, clocks->wall + pause);
     atomic_store(&next_pause, pause < MAX_PAUSE ? 2 * pause : pause);
-  } else if (pause > MIN_PAUSE) atomic_store(&next_pause, pause - pause / 16);
-  *before = now;
+  }
 }
 
 static int is_paused(void) {
@@ -146,8 +150,9 @@ static int is_paused(void) {
 }
 
 static void *wait_for_calls(void *unused) {
+  thread_clocks clocks;
   for (;;) {
-    thread_clocks clocks = read_clocks();
+    read_clocks(&clocks);
     for (int k = 0; k < (atomic_load(&pause_end) ? 1 : SPINS); k++) {
       if (take_part()) k = 0;
       if (k % 64 == 0) watch_core(&clocks);
