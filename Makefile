@@ -3,7 +3,7 @@
 # make bench   measures odt and its peers side by side, about three hours; QUICK=1: eight rows, once;
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again;
 #              STARTUP=1 measures start-up alone; rows of files in DATA/data/models only with them;
-#              AGAINST=COMMIT compares odt with a former commit instead, in five minutes
+#              AGAINST=COMMIT compares odt with a former commit instead, on eight rows in five minutes
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
 #              ONLY=shipped the models in tools/shipped_models.toml, those of GitHub from SHIPPED=DIR;

@@ -1,4 +1,4 @@
-"""Compares odt with a former commit: python tools/bench/against.py COMMIT [--repeat 5].
+"""Compares odt with a former commit: python tools/bench/against.py COMMIT [--quick].
 
 Both train by `odt train`, whose options and lines have stayed the same, in turn. A row's figures
 are medians: of the fastest epoch's time for a step, and of the peak memory of the process. Both
@@ -24,9 +24,11 @@ for variable in [name for name in os.environ if name.startswith("OPENBLAS_")]:
 from bench.machine import processor  # noqa: E402
 from bench.measuring import status  # noqa: E402
 from bench.networks import Network, random_batch  # noqa: E402
-from bench.networks.mobile import mobilenet  # noqa: E402
+from bench.networks.dense import mlp  # noqa: E402
+from bench.networks.mobile import dscnn, mobilenet  # noqa: E402
 from bench.networks.plain import mnist  # noqa: E402
 from bench.networks.residual import resnet8  # noqa: E402
+from bench.networks.sequences import lstm_128  # noqa: E402
 from bench.startup import install  # noqa: E402
 from bench.systems import HERE, System, set_up  # noqa: E402
 from bench.write_models import write  # noqa: E402
@@ -48,10 +50,13 @@ class Row:
 
 
 ROWS = (
+    Row("MLP, batch 64", mlp, 64, 6400),
     Row("MNIST, batch 1", mnist, 1, 512),
     Row("MNIST, batch 32", mnist, 32, 1600),
     Row("MNIST, batch 32, NumPy", mnist, 32, 640, "numpy"),
     Row("ResNet-8, batch 32", resnet8, 32, 640),
+    Row("DS-CNN, batch 32", dscnn, 32, 640),
+    Row("LSTM 128, batch 32", lstm_128, 32, 640),
     Row("MobileNetV2, 96 × 96, batch 8", lambda: mobilenet(96, 10), 8, 96),
 )
 
@@ -68,6 +73,7 @@ def command(odt: Path, row: Row, folder: Path) -> list[str]:
     write(net, model)
     words = [str(odt), "train", str(model), "--epochs", str(EPOCHS)]
     words += ["--batch-size", str(row.batch), "--loss", "categorical-crossentropy"]
+    words += ["--learning-rate", "0.001"]  # without steps that choose a rate
     options = ("--load-input", "--load-expected")
     for option, values in zip(options, random_batch(net, row.samples), strict=True):
         values.tofile(folder / f"{option}.bin")
@@ -126,10 +132,12 @@ def former(commit: str, out: Path) -> Path:
 
 @click.command()
 @click.argument("commit")
-@click.option("--repeat", default=5, show_default=True, help="Turns.")
+@click.option("--repeat", type=int, help="Turns; 5 by default, 3 with --quick.")
+@click.option("--quick", is_flag=True, help="Fewer turns.")
 @click.option("--out", type=click.Path(path_type=Path), default=ROOT / "bench-out")
-def main(commit: str, repeat: int, out: Path) -> None:
-    """Compares odt with COMMIT on five rows."""
+def main(commit: str, repeat: int | None, quick: bool, out: Path) -> None:
+    """Compares odt with COMMIT on eight rows."""
+    repeat = repeat or (3 if quick else 5)
     commands = former(commit, out), install(out).with_name("odt")
     click.echo(f"{commit} and the working tree, on {processor()}:\n")
     click.echo("| row | ms before | ms now | ratio | MB before | MB now |")
