@@ -91,18 +91,16 @@ def new(kind: str, epochs: int, *words: str) -> Callable[[Path, Path, Path], Non
     return make
 
 
-def new_head(path: Path, folder: Path, data: Path) -> None:
+def new_head(epochs: int) -> Callable[[Path, Path, Path], None]:
     """A shipped MobileNet with new last layers, which are trained before."""
-    odt(
-        "replace-head",
-        data / "models" / MOBILENET,
-        "--like",
-        folder / "train.input.bin",
-        "-o",
-        path,
-    )
-    words = (*TRAINED, 5, "--cache-frozen", "--export-tflite", path)
-    odt("train", path, *files_of(folder, "train"), *words)
+
+    def make(path: Path, folder: Path, data: Path) -> None:
+        like = ("--like", folder / "train.input.bin")
+        odt("replace-head", data / "models" / MOBILENET, *like, "-o", path)
+        words = (*TRAINED, epochs, "--cache-frozen", "--export-tflite", path)
+        odt("train", path, *files_of(folder, "train"), *words)
+
+    return make
 
 
 CIFAR = ("--source", "image/cifar10-jpg-subset.zip")
@@ -116,9 +114,9 @@ PHOTOS = (
 MOBILENET = "teachable-machine-mobilenetv2-0.35-fruit.tflite"
 TASKS = {
     "mlperf-tiny-resnet8-cifar10": Task("CIFAR-10", (*CIFAR, "--scale", "none")),
-    "ResNet-14, folded BatchNorm": Task("CIFAR-10", CIFAR, resnet(2, 25, slice(None))),
-    "ResNet-8, folded BatchNorm": Task(
-        "Fashion-MNIST", FASHION, resnet(1, 6, slice(6000, 26000)), length=LENGTH
+    "ResNet-8, folded BatchNorm": Task("CIFAR-10", CIFAR, resnet(1, 8, slice(None))),
+    "ResNet-8 for one channel": Task(
+        "Fashion-MNIST", FASHION, resnet(1, 5, slice(6000, 14000)), length=LENGTH
     ),
     "kws-yes-no-conv60x40": Task("yes/no, 1,000 spectrograms", SPECTRA),
     "ds-cnn": Task("yes/no, 1,000 spectrograms", ("--source", "spectra.npz"), new("ds-cnn", 15)),
@@ -132,7 +130,8 @@ TASKS = {
     ),
     "tflm-mnist-lstm-float": Task("MNIST", MNIST, length=LENGTH),
     "mlp": Task("table of 1,797 handwritten digits", ("--source", "digits.npz"), new("mlp", 10)),
-    "mobilenetv2-0.35, new head": Task("TrashNet, 200 photos", PHOTOS, new_head),
+    "mobilenetv2-0.35, new head": Task("TrashNet, 200 photos", PHOTOS, new_head(5)),
+    "mobilenetv2-0.35, head of 20 epochs": Task("TrashNet, 200 photos", PHOTOS, new_head(20)),
     "mnist-cnn-uint8-input": Task("MNIST", (*MNIST, "--dtype", "uint8"), length=LENGTH),
     "mnist-dense-512-10": Task("MNIST", MNIST, length=LENGTH),
 }
