@@ -130,15 +130,15 @@ def with_signature(path: Path, folder: Path) -> Path:
 
 def samples_of(path: Path, folder: Path) -> list[Array]:
     """Pictures for ResNet-8 and MobileNetV2; else smooth random pictures, or normal values."""
-    for word, scale, pictures in (
-        ("cifar", "none", complete("data", "image", "cifar10-jpg-subset.zip")),
-        ("teachable", "-1..1", complete("data", "photos", "trashnet-4class")),
+    for word, scale, split, pictures in (
+        ("cifar", "none", "train", complete("data", "image", "cifar10-jpg-subset.zip")),
+        ("teachable", "-1..1", "new", complete("data", "photos", "trashnet-4class")),
     ):
         if word in path.name:
             options = (f"--scale={scale}", "--unlabelled", "--out-dir", folder)
             odt("gen-datafile", "--source", pictures, "--like", path, *options)
             shape = read_model(str(path)).graph.tensors[0].spec.shape
-            x = np.fromfile(folder / "new.input.bin", np.float32).reshape(-1, *shape[1:])
+            x = np.fromfile(folder / f"{split}.input.bin", np.float32).reshape(-1, *shape[1:])
             return [x[:: len(x) // SAMPLES][:SAMPLES]]
     inputs = random_inputs(path, SAMPLES)
     x = inputs[0]
