@@ -22,6 +22,7 @@ ENDINGS = (".csv", ".jsonl")
 MOST_BYTES = 1 << 26  # of a log that is read
 MOST_VALUES = 2_000_000  # of a log: rows × names
 MOST_VALUE = 1e300  # larger ones have no place on an axis
+MOST_EPOCH = 10**9  # larger ones leave no room for fractions of an epoch on an axis
 
 
 def row_of(number: int, step: int, logs: Mapping[str, float], seconds: float, rate: float) -> Row:
@@ -114,7 +115,7 @@ def read_rows(path: Path) -> list[Row]:
     with reading(str(path), "must be a log of JSON lines", OdtError):
         for line in _complete_lines(path):
             row = json.loads(line)
-            if not all(map(_is_value, row.values())) or not _is_count(row["epoch"]):
+            if not all(map(_is_value, row.values())) or not _is_epoch(row["epoch"]):
                 raise ValueError(printable(line))
             if row["seconds"] is None:
                 raise ValueError(printable(line))
@@ -130,8 +131,8 @@ def _is_value(value: Any) -> bool:
     return value is None or (type(value) in (int, float) and abs(value) <= MOST_VALUE)
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+def _is_epoch(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST_EPOCH
 
 
 def _complete_lines(path: Path) -> list[str]:

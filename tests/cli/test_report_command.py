@@ -303,6 +303,7 @@ def test_a_page_allows_no_script_and_no_other_host(text: str) -> None:
         ("log.jsonl", '{"epoch": 1, "loss": 1}\n'),
         ("log.jsonl", '{"epoch": "1", "seconds": 1}\n'),
         ("log.jsonl", f'{{"epoch": 1, "seconds": {"9" * 4000}}}\n'),
+        ("log.jsonl", f'{{"epoch": {2**64}, "seconds": 1, "loss": 1}}\n'),
         ("log.jsonl", "".join(f'{{"epoch": 1, "seconds": 1, "{k}": 1}}\n' for k in range(1500))),
         ("recipe.toml", 'load-input = "x"\nload-expected = "y"\nvalidation-split = "much"\n'),
     ],
