@@ -124,12 +124,13 @@ class _Inliner:
             if node.op not in CONTROL_FLOW:
                 self._add(moved)
                 continue
-            nodes, tensors, constants = len(self.nodes), len(self.tensors), dict(self.constants)
+            nodes, tensors = len(self.nodes), len(self.tensors)
+            constants, variables = dict(self.constants), dict(self.variables)
             try:
                 made = self._expand(moved, ())
             except _KeptError:
-                del self.nodes[nodes:], self.tensors[tensors:]
-                self.constants = constants
+                self._drop(nodes, tensors)
+                self.constants, self.variables = constants, variables
                 self._add(moved)
                 continue
             self._keep_indices(node.outputs, made, nodes)
@@ -358,12 +359,18 @@ class _Inliner:
 
     def _append(self, tensor: Tensor) -> int:
         k = len(self.tensors)
-        inferred = self.inference.specs, self.inference.values
-        stored = self.stored, self.quantization, self.sparsity, self.places
-        for known in (*inferred, *stored, self.lists, self.renamed):
-            known.pop(k, None)  # of a tensor with this number that was dropped
         self.tensors.append(self._real(k, tensor))
         return k
+
+    def _drop(self, nodes: int, tensors: int) -> None:
+        """Drops all nodes and tensors from these numbers on, and what is known of the tensors."""
+        inferred = self.inference.specs, self.inference.values
+        stored = self.stored, self.quantization, self.sparsity, self.places
+        for k in range(tensors, len(self.tensors)):
+            for known in (*inferred, *stored, self.lists, self.renamed):
+                known.pop(k, None)
+            self.initial.discard(k)
+        del self.nodes[nodes:], self.tensors[tensors:]
 
     def _real(self, k: int, tensor: Tensor) -> Tensor:
         """Returns tensor `k` as it trains."""

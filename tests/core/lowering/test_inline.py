@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from model_builder import table
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
 from support.subgraphs import WIDTH, Subgraphs
@@ -246,3 +247,37 @@ def test_the_first_state_of_a_loop_trains_if_it_was_learned(
     trained = trainable_tensors(graph, {node.origin for node in graph.nodes})
     assert (state in trained) == trains
     assert len(trained) == 2 + trains  # matrix and bias of the steps
+
+
+def test_what_is_known_of_tensors_of_a_subgraph_that_stays_is_dropped(tmp_path: Path) -> None:
+    """Its tensors got numbers of the graph before the reason to keep it was met."""
+    model = Subgraphs("tflite")
+
+    def branch(width: int) -> Callable[[], tuple[int, ...]]:
+        def make() -> tuple[int, ...]:
+            x = model.add_input((1, WIDTH))
+            weight = model.add_constant(np.ones((width, WIDTH), np.int8))
+            model.graph.tensors[weight].quantization = table(
+                "QuantizationParameters", scale=[0.5], zero_point=[0]
+            )
+            real = model.add_operator("DEQUANTIZE", (weight,), (width, WIDTH))
+            return (model.add_operator("FULLY_CONNECTED", (x, real), (1, width)),)
+
+        return make
+
+    x = model.add_input((1, WIDTH))
+    condition = model.add_operator("GREATER", (x, x), (1, WIDTH), dtype="bool")
+    numbers = [model.subgraph(branch(width)) for width in (WIDTH, WIDTH + 1)]
+    y = model.add_operator(
+        "IF",
+        (condition, x),
+        (1, WIDTH),
+        then_subgraph_index=numbers[0],
+        else_subgraph_index=numbers[1],
+    )
+    model.write(tmp_path / "m.tflite", y)
+    inlined = inline(read_model(tmp_path / "m.tflite"))
+    tensors = range(len(inlined.graph.tensors))
+    assert [node.op for node in inlined.graph.nodes] == ["GREATER", "IF"]
+    assert set(inlined.quantization) <= set(tensors)
+    assert set(inlined.places) <= set(tensors)
