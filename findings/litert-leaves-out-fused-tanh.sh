@@ -13,7 +13,7 @@
 #   MAX_POOL_2D      3.000
 # Exit status 1 if a kernel applies TANH, or refuses it.
 # For odt: a fused TANH becomes an operator of its own in every file that is written
-# (core/model/own_activations.py, docs/operators.md).
+# (core/formats/flatbuffer/own_activations.py, docs/operators.md).
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -17,7 +17,7 @@
 #   zero point 0, built-in: [-128, -128, -128, 127, -128]
 # Exit status 1 if both kernel sets agree.
 # For odt: QUANTIZE saturates as XNNPACK does, and training limits RSQRT, LOG and DIV between integers
-# (core/lowering/fake_quantize.py).
+# (core/integers/fake_quantize.py).
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

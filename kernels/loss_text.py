@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 
 from odt.errors import OptionError
-from odt.kernels.opdef import HyperParameter
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import HyperParameter
 
 Values = dict[str, float | bool]
 SWITCH = {"true": True, "false": False}

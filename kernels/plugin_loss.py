@@ -8,8 +8,8 @@ import numpy as np
 from odt.errors import OptionError
 from odt.kernels.families.difference_loss import infer
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
-from odt.kernels.lossdef import LossDef
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.lossdef import LossDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 Function = Callable[[Array, Array], Any]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from odt.kernels.row_index import ROWS
+from odt.kernels.rows.row_index import ROWS
 
 if TYPE_CHECKING:
     from odt.kernels.families.requantize import Constants
-    from odt.kernels.lossdef import LossDef
-    from odt.kernels.metricdef import MetricDef
-    from odt.kernels.opdef import OpDef, UpdateRule
+    from odt.kernels.rows.lossdef import LossDef
+    from odt.kernels.rows.metricdef import MetricDef
+    from odt.kernels.rows.opdef import OpDef, UpdateRule
 
 
 class Row(Protocol):
@@ -42,8 +42,8 @@ def _modules(folder: str) -> frozenset[str]:
 class Rows(Mapping[str, R]):
     """Mapping from names to the rows of a folder, one module for each row, in order of position.
 
-    Names, their order and onert's numbers import nothing: they are read from kernels/row_index.py,
-    which `make pages` writes. Names that it lacks come last.
+    Names, their order and onert's numbers import nothing: they are read from
+    kernels/rows/row_index.py, which `make pages` writes. Names that it lacks come last.
 
     Args:
         folder: folder in `kernels`.

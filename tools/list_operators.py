@@ -7,8 +7,8 @@ import importlib
 import re
 from pathlib import Path
 
-from odt.kernels.opdef import OpDef
 from odt.kernels.registry import find_operator, operator_module, operator_names
+from odt.kernels.rows.opdef import OpDef
 
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 TOP = """# Operators

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch_models import RECIPES, REFUSED, Recipe
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 Array = NDArray[np.float32]
 BATCH, BATCHES, STEPS = 4, 5, 10  # the data go round twice

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from PIL import Image
 
-from odt.core.datasets.file_suffixes import PICTURES
-from odt.core.datasets.generate import Request, generate
-from odt.core.datasets.open_source import open_source
-from odt.core.datasets.pictures import Resize
-from odt.core.datasets.preprocess import Preprocessing, Targets
-from odt.core.datasets.source_format import Opening
-from odt.core.datasets.splits import Wanted
+from odt.datasets.file_suffixes import PICTURES
+from odt.datasets.generate import Request, generate
+from odt.datasets.open_source import open_source
+from odt.datasets.pictures import Resize
+from odt.datasets.preprocess import Preprocessing, Targets
+from odt.datasets.source_format import Opening
+from odt.datasets.splits import Wanted
 
 ROUNDS = 3
 

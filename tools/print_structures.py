@@ -13,8 +13,8 @@ import make_models
 from click.testing import CliRunner
 
 from odt.cli.main import main
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.reader import read_model
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 MICRO_BATCH = 2

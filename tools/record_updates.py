@@ -20,7 +20,7 @@ import torch
 from torch.optim import lr_scheduler as rates
 from torch.optim.lr_scheduler import LRScheduler
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests/golden_torch"

@@ -9,8 +9,8 @@ from pathlib import Path
 from write_optimizer_classes import attribute
 
 import odt
-from odt.kernels.lossdef import LossDef
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import LossDef
 
 assert odt.__file__ is not None
 CLASSES = Path(odt.__file__).with_name("losses.py")

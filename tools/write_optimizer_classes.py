@@ -8,8 +8,8 @@ import textwrap
 from pathlib import Path
 
 import odt
-from odt.kernels.opdef import HyperParameter, UpdateRule
 from odt.kernels.registry import OPTIMIZERS
+from odt.kernels.rows.opdef import HyperParameter, UpdateRule
 
 assert odt.__file__ is not None
 MODULE = Path(odt.__file__).with_name("optimizers.py")
@@ -21,7 +21,7 @@ Written by tools/write_optimizer_classes.py from the rows in kernels/optimizers.
 from typing import ClassVar
 
 from odt.dataclass import dataclass
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import Schedule
 from odt.optimizer import Optimizer
 
 '''

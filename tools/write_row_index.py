@@ -1,4 +1,4 @@
-"""Writes kernels/row_index.py from the rows: python tools/write_row_index.py.
+"""Writes kernels/rows/row_index.py from the rows: python tools/write_row_index.py.
 
 The index holds what lists of names and `odt train --help` show, so that they import no row. A test
 compares it with the rows.
@@ -12,11 +12,11 @@ from pprint import pformat
 
 import odt.kernels
 from odt.kernels import registry
-from odt.kernels.opdef import HyperParameter, UpdateRule
 from odt.kernels.registry import OPTIMIZERS, R, Rows
-from odt.kernels.schedules import SCHEDULES
+from odt.kernels.rows.opdef import HyperParameter, UpdateRule
+from odt.kernels.rows.schedules import SCHEDULES
 
-INDEX = Path(odt.kernels.__path__[0]) / "row_index.py"
+INDEX = Path(odt.kernels.__path__[0]) / "rows/row_index.py"
 TOP = '''"""What lists show of the rows in this folder, readable without importing a row or NumPy.
 
 Written by tools/write_row_index.py from the rows.

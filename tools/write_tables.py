@@ -14,11 +14,11 @@ from pathlib import Path
 from list_operators import source
 from write_optimizer_classes import defaults, documentation, summary
 
-from odt.core.datasets.open_source import SOURCE_FORMATS
 from odt.core.model.training_info import TrainingInfo
+from odt.datasets.open_source import SOURCE_FORMATS
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
-from odt.kernels.scheduledef import Schedule
-from odt.kernels.schedules import SCHEDULES
+from odt.kernels.rows.scheduledef import Schedule
+from odt.kernels.rows.schedules import SCHEDULES
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -55,7 +55,7 @@ def optimizers() -> Iterable[tuple[str, ...]]:
 
 
 def schedules() -> Iterable[tuple[str, ...]]:
-    """A line for each class in kernels/schedules.py."""
+    """A line for each class in kernels/rows/schedules.py."""
     yield "`--schedule`", "in Python", "learning rate of a step", "options with defaults"
     common = {f.name for f in fields(Schedule)}
     for kind in SCHEDULES.values():
@@ -81,7 +81,7 @@ def metrics() -> Iterable[tuple[str, ...]]:
 
 
 def formats() -> Iterable[tuple[str, ...]]:
-    """A line for each row of core/datasets/formats."""
+    """A line for each row of src/odt/datasets/formats."""
     yield "`--format`", "contents", "file names"
     for row in SOURCE_FORMATS.values():
         yield option(row.name), row.contents, ", ".join(f"`{s}`" for s in row.suffixes)

@@ -25,11 +25,11 @@ from odt.cli.output import report
 from odt.cli.output.spelling import spell
 from odt.core.data.protocol import Data
 from odt.core.export.remedies import largest_part, what_trains
-from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
 from odt.core.model.runtime_rules import litert_note
 from odt.core.recipe.interface import check_signature, read_interface
+from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences

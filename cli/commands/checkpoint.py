@@ -11,7 +11,7 @@ from odt.core.checkpoints.checkpoint import Checkpoint, nominal
 from odt.core.checkpoints.files import FORMATS, decode_any, format_of, write_any
 from odt.core.checkpoints.onert_checkpoint import contents
 from odt.core.checkpoints.resume import read_checkpoint
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.storage.reading import printable
 from odt.errors import OdtError
 

@@ -14,11 +14,12 @@ from odt.cli.options.shared import (
 )
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.export.exporter import add_training_info, remove_training_info
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.model.training_json import format_training_json, read_training_json
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.resolve import values_used
 from odt.errors import OdtError

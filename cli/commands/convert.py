@@ -4,7 +4,7 @@ import click
 
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 
 @click.command()

@@ -9,8 +9,9 @@ from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.column import Column
 from odt.core.data.sidecar import Sidecar
-from odt.core.datasets.contact_sheet import write_sheet
-from odt.core.datasets.statistics import (
+from odt.core.storage.reading import printable, reading
+from odt.datasets.contact_sheet import write_sheet
+from odt.datasets.statistics import (
     ColumnStatistics,
     NamedStatistics,
     column_names,
@@ -19,7 +20,6 @@ from odt.core.datasets.statistics import (
     named_statistics,
     open_any,
 )
-from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
 from odt.text import table
 

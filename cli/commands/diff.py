@@ -2,8 +2,8 @@
 
 import click
 
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
 from odt.evaluation.comparison import compare_models, describe_difference
 
 

@@ -37,12 +37,10 @@ from odt.cli.output.sample_table import Label, SampleTable, write_csv
 from odt.cli.output.spelling import spell
 from odt.core.data.dataset import DataSet
 from odt.core.data.sidecar import read_sidecar
-from odt.core.datasets.contact_sheet import write_sheet
-from odt.core.datasets.new_data import new_samples
 from odt.core.export.adapter_file import lower_adapted
-from odt.core.lowering.integer_graph import inference_graphs
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.model.record import Record
-from odt.core.model.tflite_metadata import read_record
+from odt.core.recipe.inference_graphs import inference_graphs
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sequences import sequences_of
@@ -52,6 +50,8 @@ from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import NONE
 from odt.core.training.sample_results import SampleResults
 from odt.data.sources import weights_of
+from odt.datasets.contact_sheet import write_sheet
+from odt.datasets.new_data import new_samples
 from odt.errors import OdtError
 from odt.evaluation.classification import (
     ClassificationReport,

@@ -33,18 +33,18 @@ from odt.cli.output.data_report import report
 from odt.cli.output.progress import Progress
 from odt.cli.output.signals import undo_on_signals
 from odt.cli.output.spelling import spell
-from odt.core.datasets.data_writers import OUTPUTS
-from odt.core.datasets.generate import Request, generate
-from odt.core.datasets.labels import class_names, order_classes, parse_label_map, relabel
-from odt.core.datasets.model_signature import read_signature
-from odt.core.datasets.preprocess import Targets
-from odt.core.datasets.published import PUBLISHED
-from odt.core.datasets.source import Source
-from odt.core.datasets.splits import Division
-from odt.core.datasets.synthetic import Randomness, synthetic_data
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.inference import Predictor
+from odt.datasets.data_writers import OUTPUTS
+from odt.datasets.generate import Request, generate
+from odt.datasets.labels import class_names, order_classes, parse_label_map, relabel
+from odt.datasets.model_signature import read_signature
+from odt.datasets.preprocess import Targets
+from odt.datasets.published import PUBLISHED
+from odt.datasets.source import Source
+from odt.datasets.splits import Division
+from odt.datasets.synthetic import Randomness, synthetic_data
 
 # Options that take all values that follow, as in ONE's tools.
 LISTS = ("--split", "--length")

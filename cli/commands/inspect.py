@@ -11,8 +11,8 @@ import click
 from odt.cli.options.shared import interface_options, model_argument, selection_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
-from odt.core.lowering.lowered_model import lower_model
 from odt.core.recipe.interface import read_interface
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.selection import Selection
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError

@@ -6,7 +6,7 @@ from odt.cli.options.shared import given, model_argument
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.cut import join
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.errors import OdtError
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from odt.cli.options.shared import model_argument
-from odt.core.model.nnpackage import write_package
-from odt.core.model.reader import read_model
+from odt.core.formats.nnpackage import write_package
+from odt.core.formats.reader import read_model
 
 
 @click.command()

@@ -19,12 +19,13 @@ from odt.cli.options.types import Size
 from odt.cli.output.output_locks import hold
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.datasets.new_data import new_samples
-from odt.core.datasets.source import Source
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.training.exemplars import SAMPLINGS
+from odt.datasets.new_data import new_samples
+from odt.datasets.source import Source
 from odt.errors import OdtError
 
 REPLAY = "Stored features"

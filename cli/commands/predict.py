@@ -34,20 +34,20 @@ from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, write_csv, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
-from odt.core.datasets.new_data import for_model, new_samples
-from odt.core.datasets.source import Source
 from odt.core.export.adapter_file import lower_adapted
-from odt.core.lowering.integer_graph import inference_graphs
 from odt.core.model.graph import Graph
 from odt.core.model.record import Record
+from odt.core.recipe.inference_graphs import inference_graphs
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.sequences import sequences_of
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
+from odt.datasets.new_data import for_model, new_samples
+from odt.datasets.source import Source
 from odt.errors import OdtError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 MOST_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
 MOST_SHOWN = 5  # outputs of new data that are printed without --top

@@ -10,7 +10,7 @@ from odt.cli.options.shared import given, model_argument, signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.quantization.quantize_model import (
     FLOAT,
     Quantized,

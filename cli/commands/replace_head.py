@@ -8,7 +8,7 @@ from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.exporter import export_model
 from odt.core.export.replace_head import ACTIVATIONS, Replaced, replace_head
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.models.transfer import head_of
 
 

@@ -8,8 +8,8 @@ import click
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, schedule_options
 from odt.cli.output.progress import Progress
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.inference import Predictor
 from odt.data.sources import samples_of
 from odt.evaluation.comparison import compare_outputs

@@ -7,11 +7,11 @@ import click
 from odt.cli.options.fits import ARRAYS, BUILDERS, BUILT, FILES, LOCAL, NAMED, PUBLISHED, TABULAR
 from odt.cli.options.sections import Fits, combine, option
 from odt.core.data.sidecar import DTYPES
-from odt.core.datasets.data_writers import OUTPUTS
-from odt.core.datasets.open_source import FORMATS
-from odt.core.datasets.pictures import FITS, METHODS
-from odt.core.datasets.preprocess import COLOURS, MISSING, SCALES
-from odt.core.datasets.wave_files import MOST_RATE
+from odt.datasets.data_writers import OUTPUTS
+from odt.datasets.open_source import FORMATS
+from odt.datasets.pictures import FITS, METHODS
+from odt.datasets.preprocess import COLOURS, MISSING, SCALES
+from odt.datasets.wave_files import MOST_RATE
 
 # Profiles of ONE's tf_dataset_converter: the data sets it accepts, and its name for messages.
 PROFILES = {

@@ -5,12 +5,12 @@ from typing import Any
 
 from odt.cli.options.datafile_source import check_source, opening
 from odt.cli.options.fits import check_samples, refuse_decided
-from odt.core.datasets.generate import Request
-from odt.core.datasets.new_data import load_record, open_new
-from odt.core.datasets.preprocess import Targets
-from odt.core.datasets.recorded_steps import parse_steps
-from odt.core.datasets.source import Source
-from odt.core.datasets.splits import Division, Wanted
+from odt.datasets.generate import Request
+from odt.datasets.new_data import load_record, open_new
+from odt.datasets.preprocess import Targets
+from odt.datasets.recorded_steps import parse_steps
+from odt.datasets.source import Source
+from odt.datasets.splits import Division, Wanted
 from odt.errors import OdtError
 
 

@@ -14,20 +14,20 @@ from odt.cli.options.datafile_steps import shape
 from odt.cli.options.fits import BUILT, check_format
 from odt.cli.options.fits import PUBLISHED as BY_NAME
 from odt.cli.output.progress import Progress
-from odt.core.datasets.arrays import ArrayOptions
-from odt.core.datasets.download import download
-from odt.core.datasets.folders import Naming
-from odt.core.datasets.labels import class_names
-from odt.core.datasets.model_signature import ModelSignature
-from odt.core.datasets.open_source import SOURCE_FORMATS, format_of, open_source
-from odt.core.datasets.pictures import Resize
-from odt.core.datasets.preprocess import numbers
-from odt.core.datasets.published import PUBLISHED, open_published
-from odt.core.datasets.sounds import Sound, parse_sound
-from odt.core.datasets.source import Source
-from odt.core.datasets.source_format import Opening
-from odt.core.datasets.tables import TableOptions
-from odt.core.datasets.two_files import with_test_source
+from odt.datasets.arrays import ArrayOptions
+from odt.datasets.download import download
+from odt.datasets.folders import Naming
+from odt.datasets.labels import class_names
+from odt.datasets.model_signature import ModelSignature
+from odt.datasets.open_source import SOURCE_FORMATS, format_of, open_source
+from odt.datasets.pictures import Resize
+from odt.datasets.preprocess import numbers
+from odt.datasets.published import PUBLISHED, open_published
+from odt.datasets.sounds import Sound, parse_sound
+from odt.datasets.source import Source
+from odt.datasets.source_format import Opening
+from odt.datasets.tables import TableOptions
+from odt.datasets.two_files import with_test_source
 from odt.errors import DataError, OdtError
 
 DEFAULT = "fashion_mnist"  # as in ONE's tool

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from odt.cli.options.datafile import ONES_LENGTHS
-from odt.core.datasets.preprocess import numbers
-from odt.core.datasets.source import Source
-from odt.core.datasets.splits import Division, Wanted, divides_again
+from odt.datasets.preprocess import numbers
+from odt.datasets.source import Source
+from odt.datasets.splits import Division, Wanted, divides_again
 from odt.errors import OdtError
 
 # Number of splits → their usual names.

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.datasets.model_signature import ModelSignature
-from odt.core.datasets.pictures import Resize, parse_augmentation
-from odt.core.datasets.preprocess import Preprocessing, numbers
-from odt.core.datasets.recorded_steps import parse_steps
-from odt.core.datasets.source import Source
+from odt.datasets.model_signature import ModelSignature
+from odt.datasets.pictures import Resize, parse_augmentation
+from odt.datasets.preprocess import Preprocessing, numbers
+from odt.datasets.recorded_steps import parse_steps
+from odt.datasets.source import Source
 from odt.errors import OdtError
 
 

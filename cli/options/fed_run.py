@@ -15,7 +15,7 @@ from odt.core.storage.reading import reading
 from odt.errors import DataError, OdtError
 from odt.federated.defaults import new_trainer
 from odt.federated.simulation import simulate
-from odt.kernels.row_index import HYPER_PARAMETERS
+from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 WRITTEN = ("log", "plot", "export_checkpoint", "export_circle", "export_tflite", "export_adapters")
 PLOTS = (".svg", ".png")

@@ -11,8 +11,8 @@ import click
 from click.core import ParameterSource
 
 from odt.cli.options.sections import Option
-from odt.core.datasets.published import PUBLISHED as PUBLISHED_NAMES
-from odt.core.datasets.source import Source
+from odt.datasets.published import PUBLISHED as PUBLISHED_NAMES
+from odt.datasets.source import Source
 from odt.errors import OdtError
 
 PUBLISHED = "published"  # format of the data sets that NAME names

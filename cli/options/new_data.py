@@ -9,15 +9,15 @@ import click
 
 from odt.cli.options.sections import DATA, combine, option
 from odt.cli.output.spelling import spell
-from odt.core.datasets.frames import JPEG, RAW, read_frames
-from odt.core.datasets.new_data import load_record, open_new
-from odt.core.datasets.source import Source
-from odt.core.datasets.source_format import Opening
-from odt.core.model.reader import Model
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.model.model import Model
 from odt.core.model.record import Record
-from odt.core.model.tflite_metadata import read_record
+from odt.datasets.frames import JPEG, RAW, read_frames
+from odt.datasets.new_data import load_record, open_new
+from odt.datasets.source import Source
+from odt.datasets.source_format import Opening
 from odt.errors import OdtError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 STDIN = "-"
 

@@ -30,7 +30,7 @@ from odt.cli.options.types import (
 )
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
-from odt.kernels.row_index import HYPER_PARAMETERS
+from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 if TYPE_CHECKING:
     from odt.core.data.dataset import DataSet

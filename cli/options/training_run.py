@@ -19,7 +19,7 @@ from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.monitor import is_plateau
 from odt.data.sources import recorded
 from odt.errors import LostFileError, OdtError
-from odt.kernels.row_index import HYPER_PARAMETERS
+from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.models.model import lowered_of
 
 # Arguments of `fit` for command lines in ONE's spelling.

@@ -12,11 +12,11 @@ from odt.cli.options.sections import is_typed
 from odt.cli.output.spelling import spell
 from odt.errors import OptionError
 from odt.kernels.registry import LOSSES, Rows
-from odt.kernels.row_index import SCHEDULES
+from odt.kernels.rows.row_index import SCHEDULES
 from odt.text import parse_size
 
 if TYPE_CHECKING:
-    from odt.kernels.scheduledef import Schedule
+    from odt.kernels.rows.scheduledef import Schedule
 
 
 class Word(click.ParamType[str]):
@@ -157,8 +157,8 @@ class ScheduleText(click.ParamType["Schedule"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Schedule":
         """Parses the text of a value."""
-        from odt.kernels.schedule_text import parse_schedule
-        from odt.kernels.scheduledef import Schedule
+        from odt.kernels.rows.schedule_text import parse_schedule
+        from odt.kernels.rows.scheduledef import Schedule
 
         if isinstance(value, Schedule):
             return value

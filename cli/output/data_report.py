@@ -3,8 +3,8 @@
 import click
 
 from odt.cli.output.spelling import spell
-from odt.core.datasets.generate import Made
 from odt.core.storage.reading import printable
+from odt.datasets.generate import Made
 from odt.errors import MOST
 
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from odt.cli.output.spelling import spell
-from odt.core.lowering.lowered_model import LoweredModel
-from odt.core.model.training_info_buffer import stored_training_info
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.recipe.inspection import Inspection
+from odt.core.recipe.lowered_model import LoweredModel
 from odt.core.recipe.resolve import counted_operators
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 
 def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.passes import Result
 from odt.core.training.results import MemoryReport
-from odt.kernels.opdef import Array, TensorSpec
-from odt.kernels.scheduledef import Schedule as LearningRate
+from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.kernels.rows.scheduledef import Schedule as LearningRate
 
 HUGE = 1e7  # from here on digits before the point say nothing
 RULE = "=" * 35

@@ -28,10 +28,10 @@ from odt.core.checkpoints.resume import read_resume
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import read_sidecar
-from odt.core.datasets.contact_sheet import picture
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import Model, read_model
-from odt.core.model.tflite_metadata import read_record
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.storage.reading import reading
@@ -40,12 +40,13 @@ from odt.core.training.passes import NONE
 from odt.core.training.sample_results import SampleResults
 from odt.data.run_samples import arrange
 from odt.data.sources import samples_of
+from odt.datasets.contact_sheet import picture
 from odt.errors import OdtError
 from odt.evaluation.classification import ClassificationReport, form_of, make_report, numbers_form
 from odt.kernels.families.class_counts import class_counter
 from odt.kernels.loss_text import is_plugin
-from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import Array
 
 MOST_CLASSES = 30  # of a matrix that is shown whole
 FILES = ("load-input", "load-expected")

@@ -27,7 +27,7 @@ from odt.core.runtime.parameters import AVERAGE, Groups, Parameters, by_name
 from odt.core.storage.reading import MOST_LISTED, check_shape, printable, reason
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 MAGIC = b"odt ckpt"
 VERSION = 1

@@ -19,12 +19,12 @@ from odt.core.checkpoints.checkpoint import Checkpoint, Entry, parse_header
 from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.checkpoints.resume import Resume, progress_of
 from odt.core.data.dataset import EpochOrder
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.file_kinds import HDF5, ZIP
+from odt.core.formats.file_kinds import HDF5, ZIP
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.core.recipe.prepare import prepare
 from odt.core.storage.atomic_files import write_atomically
@@ -32,7 +32,7 @@ from odt.core.storage.hdf5 import data_set, load_h5py, text_of
 from odt.core.storage.reading import guard, printable, reading, without_warnings
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 HEADER = "header"
 SOUND = "must be a checkpoint as odt writes it"

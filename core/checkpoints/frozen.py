@@ -12,7 +12,7 @@ from odt.core.model.graph import Graph
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.storage.reading import printable
 from odt.errors import ModelError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def frozen_by_name(graphs: LoweredGraphs, trained: Collection[int] = ()) -> dict[str, int]:

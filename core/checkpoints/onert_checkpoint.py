@@ -20,13 +20,13 @@ from itertools import pairwise
 import numpy as np
 
 from odt.core.checkpoints.onert_order import checkpoint_order
-from odt.core.model.file_kinds import other_kind
+from odt.core.formats.file_kinds import other_kind
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.mapped_files import mapped_files
 from odt.core.storage.reading import listed
 from odt.errors import ModelError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 MAGIC, SCHEMA = 429, 1
 HEADER = struct.Struct("<HBBIIII")

@@ -22,10 +22,10 @@ from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.kernels.loss_text import canonical_loss
 from odt.kernels.native.library import kernels_in_use
-from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES, OPTIMIZERS
-from odt.kernels.schedule_text import parse_schedule
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.schedule_text import parse_schedule
+from odt.kernels.rows.scheduledef import Schedule
 
 OWN_SUFFIX = ".odt"
 

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from odt.core.model.file_kinds import HDF5, MOST_MEMBERS, NPY, zip_kind
+from odt.core.formats.file_kinds import HDF5, MOST_MEMBERS, NPY, zip_kind
 from odt.core.storage.hdf5 import data_set, data_sets, load_h5py
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import (
@@ -22,7 +22,7 @@ from odt.core.storage.reading import (
     without_warnings,
 )
 from odt.errors import DataError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 if TYPE_CHECKING:
     import zipfile

@@ -4,7 +4,7 @@ import numpy as np
 
 from odt.core.data.protocol import SampleOrder
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 @dataclass(frozen=True, slots=True)

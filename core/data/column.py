@@ -23,9 +23,9 @@ from odt.core.storage.reading import reading
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.geometry.quantize import Quantization, quantize
-from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
-from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 BLOCK = 1 << 20  # bytes of samples that are checked together
 

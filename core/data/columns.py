@@ -15,13 +15,13 @@ import numpy as np
 from odt.core.data.array_files import Rows, hdf5_arrays, npy_array, npz_arrays
 from odt.core.data.column import Column, column_of
 from odt.core.data.sidecar import read_sidecar
-from odt.core.model.file_kinds import HDF5, NPY, START, ZIP, file_kind
+from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP, file_kind
 from odt.core.model.tensor_names import TensorNames, numbered_names
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import listed, open_input, reading
 from odt.errors import DataError
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 Quantizations: TypeAlias = "Sequence[Quantization | None]"
 # The end of the message about a file with inputs and targets.

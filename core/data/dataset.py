@@ -8,9 +8,9 @@ from odt.core.data.column import Column
 from odt.core.data.protocol import SampleOrder
 from odt.dataclass import dataclass
 from odt.errors import DataError
-from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, Check, check_finite
-from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, Check, check_finite
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 def target_check(loss: str, output: TensorSpec) -> Check:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 class Joined:

@@ -15,7 +15,7 @@ import numpy as np
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.reading import unwritable
 from odt.errors import DataError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 COPY = 1 << 20  # bytes
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 # Numbers of samples in the order they are used: a range, or an array.
 SampleOrder = Sequence[int]

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.data.sidecar import rescale
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 # Samples by which the range of real numbers is compared with that of a quantized input, fraction of
 # values outside, and fraction of the range that is used, beyond which a note warns.

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.kernels.geometry.quantize import Quantization, dequantize
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 class RealInputs:

@@ -14,7 +14,7 @@ import numpy as np
 from odt.core.data.protocol import SampleOrder
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 if TYPE_CHECKING:
     from odt.core.data.column import Column

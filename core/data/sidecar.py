@@ -16,7 +16,7 @@ import numpy as np
 from odt.core.storage.reading import check_shape, listed, printable, read_input, reason
 from odt.dataclass import dataclass
 from odt.errors import DataError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 FORMAT = "odt-data"
 VERSION = 1

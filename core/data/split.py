@@ -5,7 +5,7 @@ import numpy as np
 from odt.core.data.protocol import SampleOrder
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SHOWN = 5  # classes that a warning names
 

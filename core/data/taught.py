@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from odt.core.data.column import Column
 from odt.core.data.protocol import Data, SampleOrder
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 class Taught:

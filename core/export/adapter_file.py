@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.low_rank import Adapter, Adapters
-from odt.core.lowering.lowered_model import LoweredModel, Outputs, lower_model
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import LoweredModel, Outputs, lower_model
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, reading
 from odt.errors import DataError
-from odt.kernels.opdef import Array, is_number
+from odt.kernels.rows.opdef import Array, is_number
 
 FORMAT = "odt-lora"
 VERSION = 1

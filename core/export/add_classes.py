@@ -12,16 +12,17 @@ import numpy as np
 from odt.core.export.head_metadata import kept_metadata
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.export.shared_weights import readers_of
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.tflite_metadata import NAME
 from odt.core.lowering.class_head import ClassHead
-from odt.core.lowering.inline import constant_variables, settled
-from odt.core.lowering.lowered_model import LoweredModel, lower_model
+from odt.core.lowering.normalize.inline import constant_variables, settled
 from odt.core.model.graph import ABSENT
 from odt.core.model.int4 import is_int4, pack_int4, unpack_int4
-from odt.core.model.reader import Model, parse_model
+from odt.core.model.model import Model
 from odt.core.model.record import ENTRY
-from odt.core.model.tflite_metadata import NAME
+from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.errors import UnsupportedError, warn
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str]) -> Model:

@@ -15,20 +15,21 @@ import numpy as np
 
 from odt.core.export.exporter import export_model
 from odt.core.export.kept_tables import KeptTables, packed_model
-from odt.core.lowering.inline import constant_variables, inline, settled
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
+from odt.core.formats.flatbuffer.tflite_metadata import NAME as TFLITE_METADATA
+from odt.core.lowering.normalize.inline import constant_variables, inline, settled
 from odt.core.model.dequantize import Dequantized, dequantize_weights
 from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.reader import Model, parse_model
 from odt.core.model.record import ENTRY as RECORD
-from odt.core.model.subgraphs import refuse_subgraphs
-from odt.core.model.tflite_metadata import NAME as TFLITE_METADATA
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.model.variables import HANDLE
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 ENTRY = "ODT_PART"
 # They describe the inputs, outputs and operators of the whole model.

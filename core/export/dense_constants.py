@@ -3,8 +3,9 @@
 from typing import Any
 
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
-from odt.core.model.reader import Model, parse_model
-from odt.core.model.schema_tables import code_of
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.model.model import Model
 from odt.core.recipe.interface import resized
 
 DENSIFY = code_of("BuiltinOperator", "DENSIFY")

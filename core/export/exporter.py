@@ -8,25 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.export.appended_zip import moved, offset_patches
-from odt.core.export.flatbuffer_edit import (
-    BUFFER,
-    BUFFERS,
-    SUBGRAPHS,
-    TENSORS,
-    VERSION,
-    NewTable,
-    OwnBuffer,
-    Patch,
-    absolute_offsets,
-    buffer_table,
-    front,
-    name_own_buffers,
-    original,
-    patched,
-)
 from odt.core.export.float_weights import removed, with_float_weights
-from odt.core.export.metadata_edit import Edit, edit_metadata
 from odt.core.export.own_activations import (
     moved_operators,
     needs_own_activations,
@@ -43,21 +25,40 @@ from odt.core.export.shared_weights import (
     signatures_of,
 )
 from odt.core.export.version_patches import version_patches
-from odt.core.lowering.fake_quantize import real_graph
-from odt.core.lowering.inline import inline
-from odt.core.lowering.stored_values import stored_values
+from odt.core.formats.flatbuffer.appended_zip import moved, offset_patches
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer_edit import (
+    BUFFER,
+    BUFFERS,
+    SUBGRAPHS,
+    TENSORS,
+    VERSION,
+    NewTable,
+    OwnBuffer,
+    Patch,
+    absolute_offsets,
+    buffer_table,
+    front,
+    name_own_buffers,
+    original,
+    patched,
+)
+from odt.core.formats.flatbuffer.metadata_edit import Edit, edit_metadata
+from odt.core.formats.flatbuffer.operator_options import operator_name, tensor_type
+from odt.core.formats.flatbuffer.reader import FORMATS, parse_model
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
+from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.stored_values import stored_values
+from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.streaming.unroll import one_step
-from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Tensor
-from odt.core.model.operator_options import operator_name, tensor_type
-from odt.core.model.reader import FORMATS, Model, parse_model
+from odt.core.model.model import Model
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
-from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import ModelError, UnsupportedError, warn
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
 TFLITE_VERSION = 3  # LiteRT loads no other version; Circle files have 0

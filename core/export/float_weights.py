@@ -12,9 +12,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from odt.core.export.appended_zip import offset_patches
 from odt.core.export.dense_constants import with_dense_constants
-from odt.core.export.flatbuffer_edit import (
+from odt.core.export.named_activations import with_named_activations
+from odt.core.formats.flatbuffer.appended_zip import offset_patches
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer_edit import (
     BUFFERS,
     SUBGRAPHS,
     TENSORS,
@@ -26,18 +28,17 @@ from odt.core.export.flatbuffer_edit import (
     name_own_buffers,
     patched,
 )
-from odt.core.export.named_activations import with_named_activations
-from odt.core.lowering.fake_quantize import real_graph
-from odt.core.lowering.implied_activations import implied_activations
-from odt.core.lowering.inline import inline
-from odt.core.lowering.left_out import PASSING
-from odt.core.lowering.stored_values import shared_biases
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.subgraphs import same_values
+from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.implied_activations import implied_activations
+from odt.core.integers.stored_values import shared_biases
+from odt.core.lowering.normalize.inline import inline
+from odt.core.lowering.normalize.left_out import PASSING
 from odt.core.model.dequantize import Dequantized
-from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Graph, Node
 from odt.core.model.integer_operators import CONVERSIONS
-from odt.core.model.reader import Model, parse_model
-from odt.core.model.subgraphs import same_values
+from odt.core.model.model import Model
 from odt.core.model.variables import READ as READ_VARIABLE
 from odt.core.model.variables import Key, handles
 from odt.core.recipe.interface import resized

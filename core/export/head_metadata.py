@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from odt.core.export.record_metadata import LABELS, encode_metadata, label_file, labels_entry
-from odt.core.model.reader import Model
+from odt.core.formats.flatbuffer.tflite_metadata import NAME, associated_file, read_metadata
+from odt.core.model.model import Model
 from odt.core.model.record import ENTRY, parse_record
-from odt.core.model.tflite_metadata import NAME, associated_file, read_metadata
 from odt.core.model.training_info import METADATA_NAME
 
 

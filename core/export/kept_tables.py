@@ -7,18 +7,19 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from odt.core.export.appended_zip import appended_archive, moved
-from odt.core.lowering.inline import constant_variables, settled
-from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.appended_zip import appended_archive, moved
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.operator_versions import raise_versions
+from odt.core.formats.flatbuffer.own_activations import split_fused_tanh
+from odt.core.formats.flatbuffer.reader import FORMATS, parse_model
+from odt.core.formats.flatbuffer.schema_tables import pack, unpack
+from odt.core.lowering.normalize.inline import constant_variables, settled
 from odt.core.model.graph import Graph
-from odt.core.model.operator_versions import raise_versions
-from odt.core.model.own_activations import split_fused_tanh
-from odt.core.model.reader import FORMATS, Model, parse_model
-from odt.core.model.schema_tables import pack, unpack
+from odt.core.model.model import Model
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.model.variables import STATE
 from odt.errors import ModelError, UnsupportedError, one_line, warn
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
 INITIAL = "init_subgraph_index"  # option of CALL_ONCE

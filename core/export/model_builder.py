@@ -11,8 +11,8 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from odt.core.model.operator_versions import raise_versions
-from odt.core.model.schema_tables import code_of, fields_of, pack
+from odt.core.formats.flatbuffer.operator_versions import raise_versions
+from odt.core.formats.flatbuffer.schema_tables import code_of, fields_of, pack
 from odt.schemas.circle import ENUMERATIONS
 
 FORMATS = {"circle": (b"CIR0", 0), "tflite": (b"TFL3", 3)}  # identifier, version

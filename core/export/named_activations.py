@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from odt.core.export.kept_tables import model_tables, packed_model
-from odt.core.lowering.implied_activations import FUSED
-from odt.core.model.operator_options import options_table
-from odt.core.model.reader import Model, parse_model
-from odt.core.model.schema_tables import code_of
+from odt.core.formats.flatbuffer.operator_options import options_table
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.integers.implied_activations import FUSED
+from odt.core.model.model import Model
 from odt.core.recipe.interface import resized
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.kept_tables import KeptTables
-from odt.core.model.schema_tables import code_of
+from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.recipe.fresh_head import HEAD
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 FLOAT32 = np.dtype(np.float32)
 

@@ -18,7 +18,7 @@ from odt.core.export.model_builder import FORMATS, ModelBuilder
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAME = 0  # of the schema's Padding
 NONE, RELU, TANH = 0, 1, 4  # of the schema's ActivationFunctionType

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
-from odt.core.model.own_activations import has_fused_tanh, split_fused_tanh
-from odt.core.model.reader import Model, parse_model
+from odt.core.formats.flatbuffer.own_activations import has_fused_tanh, split_fused_tanh
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.training_info_buffer import trainable_span
+from odt.core.model.model import Model
 from odt.core.model.training_info import METADATA_NAME
-from odt.core.model.training_info_buffer import trainable_span
 from odt.core.recipe.interface import resized
 
 T = TypeVar("T")

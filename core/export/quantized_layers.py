@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.new_layers import FLOAT32, NewLayers
+from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.lowering.final_activation import producing_operator
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.integer_operators import prescribed_quantization
-from odt.core.model.reader import Model
-from odt.core.model.schema_tables import code_of
+from odt.core.model.model import Model
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization, limits, quantize, range_quantization
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 LOGITS = 16.0  # largest logit without old ones
 

@@ -5,14 +5,15 @@ from dataclasses import field
 
 import numpy as np
 
-from odt.core.lowering.inline import inline
+from odt.core.formats.reader import read_model
+from odt.core.lowering.normalize.inline import inline
 from odt.core.model.graph import Node
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.recipe.interface import resized
 from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 AT_ONCE = 1 << 20  # bytes compared at a time
 PAGES = 1 << 23  # bytes compared before the pages of both files are released

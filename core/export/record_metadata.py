@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.appended_zip import offset_patches
-from odt.core.model.reader import Model
+from odt.core.formats.flatbuffer.appended_zip import offset_patches
+from odt.core.formats.flatbuffer.schema_tables import code_of, pack
+from odt.core.formats.flatbuffer.tflite_metadata import (
+    NAME,
+    associated_file,
+    normalization,
+    read_metadata,
+)
+from odt.core.model.model import Model
 from odt.core.model.record import ENTRY, Record
-from odt.core.model.schema_tables import code_of, pack
-from odt.core.model.tflite_metadata import NAME, associated_file, normalization, read_metadata
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from odt.schemas.tflite_metadata import IDENTIFIER
 
 LABELS = "odt-labels.txt"

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from odt.core.export.cut import cut
-from odt.core.lowering.lowered_model import LoweredModel, lower_if_supported
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_error
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import LoweredModel, lower_if_supported
 from odt.core.recipe.open_shapes import fitting_shapes
 from odt.core.recipe.other_signatures import fitting_signature
 from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts

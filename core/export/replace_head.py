@@ -15,16 +15,17 @@ from odt.core.export.head_metadata import kept_metadata
 from odt.core.export.kept_tables import MOST_BYTES, packed_model, without_variables
 from odt.core.export.new_layers import NewLayers
 from odt.core.export.quantized_layers import new_layers
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model, parse_model
-from odt.core.model.subgraphs import refuse_subgraphs
+from odt.core.model.model import Model
 from odt.core.recipe.interface import check_signature
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 FLOAT32 = np.dtype(np.float32)
 # Name → operator after the last layer, if any.

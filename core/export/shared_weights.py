@@ -15,16 +15,17 @@ from hashlib import blake2b
 
 import numpy as np
 
-from odt.core.lowering.inline import inline
-from odt.core.lowering.stored_values import bias_quantization, integer_biases, layer_scale
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.integers.stored_values import bias_quantization, integer_biases, layer_scale
+from odt.core.lowering.normalize.inline import inline
 from odt.core.model.dequantize import CONVERSIONS
 from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import check_quantization, has_quantized_activations
-from odt.core.model.reader import Model, parse_model
 from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization, dequantize, quantize
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 ROUNDS = 12  # operators before a reader that are compared, at most
 Place = tuple[int, int]  # subgraph, and tensor there

@@ -7,12 +7,12 @@ runtimes of 2024 know, which then read the first scale alone.
 import struct
 from collections.abc import Iterator
 
-from odt.core.export.flatbuffer_edit import SUBGRAPHS, TENSORS, Patch
-from odt.core.model.flatbuffer import FlatBuffer, Table
-from odt.core.model.operator_options import operator_name
-from odt.core.model.operator_versions import builtin_code, operands_version
-from odt.core.model.reader import Model
-from odt.core.model.schema_tables import unpack
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer_edit import SUBGRAPHS, TENSORS, Patch
+from odt.core.formats.flatbuffer.operator_options import operator_name
+from odt.core.formats.flatbuffer.operator_versions import builtin_code, operands_version
+from odt.core.formats.flatbuffer.schema_tables import unpack
+from odt.core.model.model import Model
 
 OPERATORS, CODES, CODE_VERSION = 3, 1, 2
 HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")

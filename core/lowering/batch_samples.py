@@ -17,7 +17,7 @@ from odt.core.lowering.binding import bind_operands, bind_outputs, row_of
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import ShapeError, UnsupportedError
-from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
+from odt.kernels.rows.opdef import Attrs, OpDef, TensorSpec, always
 
 # Number of samples with which shapes are tested: a prime that no shape contains, so that no shape
 # fits by accident. The result must not depend on it.

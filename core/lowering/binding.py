@@ -7,8 +7,8 @@ from typing import TypeVar
 from odt.core.model.graph import ABSENT, Node
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import Kernel, OpDef
 from odt.kernels.registry import find_operator
+from odt.kernels.rows.opdef import Kernel, OpDef
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from odt.core.lowering.binding import bind_operands, bind_outputs
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import check_quantization
-from odt.core.model.reader import Model
 from odt.errors import ModelError, ShapeError
 from odt.kernels.registry import find_operator
 

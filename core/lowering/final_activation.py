@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from odt.core.lowering.graph_builder import GraphBuilder
 from odt.core.model.graph import Graph, LoweredGraph, Node
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
 # Operators that only change the shape: a row of probabilities stays one.

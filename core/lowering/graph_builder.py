@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.binding import row_of
-from odt.core.lowering.unread import without_unread
+from odt.core.lowering.normalize.unread import without_unread
 from odt.core.model.graph import LoweredGraph, Node, Tensor
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 NO_STATICS: Mapping[str, Array] = MappingProxyType({})
 

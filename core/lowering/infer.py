@@ -20,8 +20,8 @@ from odt.core.lowering.unsupported import (
 )
 from odt.core.model.graph import Graph, Labelled, Node
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator
+from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
 
 # Limits of the bytes of folded integers, per node and in total: shapes, positions and masks are
 # small.

@@ -17,7 +17,7 @@ from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.unsupported import UnsupportedNode, check_ends, unsupported_error
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 # ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
 ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
@@ -151,28 +151,28 @@ class LoweredGraphs:
         """Rewrites operators; loads only the passes for operators that the graph has."""
         operators = {node.op for node in lowered.nodes}
         if operators & {"SLICE", "STRIDED_SLICE"}:
-            from odt.core.lowering.merge_slices import split_slices
+            from odt.core.lowering.passes.merge_slices import split_slices
 
             lowered = split_slices(lowered)
         if "TRANSPOSE" in operators:
-            from odt.core.lowering.push_transposes import push_transposes
+            from odt.core.lowering.passes.push_transposes import push_transposes
 
             lowered = push_transposes(lowered, final_logits(self.graph))
         if "PAD" in operators:
-            from odt.core.lowering.merge_pads import merge_pads
+            from odt.core.lowering.passes.merge_pads import merge_pads
 
             lowered = merge_pads(lowered)
         if "POW" in operators:
-            from odt.core.lowering.constant_powers import replace_powers
+            from odt.core.lowering.passes.constant_powers import replace_powers
 
             lowered = replace_powers(lowered)
             operators = {node.op for node in lowered.nodes}
         if operators & {"LOGISTIC", "RELU6", "TANH"}:
-            from odt.core.lowering.merge_activations import merge_activations
+            from odt.core.lowering.passes.merge_activations import merge_activations
 
             lowered = merge_activations(lowered)
         if operators & {"RSQRT", "SQRT"}:
-            from odt.core.lowering.merge_norms import merge_norms
+            from odt.core.lowering.passes.merge_norms import merge_norms
 
             lowered = merge_norms(lowered)
         return lowered
@@ -228,15 +228,15 @@ class LoweredGraphs:
 def _with_first_passes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns the graph with loops merged, without groups of channels, its activations last."""
     if any(node.op == "ZEROS_LIKE" for node in graph.nodes):
-        from odt.core.lowering.zeros import zeros_of_shapes
+        from odt.core.lowering.passes.zeros import zeros_of_shapes
 
         graph = zeros_of_shapes(graph)
     if sum(node.op == "TANH" for node in graph.nodes) > 1:
-        from odt.core.lowering.merge_steps import merge_steps
+        from odt.core.lowering.passes.merge_steps import merge_steps
 
         graph = merge_steps(graph, file)
     if any(node.op == "CONV_2D" for node in graph.nodes):
-        from odt.core.lowering.split_groups import split_groups
+        from odt.core.lowering.passes.split_groups import split_groups
 
         graph = split_groups(graph)
     return move_activations_last(graph)
@@ -268,7 +268,7 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
         nodes.append(replace(node, outputs=(len(tensors) - 1,)))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
     if inference.reals:  # floats of shapes, which nothing may read any longer
-        from odt.core.lowering.unread import without_unread
+        from odt.core.lowering.normalize.unread import without_unread
 
         reals = inference.reals.keys()
         nodes = without_unread(nodes, graph.outputs, lambda n: reals >= {*n.outputs})

@@ -3,7 +3,7 @@
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import TensorSpec, always
+from odt.kernels.rows.opdef import TensorSpec, always
 
 
 def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:

@@ -6,7 +6,7 @@ from itertools import accumulate
 from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Labelled, Node
 from odt.dataclass import dataclass
 from odt.errors import ShapeError, UnsupportedError
-from odt.kernels.opdef import OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import OpDef, Specs, TensorSpec
 
 MOST_LISTED = 250  # characters of all reasons in one message
 # Families of operators without a row, each with its reason.

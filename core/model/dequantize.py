@@ -19,13 +19,13 @@ import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.int4 import is_int4, unpack_int4
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import check_constants, has_quantized_activations
-from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
 UINT8 = np.dtype(np.uint8)

@@ -14,7 +14,7 @@ from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 MOST_AXES = 64  # of a NumPy array
 MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has

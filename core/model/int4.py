@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.model.graph import MOST_NAME, Graph, Tensor
 from odt.errors import ModelError, one_line
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 def is_int4(tensor: Tensor) -> bool:

@@ -10,11 +10,11 @@ import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.integer_operators import LSTM
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization, limits
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 ACTIVATIONS = tuple(map(np.dtype, (np.int8, np.uint8, np.int16)))
 SMALLEST = float(np.finfo(np.float32).tiny)  # no smaller scale has an inverse

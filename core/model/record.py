@@ -1,7 +1,7 @@
 """The preprocessing record: how inputs were made from photos, sounds or tables, as JSON values.
 
 It is stored in the JSON file next to a data file, and in the metadata entry ODT_PREPROCESSING of a
-model that was trained on the data. core/datasets applies it to new data.
+model that was trained on the data. src/odt/datasets applies it to new data.
 """
 
 import json

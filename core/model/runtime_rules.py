@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import prescribed_quantization
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import ACTIVATIONS
-from odt.core.model.reader import Model
 
 PRESCRIBED = ("SOFTMAX", "LOGISTIC", "L2_NORMALIZATION")
 TOLERANCE = 1e-3  # relative, between scales that count as equal

@@ -13,7 +13,7 @@ from odt.core.model.graph import Graph
 from odt.core.storage.reading import listed
 from odt.dataclass import dataclass
 from odt.errors import DataError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 NUMBERED = ("{}", "arr_{}")  # names of the k-th array; the second by numpy.savez
 

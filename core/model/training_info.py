@@ -9,7 +9,7 @@ from dataclasses import field, fields
 from typing import Any
 
 from odt.dataclass import dataclass
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import Schedule
 from odt.schemas import circle_traininfo as schema
 
 REDUCTIONS = ("sum_over_batch_size", "sum")

@@ -13,7 +13,7 @@ import numpy as np
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import Quantization, dequantize
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 HANDLE, READ, ASSIGN, INITIALIZE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
 STATE = (HANDLE, READ, ASSIGN, INITIALIZE)

@@ -19,19 +19,19 @@ from odt.core.lowering.binding import (
     gradient_of,
     row_of,
 )
+from odt.core.lowering.normalize.unread import without_unread
 from odt.core.lowering.sample_axis import mixed
-from odt.core.lowering.unread import without_unread
 from odt.core.model.graph import LoweredGraph, Node, ranges
 from odt.core.planning.gradient_flow import GradientFlow
 from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import trainable_tensors
 from odt.kernels.native.library import compiled_of
-from odt.kernels.opdef import Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import Attrs, Kernel, OpDef, TensorSpec
 
 if TYPE_CHECKING:
-    from odt.core.lowering.dropout import Mask
+    from odt.core.lowering.normalize.dropout import Mask
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -67,7 +67,7 @@ def training_plan(
     dropped: LoweredGraph = graph
     masks: tuple[Mask, ...] = ()
     if backward and dropout:
-        from odt.core.lowering.dropout import add_dropout
+        from odt.core.lowering.normalize.dropout import add_dropout
 
         dropped, masks = add_dropout(graph, dict(dropout))
     builder = _Builder(dropped, wanted, only, sparse, masks)

@@ -18,7 +18,7 @@ from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.library import has_threads
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 HELD = 2**19  # bytes of inputs and targets that are held for a whole batch
 WORD = 4  # bytes; what is copied has a multiple
@@ -59,7 +59,7 @@ class Computation:
         if self.end:
             lowered = replace(lowered, outputs=self.end)
         if self.begin:
-            from odt.core.lowering.split_frozen import begin_at
+            from odt.core.lowering.passes.split_frozen import begin_at
 
             lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
         if not self.losses:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from odt.core.planning.gradient_sums import sole_calls
 from odt.core.planning.plan import Call, Delivery, Plan, Region
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 LEAST = 2**17  # values of a gradient that is computed in blocks
 BLOCK = 2**15  # values of a block, unless units are larger

@@ -5,7 +5,7 @@ Kernels read weights in a layout of their own. To pack them takes 14 % of the ti
 """
 
 from odt.core.planning.plan import Call, Plan, Region
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 RESULTS = 1024  # of a product in a micro-batch, up to which it pays
 MOST = 2**22  # values of all packed weights

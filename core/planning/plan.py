@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from odt.core.model.graph import LoweredGraph, ranges
 from odt.core.model.training_info import FILE, FOLLOW_ALL
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
+from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, TensorSpec
 
 if TYPE_CHECKING:
-    from odt.core.lowering.dropout import Mask
+    from odt.core.lowering.normalize.dropout import Mask
 
 
 class Region(Enum):

@@ -15,7 +15,7 @@ from odt.kernels.geometry.quantize import steps_to_real
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.library import compiled_of
 from odt.kernels.native.updates import dequantize_units, dequantize_units_fits
-from odt.kernels.opdef import Array, Compiled, Kernel, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

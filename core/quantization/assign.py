@@ -10,7 +10,7 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.quantization.rules import ALL_SAME, SAME, Scheme
 from odt.core.training.ranges import Range
 from odt.kernels.geometry.quantize import Quantization, range_quantization
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def quantized_nodes(graph: Graph, scheme: Scheme, kept: Collection[int]) -> list[Node]:

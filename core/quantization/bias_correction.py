@@ -10,7 +10,7 @@ Source: Nagel et al., *Data-Free Quantization Through Weight Equalization and Bi
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def mean_change(op: str, error: Array, mean: Array) -> Array:

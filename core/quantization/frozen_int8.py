@@ -1,8 +1,8 @@
 """The frozen part of a float model computes int8 (`frozen_int8=`)."""
 
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.reader import Model
 from odt.core.quantization.quantize_model import integer_model
 from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.prepare import Recipe

@@ -9,12 +9,13 @@ import numpy as np
 from odt.core.export.float_weights import with_float_weights
 from odt.core.export.kept_tables import with_operators, without_variables
 from odt.core.export.own_activations import needs_own_activations, with_own_activations
-from odt.core.lowering.integer_graph import integer_graph
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
+from odt.core.integers.integer_graph import integer_graph
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph, Node
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.reader import Model, parse_model
-from odt.core.model.subgraphs import refuse_subgraphs
 from odt.core.quantization.assign import assign, float_activations, quantized_nodes
 from odt.core.quantization.rules import SCHEMES, Scheme
 from odt.core.quantization.write_integers import IntegerModel
@@ -26,7 +27,7 @@ from odt.core.training.trace import OpenSamples, Trace
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError, one_line
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 FLOAT = "float32"
 MOST_OPERATORS = 200  # characters of a list of operators in a message

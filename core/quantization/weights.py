@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.model.dequantize import LARGEST
 from odt.kernels.geometry.quantize import Quantization, limits
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 TRIED = 25  # scales for few bits: 40 % to all of the scale of the largest weight
 

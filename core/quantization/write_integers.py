@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import LAYERS
-from odt.core.model.reader import Model
-from odt.core.model.schema_tables import code_of
 from odt.core.quantization.assign import range_of
 from odt.core.quantization.bias_correction import mean_change
 from odt.core.quantization.rules import ALL_SAME, SAME, Scheme
 from odt.core.quantization.weights import bias_steps, weight_quantization
 from odt.kernels.geometry.quantize import Quantization, dequantize, quantize, range_quantization
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 INT8 = np.dtype(np.int8)
 UNSIGNED = 128  # what uint8 adds to int8

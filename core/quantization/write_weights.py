@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.int4 import pack_int4
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import LAYERS
-from odt.core.model.reader import Model
-from odt.core.model.schema_tables import code_of
 from odt.core.quantization.weights import least_error_scales
 from odt.kernels.geometry.quantize import Quantization, quantize
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 STORED = ("int8-weights", "int4-weights", "float16")
 # Operators on real numbers that read weights of int8, and of int4, with a scale for each unit.

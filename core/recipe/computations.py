@@ -15,7 +15,7 @@ from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
 
 if TYPE_CHECKING:
-    from odt.core.lowering.lowered_model import LoweredModel
+    from odt.core.recipe.lowered_model import LoweredModel
 
 # Bytes of float weights that do not train from which integers save memory: the calls that compute
 # real numbers, one in the forward and one in the backward phase, take about 20 KB.
@@ -110,8 +110,8 @@ def with_equalized_weights(lowered: "LoweredModel", info: TrainingInfo) -> "Lowe
         lowered: the model.
         info: what trains.
     """
-    from odt.core.lowering.equalize import pairs
-    from odt.core.lowering.lowered_model import lower_model
+    from odt.core.integers.equalize import pairs
+    from odt.core.recipe.lowered_model import lower_model
 
     model = lowered.unrolled
     if lowered.adapted is not None or model.variables or info.sparse:

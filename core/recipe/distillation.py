@@ -16,8 +16,8 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.output_loss import Loss
 from odt.core.recipe.output_losses import moved_outputs, output_loss
 from odt.errors import OptionError
-from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
 
 CATEGORICAL = (DISTRIBUTIONS, LABELS)
 

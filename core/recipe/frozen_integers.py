@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from odt.core.lowering.integer_graph import integer_graph
-from odt.core.lowering.integer_prefix import with_integer_prefix
+from odt.core.integers.integer_graph import integer_graph
+from odt.core.integers.integer_prefix import with_integer_prefix
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.prepare import Recipe

@@ -7,7 +7,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.planning.trainable import held_constants, trainable_by_operator
 from odt.dataclass import dataclass
 from odt.errors import OdtError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

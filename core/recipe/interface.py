@@ -4,11 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from odt.core.formats.reader import read_model
 from odt.core.model.graph import MOST_AXES, MOST_BYTES
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
 from odt.errors import OptionError, UnsupportedError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 # Signatures of files that TensorFlow Lite trains on the device, beside the one that predicts.
 TRAINING = {

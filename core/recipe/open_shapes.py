@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from functools import partial
 
-from odt.core.lowering.lowered_model import lower_if_supported
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.core.recipe.interface import resized
+from odt.core.recipe.lowered_model import lower_if_supported
 
 SIZES = (224, 16000)  # that many models take: pixels of a side of an image, samples of a sound
 

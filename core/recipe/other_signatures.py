@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from odt.core.lowering.lowered_model import lower_if_supported
+from odt.core.formats.reader import read_model
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.interface import TRAINING
+from odt.core.recipe.lowered_model import lower_if_supported
 
 
 def fitting_signature(model: Model) -> str | None:

@@ -17,8 +17,8 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.output_loss import Loss
 from odt.errors import OptionError
 from odt.kernels.loss_text import loss_choices, parse_loss
-from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import TensorSpec
 
 T = TypeVar("T")
 

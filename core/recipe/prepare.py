@@ -4,21 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.reader import Model
 from odt.core.model.runtime_rules import litert_note
-from odt.core.model.tflite_metadata import read_record
 from odt.core.model.training_info import FILE, TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.planning.output_loss import Loss
 from odt.core.recipe.computations import with_equalized_weights, with_weights_as_integers
 from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head
 from odt.core.recipe.interface import check_signature
+from odt.core.recipe.lowered_model import LoweredModel
 from odt.core.recipe.output_losses import default_loss, output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
@@ -28,8 +28,8 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.loss_text import canonical_loss, parse_loss
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.schedule_text import parse_schedule
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.schedule_text import parse_schedule
+from odt.kernels.rows.scheduledef import Schedule
 
 # Default decay of the moving average of weights that train rounded: they go back and forth
 # between two integers, and their average does less.

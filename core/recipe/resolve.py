@@ -5,18 +5,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from odt.core.formats.flatbuffer.subgraphs import CONTROL_FLOW
 from odt.core.lowering.final_activation import moved_activation
 from odt.core.model.graph import Graph
 from odt.core.model.integer_operators import CONVERSIONS
-from odt.core.model.subgraphs import CONTROL_FLOW
 from odt.core.model.training_info import STORABLE_LOSSES, TrainingInfo
 from odt.core.model.variables import STATE, SVDF
 from odt.core.recipe.option_values import check_values, check_word
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.errors import OptionError
 from odt.kernels.loss_text import parse_loss
-from odt.kernels.lossdef import FRACTIONS
 from odt.kernels.registry import LOSSES, OPTIMIZERS, find_operator
+from odt.kernels.rows.lossdef import FRACTIONS
 
 
 def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:

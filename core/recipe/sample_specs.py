@@ -13,8 +13,8 @@ from odt.core.planning.output_loss import Loss
 from odt.core.recipe.output_losses import output_losses
 from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

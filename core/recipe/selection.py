@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from odt.core.lowering.batch_norms import norm_constants
 from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.passes.batch_norms import norm_constants
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
@@ -18,7 +18,7 @@ from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.sparse_filters import filters, strongest
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.opdef import is_number
+from odt.kernels.rows.opdef import is_number
 
 NEAR = 3  # names listed in an error message
 

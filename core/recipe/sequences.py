@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from odt.core.lowering.inline import settled
-from odt.core.model.reader import Model
+from odt.core.lowering.normalize.inline import settled
+from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
 from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_whole

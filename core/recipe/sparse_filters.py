@@ -7,7 +7,7 @@ import numpy as np
 from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.model.graph import LoweredGraph
 from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 # Operator → input whose leading axis is the last axis of the output.
 FILTERS = {"CONV_2D": "w", "FULLY_CONNECTED": "w"}

@@ -20,7 +20,7 @@ from odt.core.planning.trainable import (
 )
 from odt.core.recipe.computations import trainable_operators
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 NOT_SELECTED = "not selected by the options or the training info"
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.lowered_model import LoweredModel
 from odt.errors import MOST, one_line
 
 CLASS_NUMBERS = "sparse_categorical_crossentropy"

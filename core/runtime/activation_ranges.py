@@ -24,7 +24,7 @@ import numpy as np
 
 from odt.core.model.graph import Graph, ranges
 from odt.kernels.geometry.quantize import SMALLEST, fake_quant_numbers
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RATE = 0.01
 OUTWARDS = np.array([-1, 1])  # directions in which ends of a range move when it widens

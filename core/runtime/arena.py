@@ -8,7 +8,7 @@ import numpy as np
 
 from odt.core.planning.memory import ALIGNMENT, aligned
 from odt.core.storage.reading import MOST_BYTES
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TILE, Array
+from odt.kernels.rows.opdef import TILE, Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ are the same for any micro-batch, number of workers and after a resume. Source: 
 import numpy as np
 
 from odt.core.runtime.program import Program
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 BLOCK = 8  # float32 values for each value of the counter
 

@@ -19,7 +19,7 @@ from odt.core.runtime.program import Program, Samples, large_enough
 from odt.core.runtime.team import Team
 from odt.core.runtime.worker import Worker
 from odt.kernels.native.binding import side_by_side
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 if TYPE_CHECKING:
     from odt.core.runtime.whole_batch import WholeBatch

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.planning.plan import Call, Delivery
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def merged(

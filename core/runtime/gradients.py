@@ -23,7 +23,7 @@ from odt.kernels.native.updates import (
     fits_compiled,
     leave_meetings,
 )
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 ALONE = 2**18  # values that one thread updates before others are awake
 ALWAYS = np.ones(1, np.int64)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.opdef import TILE, Array
+from odt.kernels.rows.opdef import TILE, Array
 
 # Updates real numbers by a gradient; both are flat; the mapping holds a part of each slot.
 Rule = Callable[[Array, Array, Mapping[str, Array]], None]

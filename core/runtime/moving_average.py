@@ -10,7 +10,7 @@ import numpy as np
 from odt.core.runtime.arena import copy_arrays
 from odt.kernels.native.binding import Run
 from odt.kernels.native.updates import bind_move_average, fits_compiled
-from odt.kernels.opdef import TILE, Array
+from odt.kernels.rows.opdef import TILE, Array
 
 
 class MovingAverage:

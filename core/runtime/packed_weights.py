@@ -6,7 +6,7 @@ from odt.core.runtime.arena import make_arrays
 from odt.core.runtime.program import Program
 from odt.core.runtime.team import Task, Team
 from odt.kernels.native.binding import in_order
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 
 class PackedWeights:

@@ -17,7 +17,7 @@ from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, joined, one_loop
-from odt.kernels.opdef import PACKED, PACKS, Array
+from odt.kernels.rows.opdef import PACKED, PACKS, Array
 
 # Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
 # the gradient may be destroyed because nothing reads its memory later).

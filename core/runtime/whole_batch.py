@@ -11,7 +11,7 @@ from odt.core.runtime.gradients import ALWAYS
 from odt.core.runtime.program import Samples
 from odt.kernels.native.binding import Calls, one_loop, side_by_side
 from odt.kernels.native.updates import bind_copy
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 def hold(plan: Plan, specs: Mapping[str, TensorSpec]) -> Samples | None:

@@ -10,7 +10,7 @@ import numpy as np
 from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.batch import Batch, NotFiniteError, Run
 from odt.core.runtime.program import Outside, Program, Twin
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 if TYPE_CHECKING:
     from typing import Protocol

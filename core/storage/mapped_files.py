@@ -16,7 +16,7 @@ import numpy as np
 
 from odt.errors import LostFileError
 from odt.kernels.native.mapped_files import forget_mapped, watch_mapped
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 MAPPED_CAN_BE_REPLACED = os.name != "nt"
 

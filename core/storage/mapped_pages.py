@@ -7,7 +7,7 @@ cache; reading them again costs a page fault.
 import mmap
 from typing import Any
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 AROUND = 2**16  # bytes that the system maps around a byte that is read
 DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.runtime.arena import copy_arrays
 from odt.core.training.monitor import Monitor
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 class Best:

@@ -17,7 +17,7 @@ In both orders any first part is a valid choice of fewer samples.
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAMPLINGS = ("reservoir", "herding")
 LARGEST = 127  # of an int8 value

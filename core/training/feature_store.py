@@ -23,7 +23,7 @@ from odt.core.storage.reading import guard, read_input, reading, without_warning
 from odt.core.training.exemplars import LARGEST, MOST, Exemplars
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 FORMAT = "odt-features"
 VERSION = 1

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
+from odt.core.lowering.passes.split_frozen import frozen_end
 from odt.core.lowering.sample_axis import sample_spec
-from odt.core.lowering.split_frozen import frozen_end
 from odt.core.model.graph import LoweredGraph
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan
@@ -28,7 +28,7 @@ from odt.core.storage.mapped_pages import DATA_PAGES, Pages
 from odt.dataclass import dataclass
 from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization, dequantize, one_scale, quantize
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 PLACES = ("ram", "disk")
 DTYPES = {"float32": None, "float16": np.dtype(np.float16)}  # None keeps every bit

@@ -25,7 +25,7 @@ from odt.core.training.passes import (
     predict,
     unseen,
 )
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 class Evaluator(Closing):

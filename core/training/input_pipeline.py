@@ -18,7 +18,7 @@ from odt.core.data.augmentations.random import SampleRandom
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.storage.closing import Closing
 from odt.errors import OptionError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 MIXING = 1  # stream of random numbers
 AHEAD = 2  # batches that are prepared while one is read

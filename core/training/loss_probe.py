@@ -8,8 +8,8 @@ import numpy as np
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
-from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import Array
 
 MOST_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
 MOVES = 3  # random changes that show how exact a loss is

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odt.errors import OptionError
-from odt.kernels.lossdef import FRACTIONS, LABELS, VALUES
-from odt.kernels.metricdef import CLASS_ROWS, FLAGS, Metric, MetricDef, OutputForm, forms_of
-from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES, METRICS
+from odt.kernels.rows.lossdef import FRACTIONS, LABELS, VALUES
+from odt.kernels.rows.metricdef import CLASS_ROWS, FLAGS, Metric, MetricDef, OutputForm, forms_of
+from odt.kernels.rows.opdef import TensorSpec
 
 if TYPE_CHECKING:
     from odt.core.data.column import Column

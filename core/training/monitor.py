@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from odt.core.runtime.optimizer import Optimizer
 from odt.errors import OptionError
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import Schedule
 
 if TYPE_CHECKING:
-    from odt.kernels.schedules import ReduceOnPlateau
+    from odt.kernels.rows.schedules import ReduceOnPlateau
 
 # Suffixes of the names of values that should fall.
 LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 REGULARIZATION = 0.2  # ρ
 MOST_ROWS = 1000  # samples from which the covariance is estimated, which bound memory and time

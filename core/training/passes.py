@@ -15,8 +15,8 @@ from odt.core.runtime.program import Program, Samples
 from odt.core.training.metrics import Metrics
 from odt.dataclass import dataclass
 from odt.errors import TrainingError
-from odt.kernels.metricdef import Metric
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.metricdef import Metric
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 class NotFiniteLossError(TrainingError):

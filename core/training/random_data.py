@@ -7,9 +7,9 @@ import numpy as np
 
 from odt.core.data.protocol import SampleOrder
 from odt.core.runtime.runtime import Runtime
-from odt.kernels.lossdef import Draw
-from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import Draw
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 # Distributions of float inputs: most models take numbers near 0, some take pixels or word numbers.
 FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {

@@ -12,7 +12,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder
 from odt.core.training.trace import Trace
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 METHODS = ("percentile", "minmax", "mse")
 BINS = 2048  # of a histogram between the smallest and the largest value

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import FLAGS, NUMBERS, OutputForm
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import FLAGS, NUMBERS, OutputForm
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 class SampleResults:

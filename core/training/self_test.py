@@ -17,7 +17,7 @@ from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
 from odt.errors import DataError, OdtError, TrainingError, UnsupportedError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 TESTED = 8  # samples at most: they are computed in float64, and again for each changed weight
 WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype("c8"): np.dtype("c16")}

@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.core.runtime.arena import copy_arrays
 from odt.core.runtime.parameters import Groups, Parameters
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SMALL = 2**20  # bytes of a copy in memory
 

@@ -13,7 +13,7 @@ from odt.core.planning.verify import verify
 from odt.core.recipe.sample_specs import SampleSpecs, sample_specs
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 OpenSamples = Callable[[SampleSpecs], DataSet]
 

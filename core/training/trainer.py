@@ -40,7 +40,7 @@ from odt.core.training.results import Epoch, MemoryReport
 from odt.core.training.undo import DIVISOR, Undo
 from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 if TYPE_CHECKING:
     from odt.core.training.frozen_cache import CachePolicy, FrozenCache

@@ -20,7 +20,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.flex_map import unpack_map
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 FLOAT64, COMPLEX128 = np.dtype(np.float64), np.dtype(np.complex128)
 

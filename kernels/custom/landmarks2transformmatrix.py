@@ -26,7 +26,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.flex_map import has_field, unpack_map
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

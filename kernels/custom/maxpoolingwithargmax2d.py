@@ -22,8 +22,8 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry
 from odt.kernels.native import pool
 from odt.kernels.native.binding import in_order
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs
 from odt.kernels.ops import max_pool_2d
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs
 
 MAKE, SPREAD = POOL_ARGMAX.make, POOL_ARGMAX.gradient
 

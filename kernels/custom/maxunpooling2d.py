@@ -23,7 +23,7 @@ from odt.kernels.native import pool
 from odt.kernels.native.binding import Run, bind, in_order
 from odt.kernels.native.copies import copy
 from odt.kernels.native.elementwise import call
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 BOOL = np.dtype(bool)
 ZERO = np.zeros(1, np.float32)

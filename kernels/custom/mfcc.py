@@ -21,7 +21,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.flex_map import unpack_map
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 FLOAT64 = np.dtype(np.float64)
 LEAST = 1e-12  # of a channel

@@ -22,7 +22,7 @@ from odt.kernels.families.gather import INDEX, put
 from odt.kernels.geometry.flex_map import has_field, unpack_map
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.gather import fits, scatter_add
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 BOOL = np.dtype(bool)
 CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # vertically, horizontally

@@ -14,7 +14,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.geometry.statics import number
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

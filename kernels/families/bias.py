@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.native.elementwise import COLUMN_SUMS
-from odt.kernels.opdef import BIAS_GRADIENT, Array, Kernel, Specs, TensorSpec
+from odt.kernels.rows.opdef import BIAS_GRADIENT, Array, Kernel, Specs, TensorSpec
 
 
 def workspace(attrs: Any, s: Specs) -> Specs:

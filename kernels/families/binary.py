@@ -8,7 +8,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import (
+from odt.kernels.rows.opdef import (
     Array,
     Attrs,
     Compiled,

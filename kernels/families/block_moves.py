@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying, zeros
-from odt.kernels.opdef import (
+from odt.kernels.rows.opdef import (
     Array,
     Attrs,
     Names,

@@ -12,7 +12,7 @@ from odt.kernels.families.elementwise import (
 )
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Epilogue, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Epilogue, Kernel, OpDef
 
 
 def clamp(name: str, lo: float, hi: float) -> OpDef:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from odt.kernels.native import bitmask
-from odt.kernels.opdef import Array, Attrs, Digest, Kernel, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Digest, Kernel, Specs, TensorSpec
 
 BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
 TILE = 16384  # elements packed or unpacked at a time, because NumPy allocates memory for them

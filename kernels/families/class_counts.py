@@ -6,9 +6,9 @@ flags are predicted separately: each is true if its output is above the threshol
 
 import numpy as np
 
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import FLAGS, Metric, OutputForm, blocks, check_flags, labels_of
-from odt.kernels.opdef import Array
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import FLAGS, Metric, OutputForm, blocks, check_flags, labels_of
+from odt.kernels.rows.opdef import Array
 
 MOST_CLASSES = 4096  # of a confusion matrix: 128 MB
 

@@ -7,7 +7,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.binary import BINARY, infer_any, mixes_samples
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

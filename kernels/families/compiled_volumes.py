@@ -18,7 +18,7 @@ from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.copies import copy
 from odt.kernels.native.elementwise import call
 from odt.kernels.native.float32 import FLOAT, is_float32
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 Taps = tuple[Span, ...]
 MOST_VALUES = 2**18  # of the images that are copied for one call, unless one image has more

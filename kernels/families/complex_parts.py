@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
 
 def complex_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -7,7 +7,7 @@ A model whose loss is well below this loss is already trained.
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 def label_entropy(targets: Array, output: TensorSpec) -> float:

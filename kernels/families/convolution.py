@@ -12,7 +12,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.geometry.conv_geometry import Axes, Pairs
 from odt.kernels.geometry.im2col import PaddedImages, column_size, tiles, tiling
-from odt.kernels.opdef import Array, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
 
 def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:

@@ -17,7 +17,7 @@ from odt.errors import ShapeError
 from odt.kernels.families import convolution
 from odt.kernels.geometry.conv_geometry import ConvAttrs, back_geometry, conv_attrs, geometry
 from odt.kernels.geometry.window import Axis, axis
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

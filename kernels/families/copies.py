@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.kernels.native import copies
 from odt.kernels.native.copies import Pairs
-from odt.kernels.opdef import Array, Attrs, Kernel, Specs, never, no_arguments
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, Specs, never, no_arguments
 
 Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
 Moves = Iterator[tuple[Array, Array]]

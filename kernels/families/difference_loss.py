@@ -1,7 +1,7 @@
 """Losses that are the mean over a sample's elements of a function of x − t."""
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

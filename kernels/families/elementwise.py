@@ -6,7 +6,16 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec, no_attrs, no_specs
+from odt.kernels.rows.opdef import (
+    Attrs,
+    Compiled,
+    Kernel,
+    OpDef,
+    Specs,
+    TensorSpec,
+    no_attrs,
+    no_specs,
+)
 
 BOOL = np.dtype(bool)
 

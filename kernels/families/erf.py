@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 NEAR = 0.46875
 FAR = 6.0  # erf x is 1 for x ≥ 6 in double precision

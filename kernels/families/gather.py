@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import DataError, ShapeError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 INDEX = np.dtype(np.intp)
 

@@ -22,7 +22,7 @@ from odt.kernels.families.requantize import (
 from odt.kernels.geometry import conv_geometry
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, conv_attrs
 from odt.kernels.geometry.im2col import PaddedImages, tiles, tiling
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 PRODUCTS = ("x", "w", "b", "m", "start")  # inputs of the integer rows of products
 PANEL_PRODUCTS = (*PRODUCTS, "zeros")  # of those whose weights are a panel

@@ -16,7 +16,7 @@ from odt.kernels.families.binary import BINARY, mixes_samples
 from odt.kernels.families.requantize import Rounding, Tensors, quantized, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import integer
-from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 BITS = {1: 21, 2: 31}  # of the larger factor, by bytes of the integers
 LARGEST_SHIFT = 62

@@ -8,7 +8,7 @@ classes, and 2 for an independent binary output.
 
 import numpy as np
 
-from odt.kernels.opdef import Array, Attrs, HyperParameter, Specs
+from odt.kernels.rows.opdef import Array, Attrs, HyperParameter, Specs
 
 LABEL_SMOOTHING = HyperParameter(
     "label_smoothing",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from odt.kernels.opdef import (
+from odt.kernels.rows.opdef import (
     Array,
     Attrs,
     Compiled,

@@ -5,7 +5,7 @@ A loss is the sum of its terms times the scale. Axis 0 of terms and gradients is
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def scaled_sum(terms: Array, scale: Array, divisor: float) -> float:

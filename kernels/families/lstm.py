@@ -37,7 +37,7 @@ from odt.kernels.families.recurrent import (
     sigmoid,
 )
 from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
-from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, Options, Specs, TensorSpec
 
 INPUTS = (
     "x",

@@ -57,7 +57,16 @@ from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, GATES, INPUT, 
 from odt.kernels.native import recurrent as compiled
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.copies import copy
-from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec, no_specs
+from odt.kernels.rows.opdef import (
+    Array,
+    Attrs,
+    Compiled,
+    Kernel,
+    OpDef,
+    Specs,
+    TensorSpec,
+    no_specs,
+)
 
 Workspace = Callable[[Attrs, Specs], Specs]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 CHOSEN = "dy_chosen"
 

@@ -7,7 +7,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
-from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

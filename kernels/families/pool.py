@@ -6,7 +6,7 @@ from odt.errors import ShapeError
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images
 from odt.kernels.geometry.pool_geometry import PoolAttrs, source_of
 from odt.kernels.geometry.window import Axis, windows
-from odt.kernels.opdef import Array, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
 
 def infer(attrs: PoolAttrs, s: Specs) -> Specs:

@@ -9,7 +9,7 @@ from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tile
 from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, source_of
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.native import pool
-from odt.kernels.opdef import Array, Digest, Kernel, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Digest, Kernel, Specs, TensorSpec
 
 BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
 

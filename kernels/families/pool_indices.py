@@ -19,7 +19,7 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, pool_attrs
 from odt.kernels.native import pool
 from odt.kernels.native.binding import in_order
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 BYTE = np.dtype(np.uint8)
 ADDED = 0.1

@@ -16,7 +16,7 @@ from odt.kernels.geometry.reduce_geometry import (
     reduced_axes,
 )
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
 
 Axes = tuple[int, ...]
 

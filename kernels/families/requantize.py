@@ -13,7 +13,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.quantize import Limits, Quantization, limits
-from odt.kernels.opdef import Array, Options
+from odt.kernels.rows.opdef import Array, Options
 
 GROUP, QUAD = 16, 4  # units and values of the depth side by side in weights: see src/integer.h
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)

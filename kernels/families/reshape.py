@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.opdef import Array, Attrs, Kernel, always
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, always
 
 
 def forward(attrs: Attrs, *, x: Array, y: Array) -> None:

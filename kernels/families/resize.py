@@ -16,7 +16,7 @@ from odt.errors import ShapeError
 from odt.kernels.geometry.im2col import TILE_BYTES
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.gather import entries, fits, multiply
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from odt.kernels.families.binary import summed_axes
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
 
 
 def forward(attrs: Attrs, *, c: Array, a: Array, b: Array, y: Array, shape: Any) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs
-from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
 SMALLEST = 1e-20  # lower limit of a probability before its logarithm, as in onert
 

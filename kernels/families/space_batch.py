@@ -13,7 +13,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, Prepare, copying
-from odt.kernels.opdef import Array, Attrs, Kernel, Options, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, Options, Specs
 
 Places = tuple[tuple[Any, ...], ...]
 

@@ -22,7 +22,7 @@ from odt.kernels.families.convolution import (
 )
 from odt.kernels.geometry.conv_geometry import ConvAttrs, back_geometry, geometry
 from odt.kernels.native import transpose_conv
-from odt.kernels.opdef import Array, Kernel, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Specs, TensorSpec
 
 
 def spreading(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:

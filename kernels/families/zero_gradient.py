@@ -1,6 +1,6 @@
 """Zero gradients, for piecewise constant operators, as in TensorFlow and PyTorch."""
 
-from odt.kernels.opdef import Array, Attrs, Kernel
+from odt.kernels.rows.opdef import Array, Attrs, Kernel
 
 
 def fill(attrs: Attrs, **dx: Array) -> None:

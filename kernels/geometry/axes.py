@@ -1,12 +1,12 @@
 """Adapts attributes that contain axis numbers when the axes of an operator's inputs change.
 
 Either a batch axis is added before all others (core/lowering/batch_samples.py), or the axes are
-permuted (core/lowering/push_transposes.py): axis k of the inputs becomes axis perm[k].
+permuted (core/lowering/passes/push_transposes.py): axis k of the inputs becomes axis perm[k].
 """
 
 from dataclasses import replace
 
-from odt.kernels.opdef import Attrs
+from odt.kernels.rows.opdef import Attrs
 
 
 def same(attrs: Attrs, change: object) -> Attrs:

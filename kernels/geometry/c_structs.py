@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.geometry.window import SAME, VALID
-from odt.kernels.opdef import Options
+from odt.kernels.rows.opdef import Options
 
 TRANSPOSE_CONV = ("padding", "stride_w", "stride_h")  # TfLiteTransposeConvParams
 POOL = (  # TfLitePoolParams

@@ -8,7 +8,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, StridePhase, axis, phases
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 MOST_PHASES = 1 << 14
 Axes = tuple[Axis, Axis]

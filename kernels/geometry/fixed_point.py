@@ -8,7 +8,7 @@ powers of two; 1 / (1 + x) by three steps of Newton).
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 LO, HI = -(2**15), 2**15 - 1
 ONE_BITS = 15  # of a number without integer bits: 1 is 2¹⁵

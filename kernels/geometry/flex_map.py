@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Options
+from odt.kernels.rows.opdef import Options
 
 Numbers = tuple[float, ...]
 _DAMAGED = (ValueError, LookupError, TypeError, ArithmeticError, error)

@@ -10,7 +10,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.geometry.window import Reading, clear_border, fill_inside, windows
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 TILE_BYTES = 2**21  # bytes of columns; with smaller tiles, workers wait for each other's many calls
 

@@ -8,7 +8,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, axis, trimmed
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 NO_TAP = 255  # digest of a window in which no input is the maximum
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 Limits = tuple[int, int]
 SMALLEST = 1e-7  # scale of a tensor that is always 0

@@ -9,7 +9,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import behind
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

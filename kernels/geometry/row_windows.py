@@ -8,7 +8,7 @@ filters are repeated W times. This makes NumPy's inner loops W times longer.
 import numpy as np
 
 from odt.kernels.geometry.window import Reading
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 LONG = 256  # channels from which a loop over channels is long enough
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

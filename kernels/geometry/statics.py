@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def number(name: str, statics: Mapping[str, Array]) -> int:

@@ -25,7 +25,7 @@ from odt.kernels.geometry.quantize import (
     round_to_steps,
     steps_to_real,
 )
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 INT4 = (-8, 7)
 DITHER = 0.98  # of a step, so that rounding errors of float32 cannot leave the interval

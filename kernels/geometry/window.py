@@ -15,7 +15,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAME, VALID = 0, 1  # Padding in the schema
 

@@ -25,7 +25,7 @@ from odt.kernels.families.requantize import (
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images
 from odt.kernels.geometry.pool_geometry import PoolAttrs, inverse_counts, pool_attrs, source_of
 from odt.kernels.geometry.window import Axis, clear_border, fill_inside, windows
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from odt.kernels.families.requantize import Tensors, quantized
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import steps_to_real
 from odt.kernels.native import integer
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

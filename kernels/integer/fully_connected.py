@@ -23,8 +23,8 @@ from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import VALID, axis
 from odt.kernels.native import integer
-from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.ops import fully_connected as dense
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

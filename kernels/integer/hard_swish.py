@@ -17,7 +17,7 @@ from odt.dataclass import dataclass
 from odt.kernels.families.integer_table import constants, table_row
 from odt.kernels.families.requantize import Rounding, quantized, rounding
 from odt.kernels.geometry.fixed_point import HI, constant, product, raised, rounded_shift
-from odt.kernels.opdef import Array, Options
+from odt.kernels.rows.opdef import Array, Options
 
 __all__ = ["OP", "constants"]
 

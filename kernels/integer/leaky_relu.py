@@ -14,7 +14,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.families.integer_table import constants, table_row
 from odt.kernels.families.requantize import Rounding, quantized, rounding
-from odt.kernels.opdef import Array, Options
+from odt.kernels.rows.opdef import Array, Options
 
 __all__ = ["OP", "constants"]
 SMALLEST, LARGEST = 1 / 256, 128  # factors that are rounded

@@ -23,7 +23,7 @@ from odt.kernels.families.requantize import (
 )
 from odt.kernels.geometry import reduce_geometry
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, reduce_attrs
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 Axes = tuple[int, ...]

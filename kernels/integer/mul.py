@@ -20,7 +20,7 @@ from odt.kernels.families.requantize import (
     rounding,
 )
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from odt.kernels.families.requantize import (
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import round_to_steps
 from odt.kernels.native import integer
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

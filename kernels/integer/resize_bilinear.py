@@ -23,7 +23,7 @@ from odt.kernels.families.resize import ResizeAttrs, as_cols, as_rows, image_til
 from odt.kernels.families.resize import attrs as resize_attrs
 from odt.kernels.geometry.im2col import TILE_BYTES
 from odt.kernels.native import integer
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 FLOAT64 = np.dtype(np.float64)  # holds all sums exactly
 BITS = {1: 11, 2: 10}  # of n, by bytes of the integers

@@ -17,7 +17,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.requantize import Rounding, Tensors, quantized, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import limits
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 ONE = 2.0**30  # the table's value of exp(0)
 

@@ -41,7 +41,7 @@ from odt.kernels.families.requantize import (
 from odt.kernels.geometry.fixed_point import HI, LO, ONE_BITS, logistic, tanh
 from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, INPUT, OUTPUT, TANH
 from odt.kernels.native import integer
-from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 CONSTANTS = ("w", "r", "b", "br", "m", "mr", "p", "wp", "bp")
 INPUTS = ("x", *CONSTANTS)

@@ -24,10 +24,10 @@ from odt.kernels.families.constant_loss import fraction_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
-from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.native.losses import binary_cross_entropy
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
+from odt.kernels.rows.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 LEAST, MOST = 1e-7, 1 - 1e-7  # limits of a probability
 

@@ -22,7 +22,6 @@ from odt.dataclass import dataclass
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
-from odt.kernels.lossdef import FRACTIONS, LossDef, draw_classes
 from odt.kernels.losses.binary_crossentropy import (
     LEAST,
     MOST,
@@ -32,8 +31,9 @@ from odt.kernels.losses.binary_crossentropy import (
     unit_interval,
 )
 from odt.kernels.losses.categorical_focal_crossentropy import GAMMA, TINY
-from odt.kernels.opdef import Array, HyperParameter, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
+from odt.kernels.rows.lossdef import FRACTIONS, LossDef, draw_classes
+from odt.kernels.rows.opdef import Array, HyperParameter, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
-from odt.kernels.lossdef import DISTRIBUTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.native import softmax as compiled
-from odt.kernels.opdef import Array, Specs, TensorSpec
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, Check, LossDef, check_finite, draw_classes
+from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
 SUM_TOLERANCE = 1e-3  # error of a distribution's sum; float16 files have errors of about 5e-4
 ROWS = 1024  # rows checked at a time, so that scratch does not grow with the batch

@@ -23,10 +23,10 @@ from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import prepare
-from odt.kernels.lossdef import DISTRIBUTIONS, LossDef, draw_classes
 from odt.kernels.losses.binary_crossentropy import LEAST, MOST
 from odt.kernels.losses.categorical_crossentropy import check_distributions, infer
-from odt.kernels.opdef import Array, HyperParameter, Options, Specs, TensorSpec
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, LossDef, draw_classes
+from odt.kernels.rows.opdef import Array, HyperParameter, Options, Specs, TensorSpec
 
 TINY = 1e-30  # instead of 0 before a logarithm or as a divisor
 

@@ -16,14 +16,14 @@ from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scaled_sum
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
-from odt.kernels.lossdef import DISTRIBUTIONS, LossDef, draw_classes
 from odt.kernels.losses.categorical_crossentropy import (
     check_distributions,
     grad_x,
     infer,
     log_probabilities,
 )
-from odt.kernels.opdef import Array, Specs
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, LossDef, draw_classes
+from odt.kernels.rows.opdef import Array, Specs
 
 
 def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:

@@ -13,9 +13,9 @@ from odt.kernels.families.constant_loss import absolute_deviation
 from odt.kernels.families.difference_loss import difference, elements, infer
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
-from odt.kernels.lossdef import LossDef
 from odt.kernels.native import losses
-from odt.kernels.opdef import Array
+from odt.kernels.rows.lossdef import LossDef
+from odt.kernels.rows.opdef import Array
 
 
 def forward(

@@ -21,8 +21,8 @@ from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
-from odt.kernels.lossdef import LABELS, Check, LossDef, Rng
-from odt.kernels.opdef import Array, Specs, TensorSpec
+from odt.kernels.rows.lossdef import LABELS, Check, LossDef, Rng
+from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
 INT32 = np.dtype(np.int32)
 INDEX = np.dtype(np.intp)

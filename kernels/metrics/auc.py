@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import (
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import (
     CLASS_ROWS,
     FLAGS,
     Metric,
@@ -25,7 +25,7 @@ from odt.kernels.metricdef import (
     check_flags,
     labels_of,
 )
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 OF_CLASS = 80  # bytes for each position: its label, and what sorting the outputs of a class needs
 

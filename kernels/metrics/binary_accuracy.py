@@ -7,8 +7,8 @@ Source: Keras' BinaryAccuracy.
 
 import numpy as np
 
-from odt.kernels.metricdef import FLAGS, MeanMetric, MetricDef, check_flags
-from odt.kernels.opdef import Array
+from odt.kernels.rows.metricdef import FLAGS, MeanMetric, MetricDef, check_flags
+from odt.kernels.rows.opdef import Array
 
 
 class BinaryAccuracy(MeanMetric):

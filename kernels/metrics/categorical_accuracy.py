@@ -7,8 +7,8 @@ Source: Keras' CategoricalAccuracy.
 
 import numpy as np
 
-from odt.kernels.metricdef import CLASS_ROWS, MeanMetric, MetricDef
-from odt.kernels.opdef import Array
+from odt.kernels.rows.metricdef import CLASS_ROWS, MeanMetric, MetricDef
+from odt.kernels.rows.opdef import Array
 
 
 class CategoricalAccuracy(MeanMetric):

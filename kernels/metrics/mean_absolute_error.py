@@ -5,8 +5,8 @@ Source: Keras' MeanAbsoluteError.
 
 import numpy as np
 
-from odt.kernels.metricdef import NUMBERS, MeanMetric, MetricDef
-from odt.kernels.opdef import Array
+from odt.kernels.rows.metricdef import NUMBERS, MeanMetric, MetricDef
+from odt.kernels.rows.opdef import Array
 
 
 class MeanAbsoluteError(MeanMetric):

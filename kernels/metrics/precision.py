@@ -8,8 +8,8 @@ Source: scikit-learn's precision_score with average="macro"; Keras' Precision fo
 """
 
 from odt.kernels.families.class_counts import ClassCounts
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import CLASS_ROWS, FLAGS, MetricDef
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import CLASS_ROWS, FLAGS, MetricDef
 
 
 class Precision(ClassCounts):

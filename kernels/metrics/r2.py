@@ -7,8 +7,8 @@ Source: scikit-learn's r2_score of flat arrays; Keras' R2Score.
 
 import numpy as np
 
-from odt.kernels.metricdef import NUMBERS, Metric, MetricDef, OutputForm, blocks
-from odt.kernels.opdef import Array
+from odt.kernels.rows.metricdef import NUMBERS, Metric, MetricDef, OutputForm, blocks
+from odt.kernels.rows.opdef import Array
 
 
 class R2(Metric):

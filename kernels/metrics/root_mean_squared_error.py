@@ -5,8 +5,8 @@ Source: Keras' RootMeanSquaredError.
 
 import math
 
-from odt.kernels.metricdef import NUMBERS, MetricDef
 from odt.kernels.metrics.mean_squared_error import MeanSquaredError
+from odt.kernels.rows.metricdef import NUMBERS, MetricDef
 
 
 class RootMeanSquaredError(MeanSquaredError):

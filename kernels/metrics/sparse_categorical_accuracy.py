@@ -7,9 +7,9 @@ Source: Keras' SparseCategoricalAccuracy.
 
 import numpy as np
 
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import MeanMetric, MetricDef
-from odt.kernels.opdef import Array
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import MeanMetric, MetricDef
+from odt.kernels.rows.opdef import Array
 
 
 class SparseCategoricalAccuracy(MeanMetric):

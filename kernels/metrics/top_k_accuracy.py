@@ -8,15 +8,15 @@ Source: Keras' TopKCategoricalAccuracy, k = 5 by default; scikit-learn's top_k_a
 import numpy as np
 
 from odt.errors import OptionError
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import (
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import (
     CLASS_ROWS,
     MeanMetric,
     MetricDef,
     OutputForm,
     labels_of,
 )
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 class TopKAccuracy(MeanMetric):

@@ -13,7 +13,7 @@ from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import MatmulShape
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 DEEPEST = 1024  # most of the depth of a product with less than MAX_LANES columns
 

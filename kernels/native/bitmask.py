@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import FLOAT
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:

@@ -10,7 +10,16 @@ from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import kernels_in_use, limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks, tiled, units_of
-from odt.kernels.opdef import PACKED, PACKS, Array, Clamp, Compiled, ReluMask, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    PACKED,
+    PACKS,
+    Array,
+    Clamp,
+    Compiled,
+    ReluMask,
+    Specs,
+    TensorSpec,
+)
 
 PANEL = 2**18  # values of weights that are packed at once, unless UNITS have more
 UNITS = 96  # a multiple of two full tiles of every instruction set

@@ -10,7 +10,7 @@ import numpy as np
 
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.structs import MAX_OUTER_AXES, TransposeShape
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
 LINES = 64  # of one long row, so that threads can divide it
 # (attrs, **arrays) → pairs (source, target) of views of equal shape.

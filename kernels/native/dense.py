@@ -14,7 +14,7 @@ from odt.kernels.native.convolution import (
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
 ONE_TAP = [(0, 0)]
 FEW, DEEP = 24, 24  # rows, and depth for each row: as measured

@@ -15,7 +15,7 @@ from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import along_longer_axis, forward_walk, phase_walks
-from odt.kernels.opdef import Array, Clamp, Compiled, ReluMask, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:

@@ -14,7 +14,7 @@ from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, prepar
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.structs import MAX_INPUTS, MAX_RANK, ElementwiseShape
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 Axes = tuple[tuple[int, tuple[int, ...]], ...]
 Number = float | Callable[[Attrs], float]

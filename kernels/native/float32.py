@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.opdef import Specs
+from odt.kernels.rows.opdef import Specs
 
 FLOAT = np.dtype(np.float32)
 

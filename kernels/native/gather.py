@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.float32 import FLOAT
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
 
 def fits(name: str) -> Callable[[Attrs, Specs], bool]:

@@ -13,7 +13,7 @@ from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import IntegerLstmShape, WindowWalk
 from odt.kernels.native.window_walk import reading, results, taps, window_walk
-from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 

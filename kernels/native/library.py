@@ -14,7 +14,7 @@ from types import MappingProxyType
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
 from odt.kernels.native.structs import STRUCTS
-from odt.kernels.opdef import Attrs, Compiled, Kernel, Specs
+from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, Specs
 
 NOT_BUILT = "No kernels were compiled when odt was installed"
 CHOSEN = "ODT_KERNELS says so"

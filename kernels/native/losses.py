@@ -8,7 +8,7 @@ import numpy as np
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.elementwise import call
 from odt.kernels.native.float32 import FLOAT
-from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 INFINITY = float("inf")
 Loop = Callable[[], None]

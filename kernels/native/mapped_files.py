@@ -4,7 +4,7 @@ import ctypes
 import os
 
 from odt.kernels.native.library import load
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def watch_mapped(memory: Array) -> ctypes.c_int | None:

@@ -9,7 +9,7 @@ from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import reading, results, taps, window_walk
-from odt.kernels.opdef import Array, Compiled, ReluMask, Specs
+from odt.kernels.rows.opdef import Array, Compiled, ReluMask, Specs
 
 
 def fits(attrs: PoolAttrs, s: Specs) -> bool:

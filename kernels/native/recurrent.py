@@ -15,7 +15,7 @@ from odt.kernels.native.elementwise import column_sums
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import MatmulShape, RecurrentShape
-from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
 LARGE = 2**19  # recurrent weights that are read from outside a core's cache at each step of time
 RecurrentAttrs = LstmAttrs | RnnAttrs

@@ -25,7 +25,7 @@ from odt.kernels.native.elementwise import call
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
 from odt.kernels.native.window_walk import forward_walk, phase_walks
-from odt.kernels.opdef import Array, Attrs, Clamp, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Clamp, Compiled, Specs, TensorSpec
 
 AT_ONCE = 8192  # pixels of x in a product: its operands stay in the cache
 

@@ -10,7 +10,7 @@ from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.library import is_available, load
-from odt.kernels.opdef import Array, Attrs, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Specs
 
 NEVER = np.zeros(1, np.int64)
 

@@ -8,7 +8,7 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis, StridePhase
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def window_walk(

@@ -4,7 +4,7 @@ import numpy as np
 
 from odt.kernels.families.elementwise import number_like_x, unary
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples, passed_on
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:

@@ -8,7 +8,7 @@ from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.native.binding import in_order
-from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Specs, always
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Specs, always
 
 
 def infer(attrs: None, s: Specs) -> Specs:

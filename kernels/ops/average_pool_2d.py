@@ -13,7 +13,7 @@ from odt.kernels.geometry.im2col import PaddedImages, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, average_geometry, pool_attrs
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.native import pool as compiled
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
 def forward(

@@ -23,7 +23,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.binary import summed_axes
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import batch_matmul
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

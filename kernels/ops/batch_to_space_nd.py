@@ -18,7 +18,7 @@ from odt.kernels.families.space_batch import (
     places,
     resized,
 )
-from odt.kernels.opdef import Array, Specs
+from odt.kernels.rows.opdef import Array, Specs
 
 
 def infer(attrs: BatchAttrs, s: Specs) -> Specs:

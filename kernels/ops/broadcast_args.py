@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.errors import DataError, ShapeError
 from odt.kernels.families.elementwise import BOOL
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: None, s: Specs) -> Specs:

@@ -11,7 +11,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.binary import reducer, sum_into
 from odt.kernels.families.copies import Moves, copying
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Shape = tuple[int, ...]
 

@@ -15,7 +15,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.complex_parts import fitting_part
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 AT_ONCE = 4096  # values that are limited at a time
 

@@ -10,7 +10,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import concatenating, numbered, place, places
 from odt.kernels.geometry.axes import later_axis, moved_axis
-from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,11 @@ from odt.kernels.geometry.conv_geometry import (
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis
 from odt.kernels.native import convolution
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Infers y; `lower` splits groups of channels (core/lowering/split_groups.py)."""
+    """Infers y; `lower` splits groups of channels (core/lowering/passes/split_groups.py)."""
     x, w = s["x"], s["w"]
     if number_of_groups(x, w) > 1:
         s = {**s, "x": TensorSpec((*x.shape[:3], w.shape[3]), x.dtype)}

@@ -26,7 +26,7 @@ from odt.kernels.families.convolution_3d import (
     spread_scratch,
     volume_attrs,
 )
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 Taps = Mapping[str, tuple[Span, ...]]
 

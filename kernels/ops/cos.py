@@ -3,7 +3,7 @@
 import numpy as np
 
 from odt.kernels.families.elementwise import unary
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:

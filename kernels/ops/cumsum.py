@@ -14,7 +14,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import later_axis, moved_axis
 from odt.kernels.geometry.statics import number
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs
 
 
 @dataclass(frozen=True, slots=True)

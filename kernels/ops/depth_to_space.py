@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from odt.errors import ShapeError
 from odt.kernels.families.block_moves import block_attrs, block_move, blocks, images
-from odt.kernels.opdef import Array, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
 
 def infer(size: int, s: Specs) -> Specs:

@@ -19,7 +19,7 @@ from odt.kernels.families.binary import (
 )
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 Axes = tuple[int, ...]
 

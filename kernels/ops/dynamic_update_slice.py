@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs
 
 
 def infer(samples: int | None, s: Specs) -> Specs:

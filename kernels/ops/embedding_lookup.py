@@ -12,7 +12,7 @@ from functools import partial
 from odt.errors import ShapeError
 from odt.kernels.families.gather import INDEX, find, put, take
 from odt.kernels.native.gather import fits, scatter_add, select
-from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: None, s: Specs) -> Specs:

@@ -6,7 +6,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.reshape import FORWARD, GRAD_X
 from odt.kernels.geometry.statics import number
-from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from odt.kernels.families.elementwise import BOOL, IN_PLACE, IN_PLACE_BACK, floa
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import fake_quant_numbers
 from odt.kernels.native import bitmask
-from odt.kernels.opdef import TILE, Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import TILE, Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
 
 MOST_BITS = 16
 

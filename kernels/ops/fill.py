@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Shape = tuple[int, ...]
 

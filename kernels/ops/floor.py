@@ -5,7 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import IN_PLACE, float_like_x
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:

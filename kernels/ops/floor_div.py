@@ -9,7 +9,7 @@ from odt.errors import DataError
 from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:

@@ -18,7 +18,7 @@ from odt.kernels.families.binary import (
     sum_into,
 )
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 Axes = tuple[int, ...]
 

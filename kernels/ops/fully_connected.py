@@ -18,7 +18,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import dense
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

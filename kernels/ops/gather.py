@@ -20,7 +20,7 @@ from odt.errors import DataError, ShapeError
 from odt.kernels.families.gather import INDEX, put, take
 from odt.kernels.geometry.axes import behind
 from odt.kernels.native.gather import fits, scatter_add, select
-from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> int | None:

@@ -17,7 +17,7 @@ from odt.dataclass import dataclass
 from odt.kernels.families.elementwise import BOOL, unary
 from odt.kernels.families.erf import erf
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import TILE, Array, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import TILE, Array, Options, Specs, TensorSpec
 
 CUBIC = 0.044715
 

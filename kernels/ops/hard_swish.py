@@ -8,7 +8,7 @@ import numpy as np
 
 from odt.kernels.families.elementwise import part_and_mask, part_like_y, unary
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def clamp(x: Array, part: Array) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.kernels.families.complex_parts import real_like_x
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef
 
 
 def forward(attrs: Attrs, *, x: Array, y: Array) -> None:

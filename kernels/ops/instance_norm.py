@@ -16,7 +16,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.native import normalization
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> float:

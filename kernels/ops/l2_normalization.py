@@ -13,7 +13,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import normalization
-from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
 
 SMALLEST = 1e-6
 COMPILED, COMPILED_BACK = normalization.l2(SMALLEST)

@@ -13,7 +13,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.elementwise import mask_like_y, unary
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Options
+from odt.kernels.rows.opdef import Array, Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.softmax import rows, shift_by_max
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import softmax
-from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

@@ -12,7 +12,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.lstm import lstm_attrs
 from odt.kernels.families.lstm_gradients import lstm_row
 from odt.kernels.geometry.recurrent_geometry import LstmAttrs
-from odt.kernels.opdef import Array, Options
+from odt.kernels.rows.opdef import Array, Options
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> LstmAttrs:

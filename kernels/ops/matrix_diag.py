@@ -10,7 +10,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.diagonal import diagonal
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: None, s: Specs) -> Specs:

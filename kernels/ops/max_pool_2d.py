@@ -18,7 +18,7 @@ from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tile
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
 from odt.kernels.geometry.window import Axis, clear_border, windows
 from odt.kernels.native import pool as compiled
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 BOOL = np.dtype(bool)
 

@@ -16,7 +16,7 @@ from odt.kernels.geometry.reduce_geometry import (
     reduce_attrs,
 )
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 Axes = tuple[int, ...]
 FLOAT64 = np.dtype(np.float64)

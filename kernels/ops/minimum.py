@@ -9,7 +9,7 @@ import numpy as np
 from odt.kernels.families.binary import BINARY, binary, gradient
 from odt.kernels.families.elementwise import mask_like_y
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:

@@ -20,7 +20,7 @@ from odt.kernels.families.pad import PadAttrs, add_batch_axis_to_pads, pad_attrs
 from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.families.pad import mixes_samples as pad_mixes
 from odt.kernels.native import gather
-from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 LONG = 8  # values of a row
 

@@ -13,7 +13,7 @@ from odt.kernels.families.pad import (
     mixes_samples,
     pad_attrs,
 )
-from odt.kernels.opdef import Array, OpDef
+from odt.kernels.rows.opdef import Array, OpDef
 
 
 def forward(attrs: PadAttrs, *, x: Array, y: Array) -> Moves:

@@ -17,7 +17,7 @@ from odt.kernels.families.pad import (
     pad_attrs,
 )
 from odt.kernels.families.pad import infer as infer_pad
-from odt.kernels.opdef import Array, OpDef, Specs
+from odt.kernels.rows.opdef import Array, OpDef, Specs
 
 
 def infer(attrs: PadAttrs, s: Specs) -> Specs:

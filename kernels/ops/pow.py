@@ -12,7 +12,7 @@ import numpy as np
 from odt.errors import DataError
 from odt.kernels.families.binary import binary, gradient
 from odt.kernels.families.elementwise import BOOL
-from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:

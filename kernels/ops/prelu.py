@@ -13,7 +13,7 @@ from odt.kernels.families.binary import gradient
 from odt.kernels.families.elementwise import mask_like_y, part_like_y
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

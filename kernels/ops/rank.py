@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 INT32 = np.dtype(np.int32)
 

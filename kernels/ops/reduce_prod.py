@@ -16,7 +16,7 @@ from odt.kernels.geometry.reduce_geometry import (
     prepare,
     reduce_attrs,
 )
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 Axes = tuple[int, ...]
 

@@ -14,7 +14,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.resize import ResizeAttrs, resize, step
 from odt.kernels.families.resize import infer as resize_infer
-from odt.kernels.opdef import Array, Specs
+from odt.kernels.rows.opdef import Array, Specs
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:

@@ -14,7 +14,7 @@ Source: ResizeNearestNeighborOptions in the TFLite schema and TFLite's reference
 import numpy as np
 
 from odt.kernels.families.resize import ResizeAttrs, resize, step
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:

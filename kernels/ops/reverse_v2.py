@@ -10,7 +10,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.block_moves import block_move
 from odt.kernels.geometry.axes import behind
-from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, Options, Specs, TensorSpec
 
 Axes = tuple[int, ...]
 

@@ -17,7 +17,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.complex_parts import complex_type
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Lengths = tuple[int, ...]
 

@@ -16,7 +16,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Source: SelectOptions in the TFLite schema, tf.compat.v1.where.
 from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.families.select import selection
-from odt.kernels.opdef import Attrs, Specs, never_mixes_samples
+from odt.kernels.rows.opdef import Attrs, Specs, never_mixes_samples
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

@@ -11,7 +11,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.families.select import selection
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Attrs, Names, Specs, TensorSpec
+from odt.kernels.rows.opdef import Attrs, Names, Specs, TensorSpec
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

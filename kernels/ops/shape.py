@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 DTYPES: Mapping[int, np.dtype[Any]] = {
     0: np.dtype(np.int32),

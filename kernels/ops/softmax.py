@@ -17,7 +17,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.softmax import rows, softmax
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import softmax as compiled
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.split_concat import cutting, place, places
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.geometry.statics import number
-from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

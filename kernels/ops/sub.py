@@ -16,7 +16,7 @@ from odt.kernels.families.binary import (
 )
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:

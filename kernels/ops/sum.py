@@ -14,7 +14,7 @@ from odt.kernels.geometry.reduce_geometry import (
     reduce_attrs,
 )
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 Axes = tuple[int, ...]
 

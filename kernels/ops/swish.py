@@ -11,8 +11,8 @@ import numpy as np
 
 from odt.kernels.families.elementwise import unary
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import TILE, Array, Attrs, Specs, TensorSpec
 from odt.kernels.ops import logistic
+from odt.kernels.rows.opdef import TILE, Array, Attrs, Specs, TensorSpec
 
 
 def scratch(attrs: Attrs, s: Specs) -> Specs:

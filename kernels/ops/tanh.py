@@ -8,7 +8,7 @@ import numpy as np
 from odt.kernels.families.elementwise import IN_PLACE, float_like_x
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Multiples = tuple[int, ...]
 

@@ -15,7 +15,7 @@ from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.statics import number
 from odt.kernels.native.gather import TOPK, TOPK_BACK
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 INDEX, INT32 = np.dtype(np.intp), np.dtype(np.int32)
 

@@ -12,7 +12,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
 from odt.kernels.geometry.axes import behind
-from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.convolution import checked
 from odt.kernels.families.transposed_convolution import FORWARD, GRADS
 from odt.kernels.geometry.conv_geometry import ConvAttrs, conv_attrs
-from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from odt.kernels.families.recurrent import (
 )
 from odt.kernels.geometry.recurrent_geometry import RnnAttrs
 from odt.kernels.native import recurrent as compiled
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> RnnAttrs:

@@ -1,7 +1,7 @@
 """ZEROS_LIKE: zeros with the shape of x; no gradient."""
 
 from odt.kernels.families.elementwise import same_as_x
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, y: Array) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.opdef import (
+from odt.kernels.rows.opdef import (
     DECOUPLED_WEIGHT_DECAY,
     TILE,
     Array,

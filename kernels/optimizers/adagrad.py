@@ -10,8 +10,8 @@ Source: torch.optim.Adagrad, with its defaults. Duchi, Hazan and Singer 2011.
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import EPSILON
+from odt.kernels.rows.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,14 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, HyperParameter, UpdateRule
+from odt.kernels.rows.opdef import (
+    TILE,
+    WEIGHT_DECAY,
+    Array,
+    CompiledUpdate,
+    HyperParameter,
+    UpdateRule,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, Specs, TensorSpec, UpdateRule
 from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, update_tile
+from odt.kernels.rows.opdef import TILE, WEIGHT_DECAY, Array, Specs, TensorSpec, UpdateRule
 
 BLOCK = 256
 LEAST = 4096

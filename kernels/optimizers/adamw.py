@@ -12,8 +12,8 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import MOMENTS, move_to
+from odt.kernels.rows.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

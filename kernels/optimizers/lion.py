@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import BETA_1, BETA_2, move_to
+from odt.kernels.rows.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

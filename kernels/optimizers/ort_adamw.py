@@ -15,8 +15,8 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, slots, update_tile
+from odt.kernels.rows.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,16 @@ Source: torch.optim.RMSprop, not centered; ρ, its alpha, and ε have Keras' def
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, HyperParameter, UpdateRule
 from odt.kernels.optimizers.adam import EPSILON, move_to
 from odt.kernels.optimizers.sgd import MOMENTUM
+from odt.kernels.rows.opdef import (
+    TILE,
+    WEIGHT_DECAY,
+    Array,
+    CompiledUpdate,
+    HyperParameter,
+    UpdateRule,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,14 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, HyperParameter, UpdateRule
+from odt.kernels.rows.opdef import (
+    TILE,
+    WEIGHT_DECAY,
+    Array,
+    CompiledUpdate,
+    HyperParameter,
+    UpdateRule,
+)
 
 
 @dataclass(frozen=True, slots=True)

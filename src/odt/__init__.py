@@ -25,15 +25,15 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.evaluation.classification import ClassificationReport as ClassificationReport
     from odt.evaluation.classification import classification_report as classification_report
     from odt.evaluation.classification import sample_losses as sample_losses
-    from odt.kernels.scheduledef import Schedule as Schedule
-    from odt.kernels.schedules import ConstantRate as ConstantRate
-    from odt.kernels.schedules import CosineDecay as CosineDecay
-    from odt.kernels.schedules import CosineDecayRestarts as CosineDecayRestarts
-    from odt.kernels.schedules import ExponentialDecay as ExponentialDecay
-    from odt.kernels.schedules import OneCycle as OneCycle
-    from odt.kernels.schedules import PolynomialDecay as PolynomialDecay
-    from odt.kernels.schedules import ReduceOnPlateau as ReduceOnPlateau
-    from odt.kernels.schedules import StepDecay as StepDecay
+    from odt.kernels.rows.scheduledef import Schedule as Schedule
+    from odt.kernels.rows.schedules import ConstantRate as ConstantRate
+    from odt.kernels.rows.schedules import CosineDecay as CosineDecay
+    from odt.kernels.rows.schedules import CosineDecayRestarts as CosineDecayRestarts
+    from odt.kernels.rows.schedules import ExponentialDecay as ExponentialDecay
+    from odt.kernels.rows.schedules import OneCycle as OneCycle
+    from odt.kernels.rows.schedules import PolynomialDecay as PolynomialDecay
+    from odt.kernels.rows.schedules import ReduceOnPlateau as ReduceOnPlateau
+    from odt.kernels.rows.schedules import StepDecay as StepDecay
     from odt.losses import *  # noqa: F403 - a class for each row of kernels/losses
     from odt.models.creation import new_model as new_model
     from odt.models.cutting import cut as cut
@@ -107,15 +107,15 @@ PUBLIC = {
     "ClassificationReport": "odt.evaluation.classification",
     "sample_losses": "odt.evaluation.classification",
     "OdtWarning": "odt.errors",
-    "Schedule": "odt.kernels.scheduledef",
-    "ConstantRate": "odt.kernels.schedules",
-    "StepDecay": "odt.kernels.schedules",
-    "ExponentialDecay": "odt.kernels.schedules",
-    "PolynomialDecay": "odt.kernels.schedules",
-    "CosineDecay": "odt.kernels.schedules",
-    "CosineDecayRestarts": "odt.kernels.schedules",
-    "OneCycle": "odt.kernels.schedules",
-    "ReduceOnPlateau": "odt.kernels.schedules",
+    "Schedule": "odt.kernels.rows.scheduledef",
+    "ConstantRate": "odt.kernels.rows.schedules",
+    "StepDecay": "odt.kernels.rows.schedules",
+    "ExponentialDecay": "odt.kernels.rows.schedules",
+    "PolynomialDecay": "odt.kernels.rows.schedules",
+    "CosineDecay": "odt.kernels.rows.schedules",
+    "CosineDecayRestarts": "odt.kernels.rows.schedules",
+    "OneCycle": "odt.kernels.rows.schedules",
+    "ReduceOnPlateau": "odt.kernels.rows.schedules",
     "Trainable": "odt.training.trainable",
     "last": "odt.training.trainable",
     "select": "odt.training.trainable",

@@ -22,7 +22,7 @@ from odt.core.model.graph import LoweredGraph
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.input_pipeline import InputPipeline, prepared_nbytes
 from odt.data.run_samples import Samples
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 __all__ = [
     "Augmentation",

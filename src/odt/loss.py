@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.loss_text import format_loss, is_plugin
-from odt.kernels.lossdef import LossDef
 from odt.kernels.plugin_loss import plugin_loss
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import LossDef
 
 
 @dataclass(frozen=True, slots=True)

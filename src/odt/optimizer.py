@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 from odt.dataclass import dataclass
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import Schedule
 
 
 @dataclass(frozen=True, slots=True)

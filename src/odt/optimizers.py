@@ -6,7 +6,7 @@ Written by tools/write_optimizer_classes.py from the rows in kernels/optimizers.
 from typing import ClassVar
 
 from odt.dataclass import dataclass
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import Schedule
 from odt.optimizer import Optimizer
 
 __all__ = [

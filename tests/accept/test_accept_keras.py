@@ -15,7 +15,7 @@ from support.keras_networks import NAMES, RATE, STEPS
 from support.paths import ROOT
 
 import odt
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 PYTHON = ROOT / ".venv" / "keras" / "bin" / "python"  # `make accept` makes it

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from support.datafiles import made, samples
 
-from odt.core.datasets.wave_files import open_wave
+from odt.datasets.wave_files import open_wave
 from odt.errors import DataError
 
 pytestmark = pytest.mark.accept

@@ -14,12 +14,12 @@ from support.networks import ArrayData, InOrder
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 

@@ -20,9 +20,9 @@ from support.seeds import trained_files
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.kernels.geometry.quantize import quantize
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 

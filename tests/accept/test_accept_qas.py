@@ -15,7 +15,7 @@ from support.growth import grown
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 pytestmark = pytest.mark.accept
 

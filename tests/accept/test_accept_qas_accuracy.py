@@ -19,11 +19,11 @@ from support.turned_images import turned
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.runtime.parameters import Parameters
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Run
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 

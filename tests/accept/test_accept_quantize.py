@@ -13,8 +13,8 @@ from support.accept_data import complete
 from support.judges import random_inputs
 
 from odt.core.export.kept_tables import model_tables, packed_model
-from odt.core.model.reader import read_model
-from odt.kernels.opdef import Array
+from odt.core.formats.reader import read_model
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 

@@ -18,9 +18,9 @@ from support.seeds import trained_files
 from support.turned_images import turned
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.kernels.geometry.quantize import dequantize, quantize
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 

@@ -9,10 +9,10 @@ from support.judges import odt
 from support.networks import ArrayData, InOrder
 from support.paths import MODELS
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 

@@ -17,8 +17,8 @@ from support.peer_runtimes import SCRIPTS, RefusedError, run
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
-from odt.kernels.opdef import Array
+from odt.core.formats.reader import read_model
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 SAMPLES, CLASSES = 48, 3

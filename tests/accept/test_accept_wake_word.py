@@ -19,10 +19,10 @@ from support.streaming_models import litert_sequences, predictions
 from support.voices import ACCENTS, TESTED, TRAINED, Speech
 
 import odt
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.recipe.sequences import sequences_of
 from odt.kernels.geometry.quantize import Quantization, quantize
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
 

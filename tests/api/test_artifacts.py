@@ -19,11 +19,11 @@ import odt
 from odt.artifacts.files import sha256
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.data.sidecar import Sidecar
-from odt.core.model.reader import read_model
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.formats.reader import read_model
 from odt.core.model.record import Record
-from odt.core.model.tflite_metadata import read_record
 from odt.core.storage.atomic_folders import AtomicFolder
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 FILES = ("model.circle", "checkpoint.odt", "recipe.toml")
 RNG = np.random.default_rng(5)

@@ -11,7 +11,7 @@ from support.paths import MLP_SM, MODELS
 
 import odt
 from odt.cli.main import main
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(5)

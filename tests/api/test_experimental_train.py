@@ -15,9 +15,9 @@ from model_builder import ModelBuilder
 from support.paths import MLP_SM, TESTS
 
 from odt.core.export.exporter import add_training_info
-from odt.core.model.reader import read_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.errors import DataError, ModelError, OptionError
 from odt.experimental import train
 from odt.experimental.train import losses, metrics

@@ -22,8 +22,8 @@ from support.judges import litert
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
-from odt.kernels.opdef import Array
+from odt.core.formats.reader import read_model
+from odt.kernels.rows.opdef import Array
 
 MSE = "mean_squared_error"
 COUNT = 32

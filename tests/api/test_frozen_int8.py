@@ -9,7 +9,7 @@ from support.paths import MODELS
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.errors import OptionError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"

@@ -11,7 +11,7 @@ from support.paths import MODELS
 
 import odt
 from odt.cli.main import main
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from odt.training.integer_form import IntegerForm
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"

@@ -15,7 +15,7 @@ import odt
 from odt.cli.main import main
 from odt.core.data.sidecar import Sidecar
 from odt.core.training.feature_store import read_store
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 from odt.personalization.personalization import improves
 
 CENTRES = 3 * np.random.default_rng(7).normal(size=(5, 8))

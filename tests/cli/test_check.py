@@ -16,17 +16,17 @@ from support.paths import GOLDEN, MLP_SM, MODELS
 
 from odt.cli.commands.check import describe_refusals
 from odt.cli.main import main
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
-from odt.core.model.schema_tables import code_of
 from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.loss_probe import LossProbe
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import self_test
 from odt.core.training.trainer import Trainer
-from odt.kernels.lossdef import draw_classes, draw_values
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.lossdef import draw_classes, draw_values
+from odt.kernels.rows.opdef import TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
 

@@ -11,9 +11,9 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import Finding, self_test
-from odt.kernels.lossdef import draw_values
-from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.ops import fully_connected
+from odt.kernels.rows.lossdef import draw_values
+from odt.kernels.rows.opdef import Array, Kernel, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
 

@@ -13,7 +13,7 @@ from odt.cli.commands import train
 from odt.cli.options import shared, types
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, OPTIMIZERS
-from odt.kernels.row_index import HYPER_PARAMETERS
+from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 
 def parse(kind: click.ParamType[Any], value: str) -> Any:

@@ -12,7 +12,7 @@ from support.paths import MLP_SM, MODELS
 import odt
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 MODEL, X = MLP_SM / "model.circle", MLP_SM / "input.bin"
 

@@ -16,7 +16,7 @@ from support.streaming_models import StreamingBuilder
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 

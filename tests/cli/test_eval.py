@@ -18,9 +18,9 @@ from support.paths import MODELS
 
 from odt.cli.main import main
 from odt.core.data.sidecar import Sidecar
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.kernels.geometry.quantize import dequantize
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 METRIC = ("--metric", "sparse_categorical_accuracy")
 RNG = np.random.default_rng(3)

@@ -19,8 +19,8 @@ from support.paths import ROOT
 from support.terminal import on_terminal
 
 from odt.cli.commands import gen_datafile
-from odt.core.datasets.generate import Made, Request
-from odt.core.datasets.source import Source
+from odt.datasets.generate import Made, Request
+from odt.datasets.source import Source
 
 FASHION_MNIST = ROOT / "examples" / "fashion-mnist"
 

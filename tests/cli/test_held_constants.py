@@ -11,8 +11,8 @@ from model_builder import ModelBuilder
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
-from odt.kernels.opdef import Array
+from odt.core.formats.reader import read_model
+from odt.kernels.rows.opdef import Array
 
 N, F, U, RATE = 4, 3, 4, 0.1
 REASON = "initial state of a recurrent layer"

@@ -16,8 +16,9 @@ from support.bounded import answers
 from support.paths import GOLDEN, MODELS
 
 from odt.cli.main import main
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import lower_model
 from odt.models.summary import describe
 
 MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX

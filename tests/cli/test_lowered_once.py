@@ -13,7 +13,8 @@ from support.paths import GOLDEN, MLP_SM
 
 import odt
 from odt.cli.main import main
-from odt.core.lowering import lower, lowered_model
+from odt.core.lowering import lower
+from odt.core.recipe import lowered_model
 
 MNIST = GOLDEN / "mnist" / "model.circle"
 INPUTS = f"--load-input {MNIST.parent}/input.bin"

@@ -17,8 +17,9 @@ from support.model_forms import CLASSES, FORMS, NAMES, Integer, write_form
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
 from odt.core.export.record_metadata import LABELS
-from odt.core.model.reader import Model, read_model
-from odt.kernels.opdef import Array
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
+from odt.kernels.rows.opdef import Array
 
 SAMPLES = 16
 NEW_CLASSES = 5

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.errors import ModelError
 
 MODEL = MLP_SM / "model.circle"

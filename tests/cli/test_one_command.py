@@ -14,9 +14,9 @@ from odt import __version__
 from odt.cli.main import main
 from odt.cli.options.onert import translate
 from odt.core.export.exporter import add_training_info
-from odt.core.model.reader import read_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.recipe.resolve import contradiction
 
 FLAGS = frozenset({"--mem-poll", "--shuffle"})

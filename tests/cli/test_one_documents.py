@@ -12,7 +12,7 @@ from support.accept_data import complete
 from support.paths import ROOT
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 FASHION_MNIST = ROOT / "examples" / "fashion-mnist"
 SAME, RELU, RELU6 = 0, 1, 3  # of the schema's Padding and ActivationFunctionType

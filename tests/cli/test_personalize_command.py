@@ -10,9 +10,9 @@ from support.datafiles import jpeg
 import odt
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import read_model
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.formats.reader import read_model
 from odt.core.model.record import Record
-from odt.core.model.tflite_metadata import read_record
 from odt.core.storage.file_lock import FileLock
 from odt.core.training.feature_store import read_store
 

@@ -11,7 +11,7 @@ from PIL import Image
 from support.paths import GOLDEN
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.training.trainer import Trainer

@@ -10,7 +10,7 @@ from support.judges import litert, random_inputs
 from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 RNET = MODELS / "mtcnn-rnet.tflite"
 SAMPLES = 5

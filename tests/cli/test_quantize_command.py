@@ -10,7 +10,8 @@ from model_builder import ModelBuilder
 from support.paths import MODELS
 
 from odt.cli.main import main
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.kernels.geometry.quantize import dequantize, quantize
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"

@@ -14,11 +14,11 @@ from support.datafiles import files, jpeg, made, odt, picture_folder, samples, s
 
 import odt as api
 from odt.cli.main import main
-from odt.core.datasets.picture_files import decode_picture
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import read_model
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.formats.reader import read_model
 from odt.core.model.record import Record
-from odt.core.model.tflite_metadata import read_record
+from odt.datasets.picture_files import decode_picture
 
 SIZE = (8, 6)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from support.datafiles import made, odt
 
-from odt.core.model.reader import read_model
-from odt.core.model.tflite_metadata import read_record
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.formats.reader import read_model
 
 ROWS = 60
 

@@ -18,7 +18,7 @@ from support.hostile_runs import EVIL, hostile
 from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
-from odt.core.datasets.contact_sheet import picture
+from odt.datasets.contact_sheet import picture
 
 LINE = [str(MLP_SM / "model.circle"), "--load-input", str(MLP_SM / "input.bin")]
 LINE += ["--load-expected", str(MLP_SM / "expected.bin"), "--validation-split", "0.25"]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from support.paths import GOLDEN, MODELS
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 MODEL = GOLDEN / "mlp_sm" / "model.circle"
 X, T = GOLDEN / "mlp_sm" / "input.bin", GOLDEN / "mlp_sm" / "expected.bin"

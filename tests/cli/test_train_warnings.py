@@ -12,7 +12,7 @@ from odt.cli.main import main
 from odt.cli.output.spelling import spell
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.training.inference import Predictor
 from odt.training.fit_warnings import incomplete_batch
 

@@ -9,7 +9,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.model.record import Record
 from odt.federated.partitions import partition
 from odt.federated.update import Array
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 SAMPLES, CLIENTS = 1000, 10
 LABELS = np.random.default_rng(0).integers(0, 10, SAMPLES)

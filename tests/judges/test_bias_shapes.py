@@ -11,9 +11,9 @@ from support.litert_integers import litert_integers
 from support.networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.trainer import Trainer
 
 STRIDES: dict[str, Any] = {"stride_w": 1, "stride_h": 1}

@@ -15,7 +15,7 @@ from support.networks import ArrayData, InOrder, Net
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RELU6 = 3
 VALID, SAME = 1, 0

@@ -12,9 +12,9 @@ from support.networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
 from odt.core.export.model_builder import ModelBuilder
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.self_test import DIFFERENCES, self_test
 from odt.core.training.trainer import Trainer
 from odt.errors import DataError

@@ -14,7 +14,7 @@ from support.datafiles import made
 from support.idx import write_mnist
 from support.paths import GOLDEN
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 MODEL = GOLDEN / "mnist" / "model.circle"
 NEEDS_ONERT = pytest.mark.skipif(

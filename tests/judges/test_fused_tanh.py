@@ -12,8 +12,8 @@ from support.judges import difference, litert
 from support.judges import odt as computed
 
 import odt
-from odt.core.model.reader import read_model
-from odt.core.model.training_info_buffer import encode_training_info
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
+from odt.core.formats.reader import read_model
 
 TANH = 4
 SIDE = (1, 4, 4, 3)

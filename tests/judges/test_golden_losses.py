@@ -12,8 +12,8 @@ from support.op_run import Case
 from support.paths import ROOT
 
 from odt.kernels.loss_text import format_loss
-from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import Array
 
 RECORDS = json.loads((ROOT / "tests/golden_losses/losses.json").read_text(encoding="utf-8"))
 CLOSE = 1e-5

@@ -12,10 +12,10 @@ from support.paths import TESTS
 
 from odt.core.training.metrics import fitting_metrics
 from odt.kernels.families.class_counts import Confusion
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import OutputForm
-from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import METRICS
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import OutputForm
+from odt.kernels.rows.opdef import TensorSpec
 
 RECORDED: dict[str, Any] = json.loads((TESTS / "golden_metrics/metrics.json").read_text())
 CASES = {case["kind"]: case for case in RECORDED["cases"]}

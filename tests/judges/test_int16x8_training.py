@@ -7,7 +7,7 @@ import pytest
 from support.judges import litert
 
 import odt
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 SIDE, CLASSES, SAMPLES = 8, 3, 48
 

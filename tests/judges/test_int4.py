@@ -10,10 +10,10 @@ from support.integer_files import QuantizedBuilder
 from support.judges import litert
 
 import odt
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.reader import read_model
 from odt.core.model.int4 import pack_int4, unpack_int4
-from odt.core.model.reader import read_model
-from odt.core.model.schema_tables import code_of
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SIZE, CHANNELS, UNITS = 6, 3, 5
 Build = Callable[[Path], Path]

@@ -9,7 +9,7 @@ from support.networks import ArrayData, InOrder
 from support.paths import MODELS
 
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 

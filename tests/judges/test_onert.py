@@ -12,7 +12,7 @@ from support.paths import GOLDEN, MODELS
 
 from odt import quantize
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 

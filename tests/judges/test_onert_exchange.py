@@ -10,11 +10,11 @@ from support.onert_party import HAVE_ONERT, onert_trains
 from support.paths import GOLDEN, MLP_SM, MODELS
 
 from odt.core.export.exporter import add_training_info
-from odt.core.model.reader import read_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.experimental.train.nnfw import nnfw_session
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.skipif(
     not HAVE_ONERT, reason="onert has wheels for Linux on x86-64 and aarch64, Python 3.10 to 3.12"

@@ -10,11 +10,12 @@ from model_builder import ModelBuilder
 from support.judges import difference, litert
 
 import odt
-from odt.core.model.flatbuffer import FlatBuffer
-from odt.core.model.operator_options import operator_name
-from odt.core.model.operator_versions import Operand, builtin_code, operator_version
-from odt.core.model.reader import Model, read_model
-from odt.core.model.schema_tables import unpack
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.operator_options import operator_name
+from odt.core.formats.flatbuffer.operator_versions import Operand, builtin_code, operator_version
+from odt.core.formats.flatbuffer.schema_tables import unpack
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.quantization.rules import INT8, INT16
 
 Build = Callable[[ModelBuilder], int]

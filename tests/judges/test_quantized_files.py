@@ -9,7 +9,7 @@ from support.integer_files import QuantizedBuilder, full_range, odt_integers
 from support.litert_integers import beyond_one_step, litert_integers
 from support.paths import MODELS
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 Build = Callable[[QuantizedBuilder], int]
 SHIPPED = ("mlperf-tiny-kws-dscnn-int8", "mlperf-tiny-resnet8-cifar10-int8")

@@ -11,7 +11,7 @@ from support.paths import MODELS
 from support.quantized_lstm import STATE, STEPS, UNITS, WIDTH, build
 
 import odt
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.errors import OdtError
 
 DIGITS = MODELS / "tflm-mnist-lstm-int8.tflite"

@@ -10,7 +10,7 @@ from support.integer_files import QuantizedBuilder, full_range, odt_integers
 from support.judges import litert
 from support.litert_integers import beyond_one_step, litert_integers
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 Build = Callable[[QuantizedBuilder], int]
 MOST = 1e-3  # fraction of values that may differ by more than one step

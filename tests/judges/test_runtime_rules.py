@@ -12,7 +12,7 @@ from support.paths import MODELS
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.runtime_rules import litert_note
 from odt.errors import OdtWarning
 

@@ -15,13 +15,13 @@ from support.networks import ArrayData, InOrder
 from support.paths import GOLDEN_TORCH
 
 from odt.cli.main import main
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 CASES: list[dict[str, Any]] = json.loads((GOLDEN_TORCH / "cases.json").read_text())["cases"]
 NAMES = [case["name"] for case in CASES]

@@ -17,7 +17,7 @@ from support.op_run import Case, as_kernel, kernels, make_case
 
 from odt.errors import OptionError
 from odt.kernels.native import library
-from odt.kernels.opdef import Kernel
+from odt.kernels.rows.opdef import Kernel
 
 SETS = library.instruction_sets()
 CPUINFO = Path("/proc/cpuinfo")

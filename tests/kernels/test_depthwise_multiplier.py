@@ -5,7 +5,7 @@ import pytest
 
 from odt.kernels.geometry.conv_geometry import back_geometry, conv_attrs
 from odt.kernels.native import depthwise, library
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 
 @pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")

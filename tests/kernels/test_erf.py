@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from odt.kernels.families.erf import erf
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 2e-15), (np.float32, 4e-7)])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from odt.errors import OptionError
-from odt.kernels.opdef import TILE, Array, TensorSpec
 from odt.kernels.optimizers.adam8bit import BLOCK, LEAST, borders, nearest, table
 from odt.kernels.registry import OPTIMIZERS
+from odt.kernels.rows.opdef import TILE, Array, TensorSpec
 
 RATE, STEPS = 0.05, 4
 SHAPES: dict[str, list[tuple[int, ...]]] = {

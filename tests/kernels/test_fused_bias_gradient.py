@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from odt.kernels.native.library import instruction_sets
-from odt.kernels.opdef import Kernel, OpDef, TensorSpec
 from odt.kernels.ops import conv_2d, depthwise_conv_2d
+from odt.kernels.rows.opdef import Kernel, OpDef, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
 

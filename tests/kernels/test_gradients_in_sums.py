@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from odt.kernels.native.library import instruction_sets
-from odt.kernels.opdef import Array, Kernel, OpDef, TensorSpec
 from odt.kernels.ops import conv_2d, fully_connected
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
 OPTIONS = {"padding": 0, "stride_w": 1, "stride_h": 1}

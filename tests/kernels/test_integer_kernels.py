@@ -9,14 +9,15 @@ from support.integer_files import QuantizedBuilder, full_range, odt_integers
 from support.quantized_lstm import STEPS, UNITS, WIDTH
 from support.quantized_lstm import build as build_lstm
 
-from odt.core.lowering.integer_graph import integer_graph
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.integers.integer_graph import integer_graph
+from odt.core.model.model import Model
 from odt.core.planning.computation import Computation, Plans
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.kernels.geometry.window import Axis, axis
 from odt.kernels.native import library
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SETS = ("numpy", *library.instruction_sets())
 DEPTHWISE, DENSE = "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"

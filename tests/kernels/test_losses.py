@@ -7,8 +7,8 @@ import pytest
 from support.op_run import Case, row_of
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 CCE, SPARSE = "categorical_crossentropy", "sparse_categorical_crossentropy"
 MSE, BCE = "mean_squared_error", "binary_crossentropy"

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odt.errors import DataError, OptionError
-from odt.kernels.lossdef import LABELS
-from odt.kernels.metricdef import CLASS_ROWS, FLAGS, NUMBERS, Metric, OutputForm
 from odt.kernels.metrics.auc import softmax
-from odt.kernels.opdef import Array
 from odt.kernels.registry import METRICS
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.metricdef import CLASS_ROWS, FLAGS, NUMBERS, Metric, OutputForm
+from odt.kernels.rows.opdef import Array
 
 
 def column(*values: float) -> Array:

@@ -8,7 +8,7 @@ import pytest
 from support.op_run import Case, best_form, row_of
 
 from odt.kernels.native import library
-from odt.kernels.opdef import Array, Kernel
+from odt.kernels.rows.opdef import Array, Kernel
 
 SETS = library.instruction_sets()
 Function = Callable[[Array], Array]

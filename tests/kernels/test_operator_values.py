@@ -7,7 +7,7 @@ import pytest
 from support.op_run import Case, row_of
 
 from odt.errors import DataError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def computed(op: str, /, **inputs: Any) -> Array:

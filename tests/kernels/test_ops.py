@@ -26,8 +26,8 @@ from support.op_run import (
 from support.paths import ROOT
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Kernel, TensorSpec
 from odt.kernels.registry import LOSSES, operator_names
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, TensorSpec
 
 STEP = 1e-6  # of one element
 # Differences of the reference with 80 bits are exact to about 1e-11, so that a gradient that was

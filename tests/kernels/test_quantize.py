@@ -17,7 +17,7 @@ from odt.kernels.geometry.quantize import (
     round_to_steps,
     steps_to_real,
 )
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 DTYPES = [np.dtype(name) for name in ("int8", "uint8", "int16", "int32")]
 

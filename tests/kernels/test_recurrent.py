@@ -23,7 +23,7 @@ from odt.core.planning.output_loss import Loss
 from odt.core.planning.verify import faults
 from odt.core.training.self_test import self_test
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SEQUENCE = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 RNN = "UNIDIRECTIONAL_SEQUENCE_RNN"

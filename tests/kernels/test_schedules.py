@@ -8,9 +8,9 @@ import pytest
 from support.paths import TESTS
 
 from odt.errors import OptionError
-from odt.kernels.schedule_text import parse_schedule
-from odt.kernels.scheduledef import Schedule
-from odt.kernels.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau
+from odt.kernels.rows.schedule_text import parse_schedule
+from odt.kernels.rows.scheduledef import Schedule
+from odt.kernels.rows.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau
 
 RECORDED: dict[str, Any] = json.loads((TESTS / "golden_updates/schedules.json").read_text())
 RATE = RECORDED["learning_rate"]

@@ -8,7 +8,7 @@ import pytest
 from support.op_run import Case, as_kernel, row_of
 
 from odt.kernels.native import library
-from odt.kernels.opdef import Kernel
+from odt.kernels.rows.opdef import Kernel
 
 # x and w: few units, channels of several vectors, units that no register tile divides, many taps
 SHAPES = [

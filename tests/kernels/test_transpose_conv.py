@@ -5,7 +5,7 @@ import pytest
 from support.op_run import Case, row_of
 
 from odt.kernels.geometry.im2col import TILE_BYTES
-from odt.kernels.opdef import Array, Kernel, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
 

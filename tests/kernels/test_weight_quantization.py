@@ -8,7 +8,7 @@ from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.library import compiled_of, is_available
 from odt.kernels.native.updates import bind_round_units, dequantize_units
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
 

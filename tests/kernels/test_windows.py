@@ -14,7 +14,7 @@ from support.op_run import Case, row_of
 
 import odt
 from odt.kernels.geometry.im2col import TILE_BYTES
-from odt.kernels.opdef import Array, Kernel, TensorSpec
+from odt.kernels.rows.opdef import Array, Kernel, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
 POOL = {"filter_height": 2, "filter_width": 2, "padding": 1}

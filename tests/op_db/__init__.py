@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Array]
 Options: TypeAlias = Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import Options
 from op_db.support.windows import pool, pool_info
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import BOOL, FLOAT32, FLOAT64, INT32, INT64, OpInfo, Options, Refusal, Sample
 
 

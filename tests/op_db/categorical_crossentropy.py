@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import OpInfo, Options, Refusal, positive
 from op_db.support.losses import LOGITS, PROBABILITIES, cross_entropy, dense, weighted
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db.support.binary import row
 
 

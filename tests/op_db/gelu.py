@@ -4,7 +4,7 @@ from math import erf, pi
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import OpInfo, Refusal, Sample
 from op_db.support.unary import FLOAT, formula
 

@@ -5,7 +5,7 @@ from math import cos, log, log1p, pi, sqrt
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import INT32, OpInfo, Options, Refusal, Sample, positive
 from op_db.support.flex_maps import flex_map
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import INT32, OpInfo, Options, Refusal, Sample
 
 

@@ -5,7 +5,7 @@ from math import floor
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import Options
 from op_db.support.resize import resize_info, scale
 

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import OpInfo, Options, Refusal, Sample
 from op_db.support.blocks import NONE, blocks
 

@@ -5,7 +5,7 @@ from math import floor
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import OpInfo, Options, Refusal, Sample
 from op_db.support.flex_maps import flex_map
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 from op_db import FLOAT64, OpInfo
 from op_db.support.recurrent import (
     CLIPS,

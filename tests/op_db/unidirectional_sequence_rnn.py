@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import FLOAT64, OpInfo, Options, Refusal, Sample, between
 from op_db.support.recurrent import RELU, RELU6, RELU_N1_TO_1, TANH, X, activation, along_time
 

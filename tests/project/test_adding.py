@@ -32,7 +32,7 @@ FOLDERS = (
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")
 DATA = ("golden", "golden_torch", "models", "plans")  # folders of tests that are only linked
 
-GENERATED_CODE = ("kernels/row_index.py", "src/odt/losses.py", "src/odt/optimizers.py")
+GENERATED_CODE = ("kernels/rows/row_index.py", "src/odt/losses.py", "src/odt/optimizers.py")
 GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/training.md"}
 MODEL = "tests/golden/mnist/model.circle"
 TRAIN = f"train {MODEL} --load-input x.npy --load-expected t.npy"
@@ -143,8 +143,8 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
     lists = [
         "tests/api/test_public_names.py",
         "tests/cli/test_cli_options.py",
-        "tests/core/datasets/test_formats.py",
-        "tests/core/datasets/test_json_lines.py",
+        "tests/datasets/test_formats.py",
+        "tests/datasets/test_json_lines.py",
         "tests/core/training/test_fitting_metrics.py",
         "tests/kernels/test_metrics.py",
         "tests/project/test_generated_tables.py",

@@ -35,8 +35,10 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
 CORE = [
     "storage",
     "model",
+    "formats",
     "data",
     "lowering",
+    "integers",
     "planning",
     "recipe",
     "runtime",
@@ -44,23 +46,13 @@ CORE = [
     "export",
     "quantization",
     "checkpoints",
-    "datasets",
 ]
 # Within the Python API a folder or file imports only itself and those before it.
-API = ["text", "loss", "losses", "optimizer", "optimizers", "data", "augment", "models"]
+API = ["text", "datasets", "loss", "losses", "optimizer", "optimizers", "data", "augment", "models"]
 API += ["training", "evaluation", "personalization", "artifacts", "compat", "experimental"]
 API += ["federated"]
 # Within kernels a folder or file imports only itself and those before it.
-KERNELS = [
-    "row_index",
-    "option_text",
-    "scheduledef",
-    "schedules",
-    "schedule_text",
-    "opdef",
-    "lossdef",
-]
-KERNELS += ["metricdef", "geometry", "native", "families", "ops", "custom", "integer"]
+KERNELS = ["rows", "geometry", "native", "families", "ops", "custom", "integer"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
 # inside functions; and parts of odt that help, or training without an export, a budget, adapters,
@@ -78,11 +70,11 @@ LATE_IN = {
     "odt.core": (
         *(
             "odt.core.lowering.",
-            "odt.core.model.nnpackage.",
+            "odt.core.formats.nnpackage.",
             "odt.core.planning.budget.fit_budget.",
         ),
         *("odt.core.planning.rewrites.recompute.", "odt.core.storage.atomic_files."),
-        *("odt.core.model.quantization_rules.", "odt.core.model.sparsity."),
+        *("odt.core.model.quantization_rules.", "odt.core.formats.flatbuffer.sparsity."),
         *("odt.core.model.variables.", "odt.core.planning.stored_integers."),
         *("odt.core.runtime.integer_weights.", "odt.core.runtime.whole_batch."),
         *("odt.core.planning.meetings.", "odt.core.training.frozen_cache."),

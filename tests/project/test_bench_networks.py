@@ -11,7 +11,7 @@ from bench.systems import HERE
 from bench.work import WORK, Work
 from bench.write_models import write, write_all
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 

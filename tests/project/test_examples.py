@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 MAKE_MODEL = ("odt", "new", "cnn", "--input-shape", "28,28,1", "--outputs", "10", "-o")
 PYTHON = sorted(p.name for p in (ROOT / "examples").glob("*.py"))

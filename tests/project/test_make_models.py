@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from support.judges import litert, onert
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 
 def made(path: Path, kind: str, *options: str) -> Path:

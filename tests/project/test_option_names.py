@@ -92,7 +92,7 @@ def test_what_messages_name_is_an_argument_and_an_option(path: Path) -> None:
         field = text.partition("=")[0]
         if field.isupper():  # an environment variable
             continue
-        if "core/datasets" not in path.as_posix() and field not in COMMANDS_ONLY:
+        if "src/odt/datasets" not in path.as_posix() and field not in COMMANDS_ONLY:
             assert field in ARGUMENTS, field
         if "src/odt" not in path.as_posix() and field not in PYTHON_ONLY:
             assert spell(f"`{text}`").split()[0] in KNOWN, field

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.paths import MODELS
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.planning.schedule import available_cores
 from odt.core.storage import mapped_files
 from odt.core.storage.atomic_files import write_atomically

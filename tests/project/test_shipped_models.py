@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import fetch_shipped_models
 from bench.shipped import cost
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 RNET = "mtcnn-rnet"  # its file is in tests/models
 

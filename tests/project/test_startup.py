@@ -55,7 +55,7 @@ def test_help_of_train_imports_no_row_and_no_engine() -> None:
     assert not modules & {"numpy", "odt.training.trainer", "odt.cli.options.training_run"}
     storage = {"odt.core.storage"} | below(modules, "core.storage")
     assert below(modules, "core") == storage  # files, whatever they hold
-    assert below(modules, "kernels") == {"odt.kernels.registry", "odt.kernels.row_index"}
+    assert below(modules, "kernels") == {"odt.kernels.registry", "odt.kernels.rows.row_index"}
     assert not modules & (SLOW - {"click", "shutil"})  # Click asks shutil for the terminal's width
 
 
@@ -63,7 +63,7 @@ def test_the_trainer_imports_no_slow_module_and_no_row() -> None:
     modules = loaded("import odt; odt.Trainer", before="numpy")
     assert "odt.training.trainer" in modules
     assert not modules & (SLOW | {"numpy.random"})
-    assert "odt.kernels.schedules" not in modules
+    assert "odt.kernels.rows.schedules" not in modules
     for folder in ("ops", "custom", "losses", "metrics", "optimizers"):
         assert not below(modules, f"kernels.{folder}")
 

@@ -10,8 +10,8 @@ loss = scale · Σₙ meanᵢ log(cosh(xₙᵢ − tₙᵢ))        dx = scale t
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.lossdef import LossDef
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.lossdef import LossDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: None, s: Specs) -> Specs:
@@ -89,7 +89,7 @@ Source: Bernstein et al. (2018), signSGD.
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import TILE, Array, HyperParameter, UpdateRule
+from odt.kernels.rows.opdef import TILE, Array, HyperParameter, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ Source: scikit-learn's max_error.
 
 import numpy as np
 
-from odt.kernels.metricdef import NUMBERS, Metric, MetricDef, OutputForm, blocks
-from odt.kernels.opdef import Array
+from odt.kernels.rows.metricdef import NUMBERS, Metric, MetricDef, OutputForm, blocks
+from odt.kernels.rows.opdef import Array
 
 
 class MaxError(Metric):
@@ -177,8 +177,8 @@ import json
 
 import numpy as np
 
-from odt.core.datasets.source import ArrayPart, Source
-from odt.core.datasets.source_format import Opening, SourceFormat
+from odt.datasets.source import ArrayPart, Source
+from odt.datasets.source_format import Opening, SourceFormat
 from odt.core.storage.reading import reading
 
 
@@ -198,8 +198,8 @@ FORMAT_TEST = '''"""JSON lines."""
 import json
 from pathlib import Path
 
-from odt.core.datasets.open_source import open_source
-from odt.core.datasets.source_format import Opening
+from odt.datasets.open_source import open_source
+from odt.datasets.source_format import Opening
 
 
 def test_lines_are_samples(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ NEW = {
     "tests/op_db/log_cosh.py": LOSS_TABLE,
     "kernels/optimizers/signum.py": OPTIMIZER,
     METRICS[0]: METRIC,
-    "core/datasets/formats/json_lines.py": FORMAT,
-    "tests/core/datasets/test_json_lines.py": FORMAT_TEST,
+    "src/odt/datasets/formats/json_lines.py": FORMAT,
+    "tests/datasets/test_json_lines.py": FORMAT_TEST,
 }
 EDITED = {
     OPTIMIZER_TESTS: {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")},
@@ -228,7 +228,7 @@ TOUCHED = {
     "optimizer": ("kernels/optimizers/signum.py", OPTIMIZER_TESTS),
     "metric": METRICS,
     "data format": (
-        "core/datasets/formats/json_lines.py",
-        "tests/core/datasets/test_json_lines.py",
+        "src/odt/datasets/formats/json_lines.py",
+        "tests/datasets/test_json_lines.py",
     ),
 }

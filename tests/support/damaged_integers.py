@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import odt
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.errors import OdtError
 from support import quantized_lstm
 from support.bounded import BUGS, limited

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from odt.cli.main import main
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def odt(*args: object) -> Result:

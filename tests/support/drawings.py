@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 # Ellipses of a person who stands: row, column, half height, half width, as fractions of the image.
 BODY = ((0.51, 0.5, 0.18, 0.1),)

@@ -7,7 +7,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 from model_builder import ModelBuilder
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.integer_files import QuantizedBuilder
 
 SIDE, CLASSES, ANCHORS = 6, 4, 18

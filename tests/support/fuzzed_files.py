@@ -24,20 +24,20 @@ from odt.core.checkpoints.resume import progress_of, read_checkpoint, read_resum
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.sidecar import Sidecar, read_sidecar
-from odt.core.datasets.open_source import open_source
-from odt.core.datasets.published import open_published
-from odt.core.datasets.source import EndOfSamplesError, Source
-from odt.core.datasets.source_format import Opening
-from odt.core.datasets.statistics import column_statistics, label_names, open_any
-from odt.core.datasets.tables import TableOptions
+from odt.core.formats.reader import read_model
 from odt.core.lowering.class_head import class_head, frozen_hash
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.feature_store import FeatureStore, read_store
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array, TensorSpec
+from odt.datasets.open_source import open_source
+from odt.datasets.published import open_published
+from odt.datasets.source import EndOfSamplesError, Source
+from odt.datasets.source_format import Opening
+from odt.datasets.statistics import column_statistics, label_names, open_any
+from odt.datasets.tables import TableOptions
+from odt.kernels.rows.opdef import Array, TensorSpec
 from support.datafiles import jpeg, wav
 from support.file_mutations import (
     Damage,

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime.parameters import by_name
 from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.networks import ArrayData, InOrder
 
 Case = dict[str, Any]

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 from model_builder import ModelBuilder
 
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from support.paths import MODELS
 
 HYBRID = MODELS / "mlperf-tiny-kws-dscnn-hybrid.tflite"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def idx(a: Array) -> bytes:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from model_builder import ModelBuilder
 
-from odt.core.lowering.integer_graph import integer_graph
+from odt.core.formats.reader import read_model
+from odt.core.integers.integer_graph import integer_graph
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.planning.computation import Computation, Plans
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 StrPath = str | os.PathLike[str]
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.formats.reader import read_model
 from odt.core.lowering.sample_axis import sample_spec
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.inference import Predictor
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.networks import ArrayData
 
 

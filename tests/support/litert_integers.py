@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from odt.core.model.reader import read_model
-from odt.kernels.opdef import Array
+from odt.core.formats.reader import read_model
+from odt.kernels.rows.opdef import Array
 from support.integer_files import StrPath, odt_integers
 
 

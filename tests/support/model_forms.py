@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.record_metadata import LABELS, encode_metadata, labels_entry
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.flatbuffer.tflite_metadata import NAME
 from odt.core.model.int4 import pack_int4
-from odt.core.model.schema_tables import code_of
-from odt.core.model.tflite_metadata import NAME
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.integer_files import QuantizedBuilder
 from support.sparse_files import add_sparse, sparse_parameters
 from support.subgraphs import Subgraphs

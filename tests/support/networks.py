@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.model.graph import Graph, Node, Tensor
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 class Net:

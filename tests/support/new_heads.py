@@ -7,7 +7,8 @@ from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 
 from odt.cli.main import main
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 
 
 def run(model: Path, output: Path, *options: object) -> Result:

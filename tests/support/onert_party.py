@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 HAVE_ONERT = importlib.util.find_spec("onert") is not None
 

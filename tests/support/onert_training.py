@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from odt.core.checkpoints.onert_checkpoint import decode, encode
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.resolve import last_operators
 from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.networks import ArrayData, InOrder
 
 FIRST, ALL = 3, 5  # steps before the change, and in all

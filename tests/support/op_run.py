@@ -9,8 +9,8 @@ from op_db import OpInfo, Sample
 
 from odt.core.lowering.binding import expand
 from odt.kernels.native import library
-from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.registry import LOSSES, find_operator
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 Arrays = dict[str, Array]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.paths import ROOT
 
 INTERPRETER = """

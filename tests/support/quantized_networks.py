@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from support.integer_files import QuantizedBuilder
 
 NAMES = {"RELU": 1, "RELU6": 3}

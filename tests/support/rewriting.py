@@ -5,17 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.recipe.output_losses import output_losses
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 from support.paths import TESTS
@@ -113,7 +113,7 @@ def check_same_training(
         with Trainer(graph, info) as trainer:
             list(trainer.fit(data, InOrder(4), epochs=3))
             found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
-        monkeypatch.setattr(f"odt.core.lowering.{rewrite}", lambda graph, *_: graph)
+        monkeypatch.setattr(f"odt.core.lowering.passes.{rewrite}", lambda graph, *_: graph)
     for i, a in found[0].items():
         assert np.abs(a - graph.tensors[i].data).max() > moved
         np.testing.assert_allclose(a, found[1][i], 1e-5, atol)

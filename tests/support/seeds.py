@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import odt
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def trained_files(

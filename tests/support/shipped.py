@@ -15,9 +15,9 @@ from bench.shipped import Cost, cost
 from odt.core.data.protocol import Data
 from odt.core.export.cut import cut
 from odt.core.export.exporter import export_model
-from odt.core.lowering.lowered_model import LoweredModel, lower_model
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.core.recipe.interface import read_interface
+from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.trainability import trainability
 from odt.core.training.random_data import RandomData, random_data
@@ -25,7 +25,7 @@ from odt.core.training.self_test import DIFFERENCES, self_test
 from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
 from odt.errors import OdtError, TrainingError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.drawings import people
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.model_builder import Entry, ModelBuilder, table
-from odt.core.model.schema_tables import code_of
-from odt.kernels.opdef import Array
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.kernels.rows.opdef import Array
 
 DTYPES = {"Int32Vector": np.int32, "Uint16Vector": np.uint16, "Uint8Vector": np.uint8}
 

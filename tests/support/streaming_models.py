@@ -9,13 +9,14 @@ import numpy as np
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.export.model_builder import table
-from odt.core.lowering.integer_graph import inference_graphs
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import Model, read_model
-from odt.core.model.schema_tables import code_of
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
+from odt.core.recipe.inference_graphs import inference_graphs
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.sequences import with_sequences
 from odt.core.training.inference import Predictor
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.integer_files import QuantizedBuilder
 
 RELU = 1

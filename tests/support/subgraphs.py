@@ -6,7 +6,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 from model_builder import ModelBuilder, table
 
-from odt.core.model.schema_tables import code_of
+from odt.core.formats.flatbuffer.schema_tables import code_of
 
 WIDTH = 4
 

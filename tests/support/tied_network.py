@@ -4,7 +4,7 @@ import numpy as np
 
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.networks import ArrayData, Net
 
 RELU = 1

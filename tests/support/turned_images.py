@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 from PIL import Image
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.accept_data import complete
 
 

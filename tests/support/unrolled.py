@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from model_builder import ModelBuilder
 
-from odt.core.lowering.flex import with_builtins
-from odt.core.lowering.inline import inline
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.normalize.flex import with_builtins
+from odt.core.lowering.normalize.inline import inline
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 
 
 def write_unrolled(model: Model, path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RATE, FRAME = 16_000, 160  # samples per second and per frame of features
 LOUD = 300  # amplitude of speech

@@ -24,11 +24,11 @@ from fetch_shipped_models import models
 
 import odt.kernels
 from bench.measuring import status
-from odt.core.lowering.lowered_model import lower_model
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
 from odt.core.recipe.computations import training_and_validation
 from odt.core.recipe.interface import read_interface
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.training.random_data import random_data
 from odt.core.training.trainer import Trainer

@@ -18,12 +18,12 @@ from bench.networks.dense import mlp
 from bench.networks.mobile import mobilenet
 from bench.networks.plain import mnist
 from bench.write_models import write
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 from odt.kernels.native import library
 from odt.kernels.native.binding import bind
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 # A host can run both virtual cores on one physical core for seconds, which looks like one worker.
 TURNS = 5

@@ -18,7 +18,7 @@ import numpy as np
 
 from odt.kernels.native import binding, library
 from odt.kernels.native.structs import WindowWalk
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 ARGUMENTS = 20
 POINTERS = {  # of a struct: the count of what each points to

@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.errors import OptionError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 MOST_LOOKED_AT = 256  # samples
 MOST_BYTES = 1 << 24  # of these samples

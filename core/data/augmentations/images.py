@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from odt.core.data.augmentations.augmentation import Augmentation, Facts
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 CHANNELS = 4
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601

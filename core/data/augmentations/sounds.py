@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from odt.core.data.augmentations.augmentation import Augmentation, Facts
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 MOST_DECIBELS = 60.0
 

@@ -7,7 +7,7 @@ from odt.core.lowering.constants.front_ends import tolerance_of
 from odt.core.lowering.constants.signals import is_mask, is_sinusoidal
 from odt.core.lowering.constants.view import View
 from odt.core.model.graph import ABSENT, Node
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SCALAR = "scalar"
 EPSILON = "epsilon at a root"

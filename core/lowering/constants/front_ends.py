@@ -19,7 +19,7 @@ from odt.core.lowering.constants.signals import (
 )
 from odt.core.lowering.constants.view import PRODUCTS, ROUNDING, SCALES, SHIFTS, Layer, View
 from odt.core.model.graph import ABSENT, Node
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 PREPROCESSING = "preprocessing: applied to an input before the first weights"
 TRANSFORM = "signal front end: transform of an input"

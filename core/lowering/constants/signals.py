@@ -6,7 +6,7 @@ are rounded, so that comparisons have a tolerance.
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 LEAST = 4  # points of a sinusoid that are compared
 EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as part of the largest value

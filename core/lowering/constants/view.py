@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.dataclass import dataclass
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.model.graph import Node, Tensor
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.core.model.variables import Key, handles
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 TIME = 1  # axis of the time steps in inputs and outputs, and of frames in a time step
 

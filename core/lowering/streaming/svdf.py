@@ -18,11 +18,11 @@ import numpy as np
 
 from odt.core.lowering.streaming.sequence_builder import TIME
 from odt.core.model.graph import ABSENT, Node, Tensor
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.core.model.variables import ASSIGN, HANDLE, READ, SVDF, Key, Variable
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 VALID = 1  # Padding of the schema
 STRIDES = {"stride_w": 1, "stride_h": 1, "dilation_w_factor": 1, "dilation_h_factor": 1}

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.core.lowering.final_activation import PROBABILITIES
-from odt.core.lowering.left_out import leave_out
+from odt.core.lowering.normalize.left_out import leave_out
 from odt.core.lowering.streaming.frames import Frames
 from odt.core.lowering.streaming.sequence_builder import TIME, SequenceBuilder
 from odt.core.lowering.streaming.svdf import expand_svdf
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import CONVERSIONS
-from odt.core.model.reader import Model
+from odt.core.model.model import Model
 from odt.core.model.variables import (
     ASSIGN,
     READ,
@@ -32,7 +32,7 @@ from odt.core.model.variables import (
     keeps_state,
 )
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 
 def unroll(model: Model) -> Model:

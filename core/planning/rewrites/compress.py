@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.kernels.native.library import compiled_of
-from odt.kernels.opdef import Digest, Kernel, TensorSpec
+from odt.kernels.rows.opdef import Digest, Kernel, TensorSpec
 
 
 def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:

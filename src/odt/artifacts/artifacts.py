@@ -23,9 +23,9 @@ from odt.artifacts.files import (
 )
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.checkpoints.checkpoint import BEST, Checkpoint
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.model.record import Record
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.resolve import values_used
 from odt.core.storage.atomic_files import write_atomically
@@ -36,7 +36,7 @@ from odt.data.sources import recorded
 from odt.dataclass import dataclass
 from odt.errors import DataError, ModelError, OdtError, OptionError, TrainingError
 from odt.kernels.loss_text import is_plugin
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import Schedule
 from odt.models.model import Model, Path, load_model
 from odt.text import size, table
 from odt.training.callbacks import LambdaCallback

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data.columns import open_columns
-from odt.core.datasets.statistics import open_any
 from odt.core.storage.reading import listed, reading
 from odt.dataclass import dataclass
+from odt.datasets.statistics import open_any
 from odt.errors import DataError, OptionError
 
 Array: TypeAlias = np.ndarray[Any, Any]

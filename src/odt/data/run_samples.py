@@ -10,7 +10,7 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.core.data.split import split_classes, split_last
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import reading
 from odt.dataclass import dataclass
 from odt.errors import DataError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 Array: TypeAlias = np.ndarray[Any, Any]
 ClassWeight: TypeAlias = str | Mapping[int, float]

@@ -14,7 +14,7 @@ from odt.core.training.sample_results import SampleResults
 from odt.dataclass import dataclass
 from odt.errors import DataError, one_line
 from odt.kernels.families.class_counts import ClassCounts, Confusion, class_counter
-from odt.kernels.metricdef import NUMBERS, OutputForm
+from odt.kernels.rows.metricdef import NUMBERS, OutputForm
 from odt.text import table
 from odt.training.fit_warnings import never_predicted
 

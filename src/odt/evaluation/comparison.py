@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odt.core.data.protocol import Data
-from odt.core.lowering.lowered_model import LoweredModel
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model
-from odt.core.model.training_info_buffer import stored_training_info
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import LoweredModel
 from odt.core.training.inference import Predictor
 from odt.core.training.passes import Seen, unseen
 from odt.dataclass import dataclass
 from odt.errors import OdtError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from odt.text import table
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from odt.core.checkpoints.checkpoint import Checkpoint
 from odt.core.checkpoints.files import decode_any, write_any
 from odt.core.checkpoints.resume import read_checkpoint
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.runtime.parameters import AVERAGE, RANGE, WEIGHT
 from odt.errors import ModelError, OptionError
 from odt.federated.strategies.strategy import weighted_mean
 from odt.federated.update import Array, Tensors, Update
-from odt.kernels.opdef import is_number
+from odt.kernels.rows.opdef import is_number
 
 Path = str | os.PathLike[str]
 

@@ -12,14 +12,14 @@ import numpy as np
 from odt.core.data.column import Column
 from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.sidecar import Sidecar, sidecar_path
-from odt.core.datasets.statistics import open_any
 from odt.core.export.new_model import NewModel, Scaling, Sizes, build_model
-from odt.core.model.file_kinds import HDF5, NPY, START, ZIP, file_kind
-from odt.core.model.reader import parse_model
+from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP, file_kind
+from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.storage.reading import open_input, reading
 from odt.dataclass import dataclass
+from odt.datasets.statistics import open_any
 from odt.errors import DataError, OptionError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 from odt.models.model import Model, Path
 
 Array: TypeAlias = np.ndarray[Any, Any]

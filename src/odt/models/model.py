@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import Adapters
-from odt.core.lowering.lowered_model import LoweredModel, lower_model
-from odt.core.model.reader import Model as File
-from odt.core.model.reader import read_model
+from odt.core.model.model import Model as File
 from odt.core.model.training_info import StoredInfo, TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
+from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.sequences import with_sequences
 from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass

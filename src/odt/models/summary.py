@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from odt.core.lowering.lowered_model import LoweredModel
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.model.graph import MOST_NAME, Graph
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.planning.tensor_arena import tensor_arena
 from odt.core.recipe.inspection import Inspection, inspect_graph
+from odt.core.recipe.lowered_model import LoweredModel
 from odt.core.recipe.resolve import counted_operators, number_of_last
 from odt.core.recipe.selection import Selection, select
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.errors import MOST, one_line
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.text import size, table
 
 ALL = Selection()

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.storage.atomic_files import remove_leftovers
 from odt.core.training.exemplars import SAMPLINGS

@@ -9,8 +9,8 @@ from odt.core.data.balanced_order import BalancedOrder
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.class_head import ClassHead
-from odt.core.lowering.trained_file import weights_as_read
 from odt.core.model.graph import ABSENT
+from odt.core.recipe.trained_file import weights_as_read
 from odt.core.training.exemplars import MOST
 from odt.core.training.feature_store import FeatureStore
 from odt.core.training.new_class_rows import new_class_rows

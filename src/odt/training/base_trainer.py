@@ -34,7 +34,7 @@ from odt.errors import (
     UnsupportedError,
     warn,
 )
-from odt.kernels.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import Schedule
 from odt.loss import loss_text
 from odt.models.habits import TRAINER, known_arguments, missing_attribute
 from odt.models.model import Model, Path, file_of, forget_lowered, lowered_of

@@ -10,9 +10,9 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.training.rate_test import highest_safe
 from odt.core.training.trainer import Trainer
-from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS
-from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 # Loss, as a fraction of the loss of the best constant prediction, below which a model counts as
 # trained: then a tenth of the optimizer's default rate is the highest that is tried. At the full

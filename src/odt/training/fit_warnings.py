@@ -16,7 +16,7 @@ from odt.core.training.undo import DIVISOR, Undo, worst
 from odt.data.run_samples import Samples
 from odt.errors import MOST, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.training.batch_trainer import BatchTrainer
 
 MOST_NAMED = 5  # classes that a warning names

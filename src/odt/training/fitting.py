@@ -20,8 +20,8 @@ from odt.core.training.watch import Feed, Watch
 from odt.data.run_samples import Samples
 from odt.data.sources import ClassWeight, batches_of, class_weighted
 from odt.errors import DataError, OptionError
-from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
 from odt.training.batch_totals import BatchTotals
 from odt.training.callbacks import Callback, History
 from odt.training.default_rate import (

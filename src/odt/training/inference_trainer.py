@@ -10,14 +10,14 @@ import odt
 from odt.core.checkpoints.resume import changed_constants
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.reader import Model
 from odt.core.model.variables import SVDF
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.passes import Result
 from odt.data.sources import batches_of, is_batches
 from odt.errors import DataError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.habits import known_arguments
 from odt.training.base_trainer import Logs
 from odt.training.batch_totals import BatchTotals
@@ -76,7 +76,7 @@ class InferenceTrainer(BatchTrainer):
             weights: those of the export.
             computed: the model with the outputs to compute; None for those of training.
         """
-        from odt.core.lowering.integer_graph import trained_integers
+        from odt.core.recipe.inference_graphs import trained_integers
 
         return trained_integers(self.recipe.lowered.unrolled, weights, computed)
 

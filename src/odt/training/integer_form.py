@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.storage.closing import Closing
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 if TYPE_CHECKING:
     from odt.core.training.inference import Evaluator, Predictor

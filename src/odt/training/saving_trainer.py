@@ -10,9 +10,9 @@ import numpy as np
 import odt
 from odt.core.checkpoints.resume import changed_constants
 from odt.core.checkpoints.saver import Saver
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
+from odt.core.integers.stored_values import stored_values
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.stored_values import stored_values
-from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError

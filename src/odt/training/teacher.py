@@ -20,9 +20,9 @@ from odt.core.training.inference import Predictor
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.lossdef import FRACTIONS
-from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import FRACTIONS
+from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import Model, Path, lowered_of
 
 if TYPE_CHECKING:

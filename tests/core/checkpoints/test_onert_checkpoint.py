@@ -11,8 +11,8 @@ from support.paths import MLP_SM
 
 from odt.cli.main import main
 from odt.core.checkpoints.onert_checkpoint import FOOTER, HEADER, decode, encode
+from odt.core.formats.reader import read_model
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError

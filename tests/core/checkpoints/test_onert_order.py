@@ -5,7 +5,7 @@ from support.networks import Net
 
 from odt.core.checkpoints.onert_order import HashOrder, checkpoint_order
 from odt.core.model.graph import Graph, Node, Tensor
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 
 def dense_graph(count: int, constants: set[int], nodes: list[tuple[int, ...]]) -> Graph:

@@ -17,12 +17,12 @@ from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Resume, read_resume
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import EpochOrder
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
 from odt.errors import ModelError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAMPLES, BATCH, EPOCHS = 13, 4, 3
 STEPS = SAMPLES // BATCH

@@ -16,7 +16,7 @@ from support.paths import MLP_SM
 import odt
 from odt.cli.main import main
 from odt.core.export.model_builder import ModelBuilder
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RNG = np.random.default_rng(0)
 A, B = (RNG.normal(size=(6, 2)).astype(np.float32) for _ in range(2))

@@ -11,7 +11,7 @@ from odt.core.data.augmentations.registry import BY_WORD, parse_augmentations
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.errors import OptionError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 FACTS = Facts(-1.0, 2.0, 0.25, 0.5)
 RANDOM = SampleRandom(7)

@@ -14,7 +14,7 @@ import pytest
 from odt.core.data.columns import open_columns
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.errors import DataError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 PIXELS = TensorSpec((2, 3), np.dtype(np.float32))
 

@@ -22,8 +22,8 @@ from odt.core.data.sidecar import Sidecar, read_sidecar, sidecar_path
 from odt.core.data.split import split_classes, split_last, validation_warning
 from odt.errors import DataError, OptionError
 from odt.kernels.losses.sparse_categorical_crossentropy import check_labels
-from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 F32 = np.dtype(np.float32)
 PIXELS = TensorSpec((2, 3), F32)

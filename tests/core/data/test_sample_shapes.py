@@ -8,9 +8,9 @@ import pytest
 
 from odt.core.data.columns import open_columns
 from odt.core.data.sidecar import Sidecar, sidecar_path
-from odt.core.datasets.preprocess import Preprocessing
+from odt.datasets.preprocess import Preprocessing
 from odt.errors import DataError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 F32 = np.dtype(np.float32)
 

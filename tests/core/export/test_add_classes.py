@@ -13,13 +13,14 @@ from support.paths import MODELS
 import odt
 from odt.core.export.add_classes import add_classes
 from odt.core.export.exporter import export_model
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.lowering.class_head import class_head, frozen_hash
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.model.record import Record
-from odt.core.model.tflite_metadata import read_record
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
+from odt.core.recipe.lowered_model import lower_model
 from odt.errors import UnsupportedError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"

@@ -14,9 +14,10 @@ from circle_schema.v0_10 import circle as schema
 from support.paths import GOLDEN, MODELS
 
 from odt.core.export.exporter import add_training_info, export_model, remove_training_info
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.errors import ModelError
 
 FILES = sorted(MODELS.glob("*.*[te]"))  # .tflite, .circle

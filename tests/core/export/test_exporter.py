@@ -14,12 +14,13 @@ from support.paths import MLP_SM, MODELS
 
 from odt.core.export import exporter
 from odt.core.export.exporter import add_training_info, export_model, remove_training_info
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import ModelError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 CIRCLE = MLP_SM / "model.circle"
 TFLITE = MODELS / "tflm-magic-wand-float.tflite"

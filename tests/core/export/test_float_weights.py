@@ -14,16 +14,17 @@ from support.subgraphs import WIDTH, Subgraphs
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import Model, read_model
-from odt.core.model.schema_tables import code_of
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import dequantize
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 LSTM = MODELS / "tflm-mnist-lstm-int8.tflite"
 

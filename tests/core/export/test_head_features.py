@@ -9,7 +9,7 @@ from model_builder import ModelBuilder
 from support.judges import litert, random_inputs
 from support.new_heads import classifier, expected, run
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 
 POOLINGS = ("MEAN", "MEAN of PyTorch's layout", "AVERAGE_POOL_2D and RESHAPE")
 

@@ -12,9 +12,15 @@ from support.paths import MODELS
 import odt
 from odt.cli.main import main
 from odt.core.export.exporter import add_training_info, export_model
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.flatbuffer.tflite_metadata import (
+    NAME,
+    associated_file,
+    read_metadata,
+    read_record,
+)
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.model.record import ENTRY, Record
-from odt.core.model.tflite_metadata import NAME, associated_file, read_metadata, read_record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.errors import OptionError
 

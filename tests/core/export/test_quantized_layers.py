@@ -11,7 +11,8 @@ from support.quantized_networks import small_net
 
 import odt
 from odt.core.export.replace_head import Head, replace_head
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.errors import UnsupportedError
 
 KWS = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"

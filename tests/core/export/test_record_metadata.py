@@ -11,13 +11,20 @@ from support.judges import litert, onert, random_inputs
 from support.mutations import mutations
 from support.paths import MODELS
 
-from odt.core.export.appended_zip import offset_patches
 from odt.core.export.exporter import add_training_info, export_model, remove_training_info
-from odt.core.export.metadata_edit import edit_metadata
 from odt.core.export.record_metadata import differing_normalization
-from odt.core.model.reader import Model, parse_model, read_model
+from odt.core.formats.flatbuffer.appended_zip import offset_patches
+from odt.core.formats.flatbuffer.metadata_edit import edit_metadata
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.tflite_metadata import (
+    NAME,
+    associated_file,
+    read_metadata,
+    read_record,
+)
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.model.record import ENTRY, Record, parse_record
-from odt.core.model.tflite_metadata import NAME, associated_file, read_metadata, read_record
 from odt.core.model.training_info import TrainingInfo
 from odt.errors import DataError
 

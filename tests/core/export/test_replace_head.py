@@ -15,8 +15,9 @@ from support.paths import MODELS
 import odt
 from odt.cli.main import main
 from odt.core.export.replace_head import Head, replace_head
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import parse_model, read_model
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
 from odt.errors import OdtError, OptionError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"

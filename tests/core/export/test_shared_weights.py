@@ -27,11 +27,12 @@ from odt.cli.main import main
 from odt.core.export.add_classes import add_classes
 from odt.core.export.cut import cut
 from odt.core.export.exporter import export_model
+from odt.core.formats.reader import read_model
 from odt.core.lowering.class_head import class_head
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
+from odt.core.recipe.lowered_model import lower_model
 from odt.errors import OdtWarning, UnsupportedError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (16, *IMAGE[1:])).astype(np.float32)

@@ -20,8 +20,8 @@ from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
 
 COUNT = 3
 OPERATORS = [info for info in OP_DB.values() if info.name not in LOSSES]

@@ -14,7 +14,7 @@ from support.graph_fuzz.graphs import SampleGraph
 from support.graph_fuzz.reference import Problem, Rule, train
 from support.graph_fuzz.running import Model, regression
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 BATCH = 5
 CUTS: list[dict[str, Any]] = [

@@ -12,7 +12,7 @@ from support.networks import Net
 
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 MANY = 2**29
 

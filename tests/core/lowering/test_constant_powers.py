@@ -7,7 +7,7 @@ from support.networks import ArrayData, Net
 from support.rewriting import check_same_training
 
 from odt.core.model.graph import Graph
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 REPLACED = {2.0: ["SQUARE"], 3.0: ["SQUARE", "MUL"], 0.5: ["SQRT"], -0.5: ["RSQRT"]}
 

@@ -19,7 +19,7 @@ from odt.core.lowering.constants.signals import (
     is_split_quadrature,
 )
 from odt.core.planning.trainable import held_constants, trainable_tensors
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 Built = tuple[Net, int, set[int]]  # a network, its output, and its weights
 Make = Callable[[], Built]

@@ -10,9 +10,10 @@ from support.integer_files import QuantizedBuilder, full_range
 from support.judges import litert
 
 import odt
-from odt.core.lowering.fake_quantize import real_graph
-from odt.core.model.reader import Model, read_model
-from odt.kernels.opdef import Array
+from odt.core.formats.reader import read_model
+from odt.core.integers.fake_quantize import real_graph
+from odt.core.model.model import Model
+from odt.kernels.rows.opdef import Array
 
 RELU, RELU6 = 1, 3
 UNITS = (9, 12, 7, 3)

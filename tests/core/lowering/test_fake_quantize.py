@@ -12,11 +12,12 @@ from support.paths import MODELS
 from support.quantized_networks import NAMES, small_net
 
 import odt
-from odt.core.lowering.fake_quantize import real_graph
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.integers.fake_quantize import real_graph
+from odt.core.model.model import Model
 from odt.core.recipe.resolve import number_of_last
 from odt.errors import DataError, OptionError, UnsupportedError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
 KWS = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"

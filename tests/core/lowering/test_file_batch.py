@@ -9,7 +9,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Node
 from odt.core.training.inference import Predictor
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 @pytest.mark.parametrize(("constant", "batch"), [((6,), 1), ((1,), 6)])

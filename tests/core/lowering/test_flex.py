@@ -11,12 +11,12 @@ from support.networks import ArrayData, InOrder
 from support.unrolled import write_unrolled
 
 from odt.core.export.exporter import export_model
-from odt.core.lowering.flex import read_attributes
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
+from odt.core.lowering.normalize.flex import read_attributes
 from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def field(number: int, value: bytes) -> bytes:

@@ -9,8 +9,8 @@ from support.judges import litert
 from support.quantized_networks import NAMES
 
 import odt
-from odt.core.lowering.implied_activations import implied_activations
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
+from odt.core.integers.implied_activations import implied_activations
 
 LOSS = "mean_squared_error"
 RANGES = {"RELU": 0.05, "RELU6": 6 / 255}  # the scale: up to 12.75, or 6

@@ -13,15 +13,15 @@ from support.subgraphs import WIDTH, Subgraphs
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
-from odt.core.lowering.inline import inline
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.formats.reader import read_model
+from odt.core.lowering.normalize.inline import inline
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_tensors
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def a_loop(model: Subgraphs, x: int) -> int:
@@ -188,7 +188,7 @@ def test_a_loop_of_too_many_nodes_stays(
     most: int, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is that of loops: a file may have as many operators as it likes."""
-    monkeypatch.setattr("odt.core.lowering.inline.MOST_NODES", most)
+    monkeypatch.setattr("odt.core.lowering.normalize.inline.MOST_NODES", most)
     model = Subgraphs("tflite")
     y = model.loop(model.add_input((1, WIDTH)), 3)
     for _ in range(15):

@@ -10,10 +10,11 @@ from support.integer_files import QuantizedBuilder, full_range, odt_integers
 from support.limits import SECONDS
 from support.mutations import mutations, structures
 
-from odt.core.lowering.fake_quantize import real_graph
-from odt.core.lowering.integer_graph import integer_graph
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.reader import read_model
+from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.integer_graph import integer_graph
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.reader import parse_model, read_model
 from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.errors import ModelError, OdtError, UnsupportedError

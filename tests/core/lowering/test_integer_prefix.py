@@ -10,17 +10,17 @@ from support.paths import MODELS
 
 import odt
 from odt.cli.main import main
-from odt.core.lowering.fake_quantize import real_graph
-from odt.core.lowering.integer_graph import integer_graph
-from odt.core.lowering.integer_prefix import with_integer_prefix
+from odt.core.formats.reader import read_model
+from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.integer_graph import integer_graph
+from odt.core.integers.integer_prefix import with_integer_prefix
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.planning.autodiff import inference_plan
 from odt.core.planning.memory import plan_memory
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
 

@@ -8,9 +8,9 @@ import pytest
 from model_builder import ModelBuilder
 from support.final_operators import arg_max, conv, detection, segmentation
 
-from odt.core.lowering.left_out import LeftOut
-from odt.core.lowering.lowered_model import LoweredModel, lower_model
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
+from odt.core.lowering.normalize.left_out import LeftOut
+from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.training_outputs import describe_left_out
 

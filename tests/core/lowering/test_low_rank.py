@@ -15,11 +15,11 @@ from support.paths import MODELS
 import odt
 from odt.cli.main import main
 from odt.core.export.adapter_file import read_adapters
+from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import adapt, new_adapters
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
 from odt.errors import DataError, ModelError, OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RNG = np.random.default_rng(6)
 RELU = 1

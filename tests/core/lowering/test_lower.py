@@ -19,7 +19,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.training.inference import Predictor
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError, UnsupportedError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 RELU = 1
 

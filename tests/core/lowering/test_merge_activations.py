@@ -10,10 +10,10 @@ from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.rewriting import check_same_training
 
-from odt.core.lowering import merge_activations as module
+from odt.core.lowering.passes import merge_activations as module
 from odt.core.model.graph import Graph, Tensor
 from odt.core.planning.trainable import trainable_tensors
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 SHAPE = (1, 5, 6, 3)
 Spelling = Callable[["Elementwise", int], int]

@@ -8,7 +8,7 @@ from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.rewriting import check_same_training
 
-from odt.core.lowering import merge_norms as module
+from odt.core.lowering.passes import merge_norms as module
 from odt.core.model.graph import Graph
 
 SHAPE = (1, 4, 6)

@@ -9,7 +9,7 @@ from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.rewriting import check_same_training
 
-from odt.core.lowering import merge_steps as module
+from odt.core.lowering.passes import merge_steps as module
 from odt.core.model.graph import ABSENT, Graph
 
 STEPS, DEPTH, UNITS = 4, 5, 6

@@ -8,8 +8,8 @@ import pytest
 from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 
-from odt.core.lowering import push_transposes
-from odt.core.lowering.push_transposes import back, is_view, ordered
+from odt.core.lowering.passes import push_transposes
+from odt.core.lowering.passes.push_transposes import back, is_view, ordered
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer

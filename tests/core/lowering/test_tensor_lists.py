@@ -10,13 +10,13 @@ from support.subgraphs import WIDTH, Subgraphs
 
 import odt as odt_api
 from odt.core.export.exporter import export_model
-from odt.core.lowering.inline import inline
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
-from odt.core.model.schema_tables import code_of
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.reader import read_model
+from odt.core.lowering.normalize.inline import inline
 from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 STEPS = 3
 LISTS = "CUSTOM:FlexTensorList"

@@ -18,14 +18,15 @@ from support.streaming_models import (
 )
 
 import odt
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.formats.reader import read_model
 from odt.core.lowering.streaming.unroll import unroll
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
 from odt.core.planning.trainable import trainable_by_operator
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.sequences import need_sequences, with_sequences
 from odt.errors import ModelError, OptionError, UnsupportedError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 WAKE_WORD = MODELS / "okay-nabu-int8.tflite"
 LENGTH = 7

@@ -11,8 +11,9 @@ from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
+from odt.core.formats.reader import read_model
 from odt.core.model.dequantize import as_stored, dequantize_weights
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 

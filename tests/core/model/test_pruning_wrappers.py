@@ -8,8 +8,8 @@ from support.judges import litert, odt
 from support.model_forms import FORMS, IMAGE, Pruned, write_form
 
 from odt import Trainer, load_model
-from odt.core.lowering.inline import constant_variables, settled
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
+from odt.core.lowering.normalize.inline import constant_variables, settled
 from odt.core.model.variables import keeps_state
 
 RNG = np.random.default_rng(0)

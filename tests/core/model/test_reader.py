@@ -16,10 +16,12 @@ from model_builder import ModelBuilder
 from support.lowering import lower
 from support.paths import MODELS
 
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.reader import read_model
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model, parse_model, read_model
+from odt.core.model.model import Model
 from odt.errors import ModelError, UnsupportedError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 TFLITE = sorted(MODELS.glob("*.tflite"))
 

@@ -12,10 +12,10 @@ from support.mutations import mutations
 from support.paths import MODELS
 
 from odt.core.export.exporter import convert
-from odt.core.export.metadata_edit import edit_metadata
-from odt.core.model.reader import parse_model
+from odt.core.formats.flatbuffer.metadata_edit import edit_metadata
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.model.training_info import METADATA_NAME
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.errors import ModelError, OdtError
 
 SMALL = [p for p in sorted(MODELS.glob("*.*[te]")) if p.stat().st_size < 100_000]

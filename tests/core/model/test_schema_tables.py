@@ -11,8 +11,8 @@ from support.mutations import mutations
 from support.paths import GOLDEN, MODELS
 from write_circle_schema import PAGE, RENAMED, page
 
-from odt.core.model.flatbuffer import FlatBuffer
-from odt.core.model.schema_tables import NUMBERS, TEXT, Field, fields_of, pack, unpack
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.schema_tables import NUMBERS, TEXT, Field, fields_of, pack, unpack
 from odt.errors import ModelError
 from odt.schemas.circle import ENUMERATIONS, TABLES
 

@@ -12,15 +12,16 @@ from support.sparse_files import add_sparse, sparse_net, sparse_parameters, spar
 import odt as public
 from odt.core.export.exporter import export_model
 from odt.core.export.model_builder import Entry, ModelBuilder
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import adaptable
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import parse_model, read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.self_test import self_test, verdict
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 INFO = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=0.05)
 

@@ -20,15 +20,15 @@ from support.paths import MODELS
 
 from odt.cli.commands.check import describe, describe_refusals
 from odt.core.export.exporter import convert, export_model
-from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import parse_model
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.trainability import flops, trainability
 from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, OdtError
-from odt.kernels.lossdef import draw_values
+from odt.kernels.rows.lossdef import draw_values
 from odt.models.summary import describe as describe_model
 
 GROWTH = 500 << 20

@@ -12,15 +12,16 @@ from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Resume
 from odt.core.export.exporter import export_model, remove_training_info
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import Model, read_model
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import stored_training_info
 from odt.core.runtime.optimizer import Optimizer
 from odt.core.runtime.parameters import Parameters
 from odt.core.training.trainer import Trainer
-from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
+from odt.kernels.rows.opdef import Array
 
 INFO = TrainingInfo(optimizer="sgd", learning_rate=0.1, loss="mean_squared_error", batch_size=4)
 RNG = np.random.default_rng(1)

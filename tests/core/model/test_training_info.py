@@ -9,8 +9,11 @@ import flatbuffers
 import pytest
 from support.paths import ROOT
 
+from odt.core.formats.flatbuffer.training_info_buffer import (
+    decode_training_info,
+    encode_training_info,
+)
 from odt.core.model.training_info import StoredInfo, TrainingInfo
-from odt.core.model.training_info_buffer import decode_training_info, encode_training_info
 from odt.errors import ModelError, OdtError, OptionError
 from odt.schemas import circle_traininfo as schema
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from odt.core.formats.flatbuffer.training_info_buffer import (
+    decode_training_info,
+    encode_training_info,
+)
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import decode_training_info, encode_training_info
 from odt.core.model.training_json import (
     format_training_json,
     parse_training_json,

@@ -12,8 +12,8 @@ from support.networks import ArrayData
 from support.paths import GOLDEN, MODELS
 
 from odt.cli.main import main
+from odt.core.formats.reader import read_model
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError

@@ -13,7 +13,7 @@ from support.paths import MODELS
 
 from odt.cli.main import main
 from odt.core.data.dataset import EpochOrder
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.schedule import CACHE, available_cores
 from odt.core.training.frozen_cache import CachePolicy

@@ -15,8 +15,8 @@ from odt.core.planning.verify import faults
 from odt.kernels.geometry.pool_geometry import PoolAttrs
 from odt.kernels.native import library
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import find_operator
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 
 SAME, VALID = 0, 1
 

@@ -12,7 +12,7 @@ from odt.core.planning.plan import Call, Plan
 from odt.core.planning.rewrites.recompute import choose_dropped, recompute
 from odt.core.planning.verify import faults
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 
 def all_that_helps(plan: Plan) -> frozenset[str]:

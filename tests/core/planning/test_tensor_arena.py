@@ -8,7 +8,7 @@ from support.paths import MODELS
 from support.quantized_networks import small_net
 
 import odt
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.planning.tensor_arena import tensor_arena
 
 

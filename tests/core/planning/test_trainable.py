@@ -6,7 +6,7 @@ from support.networks import Net
 
 from odt.core.lowering.constants.hold import hold_constants
 from odt.core.planning.trainable import trainable_tensors
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 CAUSAL = np.triu(np.ones((4, 4)), 1)
 

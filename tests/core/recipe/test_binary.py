@@ -9,16 +9,16 @@ from model_builder import ModelBuilder
 from support.networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.output_losses import output_losses
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
-from odt.kernels.lossdef import draw_classes
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.lossdef import draw_classes
+from odt.kernels.rows.opdef import TensorSpec
 
 BCE = "binary_crossentropy"
 SAMPLES, UNITS = 6, 3

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from support.subgraphs import WIDTH, Subgraphs
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.recipe.other_signatures import fitting_signature
 
 

@@ -11,16 +11,16 @@ from model_builder import ModelBuilder
 from support.networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Node
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.recipe.output_losses import output_losses
 from odt.core.training.inference import Predictor
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 MSE, CCE = "mean_squared_error", "categorical_crossentropy"
 

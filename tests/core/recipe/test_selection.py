@@ -11,11 +11,12 @@ from support.networks import ArrayData, InOrder, Net
 from support.paths import GOLDEN
 
 from odt.cli.main import main
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.reader import parse_model, read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.planning.plan import Call
 from odt.core.recipe.selection import Selection, select
 from odt.core.training.trainer import Trainer

@@ -11,19 +11,19 @@ from support.networks import ArrayData, InOrder, Net
 from support.paths import GOLDEN
 
 from odt.cli.main import main
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_info_buffer import encode_training_info
 from odt.core.planning.plan import Call
 from odt.core.recipe.selection import Selection, choose_channels, select
 from odt.core.recipe.sparse_filters import FILTERS, strongest
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 from odt.kernels.families.output_channels import of_channels
-from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.registry import find_operator
+from odt.kernels.rows.opdef import Array, Kernel, TensorSpec
 
 INFO = TrainingInfo(loss="mean_squared_error", optimizer="adam", batch_size=8)
 

@@ -11,7 +11,7 @@ import odt
 from odt.cli.main import main
 from odt.core.runtime.dropout_masks import draw_mask
 from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(50, 12)).astype(np.float32)

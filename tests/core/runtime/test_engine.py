@@ -18,8 +18,8 @@ from support.tied_network import RELU, data, info, network
 
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, EpochOrder
+from odt.core.formats.reader import read_model
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Region
 from odt.core.runtime import arena as arenas
@@ -30,7 +30,7 @@ from odt.dataclass import MANY
 from odt.errors import TrainingError
 from odt.kernels.native.binding import Calls, addresses
 from odt.kernels.native.library import is_available, kernels_in_use
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def train(

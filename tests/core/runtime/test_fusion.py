@@ -5,7 +5,7 @@ import pytest
 from support.networks import ArrayData
 from support.paths import GOLDEN, MODELS
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime import fuse_calls as fusion
 from odt.core.runtime import program

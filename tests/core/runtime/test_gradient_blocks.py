@@ -17,7 +17,7 @@ from odt.core.recipe.computations import training_and_validation
 from odt.core.runtime.engine import Engine
 from odt.core.training.trainer import TRAINING, Trainer
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAMPLES = 12
 SIZES = (SAMPLES, 5, 2, SAMPLES, 11)  # of steps: whole, and short batches

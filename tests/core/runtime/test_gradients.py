@@ -13,7 +13,7 @@ from odt.core.planning.plan import Delivery, Region
 from odt.core.runtime.program import Program, Samples
 from odt.core.training.trainer import Trainer
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAMPLES = 12
 

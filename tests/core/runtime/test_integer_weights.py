@@ -9,14 +9,14 @@ from support.paths import MODELS
 from support.quantized_networks import small_net
 
 import odt
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.recipe import computations
 from odt.core.runtime.integer_weights import IntegerWeights
 from odt.core.runtime.parameters import WORK
 from odt.errors import OptionError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.opdef import TILE, Array
+from odt.kernels.rows.opdef import TILE, Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
 INT8 = np.dtype(np.int8)

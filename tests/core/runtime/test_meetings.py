@@ -11,7 +11,7 @@ from support.networks import ArrayData
 from support.paths import GOLDEN
 from support.tied_network import data, info, network
 
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import forecast
 from odt.core.planning.gradient_sums import added_in_calls
@@ -21,7 +21,7 @@ from odt.core.runtime.program import Program
 from odt.core.training.trainer import TRAINING, Trainer
 from odt.errors import TrainingError
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAMPLES = 12
 SIZES = (SAMPLES, 5, 2, SAMPLES, 11)  # of steps: whole, and short batches

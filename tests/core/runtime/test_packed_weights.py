@@ -11,7 +11,7 @@ from odt.core.planning.budget.forecast import forecast
 from odt.core.planning.packed_weights import packed_weights
 from odt.core.training.trainer import TRAINING, Trainer
 from odt.kernels.native.library import instruction_sets, is_available
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAMPLES = 12
 SIZES = (SAMPLES, 5, 2, SAMPLES, 11)  # of steps: whole, and short batches

@@ -8,7 +8,7 @@ from odt.core.training.metrics import Metrics
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 class Above:

@@ -8,7 +8,7 @@ import pytest
 
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 SMAPS = Path("/proc/self/smaps")
 ROWS, WIDTH = 64, 2**17

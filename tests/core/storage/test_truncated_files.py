@@ -19,17 +19,18 @@ from support.paths import MLP_SM
 from odt.core.checkpoints.resume import read_resume
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, EpochOrder
-from odt.core.datasets.source import ArrayPart, Sample
 from odt.core.export.exporter import export_model
-from odt.core.model.reader import Model, read_model
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.storage import mapped_files as mapped
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.inference import Predictor
 from odt.core.training.trainer import Trainer
+from odt.datasets.source import ArrayPart, Sample
 from odt.errors import LostFileError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 NAMES = ("model.circle", "input.bin", "expected.bin")
 SAMPLES, PAGE = 96, mmap.PAGESIZE

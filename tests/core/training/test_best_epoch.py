@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from support.paths import MLP_SM
 
 from odt.cli.main import main
-from odt.core.model.reader import read_model
+from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.best_epoch import Best
 from odt.core.training.trainer import Trainer

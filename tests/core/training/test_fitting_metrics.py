@@ -5,7 +5,7 @@ import pytest
 
 from odt.core.training.metrics import find_metric, fitting_metrics, full_name
 from odt.errors import OptionError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 F32 = np.dtype(np.float32)
 

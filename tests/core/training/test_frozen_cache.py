@@ -24,15 +24,15 @@ from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
 from odt.core.data.dataset import EpochOrder
+from odt.core.formats.reader import read_model
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError, TrainingError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 TRAINING, SAMPLES, BATCH = 24, 32, 8
 ALL, DISK = CachePolicy(SAMPLES), CachePolicy(SAMPLES, on_disk=True)

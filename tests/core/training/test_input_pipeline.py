@@ -11,7 +11,7 @@ from odt.core.data.augmentations.registry import parse_augmentations
 from odt.core.data.dataset import EpochOrder
 from odt.core.training.input_pipeline import InputPipeline
 from odt.errors import DataError, OptionError
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 FLOAT = np.dtype(np.float32)
 X = np.random.default_rng(0).normal(size=(50, 6, 5, 3)).astype(np.float32)

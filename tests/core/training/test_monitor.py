@@ -10,8 +10,8 @@ from odt.core.runtime.optimizer import Optimizer
 from odt.core.training.monitor import Monitor, Plateau
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.schedule_text import parse_schedule
-from odt.kernels.schedules import ReduceOnPlateau
+from odt.kernels.rows.schedule_text import parse_schedule
+from odt.kernels.rows.schedules import ReduceOnPlateau
 
 RECORDED: dict[str, Any] = json.loads((TESTS / "golden_updates/schedules.json").read_text())
 

@@ -5,7 +5,7 @@ import pytest
 
 import odt.core.training.new_class_rows as rows
 from odt.core.training.new_class_rows import REGULARIZATION, new_class_rows
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 RNG = np.random.default_rng(0)
 FEATURES = [RNG.normal(3 * np.eye(6)[k], 1, (40 + k, 6)).astype(np.float32) for k in range(4)]

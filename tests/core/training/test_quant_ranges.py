@@ -12,11 +12,12 @@ from support.judges import litert
 from support.quantized_networks import NAMES, small_net
 
 import odt
+from odt.core.formats.reader import read_model
+from odt.core.model.model import Model
 from odt.core.model.quantization_rules import check_quantization
-from odt.core.model.reader import Model, read_model
 from odt.core.runtime.activation_ranges import RATE
 from odt.errors import ModelError, OdtWarning, OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def samples(model: Model, count: int = 24) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odt.core.training.ranges import TAIL, Range, measure
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 SAMPLES = 40
 

@@ -8,8 +8,8 @@ from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.inference import Evaluator
 from odt.core.training.sample_results import SampleResults
-from odt.kernels.metricdef import NUMBERS, OutputForm
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.metricdef import NUMBERS, OutputForm
+from odt.kernels.rows.opdef import TensorSpec
 
 MSE = "mean_squared_error"
 SAMPLES = 11

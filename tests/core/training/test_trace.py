@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from support.paths import MODELS
 
-from odt.core.lowering.integer_graph import integer_graph
+from odt.core.formats.reader import read_model
+from odt.core.integers.integer_graph import integer_graph
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.planning.autodiff import inference_plan
 from odt.core.planning.memory import plan_memory
 from odt.core.quantization.quantize_model import together
@@ -18,7 +18,7 @@ from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.trace import Trace
 from odt.data.sources import samples_of
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 def graph_of(name: str) -> tuple[Graph, int]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import OpInfo, Refusal, Sample
 
 COMPLEX64 = np.dtype(np.complex64)

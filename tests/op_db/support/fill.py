@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import BOOL, Sample
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import Options, Sample
 
 SCALE = np.array([0.3])

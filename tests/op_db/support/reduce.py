@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import Draw, OpInfo, Options, Reference, Refusal, Sample, away_from_zero
 from op_db.support.compare import BITS, bits
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 from op_db import INT32, OpInfo, Options, Reference, Refusal, Sample
 
 CORNERS = {"align_corners": True}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import OpInfo, Sample
 from op_db.support.binary import LARGE, NUMBERS, SAMPLES, formula
 

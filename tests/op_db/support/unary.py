@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import INT32, Draw, OpInfo, Options, Reference, Refusal, Sample, away_from_zero
 
 FLOAT = (Refusal("float", {"x": TensorSpec((2, 3), INT32)}),)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from op_db import Options
 from op_db.support.windows import geometry
 

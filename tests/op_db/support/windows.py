@@ -5,7 +5,7 @@ from math import ceil
 
 import numpy as np
 
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import INT32, OpInfo, Options, Reference, Refusal, Sample, distinct
 
 VALID = {"padding": 1}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.graph_fuzz.computing import COMPUTING
 from support.graph_fuzz.growing import Growth, UnfitError
 from support.graph_fuzz.reference import Problem, origin

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import OdtError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.graph_fuzz.cases import Case
 from support.graph_fuzz.reference import STEP, Problem, Rule, train
 from support.graph_fuzz.running import RATE, Model, Trained

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from model_builder import ModelBuilder
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.graph_fuzz.operators import Node, compute
 
 # Fused activations by the schema's numbers.

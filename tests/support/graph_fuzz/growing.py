@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.graph_fuzz.graphs import ACTIVATIONS, SampleGraph
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import numpy as np
 from op_db import OP_DB
 
 from odt.core.lowering.binding import bind, row_of
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 
 @dataclass(frozen=True)

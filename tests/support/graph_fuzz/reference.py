@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.graph_fuzz.graphs import SampleGraph
 from support.graph_fuzz.operators import Node, compute
 

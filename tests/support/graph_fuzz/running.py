@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from odt.core.data.protocol import Data
+from odt.core.formats.reader import read_model
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.inference import Predictor
@@ -17,7 +17,7 @@ from odt.core.training.self_test import in_float64
 from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
 from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 from support.graph_fuzz.reference import Problem
 from support.networks import ArrayData, InOrder
 

@@ -11,8 +11,8 @@ from odt.compat.ort.ort_value import OrtValue
 from odt.compat.ort.recipe import read_recipe, refuse_onnx
 from odt.core.storage.closing import Closing
 from odt.errors import DataError, ModelError, OptionError, TrainingError
-from odt.kernels.lossdef import LABELS
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import LABELS
 from odt.training.weights import Array
 
 

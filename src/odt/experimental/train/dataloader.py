@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.storage.reading import open_input
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 Source: TypeAlias = list[Array] | Array | str
 Batch: TypeAlias = tuple[list[Array], list[Array]]

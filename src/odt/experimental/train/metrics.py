@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 __all__ = ["CategoricalAccuracy", "Metric"]
 

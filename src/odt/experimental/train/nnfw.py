@@ -11,11 +11,11 @@ import numpy as np
 from odt.core.checkpoints.onert_checkpoint import decode, encode
 from odt.core.data.protocol import SampleOrder
 from odt.core.export.exporter import export_model
+from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Tensor
-from odt.core.model.reader import read_model
-from odt.core.model.training_info_buffer import stored_training_info
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.option_values import check_learning_rate
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.resolve import number_of_last, values_used
@@ -33,7 +33,7 @@ from odt.experimental.train.info import (
     trainable_ops,
     traininfo,
 )
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 Path: TypeAlias = str | os.PathLike[str]
 Kind = TypeVar("Kind", loss, loss_reduction, optimizer)

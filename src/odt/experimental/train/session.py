@@ -11,7 +11,7 @@ from odt.experimental.train import losses, metrics, optimizer
 from odt.experimental.train.dataloader import Batch, DataLoader
 from odt.experimental.train.info import tensorinfo
 from odt.experimental.train.nnfw import nnfw_session
-from odt.kernels.opdef import Array
+from odt.kernels.rows.opdef import Array
 
 Kind = TypeVar("Kind", losses.LossFunction, metrics.Metric, optimizer.Optimizer)
 

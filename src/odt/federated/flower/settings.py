@@ -17,7 +17,7 @@ from odt.federated.payloads import check_kind
 from odt.federated.privacy import DELTA
 from odt.federated.settings import DECAYS
 from odt.kernels.loss_text import stored_loss
-from odt.kernels.row_index import HYPER_PARAMETERS
+from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 # Settings have the names of options of `odt fed simulate`, where there is one.
 TRAINER = (

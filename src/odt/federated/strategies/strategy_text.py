@@ -12,7 +12,7 @@ from odt.federated.strategies.fedyogi import FedYogi
 from odt.federated.strategies.krum import Krum
 from odt.federated.strategies.strategy import Strategy
 from odt.federated.strategies.trimmed_mean import TrimmedMean
-from odt.kernels.option_text import parse_options
+from odt.kernels.rows.option_text import parse_options
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "fedavg": FedAvg,

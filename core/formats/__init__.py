@@ -1,0 +1,1 @@
+"""Model files: bytes ⇄ `Model`, one folder for each format. Independent of training."""

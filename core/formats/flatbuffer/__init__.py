@@ -1,0 +1,1 @@
+"""TFLite and Circle files: their tables, reading and editing."""

@@ -1,0 +1,76 @@
+"""Zip archives at the end of model files: associated files of TFLite Model Metadata.
+
+Offsets in such an archive count from the beginning of the model file, so they change when bytes
+are put before it. Format: section 4.3 of PKWARE's APPNOTE.
+"""
+
+import struct
+
+from odt.core.formats.flatbuffer.flatbuffer_edit import Patch
+
+END, ENTRY = b"PK\x05\x06", b"PK\x01\x02"  # signatures
+END_BYTES, ENTRY_BYTES = 22, 46  # without names and comments
+MOST_COMMENT = 1 << 16
+CENTRAL, LOCAL = 16, 42  # places of the offsets in these two records
+
+
+def offset_patches(data: memoryview, shift: int) -> list[Patch]:
+    """Returns patches for the offsets of a zip archive at the end of a file, if there is one.
+
+    Args:
+        data: the file.
+        shift: bytes by which the archive moves.
+    """
+    offsets = _offsets(data) if shift else {}
+    moved = {at: offset + shift for at, offset in offsets.items()}
+    if not all(0 <= offset < 2**32 for offset in moved.values()):
+        return []
+    return [(at, struct.pack("<I", offset)) for at, offset in moved.items()]
+
+
+def appended_archive(data: memoryview) -> bytes:
+    """Returns the zip archive at the end of a file, with offsets that count from its beginning.
+
+    Empty if there is none.
+    """
+    offsets = _offsets(data)
+    start = min(offsets.values(), default=len(data))
+    archive = bytearray(data[start:])
+    for at, offset in offsets.items():
+        struct.pack_into("<I", archive, at - start, offset - start)
+    return bytes(archive)
+
+
+def _offsets(data: memoryview) -> dict[int, int]:
+    """Returns place → offset for the offsets in the archive at the end of a file.
+
+    Empty without an archive, and if its offsets count from its beginning.
+    """
+    tail = bytes(data[-(END_BYTES + MOST_COMMENT) :])
+    at = tail.rfind(END)
+    if at < 0 or len(tail) - at < END_BYTES:
+        return {}
+    end = len(data) - len(tail) + at
+    count, nbytes, start = struct.unpack_from("<HII", tail, at + 10)
+    entry = end - nbytes
+    if entry != start:
+        return {}
+    offsets = {end + CENTRAL: start}
+    for _ in range(count):
+        if bytes(data[entry : entry + 4]) != ENTRY or entry + ENTRY_BYTES > end:
+            return {}
+        name, extra, comment = struct.unpack_from("<3H", data, entry + 28)
+        (local,) = struct.unpack_from("<I", data, entry + LOCAL)
+        if local > start:
+            return {}
+        offsets[entry + LOCAL] = local
+        entry += ENTRY_BYTES + name + extra + comment
+    return offsets
+
+
+def moved(archive: bytes, start: int) -> bytes:
+    """Returns a zip archive with offsets that count from `start` bytes before it."""
+    new = bytearray(archive)
+    for at, data in offset_patches(memoryview(archive), start):
+        new[at : at + len(data)] = data
+    return bytes(new)

@@ -1,0 +1,50 @@
+"""Numbers of inputs and outputs of operators that odt treats without a row of kernels/ops."""
+
+from collections.abc import Sequence
+
+from odt.core.formats.flatbuffer.flatbuffer import DAMAGED
+from odt.core.model.graph import ABSENT, Node
+from odt.errors import ModelError
+
+# Operator → numbers of inputs and outputs that it has.
+ARITIES = {
+    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE", "DENSIFY", "READ_VARIABLE"), (range(1, 2), 1)),
+    "VAR_HANDLE": (range(1), 1),
+    "ASSIGN_VARIABLE": (range(2, 3), 0),
+    "SVDF": (range(4, 6), 1),
+    **{
+        f"CUSTOM:{flex}TensorList{name}": (range(count, 10), 1)
+        for flex in ("Flex", "")
+        for name, count in {
+            "Reserve": 2,
+            "FromTensor": 1,
+            "SetItem": 3,
+            "GetItem": 2,
+            "Stack": 1,
+        }.items()
+    },
+}
+
+
+def check_arities(path: str, nodes: Sequence[Node]) -> None:
+    """Checks numbers of inputs and outputs.
+
+    Args:
+        path: name of the file in messages.
+        nodes: nodes as in the file.
+
+    Raises:
+        ModelError: names the first operator that has others.
+    """
+    for node in nodes:
+        if node.op not in ARITIES:
+            continue
+        inputs, outputs = ARITIES[node.op]
+        got = sum(i != ABSENT for i in node.inputs)
+        if got in inputs and len(node.outputs) == outputs:
+            continue
+        least = f"{inputs.start}" if len(inputs) == 1 else f"{inputs.start} or more"
+        raise ModelError(
+            f"{path}: operator {node.origin} ({node.op}): must have {least} inputs and {outputs} "
+            f"outputs, but got {got} and {len(node.outputs)}. {DAMAGED}"
+        )

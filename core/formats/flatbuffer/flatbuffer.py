@@ -1,0 +1,189 @@
+"""Reads flatbuffer tables from untrusted bytes.
+
+Python's flatbuffers package follows any offset, counts a negative one from the end of the file, and
+returns 0 for an absent vector. Here every offset is checked against the file's size before it is
+followed. Fields are identified by their slot, their position in the schema's table.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ModelError, escaped
+from odt.kernels.rows.opdef import Array
+
+# Limits the time that hostile bytes can cost. The file's size is no limit, because tables and
+# vectors may share bytes. The largest real models need a tenth of it.
+MOST_WORK = 2_000_000
+TABLE_WORK = 24  # of one table; one number in a vector counts 1
+MOST_TEXT = 2**16  # bytes of a name
+DAMAGED = "The file is damaged or truncated."
+
+
+class FlatBuffer:
+    """The bytes of a flatbuffer file, with a limit on the work of reading them.
+
+    Attributes:
+        name: the file's name in messages.
+        data: the bytes, read-only.
+    """
+
+    def __init__(self, name: str, data: memoryview) -> None:
+        self.name = name
+        self.data = data
+        self.size = len(data)
+        self.work = MOST_WORK
+
+    def spend(self, where: str, work: int) -> None:
+        self.work -= work
+        if self.work < 0:
+            raise self.error(
+                where, f"a file must hold at most {MOST_WORK} entries, but got more up to here"
+            )
+
+    def error(self, where: str, text: str, cause: str = DAMAGED) -> ModelError:
+        place = f"{self.name}: {where}" if where else self.name
+        return ModelError(f"{place}: {text}. {cause}")
+
+    def root(self) -> "Table":
+        """The root table."""
+        if self.size < 8:
+            raise self.error("", f"a flatbuffer must have 8 bytes or more, but got {self.size}")
+        return Table(self, u32(self.data, 0), "root")
+
+
+class Table:
+    """A table of a flatbuffer. Every method returns a default if the field is absent.
+
+    Attributes:
+        source: the file.
+        pos: position of the table in the file.
+        where: the table's name in messages.
+        nbytes: bytes of the table itself, without the objects that its offsets point to.
+        fields: offset of each slot's field from pos; 0 for an absent field.
+    """
+
+    __slots__ = ("fields", "nbytes", "pos", "source", "where")
+
+    def __init__(self, source: FlatBuffer, pos: int, where: str) -> None:
+        self.source, self.pos, self.where = source, pos, where
+        if not 0 <= pos <= source.size - 4:
+            raise self.error(f"must begin within the file's {source.size} bytes, but got {pos}")
+        vtable = pos - int(_I32.unpack_from(source.data, pos)[0])
+        if not 0 <= vtable <= source.size - 4:
+            raise self.error(f"its vtable must be within {source.size} bytes, but got {vtable}")
+        nbytes = _u16(source.data, vtable)
+        if nbytes < 4 or nbytes % 2 or vtable + nbytes > source.size:
+            raise self.error(
+                f"its vtable must have an even number of bytes, 4 to {source.size - vtable}, "
+                f"but got {nbytes}"
+            )
+        count = nbytes // 2 - 2
+        self.nbytes = _u16(source.data, vtable + 2)
+        source.spend(where, TABLE_WORK + count)
+        self.fields = struct.unpack_from(f"<{count}H", source.data, vtable + 4)
+
+    def error(self, text: str, cause: str = DAMAGED) -> ModelError:
+        return self.source.error(self.where, text, cause)
+
+    def place(self, slot: int, nbytes: int) -> int:
+        """Returns the position of a field's bytes; 0 if the field is absent."""
+        offset = int(self.fields[slot]) if slot < len(self.fields) else 0
+        if not offset:
+            return 0
+        if self.pos + offset + nbytes > self.source.size:
+            raise self.error(
+                f"field {slot} must end within the file's {self.source.size} bytes, "
+                f"but got {nbytes} bytes at {self.pos + offset}"
+            )
+        return self.pos + offset
+
+    def number(self, slot: int, code: str = "i", default: int = 0) -> int:
+        """Reads an integer; `code` is its code in the struct module."""
+        at = self.place(slot, struct.calcsize(f"<{code}"))
+        return int(struct.unpack_from(f"<{code}", self.source.data, at)[0]) if at else default
+
+    def scalar(self, slot: int, code: str) -> Any:
+        """Reads a number or bool by its code in the struct module; None if the field is absent."""
+        at = self.place(slot, struct.calcsize(f"<{code}"))
+        return struct.unpack_from(f"<{code}", self.source.data, at)[0] if at else None
+
+    def target(self, slot: int) -> int:
+        """Returns the position of a field's table, vector or string; 0 if the field is absent."""
+        at = self.place(slot, 4)
+        if not at:
+            return 0
+        target = at + u32(self.source.data, at)
+        if not at < target <= self.source.size - 4:
+            raise self.error(
+                f"field {slot} must point forward and within the file's {self.source.size} bytes, "
+                f"but got {target} from {at}"
+            )
+        return target
+
+    def table(self, slot: int, what: str) -> "Table | None":
+        target = self.target(slot)
+        return Table(self.source, target, f"{self.where}, {what}") if target else None
+
+    def vector(self, slot: int, itemsize: int, what: str) -> tuple[int, int]:
+        """Returns position and number of a vector's items; (0, 0) if the field is absent."""
+        target = self.target(slot)
+        if not target:
+            return 0, 0
+        length = u32(self.source.data, target)
+        limit = (self.source.size - target - 4) // itemsize
+        if length > limit:
+            raise self.error(f"{what} must have at most {limit} entries, but claims {length}")
+        return target + 4, length
+
+    def array(self, slot: int, dtype: Any, what: str) -> Array:
+        """Reads a vector of numbers as a read-only view."""
+        dtype = np.dtype(dtype)
+        start, length = self.vector(slot, dtype.itemsize, what)
+        return np.frombuffer(self.source.data, dtype, length, start) if length else _none(dtype)
+
+    def numbers(self, slot: int, what: str) -> tuple[int, ...]:
+        """Reads a vector of int32."""
+        values = self.array(slot, "<i4", what)
+        self.source.spend(self.where, len(values))
+        return tuple(values.tolist())
+
+    def string(self, slot: int, what: str) -> str:
+        """Reads a string and escapes control characters, because strings appear in messages."""
+        return escaped(str(self.text(slot, what), "utf-8", "replace"))
+
+    def text(self, slot: int, what: str) -> bytes:
+        """Reads a string's bytes."""
+        start, length = self.vector(slot, 1, what)
+        if length > MOST_TEXT:
+            raise self.error(f"{what} must have at most {MOST_TEXT} bytes, but got {length}")
+        self.source.spend(self.where, length)
+        return bytes(self.source.data[start : start + length])
+
+    def tables(self, slot: int, what: str, prefix: str = "") -> "Iterator[Table]":
+        """Reads a vector of tables."""
+        start, length = self.vector(slot, 4, f"list of {what}s")
+        self.source.spend(self.where, length * TABLE_WORK)
+        for i in range(length):
+            at = start + 4 * i
+            yield Table(self.source, at + u32(self.source.data, at), f"{prefix}{what} {i}")
+
+
+_I32 = struct.Struct("<i")
+
+
+def _u16(data: memoryview, at: int) -> int:
+    return data[at] | data[at + 1] << 8
+
+
+def u32(data: memoryview, at: int) -> int:
+    """Reads the unsigned 32-bit integer at an offset."""
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _none(dtype: np.dtype[Any]) -> Array:
+    empty = np.empty(0, dtype)
+    empty.flags.writeable = False
+    return empty

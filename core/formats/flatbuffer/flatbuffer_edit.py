@@ -1,0 +1,230 @@
+"""Edits a model file without changing bytes that can stay.
+
+Offsets in a flatbuffer are relative and point forward. Therefore a new root with new vectors is put
+in front of the old bytes, which stay unchanged, including unknown fields. Only absolute offsets (to
+bytes after the flatbuffer in files beyond 2 GiB) grow by the size of the front.
+
+A front begins with header, MARK and its size, so that a second edit finds the original file and
+replaces the first front.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table, u32
+from odt.dataclass import dataclass
+
+MARK = b"odt+"
+ALIGNMENT = 64  # alignment of a front, so that aligned data stays aligned
+MOST_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
+VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
+TENSORS = 0  # slot of SubGraph
+BUFFER = 2  # slot of Tensor
+MOST_FRONT = 2**31  # bytes: offsets beyond that are refused by other readers
+
+Patch = tuple[int, bytes | memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table for the front.
+
+    Attributes:
+        data: vtable, table and the objects that it points to; begins at a multiple of 16.
+        start: offset of the table in data.
+    """
+
+    data: bytes
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBuffer:
+    """A new buffer for some tensors.
+
+    Attributes:
+        tensors: numbers of subgraph and tensor.
+        data: the bytes.
+    """
+
+    tensors: tuple[tuple[int, int], ...]
+    data: bytes
+
+
+def metadata_table(name: str, buffer: int) -> NewTable:
+    """Makes a Metadata table: name and buffer index."""
+    text = name.encode()
+    vtable = struct.pack("<4H", 8, 12, 4, 8)
+    return NewTable(
+        vtable + struct.pack("<iIII", 8, 8, buffer, len(text)) + text + b"\0", len(vtable)
+    )
+
+
+def buffer_table(data: bytes) -> NewTable:
+    """Makes a Buffer table whose data begins at a multiple of 16; an empty table without data."""
+    if not data:
+        return NewTable(struct.pack("<HHi", 4, 4, 4), 4)
+    vtable = struct.pack("<4H", 6, 8, 4, 0)
+    return NewTable(vtable + struct.pack("<iI12xI", 8, 16, len(data)) + data, len(vtable))
+
+
+def name_own_buffers(
+    root: Table, buffers: list[int | NewTable], own: Sequence[OwnBuffer]
+) -> list[Patch]:
+    """Appends new buffers to a list; returns the patches that make tensors refer to them.
+
+    Raises:
+        ModelError: if a tensor has no field for the index of a buffer.
+    """
+    if not own:
+        return []
+    tables = {
+        (s, i): table
+        for s, graph in enumerate(root.tables(SUBGRAPHS, "subgraph"))
+        for i, table in enumerate(graph.tables(TENSORS, "tensor", f"{graph.where}, "))
+    }
+    patches: list[Patch] = []
+    for buffer in own:
+        for named in buffer.tensors:
+            place = tables[named].place(BUFFER, 4)
+            if not place:
+                raise tables[named].error(
+                    "must have a buffer index to get another buffer, but has none"
+                )
+            patches.append((place, struct.pack("<I", len(buffers))))
+        buffers.append(buffer_table(buffer.data))
+    return patches
+
+
+def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Iterator[memoryview]:
+    """Yields the bytes from offset `begin` on, with patches applied.
+
+    Args:
+        data: the original bytes.
+        patches: (offset in data, new bytes); where patches overlap, the first is applied.
+        begin: offset of the first byte.
+    """
+    at = begin
+    for offset, new in sorted(patches, key=lambda p: p[0]):
+        left = memoryview(new).cast("B")[max(at - offset, 0) :]
+        start = max(at, offset)
+        yield data[at:start]
+        yield left
+        at = start + len(left)
+    yield data[at:]
+
+
+def original(source: FlatBuffer) -> tuple[int, Table]:
+    """Returns the offset of the original file after a front (0 without a front), and its root."""
+    data = source.data
+    if bytes(data[8:12]) == MARK and len(data) >= 16:
+        base = u32(data, 12)
+        if 16 <= base <= len(data) - 8 and data[base + 4 : base + 8] == data[4:8]:
+            return base, Table(source, base + u32(data, base), "original root")
+    return 0, source.root()
+
+
+def absolute_offsets(root: Table, shift: int) -> list[Patch]:
+    """Returns patches for the absolute offsets in a model that moves by `shift` bytes."""
+    places = [t.place(1, 8) for t in root.tables(BUFFERS, "buffer")]
+    for graph in root.tables(SUBGRAPHS, "subgraph"):
+        places += [t.place(9, 8) for t in graph.tables(3, "operator", f"{graph.where}, ")]
+    data = root.source.data
+    offsets = [(at, int(struct.unpack_from("<Q", data, at)[0])) for at in places if at]
+    return [(at, struct.pack("<Q", n + shift)) for at, n in offsets if n > 1 and shift]
+
+
+def front(
+    base: int,
+    root: Table,
+    identifier: bytes,
+    version: int | None = None,
+    vectors: Mapping[int, Sequence[int | NewTable]] | None = None,
+    *,
+    lasting: bool = False,
+) -> bytes:
+    """Makes a front: a new root for the file after it.
+
+    Args:
+        base: offset of the original file in the root's source.
+        root: root of the original file.
+        identifier: file identifier of the format.
+        version: new version; None for the root's.
+        vectors: slot → tables of a new vector: new tables, or offsets of old ones in the source.
+        lasting: whether to leave out MARK, so that no later front replaces this one.
+
+    Raises:
+        ModelError: if the root's fields lie outside it, or the new tables take 2 GiB.
+    """
+    vectors = vectors or {}
+    ends = [f + (4 if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
+    limit = min(MOST_ROOT, root.source.size - root.pos)
+    if not max([4, *ends]) <= root.nbytes <= limit:
+        raise root.error(
+            f"must have {max([4, *ends])} to {limit} bytes for its fields, but got {root.nbytes}"
+        )
+    slots = max([len(root.fields), 1, *(1 + slot for slot in vectors)])
+    vtable = 16
+    table = vtable + 4 + 2 * slots
+    table += (root.pos - table) % 16
+    nbytes = root.nbytes + -root.nbytes % 4
+    fields = [*root.fields, *[0] * (slots - len(root.fields))]
+    for slot in (*vectors, *([VERSION] if version is not None else [])):
+        if not fields[slot]:
+            fields[slot] = nbytes
+            nbytes += 4
+
+    out = bytearray(table + nbytes)
+    struct.pack_into(f"<{2 + slots}H", out, vtable, 4 + 2 * slots, nbytes, *fields)
+    out[table : table + root.nbytes] = root.source.data[root.pos : root.pos + root.nbytes]
+    struct.pack_into("<i", out, table, table - vtable)
+    if version is not None:
+        struct.pack_into("<I", out, table + fields[VERSION], version)
+    old = [
+        (table + fields[slot], root.target(slot))
+        for slot in range(len(root.fields))
+        if slot not in vectors and _is_offset(root, slot)
+    ]
+    new = []
+    for slot, items in vectors.items():
+        _point(out, table + fields[slot], len(out))
+        entries = len(out) + 4
+        out += struct.pack("<I", len(items)) + bytes(4 * len(items))
+        for k, item in enumerate(items):
+            if isinstance(item, NewTable):
+                new.append((entries + 4 * k, item))
+            else:
+                old.append((entries + 4 * k, item))
+    for at, item in new:
+        out += bytes(-len(out) % 16)
+        _point(out, at, len(out) + item.start)
+        out += item.data
+    out += bytes(-len(out) % ALIGNMENT)
+    for at, target in old:
+        _point(out, at, target + len(out) - base)
+    if len(out) > MOST_FRONT:
+        raise root.error(f"its new buffers must fit into {MOST_FRONT} bytes, but got {len(out)}")
+    mark = bytes(len(MARK)) if lasting else MARK
+    struct.pack_into("<I4s4sI", out, 0, table, identifier, mark, len(out))
+    return bytes(out)
+
+
+def _point(out: bytearray, at: int, target: int) -> None:
+    struct.pack_into("<I", out, at, target - at)
+
+
+def _is_offset(root: Table, slot: int) -> bool:
+    """Whether a field of the root is an offset.
+
+    A slot that is not in the schema counts as an offset if it can be one: all fields added to Model
+    so far were vectors, tables and strings.
+    """
+    if not root.fields[slot] or slot == VERSION:
+        return False
+    if slot <= SIGNATURES:
+        return True
+    at = root.pos + root.fields[slot]
+    others = [f for f in root.fields if f > root.fields[slot]]
+    limit = min([*others, root.nbytes]) - root.fields[slot]
+    target = at + u32(root.source.data, at) if limit >= 4 else 0
+    return at < target <= root.source.size - 4 and target % 4 == 0

@@ -1,0 +1,86 @@
+"""Adds metadata entries to a model file, replaces them, or removes them.
+
+The file's bytes stay: a front (see flatbuffer_edit) holds the new root, its lists of metadata and
+buffers, and the entries. Removing all entries that odt added restores the file byte for byte.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.flatbuffer_edit import (
+    BUFFERS,
+    METADATA,
+    NewTable,
+    OwnBuffer,
+    Patch,
+    absolute_offsets,
+    buffer_table,
+    front,
+    metadata_table,
+    name_own_buffers,
+    original,
+)
+from odt.core.model.model import Model
+from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit of a file.
+
+    Attributes:
+        front: new bytes at the beginning.
+        begin: offset of the first byte of the file that follows the front.
+        patches: changes in the file's bytes.
+    """
+
+    front: bytes
+    begin: int
+    patches: list[Patch]
+
+
+def edit_metadata(
+    model: Model,
+    entries: Mapping[str, bytes | None],
+    identifier: bytes,
+    own: Sequence[OwnBuffer] = (),
+    version: int | None = None,
+    absent: frozenset[int] = frozenset(),
+) -> Edit:
+    """The edit that sets or removes metadata entries; others stay.
+
+    Args:
+        model: the model.
+        entries: name → bytes; None to remove the entry.
+        identifier: file identifier of the new file's format.
+        own: new buffers for some tensors, only together with an entry.
+        version: new version of the file; None for the old one.
+        absent: buffers that lose their data field.
+    """
+    begin, root = original(FlatBuffer(model.path, model.data))
+    buffers: list[int | NewTable] = [
+        buffer_table(b"") if k in absent else t.pos
+        for k, t in enumerate(root.tables(BUFFERS, "buffer"))
+    ]
+    added = {n: bytes(model.buffer(i)) for n, i in model.metadata.items() if i >= len(buffers)}
+    wanted = {name: data for name, data in {**added, **entries}.items() if data is not None}
+    metadata: list[int | NewTable] = []
+    is_present = False
+    for table in root.tables(METADATA, "metadata"):
+        if table.string(0, "name") in {*entries, *added}:
+            is_present = True
+        else:
+            metadata.append(table.pos)
+    if not is_present and not wanted:
+        return Edit(b"", begin, absolute_offsets(root, -begin))
+    vectors: dict[int, list[int | NewTable]] = {METADATA: metadata}
+    patches: list[Patch] = []
+    if wanted or own or absent:
+        buffers = buffers or [buffer_table(b"")]  # buffer 0 means that there is no data
+        for name, data in wanted.items():
+            metadata.append(metadata_table(name, len(buffers)))
+            buffers.append(buffer_table(data))
+        vectors[BUFFERS] = buffers
+        patches = name_own_buffers(root, buffers, own)
+    before = front(begin, root, identifier, version, vectors, lasting=bool(own))
+    return Edit(before, begin, patches + absolute_offsets(root, len(before) - begin))

@@ -1,0 +1,112 @@
+"""Names and options of operators, as in the Circle schema.
+
+The schema is used for both formats: it has the operators, types and option tables of TFLite, and
+those of Circle with codes that TFLite does not use.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from odt.core.formats.flatbuffer.flatbuffer import Table
+from odt.core.formats.flatbuffer.schema_tables import fields_of, unpack
+from odt.errors import escaped
+from odt.schemas.circle import ENUMERATIONS
+
+# Option tables whose name differs from their operator's.
+_POOL, _REDUCER, _RANDOM = "Pool2DOptions", "ReducerOptions", "RandomOptions"
+_SHARED = {
+    "AVERAGE_POOL_2D": _POOL,
+    "MAX_POOL_2D": _POOL,
+    "L2_POOL_2D": _POOL,
+    "L2_NORMALIZATION": "L2NormOptions",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
+    "ROPE": "RoPEOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
+    "MINIMUM": "MaximumMinimumOptions",
+    "MEAN": _REDUCER,
+    "SUM": _REDUCER,
+    "REDUCE_PROD": _REDUCER,
+    "REDUCE_MAX": _REDUCER,
+    "REDUCE_MIN": _REDUCER,
+    "REDUCE_ANY": _REDUCER,
+    "REDUCE_ALL": _REDUCER,
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
+    "RANDOM_STANDARD_NORMAL": _RANDOM,
+    "RANDOM_UNIFORM": _RANDOM,
+    "MULTINOMIAL": _RANDOM,
+}
+
+
+def operator_name(code: int) -> str | None:
+    """Returns the BuiltinOperator name of a code; None for an unknown code."""
+    return ENUMERATIONS["BuiltinOperator"].get(code)
+
+
+def tensor_type(code: int) -> str | None:
+    """Returns the TensorType name of a code, such as FLOAT32; None for an unknown code."""
+    return ENUMERATIONS["TensorType"].get(code)
+
+
+def read_options(operator: Table, op: str) -> Mapping[str, Any]:
+    """Reads an operator's options: field in snake case → number, text or tuple of numbers.
+
+    An operator without its table of options gets the schema's defaults. A custom operator has one
+    option: the bytes of its options.
+
+    Raises:
+        ModelError: if the table belongs to another operator.
+    """
+    if op.startswith("CUSTOM:"):
+        start, size = operator.vector(5, 1, "custom options")
+        return {"custom_options": bytes(operator.source.data[start : start + size])}
+    options, wanted = {}, options_table(op)
+    for slot, union in ((3, "BuiltinOptions"), (11, "BuiltinOptions2")):
+        code = operator.number(slot, "B")
+        table = operator.table(slot + 1, "options") if code else None
+        if table is None:
+            continue
+        name = ENUMERATIONS[union].get(code)
+        if name is None or wanted not in (None, name):
+            raise operator.error(
+                f"its options must be {wanted or 'of the schema'}, "
+                f"but got {name or f'{union} {code}'}"
+            )
+        options.update(_decode(name, table))
+    return options or default_options(op)
+
+
+def default_options(op: str) -> Mapping[str, Any]:
+    """Returns an operator's options with the schema's defaults."""
+    wanted = options_table(op)
+    return _defaults(wanted) if wanted else {}
+
+
+@cache
+def options_table(op: str) -> str | None:
+    """Returns the name of an operator's option table in the schema; None if it has none."""
+    if op in _SHARED:
+        return _SHARED[op]
+    wanted = op.replace("_", "").lower() + "options"
+    unions = (ENUMERATIONS["BuiltinOptions"], ENUMERATIONS["BuiltinOptions2"])
+    return next((n for names in unions for n in names.values() if n.lower() == wanted), None)
+
+
+@cache
+def _defaults(name: str) -> Mapping[str, Any]:
+    return MappingProxyType({f.name: f.default for f in fields_of(name)})
+
+
+def _decode(name: str, table: Table) -> dict[str, Any]:
+    options = {field: _plain(value) for field, value in unpack(table, name).items()}
+    return {**_defaults(name), **options}
+
+
+def _plain(value: Any) -> Any:
+    """Converts a value to a number, text or tuple of numbers."""
+    if isinstance(value, bytes):
+        return escaped(str(value, "utf-8", "replace"))
+    return tuple(value.tolist()) if isinstance(value, np.ndarray) else value

@@ -1,0 +1,402 @@
+"""Versions of operators: the least that a runtime must know to compute a file as it is meant.
+
+A runtime refuses a file whose operators have versions that it does not know. A version that is too
+low is worse: runtimes of 2024 read the first scale alone of FULLY_CONNECTED weights that have one
+for each unit. The rules are those of TFLite's `op_version`, which its converter follows. But
+CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED on int16 have the versions of its operator registry
+(4, 5, 7), because the rule looks for int16 weights, which no converter writes.
+
+Sources: TFLite's tools/versioning/op_version.cc and kernels/register.cc.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from odt.core.formats.flatbuffer.operator_options import default_options, operator_name, tensor_type
+from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a version depends on: type, shape, number of scales and sparsity of a tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    scales: tuple[float, ...] = ()
+    sparse: bool = False
+
+
+NOTHING = Operand("", ())
+# Versions by the type of the first input; those of other types are 1.
+_TWO = {"INT8": 2}
+_THREE = {"INT8": 2, "INT16": 3}
+_FOUR = {"INT8": 2, "INT16": 4}
+_EITHER = {"INT8": 2, "INT16": 2}
+BY_TYPE: Mapping[str, Mapping[str, int]] = {
+    **dict.fromkeys(
+        (
+            *("SOFTMAX", "MEAN", "MIRROR_PAD", "REDUCE_MAX", "REDUCE_MIN", "RELU6", "RSQRT"),
+            *("TANH", "LOGISTIC", "MAX_POOL_2D", "AVERAGE_POOL_2D", "LESS", "GREATER_EQUAL"),
+        ),
+        _THREE,
+    ),
+    **dict.fromkeys(
+        (
+            *("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "SPLIT_V", "SUM", "LOG_SOFTMAX", "GREATER"),
+            *("LESS_EQUAL", "SQUARED_DIFFERENCE"),
+        ),
+        _TWO,
+    ),
+    **dict.fromkeys(("EXP", "LOG", "REDUCE_PROD"), _EITHER),
+    "ABS": {"INT8": 2, "UINT8": 2, "INT16": 3, "INT32": 5},
+    "ADD": {"INT8": 2, "INT16": 3, "INT64": 4},
+    "ARG_MAX": {"INT8": 2, "BOOL": 3},
+    "ARG_MIN": {"INT8": 2, "BOOL": 3},
+    "BATCH_MATMUL": _THREE,
+    "BROADCAST_TO": {"INT8": 3, "INT16": 3},
+    "CONCATENATION": {**_THREE, "UINT32": 4},
+    "DEQUANTIZE": {"INT8": 2, "INT16": 3, "FLOAT16": 3, "INT4": 6},
+    "DIV": {},
+    "EQUAL": {"INT8": 2, "STRING": 3, "INT16": 4},
+    "FLOOR_DIV": {"FLOAT32": 2, "INT8": 3, "INT16": 3},
+    "FLOOR_MOD": _EITHER,
+    "GATHER": {"INT8": 2, "BOOL": 3, "INT16": 4, "INT4": 7},
+    "GATHER_ND": {"STRING": 2, "INT16": 3, "BOOL": 5},
+    "GELU": {"INT8": 2, "UINT8": 2},
+    "LEAKY_RELU": {"INT16": 2},
+    "MAXIMUM": _FOUR,
+    "MINIMUM": _FOUR,
+    "MUL": {"INT8": 2, "INT16": 4, "INT64": 5, "COMPLEX64": 6, "UINT32": 7},
+    "NOT_EQUAL": {"INT8": 2, "STRING": 3},
+    "PACK": {**_THREE, "UINT32": 4},
+    "PAD": _THREE,
+    "PADV2": _THREE,
+    "RANGE": {"INT64": 2},
+    "RELU": {"INT8": 2, "UINT8": 2, "INT16": 3},
+    "RESIZE_BILINEAR": _FOUR,
+    "RESIZE_NEAREST_NEIGHBOR": _FOUR,
+    "REVERSE_V2": {"BOOL": 2, "INT8": 3},
+    "SELECT": {"INT8": 2, "UINT32": 4},
+    "SELECT_V2": {"UINT32": 2},
+    "SIGN": {"INT32": 2},
+    "SLICE": {"INT8": 2, "STRING": 3, "INT16": 4, "UINT32": 6},
+    "SPACE_TO_BATCH_ND": _FOUR,
+    "BATCH_TO_SPACE_ND": _FOUR,
+    "SPLIT": {"INT8": 2, "INT32": 3, "INT16": 4},
+    "SQUEEZE": {"STRING": 2},
+    "STRIDED_SLICE": {"INT8": 2, "BOOL": 3, "STRING": 5, "UINT32": 7},
+    "SUB": {"INT8": 2, "INT64": 4, "INT16": 5},
+    "SVDF": {"INT8": 3},
+    "TILE": {"STRING": 2, "INT8": 3},
+    "TOPK_V2": _THREE,
+    "TRANSPOSE": {"INT8": 2, "BOOL": 3, "INT16": 5, "INT4": 7},
+    "UNPACK": {"INT8": 2, "UINT8": 2, "BOOL": 3, "INT16": 4},
+}
+# Least versions for tensors of more dimensions than the first versions know.
+BY_RANK = {
+    "TRANSPOSE": ((5, 4), (6, 6)),
+    "SLICE": ((5, 5),),
+    "STRIDED_SLICE": ((5, 4),),
+    "PAD": ((5, 4),),
+    "PADV2": ((5, 4),),
+}
+BY_BROADCASTING = {"MAXIMUM": 3, "MINIMUM": 3, "SUB": 3, "DIV": 2}  # beyond 4 dimensions
+RNNS = ("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN")
+LSTM_KERNEL_BASIC = 1
+SHUFFLED = 1  # a layout of weights
+CASTS = (
+    (7, ("BFLOAT16",)),
+    (5, ("FLOAT64", "FLOAT16")),
+    (4, ("UINT16",)),
+    (3, ("INT8",)),
+    (2, ("UINT32",)),
+)
+# FULLY_CONNECTED on real numbers with int4 weights of one scale for each unit. The rule knows no
+# such version, and runtimes below this one read the first scale alone.
+PER_CHANNEL = 12
+
+
+def operator_version(
+    op: str, inputs: Sequence[Operand], outputs: Sequence[Operand], options: Mapping[str, Any]
+) -> int:
+    """Returns the version that an operator must have at least.
+
+    Args:
+        op: name in the schema.
+        inputs, outputs: its tensors; NOTHING for those that are absent.
+        options: its options, with the schema's defaults.
+    """
+    padded = (*inputs, *[NOTHING] * 4)
+    x = padded[1] if op == "SPLIT" else padded[0]
+    if op in LAYER_RULES:
+        return LAYER_RULES[op](padded, len(inputs), options)
+    if op == "CAST":
+        types = {x.dtype, *(y.dtype for y in outputs)}
+        return next((version for version, kinds in CASTS if types.intersection(kinds)), 1)
+    version = BY_TYPE.get(op, {}).get(x.dtype, 1)
+    rank = len(x.shape)
+    version = max([version, *(least for n, least in BY_RANK.get(op, ()) if rank >= n)])
+    broadcasts = padded[0].shape != padded[1].shape and max(len(i.shape) for i in padded) > 4
+    if broadcasts:
+        version = max(version, BY_BROADCASTING.get(op, 1))
+    rule = OTHER_RULES.get(op)
+    return max(version, rule(padded, outputs, options)) if rule else version
+
+
+def _mul(inputs: Sequence[Operand], outputs: Sequence[Operand], options: Mapping[str, Any]) -> int:
+    """Version 3 of MUL knows products of scales above that of the output."""
+    x, second = inputs[:2]
+    if x.dtype == "INT16" and not x.scales:
+        return 7
+    scales = [t.scales[0] for t in (x, second, *outputs[:1]) if t.scales and t.scales[0]]
+    if x.dtype in ("INT8", "UINT8") and len(scales) == 3:
+        return 3 if scales[0] * scales[1] / scales[2] >= 1 else 1
+    return 1
+
+
+def _quantize(
+    inputs: Sequence[Operand], outputs: Sequence[Operand], options: Mapping[str, Any]
+) -> int:
+    if "INT4" in {t.dtype for t in (*inputs[:1], *outputs)}:
+        return 4
+    if any(len(y.scales) > 1 for y in outputs):
+        return 3
+    return 2 if any(y.dtype == "INT16" for y in outputs) else 1
+
+
+def _gather(
+    inputs: Sequence[Operand], outputs: Sequence[Operand], options: Mapping[str, Any]
+) -> int:
+    if inputs[1].dtype == "INT16":
+        return 6
+    return 5 if options.get("batch_dims") else 1
+
+
+def _strided_slice(
+    inputs: Sequence[Operand], outputs: Sequence[Operand], options: Mapping[str, Any]
+) -> int:
+    if options.get("offset"):
+        return 8
+    return 6 if options.get("ellipsis_mask") or options.get("new_axis_mask") else 1
+
+
+FILLED = {"FLOAT16": 4, "INT8": 3, "INT16": 3, "BOOL": 2, "STRING": 2}
+# Least versions for options, and for other tensors than the first.
+OTHER_RULES: Mapping[
+    str, Callable[[Sequence[Operand], Sequence[Operand], Mapping[str, Any]], int]
+] = {
+    "MUL": _mul,
+    "QUANTIZE": _quantize,
+    "GATHER": _gather,
+    "STRIDED_SLICE": _strided_slice,
+    "BROADCAST_TO": lambda x, y, o: 2,
+    "GATHER_ND": lambda x, y, o: 4 if x[1].dtype == "INT16" else 1,
+    "RESIZE_BILINEAR": lambda x, y, o: 3 if o.get("half_pixel_centers") else 1,
+    "RESIZE_NEAREST_NEIGHBOR": lambda x, y, o: (
+        3 if o.get("half_pixel_centers") or o.get("align_corners") else 1
+    ),
+    "SPACE_TO_BATCH_ND": lambda x, y, o: 3 if len(x[0].shape) != 4 else 1,
+    "BATCH_TO_SPACE_ND": lambda x, y, o: 3 if len(x[0].shape) != 4 else 1,
+    "FAKE_QUANT": lambda x, y, o: 2 if o.get("narrow_range") else 1,
+    "FILL": lambda x, y, o: FILLED.get(x[1].dtype, 1),
+    "SELECT": lambda x, y, o: 3 if any(len(t.shape) == 5 for t in x[:3]) else 1,
+    "WHERE": lambda x, y, o: 1 if x[0].dtype == "BOOL" else 2,
+    "L2_NORMALIZATION": lambda x, y, o: 2 if any(t.dtype == "INT8" for t in y) else 1,
+    "DEQUANTIZE": lambda x, y, o: 5 if x[0].dtype == "INT8" and len(x[0].scales) > 1 else 1,
+}
+
+
+def _is_hybrid(x: Operand, w: Operand) -> bool:
+    """Whether an operator on real numbers reads weights of integers."""
+    return x.dtype == "FLOAT32" and w.dtype in ("INT8", "INT4")
+
+
+def _has_channels(w: Operand, axis: int) -> bool:
+    """Whether weights have a scale for each entry of an axis."""
+    return len(w.scales) > 1 and bool(w.shape) and len(w.scales) == w.shape[axis]
+
+
+def _conv_2d(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    x, w = inputs[:2]
+    if x.dtype == "INT16":
+        return 8 if options.get("quantized_bias_type") else 4
+    if w.dtype == "INT4":
+        return 7
+    if len(x.shape) == len(w.shape) == 4 and w.shape[3] and x.shape[3] > w.shape[3]:
+        return 6
+    if _is_hybrid(x, w):
+        return 5 if _has_channels(w, 0) else 2
+    return 3 if x.dtype == "INT8" else 1
+
+
+def _depthwise(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    x, w = inputs[:2]
+    if x.dtype == "INT16":
+        return 5
+    if w.dtype == "INT4":
+        return 7
+    if _is_hybrid(x, w):
+        return 6 if _has_channels(w, -1) else 4
+    if x.dtype == "INT8":
+        return 3
+    dilated = any(options.get(f"dilation_{k}_factor", 1) != 1 for k in "wh")
+    return 2 if dilated else 1
+
+
+def _fully_connected(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    x, w = inputs[:2]
+    rules = {
+        13: x.dtype == "INT16" and w.dtype == "INT4",
+        PER_CHANNEL: _is_hybrid(x, w) and _has_channels(w, 0),
+        11: x.dtype == "INT16" and options.get("quantized_bias_type"),
+        10: w.dtype == "INT4",
+        9: _is_hybrid(x, w) and options.get("asymmetric_quantize_inputs"),
+        8: w.sparse,
+        7: x.dtype == "INT16",
+        6: count == 2,
+        5: options.get("keep_num_dims"),
+        4: x.dtype == "INT8",
+        3: _is_hybrid(x, w),
+        2: options.get("weights_format") == SHUFFLED,
+    }
+    return next((version for version, needed in rules.items() if needed), 1)
+
+
+def _transpose_conv(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    x, w = inputs[2], inputs[1]
+    if x.dtype == "INT16" and options.get("quantized_bias_type"):
+        return 5
+    if x.dtype == "INT16" or options.get("fused_activation_function"):
+        return 4
+    if count > 3 and inputs[3] != NOTHING:
+        return 3
+    return 2 if w.dtype == "INT8" else 1
+
+
+def _svdf(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    x, w = inputs[:2]
+    if x.dtype == "INT8":
+        return 3
+    if _is_hybrid(x, w):
+        return 4 if options.get("asymmetric_quantize_inputs") else 2
+    return 1
+
+
+def _rnn(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    if not _is_hybrid(inputs[0], inputs[1]):
+        return 1
+    return 3 if options.get("asymmetric_quantize_inputs") else 2
+
+
+def _lstm(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    if options.get("kernel_type") == LSTM_KERNEL_BASIC:
+        return 2
+    if not _is_hybrid(inputs[0], inputs[2]):
+        return 1
+    return 4 if options.get("asymmetric_quantize_inputs") else 3
+
+
+def _sequence_lstm(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    if options.get("diagonal_recurrent_tensors"):
+        return 4
+    if not _is_hybrid(inputs[0], inputs[2]):
+        return 1
+    return 3 if options.get("asymmetric_quantize_inputs") else 2
+
+
+def _embedding_lookup(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    w = inputs[1]
+    return 4 if w.dtype == "INT4" or _has_channels(w, 0) else 1
+
+
+LAYER_RULES = {
+    "CONV_2D": _conv_2d,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "EMBEDDING_LOOKUP": _embedding_lookup,
+    "FULLY_CONNECTED": _fully_connected,
+    "TRANSPOSE_CONV": _transpose_conv,
+    "SVDF": _svdf,
+    **dict.fromkeys(RNNS, _rnn),
+    "LSTM": _lstm,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _sequence_lstm,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": _rnn,
+}
+
+
+def raise_versions(tables: dict[str, Any]) -> None:
+    """Raises the versions in a table Model to what its operators need.
+
+    Operators of one code that need different versions get a code each.
+    """
+    codes = tables.get("operator_codes") or []
+    numbers: dict[tuple[int, int], int] = {}
+    for graph in tables.get("subgraphs") or ():
+        tensors = graph.get("tensors") or []
+        for operator in graph.get("operators") or ():
+            k = operator.get("opcode_index") or 0
+            if k >= len(codes):  # the reader says so
+                continue
+            code = codes[k]
+            wanted = max(code.get("version") or 1, _needed(code, operator, tensors))
+            if (k, wanted) not in numbers:
+                if any(old == k for old, _ in numbers):
+                    codes.append({**code, "version": wanted})
+                    numbers[k, wanted] = len(codes) - 1
+                else:
+                    numbers[k, wanted] = k
+            operator["opcode_index"] = numbers[k, wanted]
+    for (_, wanted), k in numbers.items():
+        codes[k]["version"] = wanted
+
+
+def builtin_code(code: Mapping[str, Any]) -> int:
+    """Returns the number of an operator: a byte in old files, a second field for large numbers."""
+    numbers = [int(code.get(n) or 0) for n in ("builtin_code", "deprecated_builtin_code")]
+    return min(numbers) if min(numbers) < 0 else max(numbers)
+
+
+def _needed(code: Mapping[str, Any], operator: Mapping[str, Any], tensors: Sequence[Any]) -> int:
+    """The version that an operator of a table Model needs."""
+    op = operator_name(builtin_code(code))
+    if op is None or op == "CUSTOM":
+        return 1
+    inputs, outputs = (
+        [tensors[int(i)] if 0 <= i < len(tensors) else None for i in _listed(operator.get(name))]
+        for name in ("inputs", "outputs")
+    )
+    return operands_version(op, inputs, outputs, operator)
+
+
+def operands_version(
+    op: str,
+    inputs: Sequence[Mapping[str, Any] | None],
+    outputs: Sequence[Mapping[str, Any] | None],
+    operator: Mapping[str, Any],
+) -> int:
+    """Returns the version that an operator of a file needs.
+
+    Args:
+        op: name in the schema.
+        inputs, outputs: its tables Tensor; None for those that are absent.
+        operator: its table Operator.
+    """
+    stored = operator.get("builtin_options") or {}
+    options = {**default_options(op), **{n: v for n, v in stored.items() if v is not None}}
+    operands, results = ([_operand(t) for t in tensors] for tensors in (inputs, outputs))
+    return operator_version(op, operands, results, options)
+
+
+def _operand(tensor: Mapping[str, Any] | None) -> Operand:
+    if tensor is None:
+        return NOTHING
+    quantization = tensor.get("quantization") or {}
+    return Operand(
+        tensor_type(tensor.get("type") or 0) or "",
+        tuple(int(n) for n in _listed(tensor.get("shape"))),
+        tuple(float(s) for s in _listed(quantization.get("scale"))),
+        bool(tensor.get("sparsity")),
+    )
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return () if values is None else values

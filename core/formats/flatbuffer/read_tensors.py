@@ -1,0 +1,146 @@
+"""Reads the tensors of a subgraph: shapes, types, constants and quantization."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, Table
+from odt.core.formats.flatbuffer.operator_options import tensor_type
+from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Tensor
+from odt.errors import one_line
+from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.model.sparsity import Sparsity
+
+Spans = tuple[tuple[int, int], ...]  # offset and size of each buffer in the file
+DTYPES = {
+    name.upper(): np.dtype(name)
+    for name in (
+        *("float16", "float32", "float64", "complex64", "complex128", "bool"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
+}
+SPARSE = {f"SPARSE_{kind}": DTYPES[kind] for kind in ("FLOAT16", "FLOAT32", "INT8")}
+
+
+def below(table: Table, index: int, what: str, count: int) -> int:
+    """Returns an index, checked against a number of entries."""
+    if not 0 <= index < count:
+        raise table.error(f"{what} must be below {count}, but got {index}")
+    return index
+
+
+def read_tensors(
+    graph: Table, spans: Spans
+) -> "tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]":
+    """Reads the tensors of a subgraph, and quantization and sparsity of those that have one.
+
+    Args:
+        graph: table of the subgraph.
+        spans: (offset, size) in the file of each buffer.
+    """
+    tensors: list[Tensor] = []
+    quantization: dict[int, Quantization] = {}
+    sparsity: dict[int, Sparsity] = {}
+    for i, table in enumerate(graph.tables(0, "tensor")):
+        name = table.string(3, "name")
+        if name:
+            table.where += f' ("{one_line(name, MOST_NAME)}")'
+        signature, spec = _spec(table)
+        scales = _quantization(table, spec)
+        if scales is not None:
+            quantization[i] = scales
+        buffer = below(table, table.number(2, "I"), "buffer", max(len(spans), 1))
+        data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
+        dtype = SPARSE.get((spec.dtype.names or ("",))[0])
+        if dtype is not None and data is not None:
+            from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
+
+            sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
+        tensors.append(
+            Tensor(
+                name=name,
+                spec=spec,
+                signature=signature,
+                data=data,
+                buffer=buffer,
+                quantized=scales is not None,
+                variable=bool(table.number(5, "b")),
+            )
+        )
+    return tensors, quantization, sparsity
+
+
+def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
+    """Returns the shape with −1 for open entries, and the spec with 1 for them.
+
+    A type that NumPy lacks becomes a dtype of one opaque byte with a field of that name.
+    """
+    shape = table.numbers(0, "shape")
+    signature = table.numbers(7, "shape signature") or shape
+    if len(signature) != len(shape):
+        raise table.error(
+            f"shape and shape signature must have the same length, but got {shape} and {signature}"
+        )
+    if len(shape) > MOST_AXES or min((*shape, *signature), default=0) < -1:
+        raise table.error(
+            f"shape must have at most {MOST_AXES} entries, none below -1, "
+            f"but got {len(shape)}: {shape[:8]}, signature {signature[:8]}"
+        )
+    sizes = tuple(1 if n < 0 else n for n in shape)
+    if any(n < 0 for n in shape):
+        signature = tuple(-1 if n < 0 else s for n, s in zip(shape, signature, strict=True))
+    code = table.number(1, "b")
+    kind = tensor_type(code)
+    if kind is None:
+        raise table.error(f"type must be one of the schema, but got code {code}")
+    if table.place(6, 4):
+        kind = f"SPARSE_{kind}"
+    if table.number(10, "b"):
+        kind = f"COMPRESSED_{kind}"
+    dtype = DTYPES.get(kind) or np.dtype([(kind, "V1")])
+    if math.prod(n for n in sizes if n) * dtype.itemsize > MOST_BYTES:
+        raise table.error(f"a tensor must fit into {MOST_BYTES} bytes, but got {shape} {kind}")
+    return signature, TensorSpec(sizes, dtype)
+
+
+def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | None:
+    """Views the buffer's bytes as an array of the tensor's shape and dtype."""
+    offset, size = span
+    if not size:
+        return None
+    data = table.source.data
+    if spec.dtype.kind == "V":
+        return np.frombuffer(data, np.uint8, size, offset)
+    if spec.nbytes != size:
+        raise table.error(
+            f"its {spec} needs {spec.nbytes} bytes, but buffer {table.number(2, 'I')} has {size}",
+            "The buffer is larger than its tensor." if size > spec.nbytes else DAMAGED,
+        )
+    if offset % spec.dtype.itemsize:  # kernels need aligned arrays; writers align to 16 bytes
+        copy = np.frombuffer(data[offset : offset + size].tobytes(), spec.dtype)
+        return copy.reshape(spec.shape)
+    return np.frombuffer(data, spec.dtype, spec.size, offset).reshape(spec.shape)
+
+
+def _quantization(table: Table, spec: TensorSpec) -> Quantization | None:
+    """Reads the quantization of a tensor; None without a scale: converters also store ranges.
+
+    Older converters store the axis of the weights with the vector of their biases.
+    """
+    details = table.table(4, "quantization")
+    scale = details.array(2, "<f4", "scale") if details else None
+    if details is None or scale is None or not len(scale):
+        return None
+    zero_point = details.array(3, "<i8", "zero point")
+    if len(zero_point) not in (0, len(scale)):
+        raise details.error(
+            f"scale and zero point must have the same length, but got {len(scale)} and "
+            f"{len(zero_point)}"
+        )
+    zero_point = zero_point if len(zero_point) else np.zeros(len(scale), np.int64)
+    axis = details.number(6, "i") if len(spec.shape) != 1 else 0
+    return Quantization(scale, zero_point, axis)

@@ -1,0 +1,174 @@
+"""Tables of Circle and TFLite metadata as dictionaries: read from a file, written by a builder.
+
+A dictionary holds the fields that are present: numbers, strings as bytes, vectors of numbers as
+arrays, tables as dictionaries, vectors of tables as lists.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from odt.core.formats.flatbuffer.flatbuffer import Table
+from odt.kernels.rows.opdef import Array
+from odt.schemas import circle, tflite_metadata
+
+if TYPE_CHECKING:
+    import flatbuffers
+
+TABLES = circle.TABLES | tflite_metadata.TABLES
+ENUMERATIONS = circle.ENUMERATIONS | tflite_metadata.ENUMERATIONS
+UNUSED = "-"
+TEXT = "str"
+DATA_ALIGNMENT = 16  # alignment of the vector `data` of table Buffer, required by the schema
+# Types of numbers, as codes of the struct module → constructor in Python.
+NUMBERS = {"?": bool, "f": float, "d": float} | dict.fromkeys("bBhHiIqQ", int)
+
+
+class Field(NamedTuple):
+    """A field of a table; `kind` is a code of the struct module, str, a table or a union."""
+
+    slot: int
+    name: str
+    kind: str
+    is_vector: bool
+    default: Any
+
+
+@cache
+def fields_of(table: str) -> tuple[Field, ...]:
+    """Returns the fields of a table that are in use."""
+    result = []
+    for slot, text in enumerate(TABLES[table].split()):
+        name, _, kind = text.partition(":")
+        kind, _, default = kind.partition("=")
+        element = kind.strip("[]")
+        value: Any = None
+        if element != kind:
+            value = ()
+        elif kind in NUMBERS:
+            value = NUMBERS[kind](float(default or 0))
+        if name != UNUSED:
+            result.append(Field(slot, name, element, element != kind, value))
+    return tuple(result)
+
+
+@cache
+def code_of(enumeration: str, name: str) -> int:
+    """Returns the number of a name in an enumeration, such as FLOAT32 in TensorType."""
+    return next(code for code, n in ENUMERATIONS[enumeration].items() if n == name)
+
+
+def unpack(table: Table, name: str) -> dict[str, Any]:
+    """Reads a table and everything that it refers to.
+
+    Args:
+        table: the table in a file.
+        name: its name in the schema.
+
+    Raises:
+        ModelError: if the bytes are damaged.
+    """
+    values: dict[str, Any] = {}
+    for field in fields_of(name):
+        value = _value(table, field, values)
+        if value is not None:
+            values[field.name] = value
+    return values
+
+
+def _value(table: Table, field: Field, siblings: Mapping[str, Any]) -> Any:
+    slot, name, kind, is_vector, _ = field
+    if is_vector and not table.target(slot):
+        return None
+    if is_vector and kind in TABLES:
+        return [unpack(t, kind) for t in table.tables(slot, name)]
+    if is_vector:
+        values = table.array(slot, np.dtype(f"<{kind}"), name)
+        if kind != "B":  # bytes are not converted
+            table.source.spend(table.where, len(values))
+        return values
+    if kind in NUMBERS:
+        return table.scalar(slot, kind)
+    if kind == TEXT:
+        return table.text(slot, name) if table.target(slot) else None
+    if kind not in TABLES:
+        code = siblings.get(f"{name}_type", 0)
+        member = ENUMERATIONS[kind].get(code) if code else None
+        if code and member is None:
+            raise table.error(f"its {name} must be in the schema, but got {kind} {code}")
+        kind = member or ""
+    child = table.table(slot, name) if kind else None
+    return unpack(child, kind) if child else None
+
+
+def pack(builder: "flatbuffers.Builder", name: str, values: Mapping[str, Any]) -> int:
+    """Writes a table and everything that it refers to.
+
+    Args:
+        builder: builder of the flatbuffer.
+        name: name of the table in the schema.
+        values: fields of the table; None for an absent field.
+
+    Returns:
+        The table's offset.
+    """
+    fields = [(f, values[f.name]) for f in fields_of(name) if values.get(f.name) is not None]
+    alignment = DATA_ALIGNMENT if name == "Buffer" else 1
+    offsets = {
+        f.slot: _packed(builder, f, value, values, alignment)
+        for f, value in fields
+        if f.is_vector or f.kind not in NUMBERS
+    }
+    builder.StartObject(len(TABLES[name].split()))
+    for f, value in fields:
+        if f.slot in offsets:
+            builder.PrependUOffsetTRelativeSlot(f.slot, offsets[f.slot], 0)
+        else:
+            builder.PrependSlot(_flags(f.kind), f.slot, value, f.default)
+    return int(builder.EndObject())
+
+
+@cache
+def _flags(kind: str) -> Any:
+    """The description of a type of numbers in flatbuffers."""
+    from flatbuffers import number_types
+
+    named = {n: f for n, f in vars(number_types).items() if n.endswith("Flags")}
+    return next(
+        flags
+        for name, flags in named.items()
+        if "Offset" not in name and flags.packer_type.format.strip("<") == kind
+    )
+
+
+def _packed(
+    builder: "flatbuffers.Builder",
+    field: Field,
+    value: Any,
+    values: Mapping[str, Any],
+    alignment: int,
+) -> int:
+    """Writes a string, vector or table; returns its offset."""
+    kind = field.kind
+    if field.is_vector and kind in TABLES:
+        offsets = [pack(builder, kind, v) for v in value]
+        builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            builder.PrependUOffsetTRelative(offset)
+        return int(builder.EndVector())
+    if field.is_vector:
+        return _numbers(builder, np.asarray(value, f"<{kind}"), alignment)
+    if kind == TEXT:
+        return int(builder.CreateString(value))
+    if kind not in TABLES:
+        kind = ENUMERATIONS[kind][values[f"{field.name}_type"]]
+    return pack(builder, kind, value)
+
+
+def _numbers(builder: "flatbuffers.Builder", values: Array, alignment: int) -> int:
+    builder.StartVector(values.itemsize, len(values), max(alignment, values.itemsize))
+    builder.head -= values.nbytes
+    builder.Bytes[builder.head : builder.head + values.nbytes] = values.tobytes()
+    return int(builder.EndVector())

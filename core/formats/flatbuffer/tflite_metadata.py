@@ -1,0 +1,145 @@
+"""Reads the preprocessing record of a model: odt's own, or TFLite Model Metadata.
+
+TFLite Model Metadata is a flatbuffer in the buffer that the model's metadata names
+TFLITE_METADATA; the files that it refers to are in a zip archive at the end of the model file.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.schema_tables import code_of, unpack
+from odt.core.model.model import Model
+from odt.core.model.record import CHANNELS_FIRST, ENTRY, Record, is_channels_first, parse_record
+from odt.errors import ModelError
+from odt.schemas.tflite_metadata import IDENTIFIER
+
+NAME = "TFLITE_METADATA"
+MOST_LABELS = 1 << 24  # bytes of a file of labels
+
+
+def read_record(model: Model) -> Record | None:
+    """Returns the preprocessing record of a model; None if it has none.
+
+    Raises:
+        DataError: if odt's own entry is damaged.
+    """
+    index = model.metadata.get(ENTRY)
+    if index is not None:
+        return parse_record(model.path, bytes(model.buffer(index)))
+    content = read_metadata(model)
+    return None if content is None else _foreign(model, content)
+
+
+def read_metadata(model: Model) -> dict[str, Any] | None:
+    """Reads the tables of TFLite Model Metadata; None if they are missing or damaged."""
+    index = model.metadata.get(NAME)
+    data = model.buffer(index) if index is not None else memoryview(b"")
+    if bytes(data[4:8]) != IDENTIFIER:
+        return None
+    try:
+        return unpack(FlatBuffer(f"{model.path}: {NAME}", data).root(), "ModelMetadata")
+    except ModelError:
+        return None
+
+
+def associated_file(model: Model, name: str) -> bytes:
+    """Reads a file in the zip archive at the end of a model file; empty if there is none."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(_View(model.data)) as archive:
+            member = archive.getinfo(name)
+            return archive.read(member) if member.file_size <= MOST_LABELS else b""
+    except Exception:  # a file may end in any bytes
+        return b""
+
+
+class _View(io.RawIOBase):
+    """A memoryview as a file object, without a copy."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self._at = data, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        at = (0, self._at, len(self._data))[whence] + offset
+        if at < 0:
+            raise OSError("before the file")
+        self._at = at
+        return at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = len(self._data) if size < 0 else self._at + size
+        data = bytes(self._data[self._at : end])
+        self._at += len(data)
+        return data
+
+
+def _foreign(model: Model, content: Mapping[str, Any]) -> Record | None:
+    """Makes a record from TFLite Model Metadata; None if it does not describe the input."""
+    graph = (content.get("subgraph_metadata") or [{}])[0]
+    tensors = graph.get("input_tensor_metadata") or []
+    if len(tensors) != 1 or len(model.graph.inputs) != 1:
+        return None
+    shape = model.graph.tensors[model.graph.inputs[0]].spec.shape[1:]
+    properties = code_of("ContentProperties", "ImageProperties")
+    image = tensors[0].get("content", {}).get("content_properties_type", 0) == properties
+    steps: list[dict[str, Any]] = []
+    if image and len(shape) == 3:
+        first = is_channels_first(shape)
+        height, width, channels = (*shape[1:], shape[0]) if first else shape
+        steps.append({"step": "colour", "to": "rgb" if channels == 3 else "grayscale"})
+        steps.append({"step": "resize", "height": height, "width": width})
+    mean, std = normalization(tensors[0])
+    steps += normalizing_steps(mean, std)
+    if image and is_channels_first(shape):
+        steps.append({"step": "axes", "to": CHANNELS_FIRST})
+    steps.append({"step": "shape", "shape": list(shape)})
+    return Record("image" if image else "features", tuple(steps), _labels(model, graph))
+
+
+def normalization(tensor: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    """Returns mean and std from a tensor's metadata; empty lists if there are none."""
+    kind = code_of("ProcessUnitOptions", "NormalizationOptions")
+    for unit in tensor.get("process_units", ()):
+        if unit.get("options_type", 0) == kind:
+            options = unit.get("options", {})
+            return [float(x) for x in options.get("mean", ())], [
+                float(x) for x in options.get("std", ())
+            ]
+    return [], []
+
+
+def normalizing_steps(mean: Sequence[float], std: Sequence[float]) -> list[dict[str, Any]]:
+    """Returns steps for (x − mean) / std, as a scale if odt has a name for it."""
+    named = {((127.5,), (127.5,)): "-1..1", ((0.0,), (255.0,)): "0..1", ((0.0,), (1.0,)): ""}
+    pair = tuple(sorted(set(mean))), tuple(sorted(set(std)))
+    if not mean or not std:
+        return []
+    if pair not in named:
+        return [{"step": "mean and std", "mean": list(mean), "std": list(std)}]
+    return [{"step": "scale", "to": named[pair]}] if named[pair] else []
+
+
+def _labels(model: Model, graph: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns class names from the label file of an output, if there is one for each value."""
+    kinds = {code_of("AssociatedFileType", f"TENSOR_{k}_LABELS") for k in ("AXIS", "VALUE")}
+    outputs = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
+    for shape, tensor in zip(outputs, graph.get("output_tensor_metadata") or [], strict=False):
+        for file in tensor.get("associated_files", ()):
+            if file.get("type", 0) in kinds:
+                data = associated_file(model, file.get("name", b"").decode("utf-8", "replace"))
+                names = data.decode("utf-8", "replace").splitlines()
+                if shape and len(names) == shape[-1]:
+                    return tuple(names)
+    return ()

@@ -1,0 +1,1 @@
+"""The arithmetic of quantized files: fake quantization, and the graph of their integers."""

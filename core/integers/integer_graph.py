@@ -1,0 +1,306 @@
+"""The integer graph of a quantized file: the graph that computes its integers, as LiteRT does.
+
+A tensor that a node computes keeps its index, and holds real numbers (float32) there, as in the
+graph that is trained; its integers are a new tensor. A node on quantized tensors becomes a node of
+an integer row (kernels/integer), followed by an INTEGER_DEQUANTIZE, which runs only if something
+reads the real numbers: an output, a loss. Inputs keep the file's type.
+
+An operator without an integer row moves integers if all its tensors have one quantization; else it
+computes real numbers, which are quantized afterwards.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from odt.core.integers.stored_values import layer_scale
+from odt.core.integers.vector_biases import vector_biases
+from odt.core.lowering.binding import bind
+from odt.core.lowering.checked_operators import check_operators
+from odt.core.lowering.final_activation import producer
+from odt.core.lowering.passes.split_groups import groups_of
+from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.integer_operators import CONVERSIONS, LSTM, MOVING
+from odt.core.model.model import Model
+from odt.core.model.quantization_rules import (
+    ACTIVATIONS,
+    GATES,
+    LAYERS,
+    PEEPHOLES,
+    PROJECTION,
+)
+from odt.errors import ModelError, ShapeError
+from odt.kernels.families.requantize import BOUNDS, Quantized
+from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
+from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.geometry.window import SAME, VALID
+from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+FLOAT32 = np.dtype(np.float32)
+INT8 = np.dtype(np.int8)
+
+
+WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+BYTES = ("HARD_SWISH", "LEAKY_RELU", "MEAN")  # integer rows for 8 bits
+WITH_NUMBERS = ("RESIZE_BILINEAR", "MEAN")  # whose other inputs are numbers
+MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")  # integer rows for one quantization
+
+
+def integer_graph(model: Model) -> Graph:
+    """Returns the graph that computes the integers of a quantized file.
+
+    Raises:
+        ModelError: if the quantization of a tensor is invalid or does not fit its operator.
+    """
+    check_operators(model)
+    return _Builder(model).build()
+
+
+class _Builder:
+    """Builds the integer graph, node by node.
+
+    Attributes:
+        tensors: the file's tensors as real numbers, then the integers.
+        integers: quantized tensor of the file → tensor that holds its integers.
+        reals: quantized input or constant of the file → tensor that holds its real numbers.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.graph = vector_biases(dequantize_weights(model).graph)
+        self.tensors, self.nodes = list(self.graph.tensors), list[Node]()
+        self.integers: dict[int, int] = {}
+        self.reals: dict[int, int] = {}
+
+    def build(self) -> Graph:
+        graph = self.graph
+        for i in graph.inputs:
+            if self._is_quantized(i):
+                self._add_input(i)
+        for node in graph.nodes:
+            self._add(node)
+        return replace(graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))
+
+    def _is_quantized(self, i: int) -> bool:
+        tensor = self.graph.tensors[i]
+        return tensor.quantized and tensor.spec.dtype in ACTIVATIONS
+
+    def _quantized(self, i: int) -> Quantized:
+        tensor = self.graph.tensors[i]
+        quantization = self.model.quantization.get(i, UNSCALED)  # a bias may have no scale
+        return Quantized(quantization, tensor.spec.dtype, tensor.data)
+
+    def _add(self, node: Node) -> None:
+        bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT]
+        if not any(self._is_quantized(i) for i in bound):
+            self.nodes.append(node)
+        elif node.op in CONVERSIONS and len(node.inputs) == len(node.outputs) == 1:
+            self._convert(node)
+        elif node.op in integer_names() and self._has_integer_form(node):
+            self._add_integer(node)
+        elif node.op in (*MOVING, "PAD") and self._have_one_quantization(node):
+            self._move(node)
+        else:
+            self._compute_real(node)
+
+    def _has_integer_form(self, node: Node) -> bool:
+        """Whether the integer row of a node's operator takes its tensors."""
+        if node.op == LSTM:
+            weights = [node.inputs[k] for layer in GATES for k in (layer.w, layer.w + 4, layer.b)]
+            weights += node.inputs[PEEPHOLES] + node.inputs[PROJECTION : PROJECTION + 1]
+            return all(i == ABSENT or self.graph.tensors[i].data is not None for i in weights)
+        if node.options.get("fused_activation_function", 0) not in BOUNDS or ABSENT in node.outputs:
+            return False
+        layer, inputs = LAYERS.get(node.op), node.inputs
+        if layer is not None:
+            constants = [i for i in inputs[layer.w :] if i != ABSENT]
+            inputs = tuple(i for k, i in enumerate(inputs) if k in (layer.x, layer.w))
+            if any(self.graph.tensors[i].data is None for i in constants):
+                return False
+        if node.op in WITH_NUMBERS:
+            inputs = inputs[:1]
+        if ABSENT in inputs or groups_of(self.graph, node) > 1:
+            return False
+        whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))
+        types = {self.graph.tensors[i].spec.dtype for i in (*inputs, *node.outputs)}
+        if node.op in BYTES and (len(types) > 1 or types.pop().itemsize > 1):
+            return False
+        return whole and (node.op not in MEANS or self._have_one_quantization(node))
+
+    def _add_input(self, i: int) -> None:
+        tensor = self.tensors[i]
+        stored = WeightQuantization(self.model.quantization[i], tensor.spec.dtype)
+        self.tensors[i] = replace(tensor, quantized=False, quantization=stored)
+        self.integers[i] = i
+        self.reals[i] = self._new(i, "real", FLOAT32)
+        readers = [n.origin for n in self.graph.nodes if i in n.inputs]
+        self._dequantize(i, self.reals[i], min(readers, default=0))
+
+    def _convert(self, node: Node) -> None:
+        (x,), (y,) = node.inputs, node.outputs
+        data = self.graph.tensors[x].data
+        if node.op == "DEQUANTIZE" and data is not None and self._is_quantized(x):
+            real = self._constant(dequantize(data, self.model.quantization[x]))
+            self.tensors[y] = replace(self.tensors[real], name=self.tensors[y].name)
+        elif node.op == "DEQUANTIZE":
+            self._dequantize(x, y, node.origin)
+        elif self._is_quantized(x):
+            self._quantize(self._integer(x), y, node.origin, {"x": self._quantized(x)})
+        else:
+            self._quantize(x, y, node.origin, {})
+
+    def _add_integer(self, node: Node) -> None:
+        """Adds the integer row of a node, and the real numbers of its outputs."""
+        file_row, row = find_operator(node.op), find_operator(INTEGER + node.op)
+        assert file_row is not None, node.op
+        assert row is not None, node.op
+        try:
+            inputs = bind(file_row.inputs, node.inputs)
+            outputs = bind(file_row.outputs, node.outputs)
+            names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
+            tensors = {n: self._quantized(i) for n, i in names.items()}
+            if "hidden" in node.options:  # what the projection of an LSTM reads
+                tensors["hidden"] = Quantized(one_scale(*node.options["hidden"]), INT8)
+            constants = integer_constants(node.op)(tensors)
+        except ShapeError as e:
+            where = f"{self.model.path}: node {node.origin} ({node.op})"
+            raise ModelError(f"{where}: {e}.") from e
+        bound = tuple(
+            self._constant(constants[n]) if n in constants else self._integer(names[n])
+            for n in row.inputs
+        )
+        made = tuple(self._new_integers(i) for i in node.outputs)
+        options = {**node.options, "quantized": tensors}
+        padded = self._padded(node)
+        if padded is not None:
+            options["zeros"] = tuple(map(tuple, padded[1][1:3].tolist()))
+            bound = (self._integer(padded[0]), *bound[1:])
+        self.nodes.append(replace(node, op=row.name, inputs=bound, outputs=made, options=options))
+        self._dequantize_all(node)
+
+    def _padded(self, node: Node) -> tuple[int, Array] | None:
+        """What a PAD of images before VALID windows reads: its input and its constant (4, 2)."""
+        before = producer(self.graph, node.inputs[0])
+        if node.op not in WINDOWS or node.options.get("padding", SAME) != VALID:
+            return None
+        if before is None or before.op != "PAD" or len(before.inputs) != 2:
+            return None
+        x, paddings = before.inputs
+        pads = self.graph.tensors[paddings].data
+        if pads is None or pads.shape != (4, 2) or pads.min() < 0 or pads[::3].any():
+            return None
+        moves = self._is_quantized(x) and self._have_one_quantization(before)
+        return (x, pads) if moves else None
+
+    def _have_one_quantization(self, node: Node) -> bool:
+        """Whether all quantized tensors of a node represent numbers in the same way."""
+        bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT and self._is_quantized(i)]
+        found = {
+            (q.quantization.scale.tobytes(), q.quantization.zero_point.tobytes(), q.dtype)
+            for q in map(self._quantized, bound)
+        }
+        return len(found) == 1
+
+    def _move(self, node: Node) -> None:
+        """Adds a node that moves integers."""
+        inputs = tuple(
+            self._integer(i) if i != ABSENT and self._is_quantized(i) else i for i in node.inputs
+        )
+        made = tuple(self._new_integers(i) for i in node.outputs)
+        op = node.op
+        if op == "PAD":  # 0 is the zero point
+            x = self._quantized(node.inputs[0])
+            op, inputs = "PADV2", (*inputs, self._constant(np.full(1, x.zero, x.dtype)))
+        self.nodes.append(replace(node, op=op, inputs=inputs, outputs=made))
+        self._dequantize_all(node)
+
+    def _compute_real(self, node: Node) -> None:
+        """Adds a node that computes real numbers, and their integers."""
+        self._make_biases_real(node)
+        inputs = tuple(self._real(i) for i in node.inputs)
+        made = tuple(
+            self._new(i, "before quantization", FLOAT32) if self._is_quantized(i) else i
+            for i in node.outputs
+        )
+        self.nodes.append(replace(node, inputs=inputs, outputs=made))
+        for y, x in zip(node.outputs, made, strict=True):
+            if x != y:
+                self._quantize(x, y, node.origin, {})
+
+    def _make_biases_real(self, node: Node) -> None:
+        """Adds the real numbers of the bias of a layer on integers, s_x s_w times its integers."""
+        layer = LAYERS.get(node.op)
+        if layer is None or len(node.inputs) <= layer.b:
+            return
+        x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
+        data = self.graph.tensors[b].data if b != ABSENT else None
+        if data is None or data.dtype.kind != "i" or {x, w} - self.model.quantization.keys():
+            return
+        scale = layer_scale(self.model, x, w)
+        values = (data * scale.astype(np.float64)).astype(FLOAT32)
+        self.reals[b] = self._constant(values)
+
+    def _real(self, i: int) -> int:
+        """Returns the tensor that holds the real numbers of an input of a node."""
+        if i in self.reals:
+            return self.reals[i]
+        if i == ABSENT or not self._is_quantized(i):
+            return i
+        data = self.graph.tensors[i].data
+        if data is not None:
+            self.reals[i] = self._constant(dequantize(data, self.model.quantization[i]))
+        return self.reals.get(i, i)
+
+    def _quantize(self, x: int, y: int, origin: int, tensors: dict[str, Quantized]) -> None:
+        """Adds the integers and the real numbers of y, from x and the quantization of x, if any."""
+        options = {"quantized": {**tensors, "y": self._quantized(y)}}
+        made = self._new_integers(y)
+        self.nodes.append(Node(f"{INTEGER}QUANTIZE", (x,), (made,), options, origin))
+        self._dequantize(y, y, origin)
+
+    def _dequantize_all(self, node: Node) -> None:
+        for i in node.outputs:
+            self._dequantize(i, i, node.origin)
+
+    def _dequantize(self, x: int, y: int, origin: int) -> None:
+        """Adds the real numbers y of the integers of x."""
+        if x == y:
+            self._set_real(y)
+        options = {"quantized": {"x": self._quantized(x)}}
+        self.nodes.append(Node(f"{INTEGER}DEQUANTIZE", (self._integer(x),), (y,), options, origin))
+
+    def _set_real(self, i: int) -> None:
+        spec = TensorSpec(self.tensors[i].spec.shape, FLOAT32)
+        self.tensors[i] = replace(self.tensors[i], spec=spec, quantized=False)
+
+    def _integer(self, i: int) -> int:
+        """Returns the tensor that holds the integers of a tensor of the file."""
+        if i not in self.integers:
+            tensor = self.graph.tensors[i]
+            if tensor.data is None:
+                raise ModelError(
+                    f"{self.model.path}: {self.graph.label(i)}: integers must be computed before "
+                    "they are read, but no operator computes them"
+                )
+            self.tensors.append(replace(tensor, quantized=False))
+            self.integers[i] = len(self.tensors) - 1
+        return self.integers[i]
+
+    def _new_integers(self, i: int) -> int:
+        self.integers[i] = self._new(i, "integers", self.graph.tensors[i].spec.dtype)
+        return self.integers[i]
+
+    def _new(self, i: int, name: str, dtype: np.dtype[np.generic]) -> int:
+        """Adds a tensor in the shape of a tensor of the file."""
+        tensor = self.graph.tensors[i]
+        spec = TensorSpec(tensor.spec.shape, dtype)
+        self.tensors.append(Tensor(f"{tensor.name}/{name}", spec, tensor.signature))
+        return len(self.tensors) - 1
+
+    def _constant(self, values: Array) -> int:
+        """Adds a constant; returns its index."""
+        values.flags.writeable = False
+        self.tensors.append(Tensor("", TensorSpec(values.shape, values.dtype), (), values))
+        return len(self.tensors) - 1

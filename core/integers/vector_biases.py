@@ -1,0 +1,32 @@
+"""Biases as vectors: files made from ONNX store some as (1, O), which TFLite reads as (O,)."""
+
+from dataclasses import replace
+
+from odt.core.model.graph import Graph, Tensor
+from odt.kernels.rows.opdef import TensorSpec
+
+# Operator → position of its bias among the inputs; LiteRT refuses such biases of other operators.
+BIASED = {"FULLY_CONNECTED": 2, "CONV_2D": 2, "CONV_3D": 2, "TRANSPOSE_CONV": 3}
+
+
+def vector_biases(graph: Graph) -> Graph:
+    """Returns the graph with the shape (O,) for constants that are read as biases only."""
+    biases, others = set[int](), set(graph.outputs)
+    for node in graph.nodes:
+        for k, i in enumerate(node.inputs):
+            (biases if BIASED.get(node.op) == k else others).add(i)
+    flat = {i for i in biases - others if i >= 0 and _is_matrix(graph.tensors[i])}
+    if not flat:
+        return graph
+    tensors = (_as_vector(t) if i in flat else t for i, t in enumerate(graph.tensors))
+    return replace(graph, tensors=tuple(tensors))
+
+
+def _is_matrix(tensor: Tensor) -> bool:
+    return tensor.data is not None and len(tensor.spec.shape) > 1
+
+
+def _as_vector(tensor: Tensor) -> Tensor:
+    assert tensor.data is not None
+    spec = TensorSpec((tensor.data.size,), tensor.spec.dtype)
+    return replace(tensor, spec=spec, signature=spec.shape, data=tensor.data.reshape(-1))

@@ -1,0 +1,210 @@
+"""TensorFlow's operators (Flex) that compute what operators of TFLite compute.
+
+Converters leave an operator to TensorFlow (SELECT_TF_OPS) if TFLite lacks a form of it, such as
+convolutions with channels first. Most of these have the same formula as an operator of TFLite, with
+filters (KH, KW, C, O) and attributes that a NodeDef in the custom options holds.
+
+Source: TensorFlow's operators of the same names; node_def.proto and attr_value.proto.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.formats.flatbuffer.operator_options import default_options
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.model import Model
+from odt.dataclass import dataclass
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+FLEX = "CUSTOM:Flex"
+# Operators with one formula, and options that are the schema's defaults.
+SAME = {
+    **{"Add": "ADD", "AddV2": "ADD", "Sub": "SUB", "Mul": "MUL", "RealDiv": "DIV"},
+    **{"Maximum": "MAXIMUM", "Minimum": "MINIMUM", "Pow": "POW", "FloorMod": "FLOOR_MOD"},
+    **{"Relu": "RELU", "Relu6": "RELU6", "Elu": "ELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH"},
+    **{"Exp": "EXP", "Log": "LOG", "Sqrt": "SQRT", "Rsqrt": "RSQRT", "Square": "SQUARE"},
+    **{"Neg": "NEG", "Abs": "ABS", "Sin": "SIN", "Cos": "COS", "Cast": "CAST"},
+    **{"Reshape": "RESHAPE", "Transpose": "TRANSPOSE", "ExpandDims": "EXPAND_DIMS", "Pad": "PAD"},
+    **{"SpaceToBatchND": "SPACE_TO_BATCH_ND", "BatchToSpaceND": "BATCH_TO_SPACE_ND"},
+}
+MOVED = {"Conv2D": "CONV_2D", "MaxPool": "MAX_POOL_2D", "AvgPool": "AVERAGE_POOL_2D"}
+INPUTS = {"Conv2D": 2, "MaxPool": 1, "AvgPool": 1, "BiasAdd": 2}
+PADDINGS = {b"SAME": 0, b"VALID": 1}  # enumeration Padding of the schema
+FIRST_TO_LAST, LAST_TO_FIRST, FILTERS = (0, 2, 3, 1), (0, 3, 1, 2), (3, 0, 1, 2)
+NUMBER, BYTES = 0, 2  # types of a field of a protocol buffer
+Attribute: TypeAlias = bytes | int | tuple[int, ...]
+Append: TypeAlias = Callable[[Tensor], int]
+
+
+def renamed(node: Node) -> Node:
+    """Returns the operator of TFLite with the same inputs and outputs; others unchanged."""
+    op = SAME.get(node.op.removeprefix(FLEX)) if node.op.startswith(FLEX) else None
+    return node if op is None else replace(node, op=op, options=default_options(op))
+
+
+def with_builtins(model: Model) -> Model:
+    """Returns the model with operators of TFLite instead of TensorFlow's where they exist."""
+    graph = model.graph
+    if not any(node.op.startswith(FLEX) for node in graph.nodes):
+        return model
+    tensors = list(graph.tensors)
+
+    def append(tensor: Tensor) -> int:
+        tensors.append(tensor)
+        return len(tensors) - 1
+
+    nodes = [made for node in graph.nodes for made in _expanded(renamed(node), graph, append)]
+    return replace(model, graph=replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)))
+
+
+def _expanded(node: Node, graph: Graph, append: Append) -> list[Node]:
+    """Replaces an operator with several of TFLite; returns it alone if that is impossible."""
+    name = node.op.removeprefix(FLEX)
+    arity = INPUTS.get(name) if node.op.startswith(FLEX) else None
+    if arity != len(node.inputs) or len(node.outputs) != 1 or ABSENT in node.inputs:
+        return [node]
+    attributes = dict(read_attributes(node.options["custom_options"], name))
+    expansion = _Expansion(node, graph, append)
+    form = attributes.get("data_format", b"NHWC")
+    if form not in (b"NHWC", b"NCHW"):
+        return [node]
+    first = form == b"NCHW"
+    if name == "BiasAdd":
+        return expansion.bias_add(first)
+    options = _window(name, attributes, first)
+    return [node] if options is None else expansion.moved(MOVED[name], options, first)
+
+
+def _window(name: str, attributes: Mapping[str, Attribute], first: bool) -> dict[str, Any] | None:
+    """Returns the options of a convolution or pooling; None for those TFLite lacks."""
+    h, w = (2, 3) if first else (1, 2)
+    found = {}
+    padding = attributes.get("padding")
+    if padding not in PADDINGS:
+        return None
+    found["padding"] = PADDINGS[padding]
+    sizes = (
+        ("strides", "stride_h", "stride_w"),
+        ("dilations", "dilation_h_factor", "dilation_w_factor"),
+    )
+    if name != "Conv2D":
+        sizes = (sizes[0], ("ksize", "filter_height", "filter_width"))
+    for key, *fields in sizes:
+        values = attributes.get(key, (1, 1, 1, 1))
+        if not isinstance(values, tuple) or len(values) != 4:
+            return None
+        if values[0] != 1 or values[1 if first else 3] != 1:  # of samples, and of channels
+            return None
+        found |= {fields[0]: values[h], fields[1]: values[w]}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Expansion:
+    """Operators in place of one."""
+
+    node: Node
+    graph: Graph
+    append: Append
+
+    def bias_add(self, first: bool) -> list[Node]:
+        x, bias = self.node.inputs
+        options = default_options("ADD")
+        if not first:
+            return [replace(self.node, op="ADD", options=options)]
+        column = self._tensor(bias)
+        shape = self._constant(np.array((-1, 1, 1), np.int32))
+        reshape = Node("RESHAPE", (bias, shape), (column,), {}, self.node.origin)
+        return [reshape, replace(self.node, op="ADD", inputs=(x, column), options=options)]
+
+    def moved(self, op: str, options: Mapping[str, Any], first: bool) -> list[Node]:
+        """An operator on windows, with channels last and filters (O, KH, KW, C)."""
+        (y,), (x, *filters) = self.node.outputs, self.node.inputs
+        nodes = []
+        if first:
+            nodes.append(self._transpose(x, FIRST_TO_LAST, self._tensor(x)))
+            x = nodes[-1].outputs[0]
+        inputs = [x]
+        for w in filters:
+            nodes.append(self._transpose(w, FILTERS, self._tensor(w)))
+            inputs += [nodes[-1].outputs[0], ABSENT]
+        made = self._tensor(y) if first else y
+        whole = {**default_options(op), **options}
+        nodes.append(Node(op, tuple(inputs), (made,), whole, self.node.origin))
+        if first:
+            nodes.append(self._transpose(made, LAST_TO_FIRST, y))
+        return nodes
+
+    def _transpose(self, x: int, order: tuple[int, ...], y: int) -> Node:
+        axes = self._constant(np.array(order, np.int32))
+        return Node("TRANSPOSE", (x, axes), (y,), {}, self.node.origin)
+
+    def _tensor(self, like: int) -> int:
+        tensor = self.graph.tensors[like]
+        spec = TensorSpec((), tensor.spec.dtype)
+        return self.append(Tensor(f"{tensor.name}/{self.node.origin}", spec))
+
+    def _constant(self, values: Array) -> int:
+        spec = TensorSpec(values.shape, values.dtype)
+        return self.append(Tensor(f"axes of {self.node.origin}", spec, values.shape, values))
+
+
+def read_attributes(options: bytes, name: str) -> Iterator[tuple[str, Attribute]]:
+    """Yields the attributes of an operator of TensorFlow: numbers, text and lists of numbers.
+
+    Args:
+        options: custom options: a FlexBuffer with the name and the bytes of a NodeDef.
+        name: the operator's name, with which the NodeDef begins.
+    """
+    begin = bytes((0x12, len(name))) + name.encode()
+    at = options.find(begin)
+    for field, value in _fields(options[at:] if at >= 0 else b""):
+        if field != 5 or not isinstance(value, bytes):
+            continue
+        entry = dict(_fields(value))
+        key, stored = entry.get(1), entry.get(2)
+        if isinstance(key, bytes) and isinstance(stored, bytes):
+            for kind, content in _fields(stored):
+                numbers = _list(content) if kind == 1 and isinstance(content, bytes) else content
+                yield key.decode("utf-8", "replace"), numbers
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
+    """Yields the fields of a protocol buffer up to its end or one of unknown type."""
+    at = 0
+    while at < len(data):
+        tag, at = _number(data, at)
+        value, at = _number(data, at)
+        if tag & 7 == BYTES:
+            yield tag >> 3, data[at : at + value]
+            at += value
+        elif tag & 7 == NUMBER and tag:
+            yield tag >> 3, value
+        else:
+            return
+
+
+def _list(content: bytes) -> tuple[int, ...]:
+    """Returns the numbers of a list; none of other lists."""
+    packed = dict(_fields(content)).get(3)
+    if not isinstance(packed, bytes):
+        return ()
+    found, at = [], 0
+    while at < len(packed):
+        value, at = _number(packed, at)
+        found.append(value)
+    return tuple(found)
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Returns a number of 7 bits in each byte, and where the next one begins."""
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            break
+    return value, at

@@ -1,0 +1,214 @@
+"""Final operators that training leaves out, and the tensors that are its outputs in their place.
+
+An output may depend on the weights only through operators without a gradient, such as ARG_MAX, or
+through operators that odt cannot compute, such as the post-processing of a detector. Training then
+ends before them, at the real numbers that they read, as if `odt cut` had cut the model there. The
+exported file keeps them, and operators that odt cannot compute and no output needs.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from odt.core.lowering.binding import bind_inputs, gradient_of
+from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.model import Model
+from odt.core.model.variables import READ, STATE, SVDF, keeps_state
+from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.registry import find_operator
+from odt.kernels.rows.opdef import TensorSpec
+
+PASSING = ("QUANTIZE", "DEQUANTIZE", "DENSIFY")  # have no row; the gradient passes them
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The final operators of a model that training leaves out.
+
+    Attributes:
+        nodes: the operators, in the order of the file.
+        uncomputed: those among them that odt cannot compute at all.
+        outputs: output of the file → tensors that are outputs of training instead.
+        arg_max: tensors among these of which an ARG_MAX finds the largest value → its axis.
+    """
+
+    nodes: tuple[Node, ...]
+    uncomputed: tuple[Node, ...]
+    outputs: Mapping[int, tuple[int, ...]]
+    arg_max: Mapping[int, int]
+
+
+def leave_out(model: Model, *, computed: bool = True) -> tuple[Model, LeftOut | None]:
+    """Returns the part of a model that trains; the model itself if training leaves nothing out.
+
+    A model stays whole if layers with weights are among the operators to leave out, or if nothing
+    before them could train.
+
+    Args:
+        model: a model without control flow.
+        computed: whether to leave out operators that odt computes too, since they have no gradient.
+    """
+    graph = model.graph
+    ends = _Ends(graph, keeps_state(graph))
+    outputs = ends.outputs(computed)
+    new = tuple(dict.fromkeys(i for made in outputs.values() for i in made))
+    if all(made == (y,) for y, made in outputs.items()) or not ends.trained.intersection(new):
+        return _without_unneeded(model, ends)
+    needed, used = _needed(graph, new), _needed(graph, graph.outputs)
+    gone = tuple(graph.nodes[k] for k in sorted(used - needed))
+    if any(_is_layer(graph, node) for node in gone):
+        return model, None
+    tensors = list(graph.tensors)
+    for i in new if model.input_shapes else ():  # the shapes in the file are those of other inputs
+        spec = TensorSpec((), tensors[i].spec.dtype)
+        tensors[i] = replace(tensors[i], spec=spec, signature=())
+    nodes = tuple(graph.nodes[k] for k in sorted(needed))
+    part = replace(graph, tensors=tuple(tensors), nodes=nodes, outputs=new)
+    moved = {y: made for y, made in outputs.items() if made != (y,)}
+    uncomputed = tuple(node for node in gone if not ends.is_computed(node))
+    left_out = LeftOut(gone, uncomputed, moved, dict(_arg_max(graph, gone, new)))
+    return replace(model, graph=part), left_out
+
+
+def _without_unneeded(model: Model, ends: "_Ends") -> tuple[Model, LeftOut | None]:
+    """Leaves out operators that odt cannot compute and no output needs, and those behind them."""
+    graph = model.graph
+    needed = _needed(graph, graph.outputs)
+    gone = tuple(
+        node
+        for k, node in enumerate(graph.nodes)
+        if k not in needed and not ends.unknown.isdisjoint(node.outputs)
+    )
+    if not gone:
+        return model, None
+    kept = replace(graph, nodes=tuple(node for node in graph.nodes if node not in gone))
+    uncomputed = tuple(node for node in gone if not ends.is_computed(node))
+    return replace(model, graph=kept), LeftOut(gone, uncomputed, {}, {})
+
+
+class _Ends:
+    """Finds where training ends.
+
+    Attributes:
+        unknown: tensors that odt cannot compute.
+        given: tensors that depend on an input of the model.
+        trained: real numbers from which gradients reach weights.
+    """
+
+    def __init__(self, graph: Graph, has_state: bool) -> None:
+        self.graph, self.has_state = graph, has_state
+        self.makers = {i: node for node in graph.nodes for i in node.outputs}
+        self.unknown, self.given = set[int](), set(graph.inputs)
+        for node in graph.nodes:
+            if not self.is_computed(node) or not self.unknown.isdisjoint(node.inputs):
+                self.unknown.update(node.outputs)
+            if not self.given.isdisjoint(node.inputs) or node.op == READ:
+                self.given.update(node.outputs)
+        self.trained = self._reaching_weights(())
+
+    def is_computed(self, node: Node) -> bool:
+        """Whether odt has the operator of a node."""
+        if node.op in (*STATE, SVDF):
+            return self.has_state
+        return node.op in PASSING or find_operator(node.op) is not None
+
+    def outputs(self, computed: bool) -> dict[int, tuple[int, ...]]:
+        """Returns output of the file → outputs of training: itself, or tensors before it."""
+        outputs = self.graph.outputs
+        kept = [y for y in outputs if y in self.trained]
+        known = self._with_gradients(kept)
+        found: dict[int, tuple[int, ...]] = {}
+        for y in outputs:
+            before = tuple(i for i in self._before(y) if i not in known)
+            stays = y not in self.unknown and bool(kept or not before or not computed)
+            found[y] = (y,) if stays else before
+        new = {i for y, made in found.items() for i in made if made != (y,)}
+        first = self._reaching_weights(new) & new
+        return {
+            y: made if made == (y,) else tuple(i for i in made if i in first)
+            for y, made in found.items()
+        }
+
+    def _reaching_weights(self, ends: Collection[int]) -> set[int]:
+        """Real tensors from which gradients reach weights, other than through one of some ends."""
+        found: set[int] = set()
+        for node in self.graph.nodes:
+            if self.unknown.intersection(node.outputs):
+                continue
+            for i in _differentiable(node):
+                if _is_weight(self.graph, i) or (i in found and i not in ends):
+                    found.update(o for o in node.outputs if _is_real(self.graph, o))
+                    break
+        return found
+
+    def _with_gradients(self, outputs: Iterable[int]) -> set[int]:
+        """Tensors that get a gradient from some outputs, with these outputs."""
+        found, rest = set(outputs), list(outputs)
+        while rest:
+            node = self.makers.get(rest.pop())
+            new = [] if node is None else [i for i in _differentiable(node) if i not in found]
+            found.update(new)
+            rest += new
+        return found
+
+    def _before(self, output: int) -> Iterator[int]:
+        """Yields the last tensors before an output that train and depend on an input."""
+        seen, rest = {output}, [output]
+        while rest:
+            node = self.makers.get(rest.pop(0))
+            for i in node.inputs if node is not None else ():
+                if i in seen or i == ABSENT:
+                    continue
+                seen.add(i)
+                if i in self.trained and i in self.given:
+                    yield i
+                else:
+                    rest.append(i)
+
+
+def _differentiable(node: Node) -> list[int]:
+    """The inputs of a node to which a gradient passes."""
+    if node.op in (*PASSING, SVDF):
+        return [i for i in node.inputs if i != ABSENT]
+    row = find_operator(node.op)
+    try:
+        bound = {} if row is None else bind_inputs(row, node)
+    except ShapeError:
+        return []
+    return [i for name, i in bound.items() if row is not None and gradient_of(row, name)]
+
+
+def _is_real(graph: Graph, i: int) -> bool:
+    """Whether a tensor holds real numbers, which may be quantized."""
+    return graph.tensors[i].spec.has_gradient or graph.tensors[i].quantized
+
+
+def _is_weight(graph: Graph, i: int) -> bool:
+    tensor = graph.tensors[i]
+    return tensor.data is not None and bool(tensor.spec.shape) and _is_real(graph, i)
+
+
+def _is_layer(graph: Graph, node: Node) -> bool:
+    """Whether a node has a matrix or a filter that could train."""
+    weights = (graph.tensors[i].spec.shape for i in _differentiable(node) if _is_weight(graph, i))
+    return any(sum(n > 1 for n in shape) > 1 for shape in weights)
+
+
+def _needed(graph: Graph, outputs: Iterable[int]) -> set[int]:
+    """Numbers of the nodes on which outputs and the values of variables depend."""
+    needed, tensors = set[int](), set(outputs)
+    for k, node in reversed(tuple(enumerate(graph.nodes))):
+        if node.op in STATE or not tensors.isdisjoint(node.outputs):
+            needed.add(k)
+            tensors.update(node.inputs)
+    return needed
+
+
+def _arg_max(
+    graph: Graph, gone: Iterable[Node], outputs: Collection[int]
+) -> Iterator[tuple[int, int]]:
+    """Yields the outputs of training of which an ARG_MAX finds the largest value, with its axis."""
+    for node in gone:
+        axis = graph.tensors[node.inputs[1]].data if node.op == "ARG_MAX" else None
+        if axis is not None and axis.size == 1 and node.inputs[0] in outputs:
+            yield node.inputs[0], int(axis.reshape(-1)[0])

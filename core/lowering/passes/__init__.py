@@ -1,0 +1,1 @@
+"""Passes that rewrite a lowered graph to one of fewer or faster operators."""

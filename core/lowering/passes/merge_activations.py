@@ -1,0 +1,112 @@
+"""Merges the operators of an activation function into one.
+
+Files spell out functions for which their converter had no operator: swish as x · LOGISTIC(x), hard
+swish as x · RELU6(x + 3) / 6, GELU by TANH in six to nine operators, in any order of factors. One
+operator passes over memory once in each direction, instead of up to 25 times.
+
+Elementwise operators that compute a tensor from another one and scalars are a function of one
+variable. It is recognized by its values at some points. Its scalars are then no weights, even if a
+converter gave them axes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.binding import row_of
+from odt.core.model.graph import LoweredGraph, Node
+from odt.kernels.rows.opdef import Array
+
+MOST = 12  # operators of a function, at most
+POINTS = np.linspace(-7, 7, 57)
+
+
+def _logistic(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Array]] = {
+    "ADD": np.add,
+    "SUB": np.subtract,
+    "MUL": np.multiply,
+    "DIV": np.divide,
+    "SQUARE": np.square,
+    "TANH": np.tanh,
+    "LOGISTIC": _logistic,
+    "RELU6": lambda x: np.clip(x, 0, 6),
+}
+CURVES = frozenset({"TANH", "LOGISTIC", "RELU6"})  # each function in MERGED has one of these
+_U = sqrt(2 / pi) * (POINTS + 0.044715 * POINTS**3)
+MERGED: Mapping[str, tuple[Array, Mapping[str, Any]]] = {
+    "SWISH": (POINTS * _logistic(POINTS), {}),
+    "HARD_SWISH": (POINTS * np.clip(POINTS + 3, 0, 6) / 6, {}),
+    "GELU": (POINTS * (1 + np.tanh(_U)) / 2, {"approximate": True}),
+}
+
+
+def merge_activations(graph: LoweredGraph) -> LoweredGraph:
+    """Returns a graph with one operator for each activation function that is spelled out.
+
+    The operators stay if one of their intermediate results is read elsewhere.
+    """
+    readers = graph.count_reads()
+    makers, gone = dict[int, Node](), set[int]()
+    for node in graph.nodes:
+        y = node.outputs[0]
+        makers[y] = node
+        for x, op, inner in _functions(graph, y, makers):
+            own = Counter(i for made in (*inner, y) for i in makers[made].inputs)
+            if all(own[i] == readers[i] for i in inner):
+                attrs = row_of(op).attrs(MERGED[op][1], {})
+                makers[y] = replace(node, op=op, inputs=(x,), options={}, attrs=attrs)
+                gone |= inner
+                break
+    nodes = [makers[n.outputs[0]] for n in graph.nodes if n.outputs[0] not in gone]
+    return replace(graph, nodes=tuple(nodes)) if gone else graph
+
+
+def _functions(
+    graph: LoweredGraph, y: int, makers: Mapping[int, Node]
+) -> Iterator[tuple[int, str, set[int]]]:
+    """Yields each x of which y is a function in MERGED: x, the operator, the tensors between."""
+    made, before = dict[int, Node](), [y]
+    if makers[y].op in ("MUL", "DIV"):
+        for i in before:  # which grows
+            node = makers.get(i)
+            if node is not None and node.op in FUNCTIONS and len(made) < MOST:
+                made[i] = node
+                others = (k for k in node.inputs if graph.tensors[k].scalar is None)
+                before += [k for k in others if k not in before]
+    if not any(node.op in CURVES for node in made.values()):
+        return
+    reads = Counter(i for node in made.values() for i in node.inputs)
+    for x in before[1:]:
+        if reads[x] == 1:  # the functions are products of x and a function of x
+            continue
+        values = {x: POINTS}
+        with np.errstate(all="ignore"):
+            result = _value(graph, y, made, values)
+        if result is None or graph.tensors[x].spec != graph.tensors[y].spec:
+            continue
+        for op, (wanted, _) in MERGED.items():
+            # np.allclose would take most of the time of this pass
+            if np.all(np.abs(result - wanted) <= 1e-7 + 1e-6 * np.abs(wanted)):
+                yield x, op, values.keys() - {x, y}
+
+
+def _value(
+    graph: LoweredGraph, y: int, made: Mapping[int, Node], values: dict[int, Array]
+) -> Array | None:
+    """Computes y from the known values, to which it adds those between; None if others are read."""
+    scalar = graph.tensors[y].scalar
+    if scalar is not None:
+        return scalar
+    if y not in values and y in made:
+        read = [_value(graph, i, made, values) for i in made[y].inputs]
+        if all(a is not None for a in read):
+            values[y] = FUNCTIONS[made[y].op](*read)
+    return values.get(y)

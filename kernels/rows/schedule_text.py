@@ -1,0 +1,45 @@
+"""Schedules as text: NAME or NAME:OPTION=VALUE,OPTION=VALUE.
+
+The schedules themselves are imported when a text names one.
+"""
+
+import importlib
+from dataclasses import fields
+from typing import Any
+
+from odt.errors import OptionError
+from odt.kernels.rows.option_text import parse_options
+from odt.kernels.rows.row_index import SCHEDULES
+from odt.kernels.rows.scheduledef import Schedule
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Parses a schedule as on the command line: NAME or NAME:OPTION=VALUE,OPTION=VALUE.
+
+    Raises:
+        OptionError: if there is no such schedule or option, or a value is invalid.
+    """
+    word, options = parse_options(text)
+    if word not in SCHEDULES:
+        known = ", ".join(f"`{word}`" for word in SCHEDULES)
+        raise OptionError("schedule", f"must be one of {known}", text)
+    kind = importlib.import_module("odt.kernels.rows.schedules").SCHEDULES[word]
+    types = {f.name: f.type for f in fields(kind)}
+    values: dict[str, Any] = {}
+    for name, value in options:
+        if name not in types:
+            names = ", ".join(f"`{name}`" for name in types)
+            raise OptionError("schedule", f"`{kind.word}` has {names}", name)
+        values[name] = _value(name, types[name], value)
+    schedule: Schedule = kind(**values)
+    return schedule
+
+
+def _value(name: str, kind: Any, text: str) -> float | bool:
+    if kind is bool and text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text) if kind in (int, int | None) else float(text)
+    except ValueError:
+        word = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
+        raise OptionError(name, f"must be {word}", text) from None

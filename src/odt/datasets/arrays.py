@@ -1,0 +1,213 @@
+"""Opens `.npy`, `.npz`, HDF5 and raw files as a source, memory-mapped."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.data.array_files import map_arrays
+from odt.core.formats.file_kinds import HDF5, NPY, ZIP
+from odt.core.storage.mapped_files import MappedFile, mapped_files
+from odt.core.storage.reading import listed, open_input, reading
+from odt.dataclass import dataclass
+from odt.datasets.source import ArrayPart, Kind, Part, Source, check_labels
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array
+
+INPUTS = ("x", "inputs", "input", "data", "images", "image", "features")
+TARGETS = ("y", "targets", "target", "labels", "label", "output")
+MAGIC = {HDF5: "hdf5", NPY: "npy", ZIP: "npz"}  # first bytes → format
+SPLITS = ("train", "test", "validation", "val")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOptions:
+    """Options for files of arrays.
+
+    Attributes:
+        x, y: names of the arrays with inputs and targets, separated by commas; with the name of the
+            part before or after them, joined by _.
+        classes: class names; empty to use numbers.
+        regression: whether targets are values; None if targets that are not integers are values.
+        shape, dtype: shape and dtype of a sample in a raw file.
+        unlabelled: whether targets may be absent.
+        format: format that the file must have, or raw; empty for any.
+        inputs_only: whether targets are left out, if there are any.
+    """
+
+    x: str = ""
+    y: str = ""
+    classes: tuple[str, ...] = ()
+    regression: bool | None = None
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    unlabelled: bool = False
+    inputs_only: bool = False
+    format: str = ""
+
+
+def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = None) -> Source:
+    """Opens inputs and targets from one file, or from two.
+
+    Raises:
+        DataError: if the files do not hold these arrays.
+    """
+    arrays = _arrays(path, options)
+    if targets_path is not None:
+        (x,) = _only(path, arrays)
+        (y,) = _only(targets_path, _arrays(targets_path, ArrayOptions(dtype=options.dtype)))
+        return _source(path, {"all": ([x], [y])}, options)
+    if len(arrays) == 1 and not options.unlabelled:
+        raise DataError(
+            f"{path}: must come with targets, but holds only one array. Give them with "
+            "`target_source=`, or give `unlabelled=True`."
+        )
+    lacking = len(arrays) == 1 or not _pick(arrays, options.y, TARGETS, "")
+    if options.inputs_only or (options.unlabelled and lacking):
+        return _inputs_alone(path, arrays, options)
+    parts: dict[str, tuple[list[Array], list[Array]]] = {}
+    for split in ("", *SPLITS):
+        inputs = _pick(arrays, options.x, INPUTS, split)
+        if not inputs:
+            continue
+        targets = _pick(arrays, options.y, TARGETS, split)
+        if not targets:
+            raise DataError(
+                f"{path}: must have targets for {listed(inputs)}, but has "
+                f"{listed(arrays)}. Name them with `y=`, or give `target_source=`."
+            )
+        name = {"": "all", "val": "validation"}.get(split, split)
+        parts[name] = ([arrays[n] for n in inputs], [arrays[n] for n in targets])
+    if not parts:
+        raise DataError(
+            f"{path}: must have arrays called x and y, or x_train, y_train, …, but has "
+            f"{listed(arrays)}. Name them with `x=` and `y=`."
+        )
+    return _source(path, parts, options)
+
+
+def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions) -> Source:
+    """A source without targets."""
+    parts = {
+        {"": "all", "val": "validation"}.get(split, split): names
+        for split in ("", *SPLITS)
+        if (names := _pick(arrays, options.x, INPUTS, split))
+    } or ({"all": [*arrays]} if len(arrays) == 1 else {})
+    if not parts:
+        raise DataError(
+            f"{path}: must have an array called x, but has {listed(arrays)}. Name it with `x=`."
+        )
+    inputs = {part: [arrays[n] for n in names] for part, names in parts.items()}
+    for every in inputs.values():
+        _check_lengths(path, every)
+    kind = _kind(next(iter(inputs.values())))
+    made: dict[str, Part] = {n: ArrayPart(a, [], False, str(path)) for n, a in inputs.items()}
+    return Source(
+        str(path), kind, made, files=mapped_files(a for every in inputs.values() for a in every)
+    )
+
+
+def _check_lengths(path: Path, arrays: Sequence[Array]) -> None:
+    """Raises DataError unless all arrays have the same number of samples."""
+    lengths = {len(a) if a.shape else -1 for a in arrays}
+    if len(lengths) != 1 or lengths == {-1}:
+        raise DataError(
+            f"{path}: inputs and targets must have the same length, but got "
+            f"{listed([a.shape for a in arrays])}."
+        )
+
+
+def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
+    with open_input(path) as f, reading(str(path), "must be a readable file"):
+        start = f.read(8)
+    kind = next((name for magic, name in MAGIC.items() if start.startswith(magic)), "raw")
+    if options.format not in ("", kind):
+        raise DataError(
+            f"{path}: must be a file of the format {options.format}, but is {kind}. Leave "
+            "`format=` out."
+        )
+    if kind != "raw":
+        return map_arrays(str(path))
+    if not options.shape:
+        raise DataError(
+            f"{path}: the shape of raw bytes must be given. Give "
+            '`shape="28x28x1"`, for example, and `source_dtype=`.'
+        )
+    dtype, nbytes = np.dtype(options.dtype), path.stat().st_size
+    size = int(np.prod(options.shape))
+    length, rest = divmod(nbytes, size * dtype.itemsize)
+    if not length or rest:
+        raise DataError(
+            f"{path}: must be samples of {size} {options.dtype} {options.shape}, but has "
+            f"{nbytes / dtype.itemsize:g} values."
+        )
+    with open_input(path) as f, reading(str(path), "must be a readable file"):
+        return {"0": np.ndarray((length, *options.shape), dtype, MappedFile(f.fileno(), path))}
+
+
+def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:
+    if len(arrays) != 1:
+        raise DataError(f"{path}: must hold one array, but has {listed(arrays)}.")
+    return (next(iter(arrays.values())),)
+
+
+def _pick(arrays: Mapping[str, Array], given: str, usual: Sequence[str], split: str) -> list[str]:
+    """Returns the names of the arrays with inputs or targets of a split; may be empty."""
+    by_lower = {name.lower(): name for name in arrays}
+    for base in given.split(",") if given else usual:
+        for spelling in (f"{base}_{split}", f"{split}_{base}") if split else (base,):
+            if spelling.lower() in by_lower:
+                if not given:
+                    return [by_lower[spelling.lower()]]
+                every = [re.sub(re.escape(base), b, spelling) for b in given.split(",")]
+                return [by_lower[n.lower()] for n in every if n.lower() in by_lower]
+    return []
+
+
+def _source(
+    path: Path, parts: Mapping[str, tuple[list[Array], list[Array]]], options: ArrayOptions
+) -> Source:
+    for x, y in parts.values():
+        _check_lengths(path, (*x, *y))
+    targets = [np.asarray(y[0]) for _, y in parts.values()]
+    several = any(len(y) > 1 for _, y in parts.values())
+    regression = options.regression
+    if regression is None:
+        regression = several or any(_are_values(t) for t in targets)
+    classes: tuple[str, ...] = ()
+    if not regression:
+        classes = options.classes or _classes(path, targets)
+        for target in targets:
+            check_labels(str(path), np.asarray(target).reshape(-1), len(classes))
+    made: dict[str, Part] = {
+        name: ArrayPart(
+            x, y if regression else [np.asarray(y[0]).reshape(-1)], bool(classes), str(path)
+        )
+        for name, (x, y) in parts.items()
+    }
+    files = mapped_files(a for x, y in parts.values() for a in (*x, *y))
+    return Source(str(path), _kind([x[0] for x, _ in parts.values()]), made, classes, files=files)
+
+
+def _are_values(target: Array) -> bool:
+    """Whether targets are values, not class numbers: they are floats, or several per sample."""
+    return target.dtype.kind not in "iub" or int(np.prod(target.shape[1:])) != 1
+
+
+def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
+    least, most = min(int(t.min()) for t in targets), max(int(t.max()) for t in targets)
+    if least < 0 or most > 100_000:
+        raise DataError(
+            f"{path}: class numbers must begin with 0, but got {least} … {most}. "
+            "Give `regression=True` if they are numbers to predict."
+        )
+    return tuple(str(k) for k in range(most + 1))
+
+
+def _kind(inputs: Sequence[Any]) -> Kind:
+    """Returns the kind of the inputs: unsigned bytes with two or three axes are images."""
+    x = inputs[0]
+    channels = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 2, 3, 4))
+    return "image" if x.dtype == np.uint8 and channels else "features"

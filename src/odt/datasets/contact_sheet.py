@@ -1,0 +1,107 @@
+"""Draws a contact sheet: samples of a file with their labels, in one picture."""
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.data.column import Column
+from odt.core.model.record import is_channels_first
+from odt.core.storage.atomic_files import write_atomically
+from odt.datasets.pictures import pillow
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array
+
+TILE = 96  # pixels of a sample's longer side
+TEXT = 14  # pixels of each line below it
+GAP = 4
+DARK = np.uint8(32)
+
+
+def write_sheet(
+    path: Path, column: Column, labels: Sequence[str], samples: Sequence[int] | None = None
+) -> None:
+    """Writes a contact sheet as PNG.
+
+    Args:
+        path: the file to write.
+        column: column of the samples.
+        labels: labels of the samples, of one or several lines; one sample is shown for each.
+        samples: numbers of the samples; None for the first.
+
+    Raises:
+        DataError: if Pillow is not installed, a sample is neither an image nor a curve, or the file
+            cannot be written.
+    """
+    image = pillow()
+    from PIL import ImageDraw
+
+    numbers = range(min(len(labels), column.length)) if samples is None else samples
+    count, lines = len(numbers), max((x.count("\n") + 1 for x in labels), default=1)
+    rows = np.empty((count, column.spec.size), column.spec.dtype)
+    column.read(numbers, rows)
+    wide = max(1, math.ceil(math.sqrt(count)))
+    high = math.ceil(count / wide)
+    step, line = TILE + GAP, TILE + lines * TEXT + GAP
+    sheet = image.new("RGB", (wide * step + GAP, high * line + GAP), (int(DARK),) * 3)
+    draw = ImageDraw.Draw(sheet)
+    for k, row in enumerate(rows):
+        x, y = GAP + k % wide * step, GAP + k // wide * line
+        sheet.paste(_tile(image, picture(row, column.spec.shape)), (x, y))
+        for n, text in enumerate(labels[k].split("\n")):
+            draw.text((x, y + TILE + 1 + n * TEXT), printable(text), fill=(255, 255, 255))
+    data = io.BytesIO()
+    sheet.save(data, "PNG")
+    write_atomically(path, [data.getvalue()], DataError)
+
+
+def picture(row: Array, shape: tuple[int, ...]) -> Array:
+    """Draws one sample (an image, a spectrogram or a curve) as bytes (H, W, 3).
+
+    The smallest value of the sample becomes black, the largest white.
+    """
+    x = np.nan_to_num(row.astype(np.float64))
+    least, most = x.min(), x.max()
+    x = (x - least) / (most - least if most > least else 1)
+    if len(shape) == 3 and shape[2] in (1, 3):
+        x = x.reshape(shape)
+    elif is_channels_first(shape):
+        x = np.moveaxis(x.reshape(shape), 0, 2)
+    elif len(shape) == 2 and min(shape) > 1:
+        x = x.reshape(shape)[..., None]
+    elif len(shape) == 3 and shape[2] == 2:
+        x = x.reshape(shape)[..., :1]
+    else:
+        x = _curve(x.reshape(-1))[..., None]
+    grey = (x * 255).astype(np.uint8)
+    return np.repeat(grey, 3, axis=2) if grey.shape[2] == 1 else grey
+
+
+def _curve(x: Array) -> Array:
+    """Draws a curve as a white line."""
+    at = np.linspace(0, len(x) - 1, TILE).round().astype(int)
+    y = np.zeros((TILE, TILE))
+    heights = ((1 - x[at]) * (TILE - 1)).round().astype(int)
+    for k, h in enumerate(heights):
+        before = heights[max(0, k - 1)]
+        y[min(h, before) : max(h, before) + 1, k] = 1
+    return y
+
+
+def _tile(image: Any, pixels: Array) -> Any:
+    """Scales an image to a tile and centres it."""
+    made = image.fromarray(pixels)
+    scale = TILE / max(made.size)
+    size = tuple(max(1, round(n * scale)) for n in made.size)
+    resample = image.Resampling.NEAREST if scale > 1 else image.Resampling.BILINEAR
+    tile = image.new("RGB", (TILE, TILE), (int(DARK),) * 3)
+    tile.paste(made.resize(size, resample), ((TILE - size[0]) // 2, (TILE - size[1]) // 2))
+    return tile
+
+
+def printable(label: str) -> str:
+    """Returns the part of a label that Pillow's built-in font can draw and that fits a tile."""
+    return label.encode("latin1", "replace").decode("latin1")[: TILE // 6]

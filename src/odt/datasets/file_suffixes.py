@@ -1,0 +1,103 @@
+"""Which files are pictures or sounds, by suffix, and what the user can do about others."""
+
+import importlib.util
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from odt.datasets.source import Kind
+
+PICTURES = (
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff",
+    ".ppm", ".pgm", ".pbm", ".pnm",
+)  # fmt: skip
+SOUNDS = (".wav", ".wave")
+HEIF = (".heic", ".heif", ".hif")
+INSTALL_HEIF = "pip install 'odt[heic]'"
+AVIF = (".avif",)
+# Suffixes of pictures and sounds that are not read.
+OTHER_PICTURES = (
+    ".arw", ".cr2", ".cr3", ".dng", ".eps", ".ico", ".j2k", ".jp2", ".jxl", ".nef", ".orf",
+    ".psd", ".raf", ".rw2", ".svg", ".tga",
+)  # fmt: skip
+OTHER_SOUNDS = (
+    ".3gp", ".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mka",
+    ".mp2", ".mp3", ".oga", ".ogg", ".opus", ".w64", ".wma",
+)  # fmt: skip
+MOST_SUFFIXES = 6  # in a message
+
+
+def suffix_of(name: str) -> str:
+    """Returns the suffix of a file name in lower case; empty for none."""
+    return PurePosixPath(name).suffix.lower()
+
+
+def has_heif() -> bool:
+    """Whether the package that reads HEIC is installed."""
+    return importlib.util.find_spec("pillow_heif") is not None
+
+
+def suffixes_of(kind: Kind) -> tuple[str, ...]:
+    """Returns the suffixes of files of a kind that can be read."""
+    if kind == "sound":
+        return SOUNDS
+    return (*PICTURES, *AVIF, *HEIF) if has_heif() else (*PICTURES, *AVIF)
+
+
+def kind_of(name: str) -> Kind:
+    """Returns the kind of data of a file, whether or not it can be read; features for others."""
+    suffix = suffix_of(name)
+    if suffix in (*PICTURES, *AVIF, *HEIF, *OTHER_PICTURES):
+        return "image"
+    return "sound" if suffix in (*SOUNDS, *OTHER_SOUNDS) else "features"
+
+
+def remedy_of(suffix: str) -> str:
+    """Returns how files of another suffix can be read; empty if they are no pictures or sounds."""
+    if suffix in HEIF:
+        return f"to read: {INSTALL_HEIF}"
+    if suffix in OTHER_SOUNDS:
+        return "convert: ffmpeg -i OLD NEW.wav"
+    return "convert to JPEG or PNG" if suffix in OTHER_PICTURES else ""
+
+
+def counted(names: Iterable[str], *, remedies: bool = True) -> str:
+    """Returns how many files have which suffix, such as "3 .heic (…), 1 .txt".
+
+    Args:
+        names: names of the files.
+        remedies: whether to say how pictures and sounds of other suffixes can be read.
+    """
+    counts = Counter(suffix_of(name) or "without a suffix" for name in names)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [
+        f"{count} {suffix}{_remedy(suffix) if remedies else ''}"
+        for suffix, count in ordered[:MOST_SUFFIXES]
+    ]
+    others = sum(count for _, count in ordered[MOST_SUFFIXES:])
+    return ", ".join([*shown, f"{others} others"] if others else shown)
+
+
+def _remedy(suffix: str) -> str:
+    remedy = remedy_of(suffix)
+    return f" ({remedy})" if remedy else ""
+
+
+def files(count: int) -> str:
+    """Returns a number of files in words."""
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def of_kind(names: Iterable[str], kind: Kind) -> tuple[list[str], list[str]]:
+    """Divides file names into those of a kind that can be read, and all others."""
+    suffixes = suffixes_of(kind)
+    every: tuple[list[str], list[str]] = ([], [])
+    for name in names:
+        every[suffix_of(name) not in suffixes].append(name)
+    return every
+
+
+def shown_suffixes(kind: Kind) -> str:
+    """Returns the usual suffixes of a kind for messages."""
+    usual: Sequence[str] = SOUNDS[:1] if kind == "sound" else PICTURES[:2] + PICTURES[4:10]
+    return " ".join(usual)

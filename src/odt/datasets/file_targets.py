@@ -1,0 +1,219 @@
+"""Targets of pictures and sounds that are no folders: a table of tags or values, and masks."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from odt.core.storage.reading import guard, listed, printable, reading
+from odt.datasets.class_folders import ALL
+from odt.datasets.file_suffixes import files, of_kind
+from odt.datasets.folders import LIMIT, Decode, FilePart, files_of, parts_of
+from odt.datasets.picture_files import MOST_FLAT, opened_picture
+from odt.datasets.pictures import Resize
+from odt.datasets.source import Kind, Part, Remarks, Sample, SampleError, Source
+from odt.datasets.table_cells import is_number
+from odt.datasets.table_targets import read_targets
+from odt.datasets.table_text import as_text, find_delimiter, rows_of
+from odt.datasets.tables import plain_numbers
+from odt.datasets.tree import Tree, unpacked
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array
+
+SEPARATORS = re.compile(r"[\s;|,]+")  # between the tags of a cell
+MASKS = ("_mask", "-mask", "_masks", "_seg", "_segmentation", "_label", "_labels", "_gt")
+PLURAL = ("tags", "labels")  # names of a column whose cells may hold several words
+
+
+class TargetPart(FilePart):
+    """Files whose targets are values: tags, numbers or masks."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        names: Sequence[str],
+        target: Callable[[int], Array],
+        decode: Decode,
+        remarks: Remarks,
+    ) -> None:
+        super().__init__(tree, names, None, decode, remarks)
+        self._target = target
+
+    def read(self, k: int) -> Sample:
+        sample = super().read(k)
+        return Sample(sample.inputs, (self._target(k),))
+
+
+def open_with_table(
+    tree: Tree, kind: Kind, decode: Decode, path: Path, regression: bool | None = None
+) -> Source:
+    """Opens files with the targets in a table: file name, then a class, tags or values.
+
+    Args:
+        tree: folder or archive.
+        kind: image or sound.
+        decode: bytes of a file → array.
+        path: table with a header. The first column names files; the others are one column with a
+            class, a number or several tags, or a column for each tag or value.
+        regression: whether numbers are values; None to decide by the numbers.
+
+    Raises:
+        DataError: if the table names a file that is not there, or its cells are no targets.
+    """
+    with reading(str(path), "must be a table of text"), closing(unpacked(path)) as data:
+        text = as_text(data)
+        delimiter = find_delimiter(text)
+        rows = [cells for _, cells in rows_of(text, delimiter)]
+    header, *rows = rows or [[]]
+    if len(header) < 2 or not rows or any(len(cells) != len(header) for cells in rows):
+        raise DataError(
+            f"{path}: must have a header, and in each line a file name and its targets, but has "
+            f"{len(rows)} lines of {len(header)} cells."
+        )
+    names, notes = _files(tree, kind, path, [cells[0].strip() for cells in rows])
+    cells = [[cell.strip() for cell in row[1:]] for row in rows]
+    columns = [name.strip() for name in header[1:]]
+    several = len(columns) == 1 and (
+        columns[0].lower() in PLURAL or any(SEPARATORS.search(row[0]) for row in cells)
+    )
+    if several and not all(is_number(row[0]) for row in cells):
+        tags = [set(filter(None, SEPARATORS.split(row[0]))) for row in cells]
+        columns = sorted(set().union(*tags))
+        cells = [[str(int(name in found)) for name in columns] for found in tags]
+    asked = True if several else regression
+    cells = plain_numbers(cells, delimiter)
+    target, found, are_classes = read_targets(path, cells, columns, (), asked)
+    remarks = Remarks()
+
+    def part(numbers: Sequence[int]) -> Part:
+        own = [names[k] for k in numbers]
+        if are_classes:
+            return FilePart(tree, own, np.asarray(target)[numbers], decode, remarks)
+        return TargetPart(tree, own, lambda k: np.asarray(target[numbers[k]]), decode, remarks)
+
+    classes, tags_of = (found, ()) if are_classes else ((), found)
+    return _source(tree, kind, names, part, notes, remarks, classes, tags_of)
+
+
+def _source(
+    tree: Tree,
+    kind: Kind,
+    names: Sequence[str],
+    part: Callable[[Sequence[int]], Part],
+    notes: list[str],
+    remarks: Remarks,
+    classes: Sequence[str],
+    tags: Sequence[str],
+) -> Source:
+    """A source of files in the splits that their folders name."""
+    parts = parts_of(names)
+    if len(parts) > 1 and (outside := parts.pop(ALL, [])):
+        notes.append(f"left out {files(len(outside))} outside of {listed(parts)}")
+    return Source(
+        tree.name,
+        kind,
+        {name: part(numbers) for name, numbers in parts.items()},
+        tuple(classes),
+        decoded=True,
+        tags=tuple(tags),
+        notes=tuple(f"note: {tree.name}: {note}." for note in notes),
+        remarks={tree.name: remarks},
+    )
+
+
+def open_with_masks(
+    tree: Tree, masks: Tree, decode: Decode, resize: Resize | None, classes: Sequence[str]
+) -> Source:
+    """Opens pictures with a mask each, a picture of the same name in another folder.
+
+    Args:
+        tree: the pictures.
+        masks: the masks, in gray or with a palette. All names may end in _mask or the like.
+        decode: bytes of a picture → array.
+        resize: size of the pictures; masks are resized alike, by the nearest pixel.
+        classes: names of the masks' values 0, 1, …, which become one-hot pixels; empty for masks
+            of one object, where values above 0 become 1.
+
+    Raises:
+        DataError: if there are no pictures, or one has no mask.
+    """
+    names, notes = files_of(tree, "image")
+    pictures, _ = files_of(masks, "image")
+    endings = [e for e in MASKS if all(_stem(name).endswith(e) for name in pictures)]
+    by_stem = {_stem(name).removesuffix((*endings, "")[0]): name for name in pictures}
+    lacking = [name for name in names if _stem(name) not in by_stem]
+    if lacking:
+        raise DataError(
+            f"{masks.name}: must hold a mask for each picture, under its name, but has none for "
+            f"{listed(lacking)}."
+        )
+    if others := sorted({*by_stem} - {_stem(name) for name in names}):
+        shown = listed([by_stem[stem] for stem in others])
+        notes.append(f"left out {files(len(others))} of {masks.name} without an image: {shown}")
+    nearest = None if resize is None else replace(resize, method="nearest")
+
+    def target(of: str) -> Array:
+        name = by_stem[_stem(of)]
+        mask = _decode_mask(masks.where(name), masks.read(name, LIMIT))
+        if nearest is not None:
+            mask = nearest.apply(mask)
+        if not classes:
+            return np.asarray(mask > 0, np.float32)
+        if mask.max() >= len(classes):
+            raise SampleError(
+                f"{masks.where(name)}: values must be 0 … {len(classes) - 1}, one for each of "
+                f"`classes=`, but got {mask.max()}."
+            )
+        return np.eye(len(classes), dtype=np.float32)[mask[..., 0]]
+
+    remarks = Remarks()
+
+    def part(numbers: Sequence[int]) -> Part:
+        own = [names[k] for k in numbers]
+        return TargetPart(tree, own, lambda k: target(own[k]), decode, remarks)
+
+    return _source(tree, "image", names, part, notes, remarks, (), classes)
+
+
+def _decode_mask(where: str, data: bytes) -> Array:
+    """Values of a mask (H, W, 1); of a palette its numbers."""
+    with opened_picture(where, "must be a valid mask", data) as p:
+        guard(where, len(data), p.width * p.height, most=MOST_FLAT)
+        if p.mode not in ("1", "L", "P"):
+            raise ValueError(f"mode {p.mode}, neither gray nor a palette")
+        return np.asarray(p, np.uint8)[..., np.newaxis]
+
+
+def _stem(name: str) -> str:
+    return str(PurePosixPath(name).with_suffix(""))
+
+
+def _files(
+    tree: Tree, kind: Kind, path: Path, wanted: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The files that a table names, by path or by a name that only one file has; and notes.
+
+    A name may lack its suffix.
+    """
+    every, _ = of_kind(tree.sizes, kind)
+    by_name: dict[str, list[str]] = {}
+    by_stem: dict[str, list[str]] = {}  # tables may name files without their suffix
+    for name in every:
+        by_name.setdefault(PurePosixPath(name).name, []).append(name)
+        by_stem.setdefault(PurePosixPath(name).stem, []).append(name)
+    found, lacking = [], []
+    for text in wanted:
+        last = PurePosixPath(text).name
+        same = [text] if text in tree.sizes else by_name.get(last) or by_stem.get(last, [])
+        if len(same) == 1:
+            found.append(same[0])
+        else:
+            lacking.append(printable(text))
+    if lacking:
+        raise DataError(f"{path}: must name files of {tree.name}, but got {listed(lacking)}.")
+    others = sorted({*every} - {*found})
+    notes = [f"left out {files(len(others))} that {path} does not name: {listed(others)}"]
+    return found, notes if others else []

@@ -1,0 +1,67 @@
+"""Folders and archives of images or WAV files."""
+
+from dataclasses import replace
+from functools import partial
+
+from odt.datasets.file_suffixes import kind_of
+from odt.datasets.file_targets import open_with_masks, open_with_table
+from odt.datasets.folders import Decode, open_folders
+from odt.datasets.number_names import with_values, with_values_of_folders
+from odt.datasets.picture_files import decode_picture
+from odt.datasets.source import Kind, Source
+from odt.datasets.source_format import Opening, SourceFormat
+from odt.datasets.tree import FileTree, Tree, open_tree
+from odt.errors import DataError
+
+
+def open_pictures(opening: Opening) -> Source:
+    """Opens a folder or archive of images."""
+    decode = partial(decode_picture, resize=opening.resize)
+    tree = _tree(opening)
+    if opening.masks is not None:
+        masks, classes = open_tree(opening.masks), opening.arrays.classes
+        return open_with_masks(tree, masks, decode, opening.mask_resize, classes)
+    if opening.targets is not None:
+        regression = opening.table.regression
+        return open_with_table(tree, "image", decode, opening.targets, regression)
+    return _folders(opening, tree, "image", decode)
+
+
+def open_sounds(opening: Opening) -> Source:
+    """Opens a folder or archive of WAV files."""
+    decode, tree = opening.sound.decode, _tree(opening)
+    if opening.targets is not None:
+        regression = opening.table.regression
+        source = open_with_table(tree, "sound", decode, opening.targets, regression)
+    else:
+        source = _folders(opening, tree, "sound", decode)
+    return replace(source, sound=opening.sound.describe())
+
+
+def _folders(opening: Opening, tree: Tree, kind: Kind, decode: Decode) -> Source:
+    """Folders as classes, or for regression the numbers that name them."""
+    values = bool(opening.table.regression)
+    source = open_folders(tree, kind, decode, opening.skip, replace(opening.naming, values=values))
+    if values:
+        return with_values(source)
+    of_values = opening.naming.classes == ()  # new data for a record without classes
+    return with_values_of_folders(source) if of_values else source
+
+
+def _tree(opening: Opening) -> Tree:
+    """The files of a folder or archive, or one file without a class."""
+    path = opening.path
+    if path.is_dir() or kind_of(path.name) == "features":
+        return open_tree(path)
+    if opening.naming.unlabelled or opening.naming.classes is not None:
+        return FileTree(path)
+    raise DataError(
+        f"{path}: must be a folder or archive with a folder for each class, but is one file. Give "
+        "`unlabelled=True` for inputs without targets."
+    )
+
+
+FORMATS = (
+    SourceFormat("images", open_pictures, contents="folder or archive of images", place=1),
+    SourceFormat("wav", open_sounds, contents="folder or archive of WAV files", place=2),
+)

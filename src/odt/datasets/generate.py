@@ -1,0 +1,428 @@
+"""Makes data files: selects, preprocesses, writes and describes samples."""
+
+import dataclasses
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import field, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.data.sidecar import Sidecar, sidecar_path
+from odt.core.model.record import Record
+from odt.core.storage.atomic_files import AtomicFile, remove_leftovers
+from odt.core.storage.reading import unwritable
+from odt.dataclass import dataclass
+from odt.datasets.data_writers import OUTPUTS, Output
+from odt.datasets.model_signature import ModelSignature
+from odt.datasets.preprocess import Preprocessing, Targets
+from odt.datasets.recorded_steps import explicit
+from odt.datasets.source import (
+    NO_GAPS,
+    EndOfSamplesError,
+    MissingValueError,
+    Sample,
+    SampleError,
+    Source,
+    missing_value,
+)
+from odt.datasets.splits import Division, Picked, Wanted, select
+from odt.errors import MOST, DataError
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+AHEAD = 4  # chunks that wait for each worker
+CHUNK = 4  # samples a worker takes at once
+MOST_NAMED = 10_000  # columns of a table whose names are written
+LISTED = 10  # skipped samples that are named
+
+# Called with the split, the number of finished samples, and the total number if known.
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Options for making data files.
+
+    Attributes:
+        splits: splits to make.
+        division: how samples are divided among the splits.
+        output: raw, hdf5 or npz.
+        skip: whether to leave out samples that cannot be read.
+        drop_targets: whether to leave out samples whose target is missing.
+        workers: number of threads that read and preprocess.
+        like: inputs and outputs of the model that the files are for.
+        record: record that the data follow; None to make one.
+    """
+
+    splits: tuple[Wanted, ...]
+    out_dir: Path
+    prefix: str = ""
+    division: Division = field(default_factory=Division)
+    inputs: Preprocessing = field(default_factory=Preprocessing)
+    targets: Targets = field(default_factory=Targets)
+    output: str = "raw"
+    skip: bool = False
+    drop_targets: bool = False
+    workers: int = 1
+    like: ModelSignature | None = None
+    record: Record | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The data files of one split.
+
+    Attributes:
+        files: input file, and output file if samples have targets.
+        balance: number of samples by class.
+        skipped: number of samples left out.
+        reasons: the first of these samples, with reasons.
+        scale: scale that the reader of the inputs applies; empty for none.
+    """
+
+    name: str
+    samples: int
+    inputs: tuple[TensorSpec, ...]
+    targets: tuple[TensorSpec, ...]
+    files: tuple[Path, ...]
+    balance: dict[str, int]
+    skipped: int = 0
+    reasons: tuple[str, ...] = ()
+    scale: str = ""
+
+
+@dataclasses.dataclass(slots=True)
+class _Pending:
+    made: Made
+    data: tuple[Output, ...]
+    sidecars: list[AtomicFile]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A preprocessed sample, or the reason why it is left out or ends the run."""
+
+    arrays: tuple[list[Array], list[Array]] | None
+    label: int
+    problem: str = ""
+    fault: bool = False
+
+
+def generate(source: Source, request: Request, progress: Progress) -> list[Made]:
+    """Writes the files of all splits atomically: either all of them appear or none.
+
+    Raises:
+        DataError: if the source or the request is invalid, or the files cannot be written.
+        LostFileError: if a file of the source became shorter.
+    """
+    picked = select(source, request.splits, request.division)
+    request = replace(request, inputs=_fitted(request, picked))
+    record = request.record or _record(source, request, picked)
+    try:
+        request.out_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise DataError(unwritable(request.out_dir, e, "folder")) from e
+    remove_leftovers(request.out_dir)
+    with ExitStack() as stack:
+        pending = []
+        faults = [f"{source.name}: {'; '.join(source.faults)}."] if source.faults else []
+        for p in picked:
+            pending.append(_write_split(source, request, p, record, faults, stack, progress))
+        if faults:
+            raise _all_faults(faults, any(q.made.samples for q in pending))
+        for read in source.files:
+            read.check()
+        for q in pending:
+            for file, path in zip(q.data, q.made.files, strict=True):
+                file.commit(path)
+            for sidecar in q.sidecars:
+                sidecar.commit()
+    return [q.made for q in pending]
+
+
+def _all_faults(faults: list[str], others: bool) -> DataError:
+    """Returns an error that names as many faults as one message holds; `details` has all.
+
+    Args:
+        faults: the faults, each of one sample or of the source.
+        others: whether there are samples without a fault.
+    """
+    if len(faults) == 1:
+        return DataError(faults[0])
+    ordered = sorted({fault.removesuffix(".") for fault in faults})  # once with all its copies
+    remedy = 'Give `on_error="skip"` to leave these out.' if others else ""
+
+    def text(listed: int) -> str:
+        more = f"; … ({len(ordered) - listed} more)" if len(ordered) > listed else ""
+        return f"{len(ordered)} faults: {'; '.join(ordered[:listed])}{more}. {remedy}".rstrip()
+
+    listed = min(LISTED, len(ordered))
+    while listed > 1 and len(text(listed)) > MOST:
+        listed -= 1
+    return DataError(text(listed), details=text(len(ordered)) if listed < len(ordered) else "")
+
+
+def training_split(picked: Iterable[Picked]) -> Picked:
+    """Returns the training split, which provides statistics and is augmented."""
+    every = list(picked)
+    return next((p for p in every if p.name.startswith("train")), every[0])
+
+
+def _fitted(request: Request, picked: list[Picked]) -> Preprocessing:
+    if not request.inputs.must_be_fitted:
+        return request.inputs
+    return request.inputs.fitted(lambda: _raw(training_split(picked)))
+
+
+def _raw(picked: Picked) -> Iterator[Array]:
+    """The first input of each readable sample of a split, before preprocessing.
+
+    Samples that cannot be read are reported, all together, when they are written.
+    """
+    for k in _numbers(picked):
+        try:
+            yield picked.part.read(k).inputs[0]
+        except SampleError:
+            continue
+        except EndOfSamplesError:
+            return
+
+
+def _record(source: Source, request: Request, picked: list[Picked]) -> Record:
+    """The preprocessing record of the data."""
+    steps = request.inputs
+    if source.kind == "image" and (first := next(_raw(picked[0]), None)) is not None:
+        steps = explicit(steps, first)
+    described = tuple(steps.describe())
+    return Record(
+        source.kind,
+        described,
+        request.targets.classes,
+        source.tags,
+        source.sound,
+        source.table,
+    )
+
+
+def _numbers(picked: Picked) -> Iterable[int]:
+    return picked.numbers if picked.numbers is not None else count()
+
+
+def _write_split(
+    source: Source,
+    request: Request,
+    picked: Picked,
+    record: Record,
+    faults: list[str],
+    stack: ExitStack,
+    progress: Progress,
+) -> _Pending:
+    data: tuple[Output, ...] | None = None
+    specs: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
+    balance = Counter(dict.fromkeys(request.targets.classes, 0))
+    skipped = whole = 0
+    reasons: list[str] = []
+    total = None if picked.numbers is None else len(picked.numbers) * _copies(request, picked)
+    for done, ready in enumerate(_samples(source, request, picked)):
+        progress(picked.name, done + 1, total)
+        if ready.fault:
+            faults.append(ready.problem)
+        whole += ready.arrays is not None
+        if faults:
+            continue  # to find the others; nothing is written
+        if ready.arrays is None:
+            skipped += 1
+            insort(reasons, ready.problem)
+            del reasons[LISTED:]  # the first by name, whatever the order
+            continue
+        got = tuple([TensorSpec(a.shape, a.dtype) for a in role] for role in ready.arrays)
+        if data is None:
+            specs = (got[0], got[1])
+            output = OUTPUTS[request.output]
+            if request.like is not None:
+                classes = len(request.targets.classes)
+                request.like.check(picked.name, source.kind, got[0], got[1], classes)
+            named = zip(_paths(request, picked, 0), specs, strict=True)
+            data = tuple(output(path, role, stack) for path, role in named if role)
+        elif got != specs:
+            raise DataError(
+                f"{source.name}: all samples must have the same shape, but sample {done} of "
+                f"{picked.name} is {_shapes(got)} and earlier ones {_shapes(specs)}. Give `size=` "
+                "for images, `seconds=` for sounds."
+            )
+        for file, arrays in zip(data, ready.arrays, strict=False):
+            file.append(arrays)
+        if request.targets.classes:
+            balance[request.targets.classes[ready.label]] += 1
+    if faults:
+        return _Pending(Made(picked.name, whole, (), (), (), {}), (), [])
+    if data is None:
+        raise _no_samples(source, picked.name, reasons)
+    samples = data[0].samples
+    made = Made(
+        picked.name,
+        samples,
+        tuple(specs[0]),
+        tuple(specs[1]),
+        _paths(request, picked, samples)[: len(data)],
+        dict(balance),
+        skipped,
+        tuple(reasons),
+        request.inputs.scale_left,
+    )
+    return _Pending(made, data, _sidecars(source, request, picked, made, record, data, stack))
+
+
+def _no_samples(source: Source, name: str, reasons: list[str]) -> DataError:
+    """A split without samples."""
+    why = f": {reasons[0]}" if reasons else ""
+    if source.overlap and not reasons:
+        why = " that share no row with other splits. Give smaller windows or larger fractions"
+    return DataError(f"{source.name}: {name} must have samples, but has none{why}.")
+
+
+def _shapes(specs: tuple[Any, ...]) -> str:
+    return " → ".join(", ".join(str(s) for s in role) for role in specs)
+
+
+def _copies(request: Request, picked: Picked) -> int:
+    augmentation = request.inputs.augmentation
+    training = picked.name.startswith("train") or len(request.splits) == 1
+    return augmentation.factor if augmentation is not None and training else 1
+
+
+def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Ready]:
+    """Yields all samples of a split in order, followed by their augmented copies."""
+
+    def ready(job: tuple[int, int]) -> _Ready:
+        k, copy = job
+        try:
+            sample = picked.part.read(k)
+        except SampleError as e:
+            return _Ready(None, 0, str(e), fault=not request.skip)
+        random = np.random.default_rng((request.division.seed, k, copy)) if copy else None
+        try:
+            return _preprocess(request, sample, random)
+        except MissingValueError as e:
+            where = missing_value(source, picked.part, k, e, _remedy(request, e))
+            drop = request.inputs.missing == "drop" or (e.position is None and request.drop_targets)
+            return _Ready(None, 0, where, fault=not (request.skip or drop))
+        except DataError as e:
+            where = f"{source.name}: {picked.part.label_of(k)}: {e}"
+            return _Ready(None, 0, where if request.skip else f"{where}.", fault=not request.skip)
+
+    for copy in range(_copies(request, picked)):
+        jobs = ((k, copy) for k in _numbers(picked))
+        taken = in_order(ready, jobs, 1 if picked.part.sequential else request.workers)
+        limit = picked.wanted.length if picked.numbers is None else None
+        try:
+            yield from islice(taken, limit)
+        except EndOfSamplesError:
+            continue
+        finally:
+            taken.close()
+
+
+def _remedy(request: Request, e: MissingValueError) -> str:
+    """What to do about a missing value."""
+    if request.record is not None:
+        return NO_GAPS
+    if e.position is None:
+        return 'Give `missing_target="drop"`.'
+    return 'Give `missing="drop"`, `missing="mean"`, `missing="median"` or `missing="zero"`.'
+
+
+def _preprocess(request: Request, sample: Sample, random: np.random.Generator | None) -> _Ready:
+    inputs = [request.inputs.apply(x, random) for x in sample.inputs]
+    targets = [request.targets.apply(t) for t in sample.targets]
+    label = int(sample.targets[0]) if request.targets.classes else 0
+    return _Ready((inputs, targets), label)
+
+
+def in_order(
+    function: Callable[[tuple[int, int]], _Ready], jobs: Iterator[tuple[int, int]], workers: int
+) -> Any:
+    """Yields results in the order of the jobs; threads compute a bounded number of jobs ahead."""
+    if workers == 1:
+        yield from map(function, jobs)
+        return
+
+    def chunk(some: list[tuple[int, int]]) -> list[_Ready | BaseException]:
+        results: list[_Ready | BaseException] = []
+        for job in some:
+            try:
+                results.append(function(job))
+            except (DataError, EndOfSamplesError) as e:  # raised again at its turn
+                return [*results, e]
+        return results
+
+    waiting: deque[Future[list[_Ready | BaseException]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            while True:
+                while len(waiting) < workers * AHEAD and (some := list(islice(jobs, CHUNK))):
+                    waiting.append(pool.submit(chunk, some))
+                if not waiting:
+                    return
+                for result in waiting.popleft().result():
+                    if isinstance(result, BaseException):
+                        raise result
+                    yield result
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _paths(request: Request, picked: Picked, samples: int) -> tuple[Path, Path]:
+    """Returns file names as in tf_dataset_converter; without the number if all samples are used."""
+    prefix = f"{request.prefix}." if request.prefix else ""
+    number = "" if picked.wanted.length is None else f".{samples}"
+    split = picked.name.translate(str.maketrans("[:]/", "____"))
+    ending = OUTPUTS[request.output].ending
+    return (
+        request.out_dir / f"{prefix}{split}.input{number}.{ending}",
+        request.out_dir / f"{prefix}{split}.output{number}.{ending}",
+    )
+
+
+def _sidecars(
+    source: Source,
+    request: Request,
+    picked: Picked,
+    made: Made,
+    record: Record,
+    data: tuple[Output, ...],
+    stack: ExitStack,
+) -> list[AtomicFile]:
+    """Returns the sidecars of both files."""
+    augmentation = request.inputs.augmentation
+    recipe = {
+        "split": made.name,
+        "files": {r: p.name for r, p in zip(("input", "output"), made.files, strict=False)},
+        "source": {"name": source.name, "kind": source.kind, **source.origin},
+        **record.to_json(),
+        **({"columns": [*source.columns]} if 0 < len(source.columns) <= MOST_NAMED else {}),
+        "targets": request.targets.describe() if made.targets else "none",
+        **({"missing target": "drop"} if request.drop_targets else {}),
+        "augmentation": augmentation.describe()
+        if augmentation is not None and _copies(request, picked) > 1
+        else None,
+        "seed": request.division.seed,
+        "balance": made.balance,
+        "skipped": made.skipped,
+    }
+    result = []
+    for file, path, scale in zip(data, made.files, (made.scale, ""), strict=False):
+        sidecar = Sidecar(
+            file.tensors, made.samples, request.targets.classes, file.finish(), recipe, scale
+        )
+        out = AtomicFile(sidecar_path(str(path)), DataError)
+        stack.callback(out.discard)
+        out.write(sidecar.to_bytes())
+        result.append(out)
+    return result

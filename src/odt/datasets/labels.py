@@ -1,0 +1,94 @@
+"""Renames, merges, orders and completes classes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from odt.core.storage.reading import listed, read_input, reading
+from odt.datasets.source import OtherTargets, Part, Sample, Source
+from odt.errors import DataError, OptionError
+
+
+class RelabelledPart(OtherTargets):
+    """A part with renumbered classes."""
+
+    def __init__(self, part: Part, numbers: Sequence[int]) -> None:
+        super().__init__(part)
+        self._numbers = np.asarray(numbers, np.int32)
+        self.labels = None if part.labels is None else self._numbers[part.labels]
+
+    def read(self, k: int) -> Sample:
+        sample = self._part.read(k)
+        label = np.asarray(self._numbers[int(sample.targets[0])])
+        return Sample(sample.inputs, (label, *sample.targets[1:]))
+
+
+def parse_label_map(text: str) -> dict[str, str]:
+    """Parses `cat=pet,dog=pet`, or reads a JSON file with such pairs.
+
+    Raises:
+        OptionError: if the text is neither.
+        DataError: if the file cannot be read.
+    """
+    if text.endswith(".json"):
+        data = read_input(text, "a JSON file")
+        with reading(text, "must be JSON"):
+            content = json.loads(data.decode())
+        if not isinstance(content, dict):
+            raise DataError(f"{text}: must be a JSON object of class names, but is not an object.")
+        return {str(k): str(v) for k, v in content.items()}
+    pairs = [item.partition("=") for item in text.split(",")]
+    if not all(equals and new for _, equals, new in pairs):
+        raise OptionError("label_map", "must be OLD=NEW,…, or a JSON file", text)
+    return {old: new for old, _, new in pairs}
+
+
+def class_names(text: str) -> tuple[str, ...]:
+    """Returns the names in a list that is separated by commas."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def relabel(source: Source, names: Mapping[str, str]) -> Source:
+    """Renames classes of a source; classes that get the same name are merged.
+
+    Raises:
+        OptionError: for a name that is not a class.
+    """
+    unknown = sorted(set(names) - set(source.classes))
+    if unknown:
+        raise OptionError(
+            "label_map",
+            f"{source.name} has the classes {listed(source.classes) or 'none'}",
+            listed(unknown),
+        )
+    new = [names.get(c, c) for c in source.classes]
+    origin = {**source.origin, "label map": dict(names)}
+    return _numbered(replace(source, origin=origin), new, tuple(dict.fromkeys(new)))
+
+
+def order_classes(source: Source, classes: Sequence[str]) -> Source:
+    """Numbers the classes of a source as a list says, which may have more classes.
+
+    Classes that are numbers, such as those of a table, get the names at these places of the list.
+
+    Raises:
+        OptionError: if the list lacks a class of the source, or has one twice.
+    """
+    names, known = source.classes, tuple(classes)
+    if names == known:
+        return source
+    if all(c.isdecimal() and int(c) < len(known) for c in names) and not set(names) & set(known):
+        names = tuple(known[int(c)] for c in names)
+    if not set(names) <= set(known) or len(set(known)) < len(known):
+        rule = f"must have each class of {source.name} once, {listed(names)}"
+        raise OptionError("classes", rule, listed(known))
+    return _numbered(source, names, known)
+
+
+def _numbered(source: Source, names: Sequence[str], classes: tuple[str, ...]) -> Source:
+    """Gives a source other classes; `names` are those of its classes among them."""
+    numbers = [classes.index(name) for name in names]
+    parts = {name: RelabelledPart(part, numbers) for name, part in source.parts.items()}
+    return replace(source, parts=parts, classes=classes)

@@ -1,0 +1,100 @@
+"""Decodes image files with Pillow, and HEIC with pillow-heif."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from odt.core.storage.reading import guard, reading
+from odt.datasets.file_suffixes import INSTALL_HEIF, has_heif
+from odt.datasets.pictures import MOST_PIXELS, Resize, pillow
+from odt.datasets.source import Remark
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array
+
+# Only these formats: for some others Pillow runs a program, whatever the file's name.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+SEVERAL = ("GIF", "PNG", "TIFF", "WEBP")  # formats whose files may hold several pictures
+MOST_FLAT = 1 << 27  # bytes of a picture that its file, of one colour perhaps, has hardly any of
+HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+AVIF_BRANDS = (b"avif", b"avis")
+FIRST = Remark("of several pictures in the file, only the first is read")
+
+
+def decode_picture(data: bytes, resize: Resize | None = None) -> tuple[Array, tuple[Remark, ...]]:
+    """Decodes an image to uint8 (H, W, 3), rotated by its EXIF orientation.
+
+    Args:
+        data: bytes of the file.
+        resize: resizing during decoding, which saves a copy; None for no resizing.
+
+    Returns:
+        The image, and what was left out of it.
+
+    Raises:
+        DataError: if the file is damaged, too large, or has more than 8 bits per channel.
+    """
+    with opened_picture("", "must be a valid image", data) as p:
+        guard("", len(data), 3 * p.width * p.height, most=MOST_FLAT)
+        several = p.format in SEVERAL and getattr(p, "is_animated", False)
+        upright = _rgb(p)
+        pixels = np.asarray(upright if resize is None else resize.apply_to_image(upright))
+    return pixels, (FIRST,) if several else ()
+
+
+@contextmanager
+def opened_picture(where: str, rule: str, data: bytes) -> Iterator[Any]:
+    """Opens the bytes of a file as a Pillow image; its pixels are not decoded yet.
+
+    Args:
+        where: name of the file in messages; empty if the caller adds it.
+        rule: the rule that a damaged file breaks.
+        data: bytes of the file.
+
+    Raises:
+        DataError: if the bytes are no image, or a package that reads them is missing; also for
+            exceptions in the `with` block.
+    """
+    image = pillow()
+    with reading(where, rule), image.open(io.BytesIO(data), formats=_formats(data)) as picture:
+        yield picture
+
+
+def _formats(data: bytes) -> tuple[str, ...]:
+    """The formats that a file may have, by its first bytes."""
+    if data[4:8] != b"ftyp":
+        return FORMATS
+    if data[8:12] in AVIF_BRANDS:
+        from PIL import features
+
+        if not features.check("avif"):
+            raise DataError("must be read with Pillow 11.3 or newer, because it is AVIF")
+        return ("AVIF",)
+    if data[8:12] not in HEIF_BRANDS:
+        return FORMATS
+    if not has_heif():
+        raise DataError(f"must be read with pillow-heif, because it is HEIC: {INSTALL_HEIF}")
+    import pillow_heif
+
+    pillow_heif.register_heif_opener()
+    return ("HEIF",)
+
+
+def _rgb(picture: Any) -> Any:
+    if picture.width * picture.height > MOST_PIXELS:
+        raise ValueError(f"{picture.width}×{picture.height} pixels")
+    if picture.mode[0] in "IF":
+        raise ValueError(f"mode {picture.mode}, more than 8 bits per channel")
+    turned = _upright(picture)
+    return turned if turned.mode == "RGB" else turned.convert("RGB")
+
+
+def _upright(picture: Any) -> Any:
+    """Rotates an image by its EXIF orientation; most images have none."""
+    if 0x0112 not in picture.getexif():
+        return picture
+    from PIL import ImageOps
+
+    return ImageOps.exif_transpose(picture)

@@ -1,0 +1,235 @@
+"""Images as arrays (H, W, C): colour conversion, resizing, augmentation.
+
+Pillow does the resizing: when it reduces an image, bilinear and area average over all pixels,
+unlike TensorFlow's bilinear without antialias.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.errors import DataError, MissingPackageError, OptionError
+from odt.kernels.rows.opdef import Array
+
+METHODS = ("bilinear", "nearest", "area")
+FITS = ("stretch", "crop", "pad", "crop-or-pad")
+MOST_PIXELS = 1 << 28
+
+
+def pillow() -> Any:
+    """Imports PIL.Image.
+
+    Raises:
+        MissingPackageError: if Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as e:
+        raise MissingPackageError(
+            "images: reading and resizing need Pillow, which is not installed. Install it: pip "
+            "install 'odt[images]'."
+        ) from e
+    return Image
+
+
+def _channels(x: Array) -> int:
+    if x.ndim != 3 or x.shape[2] not in (1, 2, 3, 4):
+        raise DataError(f"an image must be (H, W, 1 … 4), but got {x.shape}")
+    return int(x.shape[2])
+
+
+def to_gray(x: Array) -> Array:
+    """Converts to one channel: luma of ITU-R 601-2, rounded as in Pillow."""
+    if _channels(x) < 3:
+        return x[..., :1]
+    if x.dtype != np.uint8:
+        return np.asarray(x[..., :3] @ np.array([[0.299], [0.587], [0.114]], x.dtype))
+    wide = x.astype(np.uint32)
+    luma = wide[..., :1] * 19595 + wide[..., 1:2] * 38470 + wide[..., 2:3] * 7471
+    return ((luma + 0x8000) >> 16).astype(np.uint8)
+
+
+def to_rgb(x: Array) -> Array:
+    """Converts to three channels; transparency is dropped."""
+    return np.repeat(x[..., :1], 3, axis=2) if _channels(x) < 3 else x[..., :3]
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Resizing of images to one size.
+
+    Attributes:
+        height, width: size of the result.
+        method: interpolation method.
+        fit: stretch changes the aspect ratio; crop keeps it and crops the longer side, centred;
+            pad keeps it and fills with 0; crop-or-pad crops and fills without scaling.
+    """
+
+    height: int
+    width: int
+    method: str = "bilinear"
+    fit: str = "stretch"
+
+    def __post_init__(self) -> None:
+        if min(self.height, self.width) < 1 or self.height * self.width > MOST_PIXELS:
+            raise OptionError(
+                "size", f"must have 1 to {MOST_PIXELS:,} pixels", f"{self.height}x{self.width}"
+            )
+
+    def apply(self, x: Array) -> Array:
+        if x.ndim == 2:
+            x = x[..., None]
+        _channels(x)
+        (h, w), (height, width) = x.shape[:2], (self.height, self.width)
+        if (h, w) == (height, width):
+            return x
+        if self.fit == "crop-or-pad":
+            return _centred(x, height, width)
+        if self.fit == "crop":
+            return self._scaled(x, height, width, self._box(h, w))
+        if self.fit == "pad":
+            scale = min(height / h, width / w)
+            inner = self._scaled(x, max(1, round(h * scale)), max(1, round(w * scale)), None)
+            return _centred(inner, height, width)
+        return self._scaled(x, height, width, None)
+
+    def apply_to_image(self, picture: Any) -> Any:
+        """Resizes a Pillow image before it is copied to an array, if the method permits that."""
+        if self.fit not in ("stretch", "crop"):
+            return picture
+        size = (self.width, self.height)
+        box = self._box(picture.height, picture.width) if self.fit == "crop" else None
+        return picture if picture.size == size else picture.resize(size, self._resample(), box)
+
+    def _box(self, h: int, w: int) -> tuple[float, float, float, float]:
+        """Returns the box of an image that remains after cropping."""
+        scale = min(h / self.height, w / self.width)
+        left, top = (w - self.width * scale) / 2, (h - self.height * scale) / 2
+        return left, top, w - left, h - top
+
+    def _resample(self) -> Any:
+        names = {"bilinear": "BILINEAR", "nearest": "NEAREST", "area": "BOX"}
+        return pillow().Resampling[names[self.method]]
+
+    def _scaled(self, x: Array, height: int, width: int, box: Any) -> Array:
+        image, resample = pillow(), self._resample()
+        if x.dtype == np.uint8:
+            flat = x[..., 0] if x.shape[2] == 1 else x
+            result = np.asarray(image.fromarray(flat).resize((width, height), resample, box))
+            return result.reshape(height, width, x.shape[2])
+        planes = [
+            np.asarray(image.fromarray(plane).resize((width, height), resample, box))
+            for plane in np.ascontiguousarray(np.moveaxis(x, 2, 0), np.float32)
+        ]
+        return np.stack(planes, axis=2)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "height": self.height,
+            "width": self.width,
+            "method": self.method,
+            "fit": self.fit,
+        }
+
+
+def _centred(x: Array, height: int, width: int) -> Array:
+    """Crops or pads with 0 to a size, centred; an odd pixel is at the end."""
+    y = np.zeros((height, width, x.shape[2]), x.dtype)
+    h, w = min(height, x.shape[0]), min(width, x.shape[1])
+    top, left = (x.shape[0] - h) // 2, (x.shape[1] - w) // 2
+    down, right = (height - h) // 2, (width - w) // 2
+    y[down : down + h, right : right + w] = x[top : top + h, left : left + w]
+    return y
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """Augmentation: changed copies of training samples.
+
+    Attributes:
+        factor: number of copies of each sample, including the original.
+        flip: whether to flip left and right at random.
+        shift: maximum shift in pixels, or in steps of a sound; uncovered values become 0.
+        crop: maximum fraction of height and width to crop; the rest is stretched to full size.
+        noise: standard deviation of added noise, in the units of the file.
+    """
+
+    factor: int = 2
+    flip: bool = False
+    shift: int = 0
+    crop: float = 0.0
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.factor < 2 or self.shift < 0 or not 0 <= self.crop < 1 or self.noise < 0:
+            raise OptionError(
+                "augment, augment_factor",
+                "must be flip, shift=PIXELS, crop=FRACTION below 1, noise=STD, and at least 2",
+                self,
+            )
+
+    def move(self, x: Array, random: np.random.Generator) -> Array:
+        """Crops, flips and shifts a sample at random."""
+        if self.crop:
+            h, w = x.shape[:2]
+            keep = 1 - random.uniform(0, self.crop)
+            height, width = max(1, round(h * keep)), max(1, round(w * keep))
+            top, left = random.integers(h - height + 1), random.integers(w - width + 1)
+            x = Resize(h, w).apply(x[top : top + height, left : left + width])
+        if self.flip and random.random() < 0.5:
+            x = x[:, ::-1]
+        if self.shift:
+            axes = 2 if x.ndim == 3 else 1
+            y = np.zeros_like(x)
+            steps = random.integers(-self.shift, self.shift + 1, axes)
+            steps = np.clip(steps, -np.array(x.shape[:axes]), x.shape[:axes])
+            to = tuple(slice(max(0, s), x.shape[i] + min(0, s)) for i, s in enumerate(steps))
+            of = tuple(slice(max(0, -s), x.shape[i] - max(0, s)) for i, s in enumerate(steps))
+            y[to] = x[of]
+            x = y
+        return x
+
+    def add_noise(self, x: Array, random: np.random.Generator) -> Array:
+        if not self.noise:
+            return x
+        noise = random.standard_normal(x.shape, np.float32)
+        return x + noise * np.float32(self.noise)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "factor": self.factor,
+            "flip": self.flip,
+            "shift": self.shift,
+            "crop": self.crop,
+            "noise": self.noise,
+        }
+
+
+def parse_augmentation(text: str, factor: int) -> Augmentation | None:
+    """Parses an augmentation such as `flip,shift=2,crop=0.1,noise=0.05`.
+
+    Raises:
+        OptionError: for an unknown word or an invalid number.
+    """
+    if not text:
+        return None
+    given: dict[str, Any] = {}
+    for item in text.split(","):
+        name, _, value = item.partition("=")
+        try:
+            if name == "flip" and not value:
+                given[name] = True
+            elif name == "shift":
+                given[name] = int(value)
+            elif name in ("crop", "noise"):
+                given[name] = float(value)
+            else:
+                raise ValueError
+        except ValueError:
+            raise OptionError(
+                "augment",
+                "must be flip, shift=PIXELS, crop=FRACTION, noise=STD separated by commas",
+                item,
+            ) from None
+    return Augmentation(factor, **given)

@@ -1,0 +1,293 @@
+"""Preprocesses samples, and describes the steps for the sidecar.
+
+The order is fixed: 1 missing values · 2 colour · 3 augmentation · 4 resize · 5 scale · 6 mean and
+std · 7 noise · 8 axes and shape · 9 dtype; then the target.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from odt.core.data.column import same_layout
+from odt.core.data.sidecar import SCALES as OF_BYTES
+from odt.core.data.sidecar import rescale
+from odt.core.model.record import CHANNELS_FIRST
+from odt.dataclass import dataclass
+from odt.datasets.pictures import Augmentation, Resize, to_gray, to_rgb
+from odt.datasets.source import MissingValueError
+from odt.errors import DataError, OptionError
+from odt.kernels.rows.opdef import Array
+
+FLOAT32: np.dtype[Any] = np.dtype(np.float32)
+SCALES = ("none", *OF_BYTES, "standardize")
+COLOURS = ("keep", "grayscale", "rgb")
+MISSING = ("error", "drop", "mean", "median", "zero")
+FITTED = ("mean", "median")  # of them, those that the training split decides
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """Steps of preprocessing for inputs.
+
+    Attributes:
+        missing: treatment of NaN: error, drop the sample, mean or median of the training split, or
+            zero.
+        colour: colour conversion of images.
+        augmentation: augmentation of training samples.
+        resize: resizing of images.
+        scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32; with an integer dtype the
+            scale is left to the reader of the file. standardize uses mean and standard deviation
+            of the training split.
+        mean, std: (x − mean) / std along the last axis: channels, features or bands.
+        fill: replacement of missing values along the last axis.
+        channels_first: whether images become (C, H, W), as models from PyTorch read them.
+        shape: shape of a sample in the file, with the same number of elements; () keeps it.
+        flatten: whether to flatten a sample to one axis.
+        dtype: dtype of the file.
+    """
+
+    missing: str = "error"
+    colour: str = "keep"
+    augmentation: Augmentation | None = None
+    resize: Resize | None = None
+    scale: str = "none"
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    fill: tuple[float, ...] = ()
+    channels_first: bool = False
+    shape: tuple[int, ...] = ()
+    flatten: bool = False
+    dtype: np.dtype[Any] = FLOAT32
+
+    def __post_init__(self) -> None:
+        changed = self.scale == "standardize" or self.mean or self.std or self.missing in FITTED
+        if self.dtype.kind in "iu" and (changed or (self.augmentation and self.augmentation.noise)):
+            raise OptionError(
+                "dtype",
+                "must be a float type if values are changed",
+                self.dtype,
+                'Leave out `scale="standardize"`, `mean=`, `std=`, `missing="mean"` and noise, '
+                'or `dtype="float32"`.',
+            )
+
+    @property
+    def scale_left(self) -> str:
+        """The scale that the reader of the file applies; empty for none."""
+        return self.scale if self.dtype.kind in "iu" and self.scale in OF_BYTES else ""
+
+    @property
+    def must_be_fitted(self) -> bool:
+        return self.scale == "standardize" or (self.missing in FITTED and not self.fill)
+
+    def fitted(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
+        """Fits fill values, mean and standard deviation to samples, along the last axis.
+
+        Args:
+            samples: yields all samples, each time it is called.
+        """
+        if self.missing == "median":
+            medians = _medians(self.resized(x) for x in samples())
+            return replace(self, fill=medians)._standardized(samples)
+        return self._standardized(samples)
+
+    def _standardized(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
+        count: Any = 0
+        mean: Any = 0.0
+        spread: Any = 0.0
+        for sample in samples():
+            filled = self._fill(sample) if self.missing == "median" else sample
+            x = self.resized(filled).astype(np.float64)
+            x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+            # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
+            is_valid = ~np.isnan(x)
+            n = is_valid.sum(axis=0)
+            own = np.divide(
+                np.where(is_valid, x, 0).sum(axis=0), n, where=n > 0, out=np.zeros(len(n))
+            )
+            own_spread = np.where(is_valid, (x - own) ** 2, 0).sum(axis=0)
+            both = np.maximum(count + n, 1)
+            spread = spread + own_spread + (own - mean) ** 2 * count * n / both
+            mean = mean + (own - mean) * n / both
+            count = count + n
+        std = np.sqrt(spread / np.maximum(count, 1))
+        std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0
+        means = tuple(float(m) for m in np.atleast_1d(mean))
+        result = replace(self, fill=means) if self.missing == "mean" else self
+        if self.scale != "standardize":
+            return result
+        return replace(result, mean=means, std=tuple(float(s) for s in np.atleast_1d(std)))
+
+    def apply(self, x: Array, random: np.random.Generator | None = None) -> Array:
+        """Preprocesses one input of one sample.
+
+        Args:
+            x: the input.
+            random: source of random numbers for augmentation; None for no augmentation.
+
+        Raises:
+            DataError: if a step does not apply to the sample.
+        """
+        x = self.resized(self._fill(x), random)
+        if self.scale in OF_BYTES and not self.scale_left:
+            x = x.astype(np.float32)
+            rescale(x, self.scale)
+        x = self._standardised(x)
+        if random is not None and self.augmentation is not None:
+            x = self.augmentation.add_noise(x, random)
+        if self.channels_first and x.ndim == 3:
+            x = np.moveaxis(x, 2, 0)
+        if self.flatten:
+            x = x.reshape(-1)
+        if self.shape:
+            if not same_layout(x.shape, self.shape):
+                raise DataError(f"must become {self.shape}, but is {x.shape} after preprocessing")
+            x = x.reshape(self.shape)
+        return _converted(self._whole(x), self.dtype)
+
+    def _whole(self, x: Array) -> Array:
+        """Checks that an integer dtype can hold the values; float dtypes round."""
+        if self.dtype.kind in "iu" and not np.can_cast(x.dtype, self.dtype):
+            limits = np.iinfo(self.dtype)
+            bad = x[(x < limits.min) | (x > limits.max) | (x != np.rint(x))]
+            if bad.size:
+                raise DataError(
+                    f'`dtype="{self.dtype}"` holds whole numbers from {limits.min} to '
+                    f"{limits.max}, but got {bad[0]:g}"
+                )
+        return x
+
+    def _fill(self, x: Array) -> Array:
+        if x.dtype.kind != "f" or not np.isnan(x).any():
+            return x
+        if self.missing in ("error", "drop"):
+            at = np.isnan(x).reshape(-1, x.shape[-1] if x.ndim else 1).any(axis=0)
+            raise MissingValueError("a value is missing (NaN)", int(at.argmax()))
+        fill = np.asarray(self.fill) if self.missing in FITTED else 0.0
+        return np.where(np.isnan(x), fill, x)
+
+    def resized(self, x: Array, random: np.random.Generator | None = None) -> Array:
+        """Converts colours, augments and resizes: the steps before the values are scaled."""
+        if self.colour == "grayscale":
+            x = to_gray(x)
+        elif self.colour == "rgb":
+            x = to_rgb(x)
+        if random is not None and self.augmentation is not None:
+            x = self.augmentation.move(x, random)
+        return x if self.resize is None else self.resize.apply(x)
+
+    def _standardised(self, x: Array) -> Array:
+        if not self.mean and not self.std:
+            return x
+        channels = x.shape[-1] if x.ndim else 1
+        if {len(self.mean), len(self.std)} - {0, 1, channels}:
+            raise DataError(
+                f"`mean=` and `std=`: must have 1 or {channels} values, but got "
+                f"{len(self.mean)} and {len(self.std)}"
+            )
+        mean, std = np.asarray(self.mean or 0.0), np.asarray(self.std or 1.0)
+        return np.asarray((x - mean) / std, np.float32)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Describes the steps in order, as JSON values."""
+        steps: list[dict[str, Any]] = []
+        if self.missing != "error":
+            steps.append({"step": "missing", "policy": self.missing, "values": [*self.fill]})
+        if self.colour != "keep":
+            steps.append({"step": "colour", "to": self.colour})
+        if self.resize is not None:
+            steps.append({"step": "resize", **self.resize.describe()})
+        if self.scale in OF_BYTES and not self.scale_left:
+            steps.append({"step": "scale", "to": self.scale})
+        if self.mean or self.std:
+            steps.append({"step": "mean and std", "mean": [*self.mean], "std": [*self.std]})
+        if self.channels_first:
+            steps.append({"step": "axes", "to": CHANNELS_FIRST})
+        if self.flatten:
+            steps.append({"step": "flatten"})
+        if self.shape:
+            steps.append({"step": "shape", "shape": [*self.shape]})
+        steps.append({"step": "dtype", "dtype": self.dtype.name})
+        if self.scale_left:
+            steps.append({"step": "scale", "to": self.scale, "when": "the file is read"})
+        return steps
+
+
+def _medians(samples: Iterable[Array]) -> tuple[float, ...]:
+    """The median of each feature; 0 for one without values. Values wait in a temporary file."""
+    with tempfile.TemporaryFile() as file:
+        width, rows = 0, 0
+        for sample in samples:
+            x = np.asarray(sample, np.float64)
+            x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+            file.write(x.tobytes())
+            rows, width = rows + len(x), x.shape[1]
+        file.flush()
+        if not rows:
+            return ()
+        values = np.memmap(cast(Any, file), np.float64, "r", 0, (rows, width))
+        columns = (values[:, k] for k in range(width))
+        valid = (column[~np.isnan(column)] for column in columns)
+        return tuple(float(np.median(column)) if len(column) else 0.0 for column in valid)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Form of targets in the file.
+
+    Attributes:
+        classes: class names; empty if targets are values.
+        one_hot: one-hot rows of float32; otherwise class numbers of int32.
+    """
+
+    classes: tuple[str, ...] = ()
+    one_hot: bool = True
+
+    def apply(self, target: Array) -> Array:
+        if not self.classes:
+            if target.dtype.kind == "f" and np.isnan(target).any():
+                raise MissingValueError("the target is missing (NaN)")
+            return _converted(np.atleast_1d(target), np.dtype(np.float32))
+        label = int(target)
+        if not 0 <= label < len(self.classes):
+            raise DataError(f"labels must be 0 … {len(self.classes) - 1}, but got {label}")
+        if not self.one_hot:
+            return np.asarray(label, np.int32)
+        row = np.zeros(len(self.classes), np.float32)
+        row[label] = 1
+        return row
+
+    def describe(self) -> str:
+        if not self.classes:
+            return "values"
+        return "one-hot" if self.one_hot else "sparse"
+
+
+def _converted(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Converts values to the dtype of the file.
+
+    Raises:
+        DataError: if a value is infinite in this dtype.
+    """
+    with np.errstate(over="ignore"):
+        y = np.ascontiguousarray(x, dtype)
+    if y.dtype.kind == "f":
+        infinite = np.isinf(y)
+        if infinite.any():
+            got = np.reshape(x, y.shape)[infinite][0]
+            raise DataError(f"values must be finite in {dtype}, but got {got:g}")
+    return y
+
+
+def numbers(text: str, field: str) -> tuple[float, ...]:
+    """Parses numbers separated by commas.
+
+    Raises:
+        OptionError: if the text is not such a list.
+    """
+    try:
+        return tuple(float(n) for n in text.split(",")) if text else ()
+    except ValueError:
+        raise OptionError(field, "must be numbers separated by commas", text) from None

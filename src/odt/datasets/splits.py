@@ -1,0 +1,363 @@
+"""Divides the samples of a source into splits.
+
+A source that has parts keeps them as splits. Otherwise, or if fractions are given, all samples are
+divided: no sample is in two splits, and each split gets its fraction of every class to within one
+sample. Windows of a series, which overlap, are divided in their order, and those that share rows
+with the split before are left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from odt.core.data.split import spread_classes
+from odt.dataclass import dataclass
+from odt.datasets.source import EndOfSamplesError, Part, Sample, Source
+from odt.errors import OptionError
+from odt.kernels.rows.opdef import Array
+
+SERIES_OF_VALUES = 4  # series for each split, of which each may have another value
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A requested split.
+
+    Attributes:
+        name: name of the split.
+        length: number of samples; None for all.
+        fraction: fraction of the data set; an int is a number of samples.
+    """
+
+    name: str
+    length: int | None = None
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Options for dividing and ordering samples.
+
+    Attributes:
+        shuffle: whether to shuffle; None to shuffle divided samples and samples sorted by class.
+        seed: seed of the shuffle.
+        stratify: whether to divide each class separately; None if targets are classes without
+            groups.
+        group_by: a column, or a regular expression for file names; samples of a group stay in one
+            split.
+        fold: (k, n) for n-fold cross-validation: the last split is fold k of n, counted from 1, and
+            the first split is all other folds.
+    """
+
+    shuffle: bool | None = None
+    seed: int = 0
+    stratify: bool | None = None
+    group_by: str = ""
+    fold: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A split: a part and the numbers of its samples in order; None for all of a stream."""
+
+    name: str
+    part: Part
+    numbers: Sequence[int] | None
+    wanted: Wanted
+
+
+class Pool(Part):
+    """Several parts concatenated into one."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = tuple(parts)
+        self.sequential = any(p.sequential for p in self._parts)
+        lengths = [length_of(p) for p in self._parts]
+        self._starts = np.cumsum([0, *lengths])
+        self.length = int(self._starts[-1])
+        labels = [p.labels for p in self._parts if p.labels is not None]
+        self.labels = np.concatenate(labels) if len(labels) == len(self._parts) else None
+
+    def _find(self, k: int) -> tuple[Part, int]:
+        at = int(np.searchsorted(self._starts, k, side="right")) - 1
+        return self._parts[at], k - int(self._starts[at])
+
+    def read(self, k: int) -> Sample:
+        part, number = self._find(k)
+        return part.read(number)
+
+    def label_of(self, k: int) -> str:
+        part, number = self._find(k)
+        return part.label_of(number)
+
+    def groups(self, rule: str) -> Sequence[str]:
+        return [g for p in self._parts for g in p.groups(rule)]
+
+
+def length_of(part: Part) -> int:
+    """Returns the number of samples, which may require reading all of them."""
+    if part.length is not None:
+        return part.length
+    k = 0
+    while True:
+        try:
+            part.read(k)
+        except EndOfSamplesError:
+            return k
+        k += 1
+
+
+def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
+    """Selects the samples of each split.
+
+    Raises:
+        OptionError: if the source cannot be split in this way.
+    """
+    names = [w.name for w in wanted]
+    if len(set(names)) < len(names):
+        raise OptionError("split", "names must differ", ", ".join(names))
+    if _cuts_from_training(source, wanted):
+        picked = _cut_from_training(source, wanted, division)
+    elif list(source.parts) == ["all"] or divides_again(source, wanted, division):
+        picked = _divide(source, wanted, division)
+    else:
+        if division.stratify:
+            raise OptionError(
+                "stratify",
+                f"{source.name} has splits of its own ({', '.join(source.parts)}), which stay as "
+                "they are",
+                remedy='Leave it out, or give fractions: `split="train=0.8 test=0.2"`.',
+            )
+        picked = [_take(source, w, division) for w in wanted]
+    return [_cut(source, p) for p in picked]
+
+
+def divides_again(source: Source, wanted: Sequence[Wanted], division: Division) -> bool:
+    """Whether samples of a source that has splits of its own are joined and divided again."""
+    if list(source.parts) == ["all"] or _cuts_from_training(source, wanted):
+        return False
+    return bool(division.fold) or any(w.fraction is not None for w in wanted)
+
+
+def _cuts_from_training(source: Source, wanted: Sequence[Wanted]) -> bool:
+    """Whether splits of a source are kept, and others with fractions are cut from its train."""
+    kept = [w.name for w in wanted if w.fraction is None and w.name in source.parts]
+    new = [w for w in wanted if w.fraction is not None and w.name not in source.parts]
+    return bool(new) and "train" in kept and len(kept) + len(new) == len(wanted)
+
+
+def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
+    part = source.parts.get(wanted.name)
+    if part is None:
+        raise OptionError(
+            "split",
+            f"{source.name} has {', '.join(source.parts)}",
+            wanted.name,
+            'Give fractions to split it: `split="train=0.8 test=0.2"`.',
+        )
+    shuffle = source.sorted_by_class if division.shuffle is None else division.shuffle
+    if part.sequential:
+        if division.shuffle:
+            raise OptionError(
+                "shuffle",
+                f"{source.name} can only be read in order",
+                remedy="Shuffle the samples in the source.",
+            )
+        return Picked(wanted.name, part, None, wanted)
+    assert part.length is not None
+    numbers: Sequence[int] = range(part.length)
+    if shuffle:
+        random = np.random.default_rng(division.seed)
+        numbers = random.permutation(part.length).tolist()
+    return Picked(wanted.name, part, numbers, wanted)
+
+
+def _cut_from_training(
+    source: Source, wanted: Sequence[Wanted], division: Division
+) -> list[Picked]:
+    """Keeps the parts of a source, and cuts splits with fractions, such as validation, from train.
+
+    Fractions are those of the training part.
+    """
+    training = [w for w in wanted if w.fraction is not None or w.name == "train"]
+    alone = replace(source, parts={"all": source.parts["train"]}, series=())
+    divided = {p.name: p for p in _divide(alone, training, division)}
+    return [divided.get(w.name) or _take(source, w, division) for w in wanted]
+
+
+def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
+    pool = Pool(list(source.parts.values()))
+    assert pool.length is not None
+    counts = _counts(source, wanted, division, pool.length)
+    in_order = bool(source.overlap) and division.shuffle is None and not division.group_by
+    shuffle = division.shuffle is not False and not in_order
+    random = np.random.default_rng(division.seed)
+    if in_order and not division.fold and _has_recordings(source, pool, len(counts)):
+        pieces = _by_recording(source, pool, np.asarray(counts) / pool.length, random)
+    elif in_order and not division.fold:
+        if division.stratify:
+            raise OptionError(
+                "stratify",
+                f"windows of {source.name} overlap, so they are divided in the order of time",
+                remedy="Leave it out, or give `shuffle=True`.",
+            )
+        pieces = _in_order(source, np.asarray(counts) / pool.length, pool.length)
+    elif division.group_by:
+        if division.stratify:
+            raise OptionError(
+                "stratify", "does not go together with `group_by=`", remedy="Leave one out."
+            )
+        pieces = _by_group(pool.groups(division.group_by), counts, random if shuffle else None)
+    else:
+        order = _order(pool, division, random if shuffle else None)
+        if division.fold:  # rotated so that the last split is fold k
+            k, n = division.fold
+            order = np.roll(order, -round((k - 1) * pool.length / n))
+            counts = counts[::-1]
+        pieces = np.split(order, np.cumsum(counts))[: len(counts)]
+        if division.fold:
+            pieces = pieces[::-1]
+    if pool.sequential or not shuffle:
+        pieces = [np.sort(p) for p in pieces]
+    else:
+        pieces = [random.permutation(p) for p in pieces]
+    return [Picked(w.name, pool, p.tolist(), w) for w, p in zip(wanted, pieces, strict=True)]
+
+
+def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
+    """Whether each class has a series for each split, or values have several: series stay whole."""
+    least = splits if pool.labels is not None else SERIES_OF_VALUES * splits
+    return all(len(some) >= least for some in _series_by_class(source, pool).values())
+
+
+def _series_by_class(source: Source, pool: Pool) -> dict[int, list[Array]]:
+    """Class → the samples of each of its series; one class if targets are values."""
+    found: dict[int, list[Array]] = {}
+    first = 0
+    for length in source.series or (pool.length or 0,):
+        label = 0 if pool.labels is None else int(pool.labels[first])
+        found.setdefault(label, []).append(np.arange(first, first + length))
+        first += length
+    return found
+
+
+def _by_recording(
+    source: Source, pool: Pool, fractions: Array, random: np.random.Generator
+) -> list[Array]:
+    """Divides the series of each class, which stay whole."""
+    pieces: list[list[Array]] = [[] for _ in fractions]
+    for series in _series_by_class(source, pool).values():
+        left = fractions * sum(map(len, series))
+        empty = {*range(len(fractions))}
+        for n, k in enumerate(random.permutation(len(series))):
+            some = [*empty] if len(series) - n <= len(empty) else [*range(len(fractions))]
+            split = max(some, key=lambda s: left[s])
+            empty.discard(split)
+            left[split] -= len(series[k])
+            pieces[split].append(series[k])
+    return [np.sort(np.concatenate(piece)) for piece in pieces]
+
+
+def _in_order(source: Source, fractions: Array, total: int) -> list[Array]:
+    """Divides each series in the order of time, without samples that share values with others."""
+    ends = np.cumsum(fractions)
+    pieces: list[list[Array]] = [[] for _ in fractions]
+    first = 0
+    for length in source.series or (total,):
+        cuts = [0, *np.rint(ends * length).astype(int).tolist()]
+        for k, piece in enumerate(pieces):
+            begin = cuts[k] + (source.overlap if k else 0)
+            piece.append(np.arange(first + begin, first + max(begin, cuts[k + 1])))
+        first += length
+    return [np.concatenate(piece) for piece in pieces]
+
+
+def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total: int) -> list[int]:
+    """Returns the number of samples of each split; a split without a fraction gets the rest."""
+    if division.fold:
+        k, n = division.fold
+        if len(wanted) != 2 or not 1 <= k <= n or not 2 <= n <= total:
+            raise OptionError(
+                "fold",
+                f"must be K/N with 1 ≤ K ≤ N ≤ {total} samples and two splits",
+                f"{k}/{n} and {len(wanted)} splits",
+            )
+        test = round(k * total / n) - round((k - 1) * total / n)
+        return [total - test, test]
+    fractions = [w.fraction for w in wanted]
+    if all(s is None for s in fractions):
+        if len(wanted) == 1:
+            return [total]
+        if [w.name for w in wanted] != ["train", "test"]:
+            shown = " ".join(f"{w.name}={'1.0' if len(wanted) == 1 else '…'}" for w in wanted)
+            raise OptionError(
+                "split",
+                f"{source.name} has no splits of its own",
+                remedy=f"Give fractions: {shown}.",
+            )
+        fractions = [None, 0.2]
+    counts, sum_of_fractions = [], 0.0
+    for s in fractions:  # boundaries are rounded, so that two halves of 7 samples have 7 samples
+        before = round(sum_of_fractions * total)
+        sum_of_fractions += 0 if s is None or isinstance(s, int) else s
+        counts.append(s if isinstance(s, int) else round(sum_of_fractions * total) - before)
+    rest = total - sum(counts)
+    open_fractions = fractions.count(None)
+    if rest < 0 or open_fractions > 1:
+        raise OptionError(
+            "split",
+            f"the splits must fit into {total} samples, with at most one split without a number",
+            ", ".join(f"{w.name}={c}" for w, c in zip(wanted, counts, strict=True)),
+        )
+    return [rest if s is None else c for s, c in zip(fractions, counts, strict=True)]
+
+
+def _order(pool: Pool, division: Division, random: np.random.Generator | None) -> Array:
+    """Returns all samples in an order that spreads each class evenly."""
+    assert pool.length is not None
+    order = np.arange(pool.length) if random is None else random.permutation(pool.length)
+    if division.stratify and pool.labels is None:
+        raise OptionError("stratify", "needs classes, but the targets are values")
+    if pool.labels is None or division.stratify is False:
+        return order
+    return spread_classes(pool.labels, order)
+
+
+def _by_group(
+    groups: Sequence[str], counts: Sequence[int], random: np.random.Generator | None
+) -> list[Array]:
+    """Assigns whole groups to splits, each to the split that lacks most samples."""
+    names, group_of = np.unique(np.asarray(groups), return_inverse=True)
+    sizes = np.bincount(group_of)
+    order = np.arange(len(names)) if random is None else random.permutation(len(names))
+    left = np.array(counts, np.float64)
+    split_of = np.empty(len(names), np.int64)
+    empty = {k for k, count in enumerate(counts) if count}
+    for n, group in enumerate(order):
+        some = [*empty] if len(order) - n <= len(empty) else [*range(len(counts))]
+        split = max(some, key=lambda k: left[k])
+        empty.discard(split)
+        split_of[group] = split
+        left[split] -= sizes[group]
+    splits = split_of[group_of]
+    pieces = [np.flatnonzero(splits == s) for s in range(len(counts))]
+    for piece, count in zip(pieces, counts, strict=True):
+        if count and not len(piece):
+            raise OptionError(
+                "group_by",
+                f"the {len(names)} groups must be enough for {len(counts)} splits",
+                "none for one of them",
+            )
+    return pieces
+
+
+def _cut(source: Source, picked: Picked) -> Picked:
+    length, numbers = picked.wanted.length, picked.numbers
+    if numbers is None or length is None:
+        return picked
+    if length > len(numbers):
+        raise OptionError(
+            "length", f"{picked.name} of {source.name} has {len(numbers)} samples", length
+        )
+    return Picked(picked.name, picked.part, numbers[:length], picked.wanted)

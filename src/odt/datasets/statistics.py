@@ -1,0 +1,199 @@
+"""Statistics of a data file: ranges, classes, invalid values. Reads the file once, in blocks."""
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.data.array_files import map_arrays
+from odt.core.data.column import Column
+from odt.core.data.columns import open_columns
+from odt.core.data.sidecar import Sidecar, read_sidecar
+from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP, file_kind
+from odt.core.model.record import record_of
+from odt.core.storage.reading import listed, open_input, printable, reading
+from odt.dataclass import dataclass
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Statistics of one tensor of a file.
+
+    Attributes:
+        name: file and tensor.
+        spec: spec of a sample as stored.
+        least, most, mean: minimum, maximum and mean of the finite values.
+        nan, infinite: numbers of NaN and of infinite values.
+        constant: flat positions in a sample whose value never changes.
+        classes: number of samples by class for one-hot rows or labels; else empty.
+    """
+
+    name: str
+    samples: int
+    spec: TensorSpec
+    least: float
+    most: float
+    mean: float
+    nan: int
+    infinite: int
+    constant: Array
+    classes: dict[str, int]
+
+
+def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...], Sidecar | None]:
+    """Opens the tensors of a data file by its sidecar, its header or a given shape.
+
+    Args:
+        path: the file.
+        shape: shape of a float32 sample, for a raw file without a sidecar.
+
+    Raises:
+        DataError: if the layout of the file is unknown.
+    """
+    with open_input(path) as f, reading(path, "must be a readable file"):
+        start = f.read(START)
+    sidecar = read_sidecar(path)
+    if sidecar is not None:
+        specs: Sequence[TensorSpec] = sidecar.tensors
+    elif start.startswith((HDF5, NPY, ZIP)):
+        numeric = {n: a for n, a in map_arrays(path).items() if a.dtype.kind in "biuf"}
+        if not numeric:
+            raise DataError(f"{path}: must hold arrays of numbers, but has none.")
+        arrays = {n: a if a.shape else a.reshape(1) for n, a in numeric.items()}
+        if not all(a.shape[0] for a in arrays.values()):
+            raise DataError(f"{path}: must hold samples, but {listed(arrays)} have none.")
+        specs = [TensorSpec(a.shape[1:], a.dtype) for a in arrays.values()]
+        columns = [
+            Column(f"{path}: {printable(name)}", spec, a.shape[0], a)
+            for (name, a), spec in zip(arrays.items(), specs, strict=True)
+        ]
+        return tuple(columns), None
+    elif shape:
+        specs = [TensorSpec(shape, np.dtype(np.float32))]
+    elif kind := file_kind(start, np.dtype(np.float32).itemsize):
+        raise DataError(f"{path}: must hold samples, but it is {kind.instead_of_data(path)}")
+    else:
+        raise DataError(
+            f"{path}: the shape of raw bytes must be given, but there is no {path}.json. "
+            'Give `shape="28x28x1"`, for example.'
+        )
+    return open_columns(path, specs, "tensor"), sidecar
+
+
+def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistics:
+    """Computes the statistics of all samples of a column.
+
+    Args:
+        column: column of the samples.
+        classes: class names, if known.
+    """
+    spec = column.spec
+    first = np.empty(spec.size, spec.dtype)
+    constant = np.ones(spec.size, bool)
+    least, most, total, finite, nan, infinite = math.inf, -math.inf, 0.0, 0, 0, 0
+    counts = np.zeros(spec.size, np.int64)
+    one_hot = spec.dtype.kind == "f" and len(spec.shape) == 1 and spec.size > 1
+    labels = np.zeros(len(classes), np.int64)
+    sparse = spec.dtype.kind in "iu" and spec.size == 1 and bool(classes)
+    for at, rows in column.blocks():
+        if at == 0:
+            first[:] = rows[0]
+        constant &= (rows == first).all(axis=0)
+        is_finite = np.isfinite(rows)
+        nan += int(np.isnan(rows).sum())
+        infinite += int(rows.size - is_finite.sum()) - int(np.isnan(rows).sum())
+        values = rows[is_finite]
+        if values.size:
+            least, most = min(least, float(values.min())), max(most, float(values.max()))
+            total += float(values.sum(dtype=np.float64))
+            finite += values.size
+        if one_hot:
+            one_hot = bool(((rows == 0) | (rows == 1)).all() and (rows.sum(axis=1) == 1).all())
+            counts += (rows == 1).sum(axis=0)
+        if sparse:
+            sparse = bool(rows.min() >= 0 and rows.max() < len(classes))
+            if sparse:
+                labels += np.bincount(rows[:, 0], minlength=len(classes))
+    by_class = counts if one_hot else labels if sparse else np.zeros(0, np.int64)
+    names = classes if len(classes) == len(by_class) else [str(k) for k in range(len(by_class))]
+    return ColumnStatistics(
+        column.name,
+        column.length,
+        spec,
+        least,
+        most,
+        total / finite if finite else math.nan,
+        nan,
+        infinite,
+        np.flatnonzero(constant) if column.length > 1 else np.zeros(0, np.int64),
+        dict(zip(names, by_class.tolist(), strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStatistics:
+    """Statistics of one column of a table, without NaN and infinite values."""
+
+    name: str
+    least: float
+    most: float
+    mean: float
+
+
+def named_statistics(column: Column, names: Sequence[str]) -> list[NamedStatistics]:
+    """Computes the statistics of each number of the last axis of the samples.
+
+    Args:
+        column: column of the samples.
+        names: names of these numbers.
+    """
+    count = len(names)
+    least, most = np.full(count, math.inf), np.full(count, -math.inf)
+    total, number = np.zeros(count), np.zeros(count)
+    for _, block in column.blocks():
+        rows = block.reshape(-1, count).astype(np.float64)
+        finite = np.isfinite(rows)
+        least = np.minimum(least, np.where(finite, rows, math.inf).min(axis=0))
+        most = np.maximum(most, np.where(finite, rows, -math.inf).max(axis=0))
+        total += np.where(finite, rows, 0).sum(axis=0)
+        number += finite.sum(axis=0)
+    mean = np.divide(total, number, out=np.full(count, math.nan), where=number > 0)
+    values = zip(names, least.tolist(), most.tolist(), mean.tolist(), strict=True)
+    return [NamedStatistics(*row) for row in values]
+
+
+def column_names(path: str, sidecar: Sidecar | None) -> tuple[str, ...]:
+    """The names of the numbers of a sample, if the file was made from a table; else none."""
+    if sidecar is None:
+        return ()
+    files, record = sidecar.recipe.get("files"), record_of(sidecar.described)
+    if isinstance(files, dict) and files.get("output") == Path(path).name:
+        return record.targets if record and not record.classes else ()
+    names = sidecar.recipe.get("columns", [])
+    return tuple(map(str, names)) if isinstance(names, list) else ()
+
+
+def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
+    """Returns labels of the first samples of an input file, from the output file next to it.
+
+    Without an output file, the labels are numbers of the samples.
+    """
+    numbers = [str(k) for k in range(samples)]
+    if sidecar is None:
+        return numbers
+    name = Path(str(sidecar.recipe.get("files", {}).get("output", ""))).name
+    other = Path(path).parent / name
+    if not name or not os.path.isfile(other) or other.name == Path(path).name:
+        return numbers
+    (column, *_), _ = open_any(str(other))
+    rows = np.empty((min(samples, column.length), column.spec.size), column.spec.dtype)
+    column.read(slice(0, len(rows)), rows)
+    if not sidecar.classes:
+        return [f"{row[0]:.4g}" for row in rows]
+    picked = rows.argmax(axis=1) if column.spec.size > 1 else rows[:, 0]
+    names = dict(enumerate(sidecar.classes))
+    return [names.get(k, printable(k)) for k in picked.tolist()]

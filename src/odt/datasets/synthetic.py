@@ -1,0 +1,114 @@
+"""Synthetic data: random inputs, with the outputs that a model computes for them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.data.protocol import SampleOrder
+from odt.core.data.sidecar import Sidecar, sidecar_path
+from odt.core.storage.atomic_files import AtomicFile
+from odt.core.training.inference import Predictor
+from odt.dataclass import dataclass
+from odt.datasets.data_writers import OUTPUTS
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+CLASSES = 10  # exclusive upper bound of random integers, unless the user gives one
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """Distribution of random inputs: uniform from low to high, with a seed."""
+
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+
+
+class SyntheticData:
+    """Random inputs by number, independent of the batch in which they are read."""
+
+    weights: Array | None = None
+
+    def __init__(self, specs: Sequence[TensorSpec], randomness: Randomness) -> None:
+        self._specs = specs
+        self._randomness = randomness
+
+    def sample(self, k: int) -> list[Array]:
+        r = self._randomness
+        random = np.random.default_rng((r.seed, k))
+        return [
+            random.uniform(r.low, r.high, s.shape).astype(s.dtype)
+            if s.dtype.kind == "f"
+            else random.integers(int(r.low), max(int(r.high), CLASSES), s.shape).astype(s.dtype)
+            for s in self._specs
+        ]
+
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        for row, k in enumerate(samples):
+            for out, x in zip(inputs, self.sample(int(k)), strict=True):
+                out[row] = x.reshape(out[row].shape)
+
+
+def synthetic_data(
+    predictor: Predictor,
+    model_path: str,
+    paths: tuple[Path, Path],
+    length: int,
+    randomness: Randomness,
+    output: str,
+    progress: Callable[[str, int, int | None], None],
+) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Writes inputs and outputs of a model; returns the specs of a sample.
+
+    Only float outputs are written, because only they can have a loss; all outputs if none is float.
+
+    Args:
+        predictor: computes the outputs.
+        model_path: path of the model, for messages and sidecars.
+        paths: files of the inputs and of the outputs.
+        length: number of samples.
+        randomness: distribution of the inputs.
+        output: format of the files, a key of OUTPUTS.
+        progress: called with the name, the number of samples so far, and `length`.
+
+    Raises:
+        OdtError: if outputs are not finite, or a file cannot be written.
+    """
+    with ExitStack() as stack:
+        every = predictor.runtime.output_specs
+        kept = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
+        specs = (list(predictor.runtime.input_specs), [every[k] for k in kept])
+        data = SyntheticData(specs[0], randomness)
+        files = [OUTPUTS[output](path, s, stack) for path, s in zip(paths, specs, strict=True)]
+        done = 0
+        for outputs in predictor.run(data, range(length)):
+            for row in range(len(outputs[0])):
+                files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
+                files[1].append([outputs[k][row].copy() for k in kept])  # the arrays are reused
+                done += 1
+            if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
+                raise DataError(
+                    f"{model_path}: the model's outputs must be finite, but are not for these "
+                    "inputs. Give another `low=` or `high=`."
+                )
+            progress("random", done, length)
+        recipe = {
+            "files": {"input": paths[0].name, "output": paths[1].name},
+            "source": {"name": "random", "model": Path(model_path).name},
+            "seed": randomness.seed,
+            "range": [randomness.low, randomness.high],
+        }
+        sidecars = []
+        for file, path in zip(files, paths, strict=True):
+            sidecar = AtomicFile(sidecar_path(str(path)), DataError)
+            stack.callback(sidecar.discard)
+            described = Sidecar(file.tensors, length, (), file.finish(), recipe)
+            sidecar.write(described.to_bytes())
+            sidecars.append(sidecar)
+        for file, path, sidecar in zip(files, paths, sidecars, strict=True):
+            file.commit(path)
+            sidecar.commit()
+    return specs

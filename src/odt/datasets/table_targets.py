@@ -1,0 +1,125 @@
+"""Targets of tables: classes, values, and classes or tags in columns of 0 and 1."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.storage.reading import listed, printable
+from odt.datasets.table_cells import is_number
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array
+
+MOST_CLASSES = 1000
+EXACT = 2.0**53  # float64 represents every integer up to this
+
+
+def read_targets(
+    path: Path,
+    cells: Sequence[Sequence[str]],
+    names: Sequence[str],
+    counted: tuple[str, ...],
+    regression: bool | None,
+) -> tuple[Array, tuple[str, ...], bool]:
+    """Targets of all rows, names of classes or columns, and whether targets are class numbers.
+
+    Args:
+        path: the table, for messages.
+        cells: cells of the target columns of each row.
+        names: names of the target columns.
+        counted: class names in the first line, as in scikit-learn's files.
+        regression: whether targets are values; None to decide by the cells.
+
+    Raises:
+        DataError: if the cells are neither classes nor values.
+    """
+    if len(names) == 1:
+        found, classes = _one(path, [row[0] for row in cells], counted, regression)
+        return found, classes, bool(classes)
+    for row in cells:
+        if not all(map(is_number, row)):
+            raise DataError(
+                f"{path}: several target columns must hold numbers, but got {listed(row)}."
+            )
+    values = np.array([[float(c) for c in row] for row in cells])
+    if not (np.abs(values) <= np.finfo(np.float32).max).all():
+        raise DataError(f"{path}: a target for regression must be finite in float32.")
+    if not regression and is_one_hot(values):
+        return values.argmax(axis=1).astype(np.int32), tuple(names), True
+    return values.astype(np.float32), tuple(names), False
+
+
+def is_one_hot(values: Array) -> bool:
+    """Whether each row has one 1 and otherwise 0."""
+    return bool(((values == 0) | (values == 1)).all() and (values.sum(axis=1) == 1).all())
+
+
+def one_hot_tail(values: Array, target: Array) -> int:
+    """Number of last input columns that are one-hot rows together with the target; else 0.
+
+    Args:
+        values: inputs (rows, columns).
+        target: values of the last column of the file.
+    """
+    total = np.array(target, np.float64)
+    if not np.isin(total, (0, 1)).all():
+        return 0
+    for k in range(1, values.shape[1] + 1):
+        column = values[:, -k]
+        if not np.isin(column, (0, 1)).all():
+            return 0
+        total = total + column
+        if total.max() > 1:
+            return 0
+        if total.min() == 1:
+            return k
+    return 0
+
+
+def class_numbers(path: Path, cells: Sequence[str], classes: Sequence[str]) -> Array:
+    """Numbers of the classes of rows, by the names of the training data.
+
+    Raises:
+        DataError: for a class that the training data do not have.
+    """
+    numbers = {name: k for k, name in enumerate(classes)}
+    by_value = {float(name): k for name, k in numbers.items() if is_number(name)}
+    found = []
+    for cell in cells:
+        k = numbers.get(cell, by_value.get(float(cell)) if is_number(cell) else None)
+        if k is None:
+            raise DataError(f"{path}: classes must be {listed(classes)}, but got {cell}.")
+        found.append(k)
+    return np.asarray(found, np.int32)
+
+
+def _one(
+    path: Path, cells: list[str], names: tuple[str, ...], regression: bool | None
+) -> tuple[Array, tuple[str, ...]]:
+    """Returns class numbers and class names, or values without names."""
+    numeric = all(is_number(c) for c in cells)
+    values = np.array([float(c) for c in cells]) if numeric else None
+    if regression is None:
+        regression = values is not None and bool((values != np.rint(values)).any())
+    if regression:
+        if values is None:
+            word = printable(next(c for c in cells if not is_number(c)), 40)
+            raise DataError(f"{path}: a target for regression must be a number, but got '{word}'.")
+        if not (np.abs(values) <= np.finfo(np.float32).max).all():
+            raise DataError(f"{path}: a target for regression must be finite in float32.")
+        return values.astype(np.float32), ()
+    if values is not None and (values != np.rint(values)).any():
+        raise DataError(f"{path}: a class must be a whole number or a word.")
+    if values is not None and (np.abs(values) < EXACT).all():
+        whole = values.astype(np.int64)
+        if names and whole.min() >= 0 and whole.max() < len(names):
+            return whole.astype(np.int32), names
+        found, labels = np.unique(whole, return_inverse=True)
+    else:  # words, or numbers too large for float64 to distinguish
+        found, labels = np.unique(np.asarray(cells), return_inverse=True)
+    if len(found) > MOST_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
+        raise DataError(
+            f"{path}: the target has {len(found)} different values in {len(cells)} lines, too many "
+            "for classes. Give `regression=True` if it is a number to predict."
+        )
+    return labels.astype(np.int32), tuple(str(f) for f in found)

@@ -1,0 +1,743 @@
+"""Reads tables of text: CSV, TSV, or columns separated by spaces, optionally compressed.
+
+The numbers of a table go to an unnamed temporary file, so that a table may be larger than memory.
+"""
+
+import dataclasses
+import math
+import re
+import tempfile
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from odt.core.storage.reading import listed, printable, reading
+from odt.dataclass import dataclass
+from odt.datasets.class_folders import SPLITS as FOLDERS
+from odt.datasets.table_cells import (
+    COMMA,
+    PLAIN,
+    Cells,
+    NumberCells,
+    VectorCells,
+    WordCells,
+    find_cells,
+    find_dates,
+    has_thousands,
+    is_missing,
+    is_number,
+    recorded_cells,
+)
+from odt.datasets.table_text import (
+    ANSI,
+    SPELLED,
+    Row,
+    as_text,
+    find_columns,
+    find_delimiter,
+    find_header,
+    rows_of,
+    with_head,
+)
+from odt.datasets.tree import unpacked
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array
+
+MOST_TITLES = 10  # lines above a table
+HEAD = 1000  # rows from which the kinds of the columns are found
+MOST_WORDS = 1000  # of a column that is encoded as one-hot
+USUAL_WORDS = 50  # of a column for which one-hot is proposed
+MOST_FEW = 5  # words that may be most of the cells of a small table
+LISTED_LINES = 5  # lines that are named
+INPUT, TARGET, LEFT_OUT, SPLIT = "input", "target", "left out", "split"  # roles of columns
+SPLIT_NAMES = frozenset([
+    "usage", "split", "set", "subset", "partition", "fold", "dataset", "data_split", "phase",
+])  # fmt: skip
+# Word in a column of splits → name of the split; FER-2013 has the last two.
+SPLITS = {
+    **FOLDERS,
+    "dev": "validation",
+    "publictest": "validation",
+    "privatetest": "test",
+}
+PART = "(split)"  # column of the split in a folder of tables
+UNNAMED = re.compile(r"(Unnamed: \d+)?(\.\d+)?")  # pandas' and R's column of row numbers
+COUNTS = frozenset(["id", "index", "idx", "row", "no", "nr", "number", "rownames", "unnamed"])
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """Options for reading a table. Several columns are given with commas, or as a range 20-29.
+
+    Attributes:
+        label: names or numbers of the target's columns, from 0, negative from the end; "none" if
+            samples have no targets.
+        header: whether the first line holds column names; None to detect that.
+        delimiter: "" to detect it; " " for any number of spaces.
+        leave_out: names or numbers of columns that are not inputs.
+        one_hot: names or numbers of columns of words, which are encoded as one-hot.
+        dates: names or numbers of columns of dates, with = and their format if it is not clear.
+        regression: whether the target is a value; None if numbers that are not integers are values.
+        drop: whether to leave out lines with missing values.
+        drop_targets: whether to leave out lines whose target is missing.
+        skip: leave out lines that cannot be used.
+        window, stride, horizon: rows of a sample, rows from one sample to the next, and rows from
+            the last one to the row with the target; window 0 for samples of one row.
+        series: column that names the series of a row, which no window leaves.
+        groups: column of groups, which is no input; empty for none.
+        inputs_only: whether to ignore the target columns of a record.
+        spaces: whether columns may be separated by spaces.
+        like: a record's table, whose columns are taken; empty to choose by the options.
+        classes: class names of the record.
+    """
+
+    label: str = "-1"
+    header: bool | None = None
+    delimiter: str = ""
+    leave_out: tuple[str, ...] = ()
+    one_hot: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
+    regression: bool | None = None
+    drop: bool = False
+    drop_targets: bool = False
+    skip: bool = False
+    window: int = 0
+    stride: int = 1
+    horizon: int = 0
+    series: str = ""
+    groups: str = ""
+    inputs_only: bool = False
+    spaces: bool = False
+    like: Mapping[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the columns of a table are.
+
+    Attributes:
+        inputs, labels, out: positions of inputs, targets and other columns.
+        cells: what the columns of inputs hold, by position.
+        targets: what the target columns hold, if they are numbers.
+        split: position of the column that names the split of a row; -1 for none.
+        is_known: whether the columns are those of a record.
+    """
+
+    inputs: Sequence[int]
+    labels: Sequence[int]
+    out: Sequence[int]
+    cells: Mapping[int, Cells]
+    targets: Mapping[int, Cells] = field(default_factory=dict)
+    split: int = -1
+    is_known: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Table:
+    """Numbers read from text.
+
+    Attributes:
+        names: names of all columns.
+        layout: what the columns are.
+        has_header: whether the first line holds the names.
+        classes: class names in the first line, as in scikit-learn's files.
+        values: mapped array (rows, numbers) of float64; a word is its number, NaN is missing.
+        targets: cells of the target columns of each row.
+        texts: name → cells of columns that are not inputs, for groups.
+        splits: name of the split of each row; empty without such a column.
+        lines: number of the line of each row.
+        where: number of a line → its name in messages.
+        left_out: reason → lines that were left out.
+        notes: lines for the user.
+    """
+
+    names: list[str]
+    layout: Layout
+    has_header: bool
+    classes: tuple[str, ...] = ()
+    values: Array = field(default_factory=lambda: np.empty((0, 0)))
+    targets: list[list[str]] = field(default_factory=list)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    splits: list[str] = field(default_factory=list)
+    lines: "array[int]" = field(default_factory=lambda: array("q"))
+    where: Callable[[int], str] = "line {}".format
+    left_out: dict[str, list[int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def describe(self) -> dict[str, Any]:
+        """Columns in the order of the file, for the preprocessing record."""
+        layout = self.layout
+        role = dict.fromkeys(layout.out, LEFT_OUT) | dict.fromkeys(layout.labels, TARGET)
+        role |= {layout.split: SPLIT}
+        columns: list[dict[str, Any]] = []
+        for k, name in enumerate(self.names):
+            columns.append({"name": name, "role": role.get(k, INPUT)})
+            cells = layout.cells.get(k) or layout.targets.get(k)
+            columns[-1] |= cells.describe() if cells else {}
+        order = [self.names[k] for k in layout.inputs]
+        return {"header": self.has_header, "columns": columns, "inputs": order}
+
+
+def read_table(path: Path, options: TableOptions, only_targets: bool = False) -> Table:
+    """Reads all cells of a table.
+
+    Raises:
+        DataError: for a cell that cannot be used, with its line and column.
+    """
+    with reading(str(path), "must be a table of text"), closing(unpacked(path)) as data:
+        text = as_text(data)
+        delimiter = SPELLED.get(options.delimiter, options.delimiter)
+        if len(delimiter) > 1:
+            raise DataError(f"{path}: `delimiter=` must be one character, but got {delimiter}.")
+        delimiter = delimiter or find_delimiter(text, spaces=options.spaces)
+        if delimiter == " " and any("numbers" in c for c in options.like.get("columns", ())):
+            delimiter = ","  # the spaces are those between the numbers of a cell
+        rows = rows_of(text, delimiter)
+        table = parse_table(path, rows, options, only_targets, delimiter=delimiter)
+        if text.encoding == ANSI:
+            table.notes.insert(0, f"note: {path}: is not in UTF-8; it is read as Windows-1252.")
+        return table
+
+
+def parse_table(
+    path: Path,
+    rows: Iterator[Row],
+    options: TableOptions,
+    only_targets: bool = False,
+    *,
+    delimiter: str = ",",
+    where: Callable[[int], str] = "line {}".format,
+) -> Table:
+    """Reads a table from its rows; arguments and errors as of `read_table`.
+
+    Args:
+        path: the table, for messages.
+        rows: its rows, of which the first may hold names.
+        options: options for reading it.
+        only_targets: whether the target may be the only column.
+        delimiter: delimiter of its cells.
+        where: number of a line → its name in messages.
+    """
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"{path}: must have lines, but is empty.")
+    head, rows = with_head(rows, HEAD)
+    first, head, rows, titles = _without_titles(first, head, rows)
+    named = _has_names(options.like, first[1])
+    asked = True if named else options.header
+    names, classes, is_header = find_header(first[1], [cells for _, cells in head], asked)
+    if not head and not is_header and not any(map(is_number, first[1])):
+        raise DataError(f"{path}: must have lines below the names of its columns, but has none.")
+    if not is_header:
+        head, rows = [first, *head], chain([first], rows)
+    whole = [cells for _, c in head if len(cells := _cut(c, len(names))) == len(names)]
+    table = Table(names, Layout((), (), (), {}), is_header, classes, where=where)
+    table.has_header = is_header and not classes
+    if titles:
+        table.notes.append(f"note: {path}: lines above the table are left out: {titles}.")
+    table.layout = (
+        _layout_like(path, names, options, is_header)
+        if options.like
+        else _layout(path, table, options, whole, delimiter)
+    )
+    if not table.layout.inputs and not only_targets:
+        raise DataError(f"{path}: must have a column beside the target, but has {len(names)}.")
+    _read_rows(path, rows, table, options)
+    return table
+
+
+def _without_titles(
+    first: Row, head: list[Row], rows: Iterator[Row]
+) -> tuple[Row, list[Row], Iterator[Row], int]:
+    """The table without lines of one cell above it, such as titles, and their number."""
+    titles = 0
+    filled = [sum(map(bool, map(str.strip, cells))) for _, cells in (first, *head[:MOST_TITLES])]
+    if max(filled) > 2 and filled[0] < 2:
+        titles = next(k for k, count in enumerate(filled) if count > 2)
+        above = [cell for _, cells in (first, *head[: titles - 1]) for cell in cells]
+        values = any(cell.strip() and is_number(cell) for cell in above)
+        if values or any(count > 1 for count in filled[:titles]):
+            return first, head, rows, 0
+        first, head = head[titles - 1], head[titles:]
+        rows = islice(rows, titles, None)
+    return first, head, rows, titles
+
+
+def _cut(cells: list[str], count: int) -> list[str]:
+    """A row without empty cells beyond the columns, which trailing delimiters make."""
+    while len(cells) > count and not cells[-1].strip():
+        cells = cells[:-1]
+    return cells
+
+
+def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOptions) -> None:
+    layout, names = table.layout, table.names
+    table.texts = {names[k]: [] for k in layout.out}
+    width = sum(layout.cells[k].width for k in layout.inputs)
+    faults = _Faults(path, table)
+    every = (layout.cells[k] for k in layout.inputs)
+    plain = layout.split < 0 and all(c == NumberCells() for c in every)
+    with tempfile.TemporaryFile() as numbers:
+        for line, found in rows:
+            cells = _cut(found, len(names))
+            if not any(map(str.strip, cells)):
+                continue  # an empty line, as spreadsheets write them at the end
+            if len(cells) != len(names):
+                faults.uneven(line, len(cells), skip=options.skip)
+                continue
+            values, bad = _values(cells, layout, plain=plain)
+            if bad:
+                faults.unfit(line, cells, bad, skip=options.skip)
+                continue
+            if _is_incomplete(line, cells, values, table, options, faults):
+                continue
+            if not faults:
+                numbers.write(np.array(values, np.float64).tobytes())
+            _keep(line, cells, table)
+        faults.report()
+        count = len(table.lines)
+        if not count:
+            gone = sum(map(len, table.left_out.values()))
+            raise DataError(
+                f"{path}: must have lines with samples, but has none"
+                f"{f': {gone} are left out' if gone else ''}."
+            )
+        numbers.flush()
+        if width:
+            table.values = np.memmap(cast(Any, numbers), np.float64, "r", 0, (count, width))
+        else:
+            table.values = np.empty((count, 0))
+    table.notes += _notes(path, table)
+
+
+def _is_incomplete(
+    line: int,
+    cells: list[str],
+    values: list[float],
+    table: Table,
+    options: TableOptions,
+    faults: "_Faults",
+) -> bool:
+    """Whether a line is left out, or a fault, because a value or the target is missing."""
+    missing = any(is_missing(cells[k]) for k in table.layout.labels)
+    if missing and not (options.drop or options.drop_targets):
+        cell = next(cells[k] for k in table.layout.labels if is_missing(cells[k]))
+        faults.no_target(line, cell)
+        return True
+    if missing or (options.drop and any(map(math.isnan, values))):
+        reason = "a missing target" if missing else "a missing value"
+        table.left_out.setdefault(reason, []).append(line)
+        return True
+    return False
+
+
+def _keep(line: int, cells: list[str], table: Table) -> None:
+    """Keeps the cells of a line that are no inputs."""
+    layout = table.layout
+    if layout.split >= 0:
+        table.splits.append(SPLITS[cells[layout.split].strip().lower()])
+    if layout.labels:
+        table.targets.append([_target(cells[k], layout.targets.get(k)) for k in layout.labels])
+    for k in layout.out:
+        table.texts[table.names[k]].append(cells[k])
+    table.lines.append(line)
+
+
+def _values(cells: list[str], layout: Layout, *, plain: bool) -> tuple[list[float], list[int]]:
+    """The numbers of the inputs of a row, and the columns whose cells do not fit.
+
+    Args:
+        cells: cells of the row.
+        layout: what the columns are.
+        plain: whether all inputs are plain numbers, which are read at once.
+    """
+    if plain:
+        with suppress(ValueError):
+            return [float(cells[k]) for k in layout.inputs], []
+    values: list[float] = []
+    bad = []
+    for k in layout.inputs:
+        try:
+            values += layout.cells[k].values(cells[k])
+        except ValueError:
+            bad.append(k)
+    if layout.split >= 0 and cells[layout.split].strip().lower() not in SPLITS:
+        bad.append(layout.split)
+    return values, bad
+
+
+def _target(cell: str, cells: Cells | None) -> str:
+    """The cell of a target; a number in another style as Python writes it."""
+    plain = not isinstance(cells, NumberCells) or cells.style == PLAIN
+    if cells is None or plain or is_missing(cell):
+        return cell.strip()
+    try:
+        (number,) = cells.values(cell)
+    except ValueError:
+        return cell.strip()
+    return repr(number)
+
+
+def plain_numbers(rows: Sequence[Sequence[str]], delimiter: str) -> list[list[str]]:
+    """Cells of targets (rows, columns), with numbers in other styles as Python writes them."""
+    columns = []
+    for column in zip(*rows, strict=True):
+        cells = find_cells(column, delimiter)
+        columns.append([_target(cell, cells) for cell in column])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _notes(path: Path, table: Table) -> Iterator[str]:
+    """What was left out, and which words are not known."""
+    if table.left_out:
+        total = sum(map(len, table.left_out.values()))
+        reasons = ", ".join(
+            f"{len(n)} with {r} ({_first(table, n)})" for r, n in table.left_out.items()
+        )
+        yield f"note: {path}: {total} of {total + len(table.lines)} lines left out: {reasons}."
+    unknown: dict[str, dict[str, int]] = {}
+    for k, cells in table.layout.cells.items():
+        if isinstance(cells, WordCells) and cells.unknown:
+            unknown[table.names[k]] = cells.unknown
+    if unknown:
+        total = sum(sum(counts.values()) for counts in unknown.values())
+        shown = "; ".join(
+            f"column {printable(name)}: {listed([f'{w} ({n})' for w, n in counts.items()])}"
+            for name, counts in unknown.items()
+        )
+        words = "1 word is" if total == 1 else f"{total} words are"
+        yield (
+            f"note: {path}: {words} not in the training data, unknown: zeros in all columns of the "
+            f"word: {shown}."
+        )
+    if table.splits and table.names[table.layout.split] != PART:
+        names = list(dict.fromkeys(table.splits))
+        counts = ", ".join(f"{name} {table.splits.count(name)}" for name in names)
+        yield (
+            f"note: {path}: column {printable(table.names[table.layout.split])} names the splits: "
+            f"{counts}."
+        )
+
+
+def _first(table: Table, lines: Sequence[int]) -> str:
+    shown = ", ".join(map(table.where, lines[:LISTED_LINES]))
+    return shown + (", …" if len(lines) > LISTED_LINES else "")
+
+
+class _Faults:
+    """Faults of a table, which are reported together."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        self._path, self._table = path, table
+        self._uneven: dict[int, int] = {}
+        self._bad: dict[int, tuple[int, str, set[str], int]] = {}
+        self._targets: list[int] = []
+        self._words: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._uneven or self._bad or self._targets)
+
+    def uneven(self, line: int, cells: int, *, skip: bool) -> None:
+        """A line with another number of cells."""
+        if skip:
+            self._table.left_out.setdefault("another number of cells", []).append(line)
+        else:
+            self._uneven[line] = cells
+
+    def unfit(self, line: int, cells: list[str], columns: Sequence[int], *, skip: bool) -> None:
+        """A line with cells that do not fit their columns."""
+        layout = self._table.layout
+        rare = [k for k in columns if not isinstance(layout.cells.get(k), _Text)]
+        if skip and len(rare) == len(columns):
+            self._table.left_out.setdefault("a cell that does not fit", []).append(line)
+            return
+        for k in columns:
+            at, cell, words, count = self._bad.get(k, (line, cells[k], set(), 0))
+            if len(words) <= MOST_WORDS:
+                words.add(cells[k].strip())
+            self._bad[k] = (at, cell, words, count + 1)
+
+    def no_target(self, line: int, cell: str) -> None:
+        """A line without a target; words such as none count as missing."""
+        self._targets.append(line)
+        self._words.update({cell.strip()} - {""})
+
+    def report(self) -> None:
+        """Raises DataError for all faults together."""
+        if not self:
+            return
+        count, where = len(self._table.names), self._table.where
+        texts = []
+        text = {k: f for k, f in self._bad.items() if isinstance(self._cells(k), _Text)}
+        if len(text) > 1:
+            texts.append(self._columns_of_text(text))
+        for k, found in sorted(self._bad.items()):
+            if k not in text or len(text) == 1:
+                texts.append(f"{self._column(k, *found)}.")
+        if self._uneven:
+            (line, cells), *more = self._uneven.items()
+            others = f", and {len(more)} more lines have others" if more else ""
+            texts.append(
+                f"{where(line)}: must have {count} cells, but has {cells}{others}. Leave such "
+                'lines out with `on_error="skip"`.'
+            )
+        if self._targets:
+            others = f" ({len(self._targets)} lines)" if self._targets[1:] else ""
+            texts.append(
+                f"{where(self._targets[0])}: the target is missing{others}. Leave such lines out "
+                f'with `missing_target="drop"`{_or_rename(self._words)}.'
+            )
+        raise DataError(f"{self._path}: {' '.join(texts)}")
+
+    def _cells(self, k: int) -> Cells | None:
+        return self._table.layout.cells.get(k)
+
+    def _column(self, k: int, line: int, cell: str, words: set[str], count: int) -> str:
+        """The fault of one column."""
+        name, cells = printable(self._table.names[k]), self._cells(k)
+        more = f" ({count} lines)" if count > 1 else ""
+        wanted = "numbers"
+        if k == self._table.layout.split:
+            wanted = f"names of splits, one of {listed(SPLITS)},"
+        elif isinstance(cells, VectorCells):
+            wanted = f"{cells.width} numbers in each cell"
+        shown, where = printable(cell, 40), self._table.where(line)
+        rule = f"{where}: column {name} must hold {wanted}, but got '{shown}'{more}"
+        if not isinstance(cells, _Text):
+            return f'{rule}. Correct it, or leave such lines out with `on_error="skip"`'
+        if cells.dates:
+            return f'{rule}. Encode its dates with `date="{name}"`'
+        out = f'`leave_out="{name}"`'
+        if _are_names(words, count):
+            return f"{rule}. Leave it out with {out}: it has {_count(words)} different texts"
+        return f'{rule}. Leave it out with {out}, or encode its words with `one_hot="{name}"`'
+
+    def _columns_of_text(self, text: Mapping[int, tuple[int, str, set[str], int]]) -> str:
+        """All columns of text together, with an option for each."""
+        shown, options = [], []
+        for k, (_, cell, words, count) in sorted(text.items()):
+            name, cells = printable(self._table.names[k]), self._cells(k)
+            kind, option = f"{len(words)} word{'s' if len(words) > 1 else ''}", "one_hot"
+            if isinstance(cells, _Text) and cells.dates:
+                kind, option = "dates", "date"
+            elif _are_names(words, count):
+                kind, option = f"{_count(words)} texts", "leave_out"
+            shown.append(f"{name} ({kind}, '{printable(cell, 20)}')")
+            options.append(f'`{option}="{name}"`')
+        return (
+            f"{len(text)} columns hold text, which must be encoded or left out: "
+            f"{', '.join(shown)}. Give, for example, {' '.join(options)}."
+        )
+
+
+def _or_rename(words: set[str]) -> str:
+    """What else to do if missing targets are words that may be names of classes."""
+    if not words:
+        return ""
+    return f", or rename the class if {listed(sorted(words))} is one"
+
+
+def _are_names(words: set[str], count: int) -> bool:
+    """Whether a column has too many words for one-hot columns."""
+    return len(words) > USUAL_WORDS or (len(words) > MOST_FEW and 2 * len(words) > count)
+
+
+def _count(words: set[str]) -> str:
+    return f"more than {MOST_WORDS}" if len(words) > MOST_WORDS else str(len(words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A column of text that is not encoded: every cell is a fault.
+
+    Attributes:
+        dates: whether the cells are dates.
+    """
+
+    dates: bool
+    width: int = 1
+
+    def values(self, cell: str) -> Sequence[float]:
+        return NumberCells().values(cell)
+
+    def names(self, column: str) -> list[str]:
+        return [column]
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+def _layout(
+    path: Path, table: Table, options: TableOptions, head: Sequence[list[str]], delimiter: str
+) -> Layout:
+    names = table.names
+    labels: list[int] = []
+    if options.label != "none":
+        labels = find_columns(path, names, options.label, "label_column")
+    listed_out = [(c, "leave_out") for c in options.leave_out]
+    listed_out += [(options.groups, "group_by")] if options.groups else []
+    out = {k for c, of in listed_out for k in find_columns(path, names, c, of)}
+    words = {k for c in options.one_hot for k in find_columns(path, names, c, "one_hot")}
+    dates = {
+        k: form
+        for column, _, form in (d.partition("=") for d in options.dates)
+        for k in find_columns(path, names, column, "date")
+    }
+    columns = [[row[k] for row in head] for k in range(len(names))]
+    taken = {*labels, *out, *words, *dates}
+    split = next((k for k in range(len(names)) if k not in taken
+                  and _names_splits(names[k], columns[k])), -1)  # fmt: skip
+    if options.label == "-1" and split < 0 and len(names) > 1:
+        # The column of splits, which is often the last one, is no target.
+        last = len(names) - 1
+        if labels == [last] and _names_splits(names[last], columns[last]):
+            raise DataError(
+                f"{path}: the last column, {printable(names[last])}, names splits, so that it is "
+                "no target. Name the target with `label_column=`."
+            )
+    for k in range(len(names)):
+        if k not in taken and k != split and _numbers_rows(names[k], columns[k]):
+            out.add(k)
+            table.notes.append(
+                f"note: {path}: column {k} has no name and numbers the rows: it is no input."
+            )
+    with_target = labels if not options.horizon else []
+    inputs = [k for k in range(len(names)) if k not in (*with_target, *out, split)]
+    cells: dict[int, Cells] = {}
+    for k in inputs:
+        if k in words:
+            cells[k] = WordCells({}, False, {})
+        elif k in dates:
+            cells[k] = _dates(path, names[k], columns[k], dates[k])
+        else:
+            found = find_cells(columns[k], delimiter)
+            cells[k] = found or cast(Cells, _Text(bool(find_dates(columns[k]))))
+    targets: dict[int, Cells] = {}
+    for k in labels:
+        if isinstance(c := find_cells(columns[k], delimiter), NumberCells):
+            targets[k] = c
+    table.notes += _read_thousands(path, names, columns, cells, targets)
+    table.notes += [
+        f"Warning: {path}: column {printable(names[k])} numbers the rows and is an input. Leave it "
+        f'out with `leave_out="{names[k]}"`.'
+        for k in inputs
+        if names[k].strip().lower() in COUNTS and _counts_up(columns[k])
+    ]
+    return Layout(inputs, labels, sorted(out), cells, targets, split)
+
+
+def _dates(path: Path, name: str, column: Sequence[str], form: str) -> Cells:
+    """How the dates of a column are read."""
+    found = find_dates(column, form)
+    shown = next((c for c in column if not is_missing(c)), "")
+    if len(found) == 1:
+        return found[0]
+    if found:
+        every = " or ".join(f'`date="{name}={d.form}"`' for d in found[:2])
+        raise DataError(
+            f"{path}: the dates of column {printable(name)}, such as {printable(shown)}, have "
+            f"several readings. Give {every}."
+        )
+    of_form = f" of the form {form}" if form else ""
+    got = printable(shown)
+    raise DataError(
+        f"{path}: column {printable(name)} must hold dates{of_form}, but got '{got}'. Give "
+        f'their form, such as `date="{name}=%d.%m.%Y %H:%M"`.'
+    )
+
+
+def _read_thousands(
+    path: Path,
+    names: Sequence[str],
+    columns: Sequence[Sequence[str]],
+    cells: dict[int, Cells],
+    targets: dict[int, Cells],
+) -> Iterator[str]:
+    """Reads 1.234 as 1234 in a table with decimal commas; says how unusual numbers are read."""
+    every = [c for c in (*cells.values(), *targets.values()) if isinstance(c, NumberCells)]
+    if any(c.style == COMMA for c in every):
+        for group in (cells, targets):
+            for k, c in group.items():
+                plain = isinstance(c, NumberCells) and c.style == PLAIN
+                if plain and has_thousands(columns[k]):
+                    group[k] = NumberCells(COMMA)
+    shown = []
+    for k, c in (cells | targets).items():
+        if isinstance(c, NumberCells) and c.style != PLAIN:
+            odd = [cell for cell in columns[k] if not is_missing(cell) and re.search(
+                r"[.,]\d{3}(?!\d)|[^\d.,+\-eE\s]|\d\s\d", cell)]  # fmt: skip
+            if odd:
+                read = c.values(odd[0])[0]
+                shown.append(f"'{printable(odd[0])}' as {read:.10g} (column {printable(names[k])})")
+    if shown:
+        yield f"note: {path}: reads {', '.join(shown[:LISTED_LINES])}."
+
+
+def _names_splits(name: str, column: Sequence[str]) -> bool:
+    """Whether a column names the split of each row."""
+    words = {cell.strip().lower() for cell in column if not is_missing(cell)}
+    if not words or not words <= SPLITS.keys():
+        return False
+    parts = {SPLITS[word] for word in words}
+    return ("train" in parts and len(parts) > 1) or name.strip().lower() in SPLIT_NAMES
+
+
+def _numbers_rows(name: str, column: Sequence[str]) -> bool:
+    """Whether a column without a name, as pandas and R write it, has a number for each row."""
+    return bool(UNNAMED.fullmatch(name)) and _whole(column) and len({*column}) == len(column) > 1
+
+
+def _counts_up(column: Sequence[str]) -> bool:
+    """Whether a column counts the rows."""
+    if not _whole(column) or len(column) < 3:
+        return False
+    first = int(column[0])
+    return [int(cell) for cell in column] == [*range(first, first + len(column))]
+
+
+def _whole(column: Sequence[str]) -> bool:
+    return all(cell.strip().isdecimal() for cell in column)
+
+
+def _has_names(like: Mapping[str, Any], first: list[str]) -> bool:
+    """Whether the first line holds the names of a record's inputs."""
+    return bool(like) and bool(like["header"]) and {*like["inputs"]} <= {c.strip() for c in first}
+
+
+def _layout_like(path: Path, names: list[str], options: TableOptions, is_header: bool) -> Layout:
+    """The columns of a record: by name, or by position in a table without names."""
+    like = options.like
+    columns = [c["name"] for c in like["columns"]]
+    wanted = list(like["inputs"])
+    role = {c["name"]: c["role"] for c in like["columns"]}
+    if not (is_header and like["header"]):
+        whole = len(names) == len(columns)
+        if not whole and len(names) != len(wanted):
+            raise DataError(
+                f"{path}: must have the {len(columns)} columns of the training data, or its "
+                f"{len(wanted)} inputs, but has {len(names)}."
+            )
+        found = columns if whole else wanted
+    else:
+        found = names
+    lacking = [name for name in wanted if name not in found]
+    if lacking:
+        raise DataError(
+            f"{path}: must have the columns of the training data, but lacks {listed(lacking)}."
+        )
+    inputs = [found.index(name) for name in wanted]
+    labels = [found.index(n) for n in columns if role[n] == TARGET and n in found]
+    targets = sum(role[n] == TARGET for n in columns)
+    labels = labels if len(labels) == targets and not options.inputs_only else []
+    out = [found.index(n) for n in columns if role[n] == LEFT_OUT and n in found]
+    cells = {found.index(c["name"]): recorded_cells(c) for c in like["columns"]
+             if c["name"] in found}  # fmt: skip
+    return Layout(inputs, labels, out, {k: cells[k] for k in inputs},
+                  {k: cells[k] for k in labels}, is_known=True)  # fmt: skip
