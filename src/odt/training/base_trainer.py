@@ -14,8 +14,6 @@ from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.record import Record
 from odt.core.recipe.option_values import check_whole
-from odt.core.recipe.prepare import Recipe, Request, prepare
-from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.sequences import need_sequences
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.storage.closing import Closing
@@ -31,17 +29,16 @@ from odt.errors import (
     ModelError,
     OdtError,
     OptionError,
-    UnsupportedError,
     warn,
 )
 from odt.kernels.rows.scheduledef import Schedule
-from odt.loss import loss_text
 from odt.models.habits import TRAINER, known_arguments, missing_attribute
-from odt.models.model import Model, Path, file_of, forget_lowered, lowered_of
+from odt.models.model import Model, Path, file_of
 from odt.optimizer import Optimizer
 from odt.training import option_forms as forms
 from odt.training.option_forms import Pairs
-from odt.training.trainable import Trainable, selection_of, trainable_of
+from odt.training.recipes import recipe_of, request_of
+from odt.training.trainable import Trainable
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Logs: TypeAlias = dict[str, float]
@@ -149,15 +146,6 @@ class BaseTrainer(Closing):
             UnsupportedError: if odt cannot compute an operator.
             OptionError: if arguments contradict each other or the model.
         """
-        values = dict(hyper_parameters or {})
-        if isinstance(optimizer, Optimizer):
-            values = optimizer.hyper_parameters() | values
-            learning_rate = optimizer.learning_rate if learning_rate is None else learning_rate
-            optimizer = optimizer.name
-        if isinstance(learning_rate, Schedule):
-            schedule = replace(learning_rate, initial_learning_rate=None)
-            learning_rate = learning_rate.initial_learning_rate
-        chosen = trainable_of(trainable)
         check_whole("micro_batch", micro_batch, 1)
         check_whole("workers", workers, 1)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
@@ -166,16 +154,10 @@ class BaseTrainer(Closing):
         self.properties = dict(self.resume.properties)
         self.missing: set[str] = set()
         self.teacher = None if teacher is None else odt.Teacher.of(teacher)
-        if forms.are_several(loss):
-            outputs = len(lowered_of(self.model).graphs.graph.outputs)
-            loss, output_losses = None, forms.losses_of(loss, output_losses, outputs)
-        request = Request(
-            loss=None if loss is None else loss_text(loss),
-            output_losses=tuple((k, loss_text(v)) for k, v in forms.pairs_of(output_losses))
-            or None,
-            loss_weights=forms.pairs_of(forms.numbered(loss_weights)) or None,
-            reduction=reduction,
-            optimizer=forms.name_of(optimizer),
+        request = request_of(
+            self.model,
+            loss=loss,
+            optimizer=optimizer,
             learning_rate=learning_rate,
             schedule=schedule,
             warmup=warmup,
@@ -186,17 +168,17 @@ class BaseTrainer(Closing):
             ema=ema,
             quant_ranges=quant_ranges,
             qas=qas,
-            teacher_weight=None if self.teacher is None else self.teacher.weight,
-            temperature=None if self.teacher is None else self.teacher.temperature,
-            hyper_parameters=values,
-            last=chosen.last,
-            operators=forms.listed_of(chosen.operators),
-            selection=selection_of(chosen),
-            sparse=forms.pairs_of(sparse),
-            rates=forms.pairs_of(learning_rate_of),
-            dropout=forms.pairs_of({"": dropout} if isinstance(dropout, float | int) else dropout),
+            teacher=self.teacher,
+            dropout=dropout,
+            trainable=trainable,
+            sparse=sparse,
+            learning_rate_of=learning_rate_of,
+            reduction=reduction,
+            output_losses=output_losses,
+            loss_weights=loss_weights,
+            hyper_parameters=hyper_parameters,
         )
-        self.recipe, self.samples = self._prepare(request)
+        self.recipe, self.samples = recipe_of(self.model, request, self.resume.training_info)
         names, logits = forms.words_of(metrics), self.samples.logits[0]
         self.metrics = fitting_metrics(names, *self.samples.losses[0], logits=logits)
         self._asked = dict(zip(self.metrics, names, strict=False))
@@ -230,18 +212,6 @@ class BaseTrainer(Closing):
             "odt.Trainer: must be neither pickled nor copied, because it holds threads and memory. "
             "Save its state with `save_checkpoint`, and give that to another Trainer."
         )
-
-    def _prepare(self, request: Request) -> tuple[Recipe, SampleSpecs]:
-        lowered = lowered_of(self.model)
-        try:
-            recipe = prepare(lowered, request, self.resume.training_info)
-            if recipe.info.qas:
-                forget_lowered(self.model)
-            return recipe, recipe.samples
-        except UnsupportedError as e:
-            from odt.core.export.remedies import with_remedy
-
-            raise with_remedy(e, lowered) from None
 
     # ---- data and memory
 

@@ -1,0 +1,122 @@
+"""The recipe of a training run: the one place where the API and its commands prepare it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from odt.core.model.graph import Graph
+from odt.core.recipe.prepare import Recipe, Request, prepare
+from odt.core.recipe.sample_specs import SampleSpecs
+from odt.errors import UnsupportedError
+from odt.kernels.rows.scheduledef import Schedule
+from odt.loss import loss_text
+from odt.models.model import Model, forget_lowered, lowered_of
+from odt.optimizer import Optimizer
+from odt.training import option_forms as forms
+from odt.training.option_forms import Pairs
+from odt.training.trainable import Trainable, selection_of, trainable_of
+
+if TYPE_CHECKING:
+    from odt.training.teacher import Teacher
+
+Saved = Callable[[Graph], Mapping[str, Any]]
+
+
+def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
+    model: Model,
+    *,
+    loss: Any = None,
+    optimizer: str | Optimizer | None = None,
+    learning_rate: float | Schedule | None = None,
+    schedule: Schedule | None = None,
+    warmup: int | None = None,
+    batch_size: int | None = None,
+    accumulate: int | None = None,
+    clip_norm: float | None = None,
+    clip_value: float | None = None,
+    ema: float | None = None,
+    quant_ranges: str | None = None,
+    qas: bool | None = None,
+    teacher: "Teacher | None" = None,
+    dropout: float | Pairs[float] | None = None,
+    trainable: Trainable | None = None,
+    sparse: Pairs[float] | None = None,
+    learning_rate_of: Pairs[float] | None = None,
+    reduction: str | None = None,
+    output_losses: Pairs[Any] | None = None,
+    loss_weights: Pairs[float] | None = None,
+    hyper_parameters: Mapping[str, Any] | None = None,
+) -> Request:
+    """Returns arguments of `odt.Trainer` in the form that `core` uses.
+
+    Args:
+        model: the model, whose outputs are counted if losses are given by output.
+
+    Raises:
+        OptionError: if a value has none of the forms of its argument.
+    """
+    values = dict(hyper_parameters or {})
+    if isinstance(optimizer, Optimizer):
+        values = optimizer.hyper_parameters() | values
+        learning_rate = optimizer.learning_rate if learning_rate is None else learning_rate
+        optimizer = optimizer.name
+    if isinstance(learning_rate, Schedule):
+        schedule = replace(learning_rate, initial_learning_rate=None)
+        learning_rate = learning_rate.initial_learning_rate
+    chosen = trainable_of(trainable)
+    if forms.are_several(loss):
+        outputs = len(lowered_of(model).graphs.graph.outputs)
+        loss, output_losses = None, forms.losses_of(loss, output_losses, outputs)
+    return Request(
+        loss=None if loss is None else loss_text(loss),
+        output_losses=tuple((k, loss_text(v)) for k, v in forms.pairs_of(output_losses)) or None,
+        loss_weights=forms.pairs_of(forms.numbered(loss_weights)) or None,
+        reduction=reduction,
+        optimizer=forms.name_of(optimizer),
+        learning_rate=learning_rate,
+        schedule=schedule,
+        warmup=warmup,
+        batch_size=batch_size,
+        accumulate=accumulate,
+        clip_norm=clip_norm,
+        clip_value=clip_value,
+        ema=ema,
+        quant_ranges=quant_ranges,
+        qas=qas,
+        teacher_weight=None if teacher is None else teacher.weight,
+        temperature=None if teacher is None else teacher.temperature,
+        hyper_parameters=values,
+        last=chosen.last,
+        operators=forms.listed_of(chosen.operators),
+        selection=selection_of(chosen),
+        sparse=forms.pairs_of(sparse),
+        rates=forms.pairs_of(learning_rate_of),
+        dropout=forms.pairs_of({"": dropout} if isinstance(dropout, float | int) else dropout),
+    )
+
+
+def recipe_of(
+    model: Model, request: Request, saved: Saved | None = None
+) -> tuple[Recipe, SampleSpecs]:
+    """Prepares the training of a model; returns its recipe and the specs of its samples.
+
+    Args:
+        model: the model.
+        request: options of the user.
+        saved: returns, for a graph, the fields of TrainingInfo that a checkpoint stores.
+
+    Raises:
+        ModelError: if the training info of the file or the checkpoint is invalid.
+        OptionError: if options contradict each other or the model.
+        UnsupportedError: if odt cannot compute an operator; it says what could train.
+    """
+    lowered = lowered_of(model)
+    try:
+        recipe = prepare(lowered, request, saved)
+        if recipe.info.qas:
+            forget_lowered(model)
+        return recipe, recipe.samples
+    except UnsupportedError as e:
+        from odt.core.export.remedies import with_remedy
+
+        raise with_remedy(e, lowered) from None
