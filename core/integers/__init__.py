@@ -1,1 +1,1 @@
-"""The arithmetic of quantized files: fake quantization, and the graph of their integers."""
+"""Arithmetic of quantized files: fake quantization, integer graphs. Independent of plans."""

@@ -61,8 +61,8 @@ MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "s
 MAYBE_LATE |= {"threadpoolctl", "tomllib", "zipfile"}
 # layer: also these
 INTEGERS = (
-    *("recipe.frozen_integers.", "quantization.frozen_int8.", "lowering.integer_graph."),
-    "training.inference.",
+    *("recipe.frozen_integers.", "quantization.frozen_int8.", "integers.integer_graph."),
+    *("training.inference.", "recipe.inference_graphs."),
 )
 LATE_IN = {
     "odt.cli": ("odt.",),
@@ -70,11 +70,11 @@ LATE_IN = {
     "odt.core": (
         *(
             "odt.core.lowering.",
-            "odt.core.formats.nnpackage.",
+            *("odt.core.integers.", "odt.core.recipe.lowered_model."),
             "odt.core.planning.budget.fit_budget.",
         ),
         *("odt.core.planning.rewrites.recompute.", "odt.core.storage.atomic_files."),
-        *("odt.core.model.quantization_rules.", "odt.core.formats.flatbuffer.sparsity."),
+        *("odt.core.model.quantization_rules.", "odt.core.formats.flatbuffer.read_sparsity."),
         *("odt.core.model.variables.", "odt.core.planning.stored_integers."),
         *("odt.core.runtime.integer_weights.", "odt.core.runtime.whole_batch."),
         *("odt.core.planning.meetings.", "odt.core.training.frozen_cache."),

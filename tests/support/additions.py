@@ -177,9 +177,9 @@ import json
 
 import numpy as np
 
+from odt.core.storage.reading import reading
 from odt.datasets.source import ArrayPart, Source
 from odt.datasets.source_format import Opening, SourceFormat
-from odt.core.storage.reading import reading
 
 
 def open_file(opening: Opening) -> Source:

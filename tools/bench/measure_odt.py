@@ -14,7 +14,7 @@ task = networks.task_of(name)
 x, y = networks.random_batch(task, batch)
 measurement = Measurement()
 
-from odt.core.formats.flatbuffer.reader import read_model  # noqa: E402
+from odt.core.formats.reader import read_model  # noqa: E402
 from odt.core.model.training_info import TrainingInfo  # noqa: E402
 from odt.core.training.trainer import Trainer  # noqa: E402
 

@@ -1,1 +1,1 @@
-"""TFLite and Circle files: their tables, reading and editing."""
+"""TFLite and Circle files: their tables, reading and editing. Independent of training."""
