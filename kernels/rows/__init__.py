@@ -1,1 +1,1 @@
-"""What a row is: of operators, losses, metrics and schedules, and the index of their names."""
+"""What a row is, of each kind, and the index of names. Independent of kernels."""

@@ -1,1 +1,1 @@
-"""Makes the graph of a file plain: no subgraphs, lists of tensors, foreign operators or dropout."""
+"""Makes a graph plain: no subgraphs, foreign operators or dropout. Independent of gradients."""

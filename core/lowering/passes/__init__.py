@@ -1,1 +1,1 @@
-"""Passes that rewrite a lowered graph to one of fewer or faster operators."""
+"""Passes that rewrite a graph to fewer or faster operators. Independent of gradients."""
