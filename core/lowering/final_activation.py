@@ -1,15 +1,13 @@
 """The final SOFTMAX or LOGISTIC of an output, whose logits a loss reads instead.
 
-Operators that only change the shape may follow the activation. If they keep its rows intact,
-lowering moves the activation after them, so that the logits have the shape of the output.
+Operators that only change the shape may follow the activation. If they keep its rows intact, a
+pass moves the activation after them, so that the logits have the shape of the output.
 """
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
-from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import Graph, LoweredGraph, Node
+from odt.core.model.graph import Graph, Node
 from odt.kernels.rows.opdef import TensorSpec
 
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
@@ -84,27 +82,3 @@ def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[i
             if node.op == "LOGISTIC" or (len(after) > 1 and before[-1:] == after[-1:]):
                 movable[y] = [node, *nodes]
     return movable
-
-
-def move_activations_last(graph: LoweredGraph) -> LoweredGraph:
-    """Moves a final SOFTMAX or LOGISTIC after the operators that only change the shape.
-
-    The tensor that the last of these operators read then holds the logits, in the output's shape.
-    """
-    movable = movable_activations(graph, {i: t.spec for i, t in enumerate(graph.tensors)})
-    if not movable:
-        return graph
-    builder = GraphBuilder(graph)
-    gone = {i for nodes in movable.values() for node in nodes for i in node.outputs}
-    for node in graph.nodes:
-        if not gone.intersection(node.outputs):
-            builder.nodes.append(node)
-            continue
-        (y,) = node.outputs
-        if y in movable:
-            first, logits = movable[y][0], node.inputs[0]
-            spec = builder.tensors[y].spec
-            builder.tensors[logits] = replace(builder.tensors[logits], spec=spec)
-            builder.view(first.inputs[0], logits, node.origin)
-            builder.nodes.append(replace(first, inputs=(logits,), outputs=(y,)))
-    return builder.graph()

@@ -11,8 +11,9 @@ from functools import cached_property
 from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.constants.hold import hold_constants
-from odt.core.lowering.final_activation import final_logits, move_activations_last
 from odt.core.lowering.infer import Inference, infer_nodes, start_inference
+from odt.core.lowering.normalize.unread import without_unread
+from odt.core.lowering.passes.order import AFTER_BATCHING, BEFORE_BATCHING, run_passes
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.unsupported import UnsupportedNode, check_ends, unsupported_error
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
@@ -86,7 +87,7 @@ class LoweredGraphs:
         Raises:
             UnsupportedError: if operators are unsupported, with a list of all of them.
         """
-        return self._with_last_passes(self.as_in_file)
+        return self._after_batching(self.as_in_file)
 
     def check(self) -> None:
         """Raises UnsupportedError, as `at_file_batch` does."""
@@ -114,7 +115,7 @@ class LoweredGraphs:
             if batch > 1:
                 raise
             return self.at_file_batch
-        return self._with_last_passes(batched)
+        return self._after_batching(batched)
 
     def _for_groups(self, batch: int) -> LoweredGraph:
         """Lowers a file whose shapes were written for a batch of several samples."""
@@ -128,14 +129,14 @@ class LoweredGraphs:
             if rest:
                 raise
             try:
-                return self._with_last_passes(batch_samples(self.as_in_file, groups))
+                return self._after_batching(batch_samples(self.as_in_file, groups))
             except UnsupportedError:
                 raise e from None
         mixing = mixing_nodes(lowered)
         if not mixing:
-            return self._with_last_passes(lowered)
+            return self._after_batching(lowered)
         if not rest:
-            return self._with_last_passes(batch_samples(self.as_in_file, groups))
+            return self._after_batching(batch_samples(self.as_in_file, groups))
         raise UnsupportedError(
             f"{self.graph.name}: node {mixing[0].origin} ({mixing[0].op}): the samples of a batch "
             f"depend on each other, so the batch must be a multiple of the file's, {size}, "
@@ -147,35 +148,8 @@ class LoweredGraphs:
         """The graph for the file's batch size, before passes that move operators."""
         return self._lower(self.file_batch, self.file_batch)
 
-    def _with_last_passes(self, lowered: LoweredGraph) -> LoweredGraph:
-        """Rewrites operators; loads only the passes for operators that the graph has."""
-        operators = {node.op for node in lowered.nodes}
-        if operators & {"SLICE", "STRIDED_SLICE"}:
-            from odt.core.lowering.passes.merge_slices import split_slices
-
-            lowered = split_slices(lowered)
-        if "TRANSPOSE" in operators:
-            from odt.core.lowering.passes.push_transposes import push_transposes
-
-            lowered = push_transposes(lowered, final_logits(self.graph))
-        if "PAD" in operators:
-            from odt.core.lowering.passes.merge_pads import merge_pads
-
-            lowered = merge_pads(lowered)
-        if "POW" in operators:
-            from odt.core.lowering.passes.constant_powers import replace_powers
-
-            lowered = replace_powers(lowered)
-            operators = {node.op for node in lowered.nodes}
-        if operators & {"LOGISTIC", "RELU6", "TANH"}:
-            from odt.core.lowering.passes.merge_activations import merge_activations
-
-            lowered = merge_activations(lowered)
-        if operators & {"RSQRT", "SQRT"}:
-            from odt.core.lowering.passes.merge_norms import merge_norms
-
-            lowered = merge_norms(lowered)
-        return lowered
+    def _after_batching(self, lowered: LoweredGraph) -> LoweredGraph:
+        return run_passes(AFTER_BATCHING, lowered, self.graph)
 
     def _lower(self, batch: int, size: int) -> LoweredGraph:
         """Lowers without batching the graph of one sample; `size` is the batch size in the file."""
@@ -188,7 +162,7 @@ class LoweredGraphs:
         at_file = self._infer(size, size)
         check_ends(graph, at_file.specs)
         if batch == size:
-            return _with_first_passes(_rewrite(graph, at_file), graph)
+            return run_passes(BEFORE_BATCHING, _rewrite(graph, at_file), graph)
         inference = self._infer(batch, size)
         for i in (*graph.inputs, *graph.outputs):
             before, now = at_file.specs[i].shape, inference.specs[i].shape
@@ -199,7 +173,7 @@ class LoweredGraphs:
                     f"batch to compute {batch} samples together, but got {now} for {batch}, "
                     f"{before} for {size}"
                 )
-        return _with_first_passes(_rewrite(graph, inference), graph)
+        return run_passes(BEFORE_BATCHING, _rewrite(graph, inference), graph)
 
     def _infer(self, batch: int, size: int) -> Inference:
         """Infers all shapes.
@@ -223,23 +197,6 @@ class LoweredGraphs:
             inference = start_inference(self.graph, batch, size)
             self._inferred[key] = inference, infer_nodes(self.graph, inference, at_file)
         return self._inferred[key]
-
-
-def _with_first_passes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
-    """Returns the graph with loops merged, without groups of channels, its activations last."""
-    if any(node.op == "ZEROS_LIKE" for node in graph.nodes):
-        from odt.core.lowering.passes.zeros import zeros_of_shapes
-
-        graph = zeros_of_shapes(graph)
-    if sum(node.op == "TANH" for node in graph.nodes) > 1:
-        from odt.core.lowering.passes.merge_steps import merge_steps
-
-        graph = merge_steps(graph, file)
-    if any(node.op == "CONV_2D" for node in graph.nodes):
-        from odt.core.lowering.passes.split_groups import split_groups
-
-        graph = split_groups(graph)
-    return move_activations_last(graph)
 
 
 def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
@@ -268,8 +225,6 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
         nodes.append(replace(node, outputs=(len(tensors) - 1,)))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
     if inference.reals:  # floats of shapes, which nothing may read any longer
-        from odt.core.lowering.normalize.unread import without_unread
-
         reals = inference.reals.keys()
         nodes = without_unread(nodes, graph.outputs, lambda n: reals >= {*n.outputs})
     return LoweredGraph(

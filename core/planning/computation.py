@@ -59,7 +59,7 @@ class Computation:
         if self.end:
             lowered = replace(lowered, outputs=self.end)
         if self.begin:
-            from odt.core.lowering.passes.split_frozen import begin_at
+            from odt.core.lowering.split_frozen import begin_at
 
             lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
         if not self.losses:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from odt.core.lowering.batch_norms import norm_constants
 from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.passes.batch_norms import norm_constants
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors

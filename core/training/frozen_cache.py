@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.lowering.passes.split_frozen import frozen_end
 from odt.core.lowering.sample_axis import sample_spec
+from odt.core.lowering.split_frozen import frozen_end
 from odt.core.model.graph import LoweredGraph
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan

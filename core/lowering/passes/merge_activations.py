@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.binding import row_of
-from odt.core.model.graph import LoweredGraph, Node
+from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.rows.opdef import Array
 
 MOST = 12  # operators of a function, at most
@@ -48,11 +48,13 @@ MERGED: Mapping[str, tuple[Array, Mapping[str, Any]]] = {
 }
 
 
-def merge_activations(graph: LoweredGraph) -> LoweredGraph:
+def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with one operator for each activation function that is spelled out.
 
     The operators stay if one of their intermediate results is read elsewhere.
     """
+    if CURVES.isdisjoint(node.op for node in graph.nodes):
+        return graph
     readers = graph.count_reads()
     makers, gone = dict[int, Node](), set[int]()
     for node in graph.nodes:

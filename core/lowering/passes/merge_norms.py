@@ -15,9 +15,10 @@ import numpy as np
 
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.lowering.patterns import Found, Pattern, match
-from odt.core.model.graph import LoweredGraph, Node, Tensor
+from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
 from odt.kernels.rows.opdef import TensorSpec
 
+ROOTS = frozenset({"RSQRT", "SQRT"})  # each pattern has one of these
 SQUARES: Pattern = [("SQUARE", "d"), ("MUL", "d", "d"), ("SQUARED_DIFFERENCE", "x", "mean")]
 VARIANCE: Pattern = ("ADD", ("MEAN", SQUARES, "axes"), "epsilon")
 INVERSE: Pattern = ("RSQRT", VARIANCE)
@@ -31,11 +32,13 @@ PATTERNS: Pattern = [
 ]
 
 
-def merge_norms(graph: LoweredGraph) -> LoweredGraph:
+def merge_norms(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with one RMS_NORM for each normalization of rows that is spelled out.
 
     The operators stay if one of their intermediate results is read elsewhere.
     """
+    if ROOTS.isdisjoint(node.op for node in graph.nodes):
+        return graph
     return _Merging(graph).graph()
 
 

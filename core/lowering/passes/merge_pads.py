@@ -7,14 +7,14 @@ of many networks, and the convolution can read the zeros without them.
 
 from dataclasses import replace
 
-from odt.core.model.graph import LoweredGraph, Node
+from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.geometry.conv_geometry import ConvAttrs
 from odt.kernels.geometry.window import VALID
 
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
-def merge_pads(graph: LoweredGraph) -> LoweredGraph:
+def merge_pads(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph in which convolutions add the zeros of a PAD; `graph` itself if none can."""
     pads = {node.outputs[0]: node for node in graph.nodes if node.op == "PAD"}
     if not pads:

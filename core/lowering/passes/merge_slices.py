@@ -13,7 +13,7 @@ import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
-from odt.core.model.graph import LoweredGraph
+from odt.core.model.graph import Graph, LoweredGraph
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -30,7 +30,7 @@ class Part:
     node: int
 
 
-def split_slices(graph: LoweredGraph) -> LoweredGraph:
+def merge_slices(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Replaces two or more slices of one tensor by a SPLIT_V."""
     readers: dict[tuple[int, int], list[Part]] = {}
     for k, node in enumerate(graph.nodes):

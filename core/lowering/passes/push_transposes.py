@@ -6,33 +6,31 @@ of a normalization, an activation, a sum of branches) compute the same values in
 transpose that is pushed past them meets the next one, which is its inverse.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from odt.core.lowering.binding import bind_operands, row_of
+from odt.core.lowering.final_activation import final_logits
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
-from odt.core.model.graph import LoweredGraph, Node
+from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, reduced_axes
 from odt.kernels.rows.opdef import OpDef
 
 Perm = tuple[int, ...]
 
 
-def push_transposes(graph: LoweredGraph, kept: Sequence[int] = ()) -> LoweredGraph:
+def push_transposes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph that transposes fewer values; `graph` itself if there is none.
 
-    Args:
-        graph: the graph to rewrite.
-        kept: tensors besides the outputs that the new graph must compute.
+    It computes the logits of the file's final activations, which losses read, besides the outputs.
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
     mover = _TransposePusher(graph)
     for node in graph.nodes:
         mover.add(node)
-    for i in (*graph.outputs, *kept):
+    for i in (*graph.outputs, *final_logits(file)):
         mover.make(i, graph.nodes[-1].origin)
     pushed = mover.graph()
     return pushed if _moved(pushed) < _moved(graph) else graph

@@ -22,7 +22,7 @@ FILTERS, CHANNELS = 0, 3  # axes
 WIDTH = 16
 
 
-def split_groups(graph: LoweredGraph) -> LoweredGraph:
+def split_groups(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph without groups of channels; `graph` itself if there are none."""
     groups = [groups_of(graph, node) for node in graph.nodes]
     if max(groups, default=1) == 1:

@@ -5,8 +5,8 @@ import pytest
 from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 
+from odt.core.lowering.batch_norms import norm_constants
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.passes.batch_norms import norm_constants
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.selection import Selection, select

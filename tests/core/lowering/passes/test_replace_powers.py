@@ -37,6 +37,4 @@ def test_it_trains_the_same(exponent: float, op: str, monkeypatch: pytest.Monkey
     x = random.standard_normal((4, 6), np.float32)
     data = ArrayData([x], [random.standard_normal((4, 5), np.float32)])
     graph = network(exponent, op)
-    check_same_training(
-        "constant_powers.replace_powers", graph, data, monkeypatch, moved=1e-5, atol=1e-6
-    )
+    check_same_training("replace_powers", graph, data, monkeypatch, moved=1e-5, atol=1e-6)

@@ -71,6 +71,4 @@ def test_it_trains_the_same(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> No
     data = ArrayData(
         [rng.normal(size=(4, 6, 6)).astype("f4")], [rng.normal(size=(4, 1)).astype("f4")]
     )
-    check_same_training(
-        "merge_slices.split_slices", graph, data, monkeypatch, moved=1e-4, atol=1e-7
-    )
+    check_same_training("merge_slices", graph, data, monkeypatch, moved=1e-4, atol=1e-7)

@@ -9,11 +9,10 @@ from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.rewriting import check_same_training
 
-from odt.core.lowering.passes import merge_steps as module
+from odt.core.lowering.passes.merge_steps import LSTM, RNN
 from odt.core.model.graph import ABSENT, Graph
 
 STEPS, DEPTH, UNITS = 4, 5, 6
-LSTM, RNN = module.LSTM, module.RNN
 State = tuple[int, ...]
 Make = Callable[["Loop"], int]
 
@@ -230,4 +229,4 @@ def test_it_trains_the_same(make: Make, kernels: str, monkeypatch: pytest.Monkey
     random = np.random.default_rng(0)
     x = random.standard_normal((4, STEPS, DEPTH), np.float32)
     data = ArrayData([x], [random.standard_normal((4, 3), np.float32)])
-    check_same_training("merge_steps.merge_steps", graph, data, monkeypatch, moved=1e-5, atol=1e-6)
+    check_same_training("merge_steps", graph, data, monkeypatch, moved=1e-5, atol=1e-6)

@@ -7,14 +7,16 @@ normalizations (x²) and for roots.
 from dataclasses import replace
 
 from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import LoweredGraph, Node
+from odt.core.model.graph import Graph, LoweredGraph, Node
 
 OPERATORS = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
 CUBE = 3.0
 
 
-def replace_powers(graph: LoweredGraph) -> LoweredGraph:
+def replace_powers(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph without powers of real numbers by scalars in OPERATORS, or by 3."""
+    if not any(node.op == "POW" for node in graph.nodes):
+        return graph
     builder = GraphBuilder(graph)
     for node in graph.nodes:
         exponent = _exponent(graph, node)

@@ -85,4 +85,4 @@ def test_it_trains_the_same(graph: Graph, kernels: str, monkeypatch: pytest.Monk
     data = ArrayData(
         [rng.normal(size=(4, 8, 9, 4)).astype("f4")], [rng.normal(size=(4, *shape)).astype("f4")]
     )
-    check_same_training("merge_pads.merge_pads", graph, data, monkeypatch, moved=1e-5, atol=1e-6)
+    check_same_training("merge_pads", graph, data, monkeypatch, moved=1e-5, atol=1e-6)

@@ -7,15 +7,17 @@ that step can have no gradient; those of the loop train.
 import numpy as np
 
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
-from odt.core.model.graph import LoweredGraph
+from odt.core.model.graph import Graph, LoweredGraph
 
 
-def zeros_of_shapes(graph: LoweredGraph) -> LoweredGraph:
+def replace_zeros_like(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with FILL instead of ZEROS_LIKE, without nodes that only ZEROS_LIKE reads.
 
     ZEROS_LIKE stays if something else reads its input. The graph stays if an output would depend on
     no input, and so would have no axis of samples.
     """
+    if not any(node.op == "ZEROS_LIKE" for node in graph.nodes):
+        return graph
     build = GraphBuilder(graph)
     read = {i for node in graph.nodes if node.op != "ZEROS_LIKE" for i in node.inputs}
     read.update(graph.inputs, graph.outputs)

@@ -1,0 +1,25 @@
+"""Every pass has a place in the order; one that has nothing to do returns the graph it got."""
+
+import pytest
+from support.networks import Net
+from support.paths import ROOT
+
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.passes.order import AFTER_BATCHING, BEFORE_BATCHING, Pass
+
+PASSES = (*BEFORE_BATCHING, *AFTER_BATCHING)
+
+
+def test_every_module_of_passes_has_a_place_in_the_order() -> None:
+    modules = {path.stem for path in (ROOT / "core/lowering/passes").glob("*.py")}
+    missing = modules - {"__init__", "order"} - {rewrite.__name__ for rewrite in PASSES}
+    assert not missing, f"core/lowering/passes/order.py: add {', '.join(sorted(missing))}"
+    assert len(PASSES) == len(modules) - 2
+
+
+@pytest.mark.parametrize("rewrite", PASSES, ids=lambda rewrite: rewrite.__name__)
+def test_a_pass_without_work_returns_the_same_graph(rewrite: Pass) -> None:
+    net = Net()
+    graph = net.graph(net.dense(net.add("TANH", (net.input(1, 3),), (1, 3)), 2))
+    lowered = LoweredGraphs(graph).as_in_file
+    assert rewrite(lowered, graph) is lowered
