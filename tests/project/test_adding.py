@@ -1,4 +1,4 @@
-"""A loss, an optimizer, a metric, a data format: added by two files each and nothing else.
+"""A loss, an optimizer, a metric, a data format, a lowering pass: added by few files each.
 
 All are added to one copy of the project, exactly as CONTRIBUTING.md says; `make pages` then writes
 what is generated, the project's own tests of lists and pages must pass, and each addition is used.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.additions import EDITED, NEW, TOUCHED
+from support.additions import EDITED, NEW, PASSES, TOUCHED
 from support.paths import ROOT
 
 FOLDERS = (
@@ -84,8 +84,8 @@ class Copy:
                         found.add(name)
         return found
 
-    def run(self, *words: str | Path) -> str:
-        """Runs Python on the copy; returns what it prints."""
+    def run(self, *words: str | Path, status: int = 0) -> str:
+        """Runs Python on the copy, which must end with this status; returns what it prints."""
         paths = (self.root / folder for folder in ("typings", "tests", "tools"))
         done = subprocess.run(
             [sys.executable, *map(str, words)],
@@ -95,7 +95,7 @@ class Copy:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def odt(self, *commands: str, status: int = 0) -> list[str]:
@@ -131,8 +131,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     return made
 
 
-def test_each_is_added_by_two_files(copy: Copy) -> None:
-    assert {kind: len(files) for kind, files in TOUCHED.items()} == dict.fromkeys(TOUCHED, 2)
+def test_each_is_added_by_two_files_and_a_pass_by_three(copy: Copy) -> None:
+    numbers = {kind: len(files) for kind, files in TOUCHED.items()}
+    assert numbers == dict.fromkeys(TOUCHED, 2) | {"lowering pass": 3}
     assert sorted(copy.touched) == sorted(path for files in TOUCHED.values() for path in files)
     assert copy.changed() - {*copy.touched} == GENERATED
 
@@ -145,6 +146,8 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
         "tests/cli/test_cli_options.py",
         "tests/datasets/test_formats.py",
         "tests/datasets/test_json_lines.py",
+        "tests/core/lowering/passes/test_drop_double_negations.py",
+        "tests/core/lowering/passes/test_order.py",
         "tests/core/training/test_fitting_metrics.py",
         "tests/kernels/test_metrics.py",
         "tests/project/test_generated_tables.py",
@@ -212,3 +215,12 @@ def test_the_data_format_is_everywhere(copy: Copy) -> None:
     x = np.fromfile(copy.root / "out/train.input.bin", np.float32).reshape(-1, 2)
     np.testing.assert_array_equal(x, [row["x"] for row in rows])
     assert "| jsonl | JSON object in each line | `.jsonl` |" in copy.page("data.md")
+
+
+def test_a_pass_without_a_place_in_the_order_is_named(copy: Copy) -> None:
+    order, tests = copy.root / PASSES, "tests/core/lowering/passes/test_order.py"
+    text = order.read_text(encoding="utf-8")
+    order.write_text(text.replace("    drop_double_negations,\n", ""), encoding="utf-8")
+    named = copy.run("-m", "pytest", "-q", "-n0", tests, "-k", "every_module", status=1)
+    order.write_text(text, encoding="utf-8")
+    assert f"{PASSES}: add drop_double_negations" in named

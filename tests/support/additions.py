@@ -171,6 +171,41 @@ METRIC = MetricDef("max_error", MaxError, "greatest |y − t|", (NUMBERS,))
 METRIC_CASE = """    "max_error": (NUMBERS, column(1, 4), column(0, 6), 2.0),
     "categorical_accuracy": """
 
+PASS = '''"""Leaves out two NEG in a row: −(−x) = x."""
+
+from dataclasses import replace
+
+from odt.core.lowering.graph_builder import GraphBuilder
+from odt.core.model.graph import Graph, LoweredGraph
+
+
+def drop_double_negations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
+    """Returns a graph whose nodes read x instead of −(−x); `graph` itself if none does."""
+    negations = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n.op == "NEG"}
+    equal = {y: negations[x] for y, x in negations.items() if x in negations}
+    if not equal:
+        return graph
+    builder = GraphBuilder(graph)
+    for node in graph.nodes:
+        inputs = tuple(equal.get(i, i) for i in node.inputs)
+        builder.nodes.append(replace(node, inputs=inputs))
+    builder.drop_unread()
+    return builder.graph()
+'''
+PASS_TEST = '''"""A value that is negated twice is read as it is."""
+
+from support.lowering import lower
+from support.networks import Net
+
+
+def test_two_negations_are_left_out() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    twice = net.add("NEG", (net.add("NEG", (x,), (1, 4)),), (1, 4))
+    graph = lower(net.graph(net.dense(twice, 2)), 3)
+    assert [node.op for node in graph.nodes] == ["FULLY_CONNECTED"]
+'''
+
 FORMAT = '''"""JSON lines: {"x": values, "y": values} for each sample."""
 
 import json
@@ -211,6 +246,9 @@ def test_lines_are_samples(tmp_path: Path) -> None:
 
 METRICS = "kernels/metrics/max_error.py", "tests/kernels/test_metrics.py"
 OPTIMIZER_TESTS = "tests/kernels/test_optimizers.py"
+PASSES = "core/lowering/passes/order.py"
+PASS_IMPORT = """drop_double_negations import drop_double_negations
+from odt.core.lowering.passes.merge_activations import"""
 NEW = {
     "kernels/losses/log_cosh.py": LOSS,
     "tests/op_db/log_cosh.py": LOSS_TABLE,
@@ -218,10 +256,16 @@ NEW = {
     METRICS[0]: METRIC,
     "src/odt/datasets/formats/json_lines.py": FORMAT,
     "tests/datasets/test_json_lines.py": FORMAT_TEST,
+    "core/lowering/passes/drop_double_negations.py": PASS,
+    "tests/core/lowering/passes/test_drop_double_negations.py": PASS_TEST,
 }
 EDITED = {
     OPTIMIZER_TESTS: {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")},
     METRICS[1]: {'    "categorical_accuracy": ': METRIC_CASE},
+    PASSES: {
+        "merge_activations import": PASS_IMPORT,
+        "    merge_norms,\n": "    merge_norms,\n    drop_double_negations,\n",
+    },
 }
 TOUCHED = {
     "loss": ("kernels/losses/log_cosh.py", "tests/op_db/log_cosh.py"),
@@ -230,5 +274,10 @@ TOUCHED = {
     "data format": (
         "src/odt/datasets/formats/json_lines.py",
         "tests/datasets/test_json_lines.py",
+    ),
+    "lowering pass": (
+        "core/lowering/passes/drop_double_negations.py",
+        PASSES,
+        "tests/core/lowering/passes/test_drop_double_negations.py",
     ),
 }
