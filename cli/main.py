@@ -24,6 +24,10 @@ from odt.cli.output.spelling import spell
 from odt.errors import MOST, OdtError, escaped, one_line
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
+FORMER = {
+    "diff": ("verify", "--diff"),
+    "runs": ("report", "--list"),
+}  # name → words that replace it
 INTERRUPTED = 130  # exit status that shells report after Ctrl-C
 
 
@@ -48,7 +52,14 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command named by the first argument; suggests a similar name on a miss."""
+        """Finds the command named by the first argument; suggests a similar name on a miss.
+
+        A former name still works, with a line that names the new spelling.
+        """
+        if words := FORMER.get(args[0]):
+            if not ctx.resilient_parsing:  # not while the shell completes a word
+                click.echo(f"odt {args[0]} is now: odt {' '.join(words)}", err=True)
+            args = [*words, *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:

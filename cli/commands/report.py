@@ -1,67 +1,131 @@
-"""Write a report of a run: one HTML page with curves, samples, memory and recipe."""
+"""Write a report of a training run as an HTML page, or list and compare runs."""
 
 from pathlib import Path
 
 import click
 
-from odt.cli.options.sections import Command
+from odt.cli.options.sections import Command, option
 from odt.cli.options.training_run import refuse_alone
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.runs.held_samples import sample_sections
 from odt.cli.runs.page import page
 from odt.cli.runs.run import RECIPE, read_run
+from odt.cli.runs.run_table import list_runs
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
 
+PAGE = "Report"
+LIST = "List of runs"
+EXAMPLES = ("odt report runs/first", "odt report --list runs --metric val_accuracy")
 
-@click.command(cls=Command)
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option(
+
+@click.command(cls=Command, examples=EXAMPLES)
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
+@option(
+    PAGE,
     "--load-input",
     type=click.Path(),
     metavar="FILE",
     help="Model inputs of test samples to evaluate.  [default: the run's validation samples]",
 )
-@click.option(
+@option(
+    PAGE,
     "--load-expected",
     type=click.Path(),
     metavar="FILE",
     help="Expected outputs of the test samples.",
 )
-@click.option(
+@option(
+    PAGE,
     "--wrong",
     type=click.IntRange(0),
-    default=24,
-    show_default=True,
+    show_default="24",
     metavar="N",
     help="Number of most wrong samples to show.",
 )
-@click.option(
+@option(
+    PAGE,
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="The HTML file.  [default: report.html in the folder of the run]",
 )
+@option(
+    LIST,
+    "--list",
+    "as_list",
+    is_flag=True,
+    help="List and compare the runs in the folders RUN, by default those in the current folder.",
+)
+@option(
+    LIST,
+    "--metric",
+    metavar="NAME",
+    help="Value to compare, such as val_accuracy; by default, the value that each run monitored.",
+)
+@option(
+    LIST,
+    "--svg",
+    "svg_path",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write a chart of the value over the epochs of all runs.",
+)
+@option(
+    LIST,
+    "--png",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write the chart as PNG; needs matplotlib.",
+)
 def command(
-    run: Path,
+    runs: tuple[Path, ...],
     load_input: str | None,
     load_expected: str | None,
-    wrong: int,
+    wrong: int | None,
     output: Path | None,
+    as_list: bool,
+    metric: str | None,
+    svg_path: str | None,
+    png: str | None,
 ) -> None:
     """Write a report of the run in the folder RUN: one HTML page without external resources.
 
     The trained model is evaluated on the validation samples of the run, or on test samples. The
     report shows the confusion matrix, and the most wrong samples as images, spectrograms or curves.
+
+    With --list, RUN is the folder of a run, or contains such folders. In the table, BEST is the
+    best value of the compared metric, AT the epoch of this value, EPOCHS the number of completed
+    epochs, and TIME the time of all training steps. The last columns show the options in which the
+    recipes differ.
     """
+    of_page = {
+        "--load-input": load_input,
+        "--load-expected": load_expected,
+        "--wrong": wrong,
+        "--output": output,
+    }
+    if as_list:
+        for name, value in of_page.items():
+            if value is not None:
+                raise OdtError(f"{name}: must be given without --list, but got both.")
+        list_runs(runs, metric, svg_path, png)
+        return
+    for name, value in (("--metric", metric), ("--svg", svg_path), ("--png", png)):
+        refuse_alone(name, value, "--list", as_list)
+    if len(runs) != 1:
+        raise click.UsageError(
+            f"RUN: must be one folder, but got {len(runs)}. --list takes several."
+        )
     refuse_alone("--load-input", load_input, "--load-expected", load_expected)
     refuse_alone("--load-expected", load_expected, "--load-input", load_input)
+    (run,) = runs
     record = read_run(run)
     path = output or run / "report.html"
     read = {"--load-input": load_input, "--load-expected": load_expected}
     check_outputs({"--output": str(path)}, {**read, "the recipe": str(run / RECIPE)})
     given = (load_input, load_expected) if load_input and load_expected else None
-    sections = sample_sections(record, given, wrong)
+    sections = sample_sections(record, given, 24 if wrong is None else wrong)
     write_atomically(path, [page(record, sections).encode(errors="replace")], OdtError)
     click.echo(f"{path}: epochs 0 … {record.rows[-1]['epoch'] if record.rows else 0}")

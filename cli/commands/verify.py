@@ -1,4 +1,4 @@
-"""Verify that two models compute the same outputs on the same data."""
+"""Compare two models: their outputs on the same samples, or their weights and operators."""
 
 from contextlib import closing
 from functools import partial
@@ -12,7 +12,10 @@ from odt.core.formats.reader import read_model
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.inference import Predictor
 from odt.data.sources import samples_of
-from odt.evaluation.comparison import compare_outputs
+from odt.errors import OdtError
+from odt.evaluation.comparison import compare_models, compare_outputs, describe_difference
+
+TOLERANCE = 1e-5
 
 
 @click.command(cls=Command)
@@ -22,16 +25,21 @@ from odt.evaluation.comparison import compare_outputs
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),
-    default=1e-5,
-    show_default=True,
+    show_default="1e-05",
     help="Largest accepted difference, as a fraction of the range of A's outputs.",
+)
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Compare the files instead of the outputs: constants, operators, signatures, metadata.",
 )
 @schedule_options
 def command(
     first: str,
     second: str,
     load_input: str | None,
-    tolerance: float,
+    tolerance: float | None,
+    diff: bool,
     batch_size: int | None,
     micro_batch: int | None,
     workers: int | None,
@@ -39,24 +47,71 @@ def command(
     """Compare the outputs of the models A and B on the same samples.
 
     The exit status is 1 if an output differs by more than --tolerance.
+
+    With --diff, show the differences between the files. For each constant: how many values differ,
+    the largest absolute difference, and the norm of the difference relative to the norm in A.
+    Weights are compared as float32. The exit status is 1 if the models differ.
     """
-    inputs = given("--load-input", load_input, "the file with the inputs of all samples")
-    batch, options = batch_size or 32, {"micro_batch": micro_batch, "workers": workers}
-    a, b = (lower_model(read_model(path), outputs="computed").graphs for path in (first, second))
-    with Predictor(a, batch, **options) as one, Predictor(b, batch, **options) as other:
+    if diff:
+        of_outputs = {
+            "--load-input": load_input,
+            "--tolerance": tolerance,
+            "--batch-size": batch_size,
+            "--micro-batch": micro_batch,
+            "--workers": workers,
+        }
+        for name, value in of_outputs.items():
+            if value is not None:
+                raise OdtError(f"{name}: must be given without --diff, but got both.")
+        same = _same_files(first, second)
+    else:
+        same = _same_outputs(
+            (first, second),
+            given("--load-input", load_input, "the file with the inputs of all samples"),
+            tolerance=TOLERANCE if tolerance is None else tolerance,
+            batch_size=batch_size or 32,
+            micro_batch=micro_batch,
+            workers=workers,
+        )
+    if not same:
+        raise click.exceptions.Exit(1)
+
+
+def _same_files(first: str, second: str) -> bool:
+    """Prints the differences between two files; returns whether there are none."""
+    difference = compare_models(
+        *(lower_model(read_model(path), outputs="file") for path in (first, second))
+    )
+    click.echo("\n".join(describe_difference(difference, (first, second))))
+    return difference.is_empty
+
+
+def _same_outputs(
+    paths: tuple[str, str],
+    inputs: str,
+    *,
+    tolerance: float,
+    batch_size: int,
+    micro_batch: int | None,
+    workers: int | None,
+) -> bool:
+    """Prints how far the outputs of two models differ; returns whether the tolerance holds."""
+    options = {"micro_batch": micro_batch, "workers": workers}
+    a, b = (lower_model(read_model(path), outputs="computed").graphs for path in paths)
+    with Predictor(a, batch_size, **options) as one, Predictor(b, batch_size, **options) as other:
         data, others = (samples_of(inputs, None, model.runtime) for model in (one, other))
         with closing(Progress()) as bar:
             seen = partial(bar, "verify")
             agreements = compare_outputs(one, other, (data, others), data.length, seen)
-    failed = False
+    same = True
     for k, agreement in enumerate(agreements):
         part = agreement.largest / agreement.span if agreement.span else agreement.largest
-        same = "" if agreement.top is None else f"; same largest output in {agreement.top:.2%}"
+        top = "" if agreement.top is None else f"; same largest output in {agreement.top:.2%}"
         click.echo(
             f"output {k}: largest difference {agreement.largest:.3g}, {part:.3g} of the range "
-            f"{agreement.span:.3g}, in sample {agreement.sample} of {data.length}{same}"
+            f"{agreement.span:.3g}, in sample {agreement.sample} of {data.length}{top}"
         )
-        failed |= not part <= tolerance
-    if failed:
+        same = same and bool(part <= tolerance)
+    if not same:
         click.echo(f"The outputs differ by more than {tolerance:g} of their range.")
-        raise click.exceptions.Exit(1)
+    return same

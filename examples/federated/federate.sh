@@ -26,7 +26,7 @@ odt fed init "$out/app" "$@"
 if python -c 'import flwr' 2> /dev/null; then
     . "$out/app/environment.sh"
     python "$out/app/run.py"
-    odt diff "$out/trained.tflite" "$out/app/trained.tflite"
+    odt verify --diff "$out/trained.tflite" "$out/app/trained.tflite"
 fi
 
 odt eval "$out/trained.tflite" \

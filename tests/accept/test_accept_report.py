@@ -77,7 +77,15 @@ def test_no_page_of_a_hostile_run_folder_runs_a_script(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["report", str(folder)]).exit_code == 0
     for name in ("log.jsonl", "run.json", "memory.json"):  # chart alone, as SVG
         assert (folder / name).exists()
-    drawn = ["runs", str(tmp_path), "--svg", str(tmp_path / "chart.svg"), "--metric", "loss"]
+    drawn = [
+        "report",
+        "--list",
+        str(tmp_path),
+        "--svg",
+        str(tmp_path / "chart.svg"),
+        "--metric",
+        "loss",
+    ]
     assert CliRunner().invoke(main, drawn).exit_code == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
     plain = html.unescape(page)  # what a page without escapes would be

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from support.paths import ROOT
+from support.paths import MLP_SM, ROOT
 
 from odt.cli.main import Group, main, summary
 from odt.errors import DataError
@@ -201,3 +201,18 @@ def test_the_shell_completes_commands_and_options() -> None:
         check=False,
     )
     assert done.stdout == "plain,inspect\n"
+
+
+@pytest.mark.parametrize(
+    ("former", "words"), [("diff", ["verify", "--diff"]), ("runs", ["report", "--list"])]
+)
+def test_a_former_name_runs_the_command_that_replaces_it(
+    former: str, words: list[str], tmp_path: Path
+) -> None:
+    model = str(MLP_SM / "model.circle")
+    rest = [model, model] if former == "diff" else [str(tmp_path)]
+    done = CliRunner().invoke(main, [former, *rest])
+    new = CliRunner().invoke(main, [*words, *rest])
+    assert (done.exit_code, done.stdout) == (new.exit_code, new.stdout)
+    assert done.stderr == f"odt {former} is now: odt {' '.join(words)}\n{new.stderr}"
+    assert f"\n  {former} " not in CliRunner().invoke(main, ["--help"]).stdout

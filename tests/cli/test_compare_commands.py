@@ -1,4 +1,4 @@
-"""odt diff and odt verify: what differs between two models, and between their outputs."""
+"""`odt verify`, also with --diff: what differs between two models, and between their outputs."""
 
 import itertools
 from pathlib import Path
@@ -35,14 +35,14 @@ def moved(tmp_path: Path) -> Path:
 
 
 def test_a_model_does_not_differ_from_itself() -> None:
-    result = run("diff", MODEL, MODEL)
+    result = run("verify", "--diff", MODEL, MODEL)
     assert result.exit_code == 0
     assert "no difference in 4 constants" in result.stdout
     assert run("verify", MODEL, MODEL, "--load-input", X).exit_code == 0
 
 
 def test_a_changed_weight_is_shown(moved: Path) -> None:
-    result = run("diff", MODEL, moved)
+    result = run("verify", "--diff", MODEL, moved)
     assert result.exit_code == 1
     assert "same operators; 1 of 4 constants differ" in result.stdout
     (row,) = [line for line in result.stdout.splitlines() if line.startswith("0 FULLY_CONNECTED")]
@@ -70,14 +70,14 @@ def test_the_largest_difference_is_that_of_the_predictions(moved: Path, tmp_path
 
 def test_other_operators_and_formats_are_shown(tmp_path: Path) -> None:
     other = next(p for p in sorted(MODELS.glob("*.tflite")) if "sine" not in p.name)
-    result = run("diff", MODEL, other)
+    result = run("verify", "--diff", MODEL, other)
     assert result.exit_code == 1
     assert "different format: circle, tflite" in result.stdout
     assert "\n-0 FULLY_CONNECTED" in result.stdout
     converted = tmp_path / "m.tflite"
     assert run("convert", MODEL, converted).exit_code == 0
     assert (
-        run("diff", MODEL, converted)
+        run("verify", "--diff", MODEL, converted)
         .stdout.splitlines()[0]
         .endswith("different format: circle, tflite")
     )
@@ -107,3 +107,10 @@ def test_a_quantized_input_takes_real_numbers(tmp_path: Path) -> None:
             "verify", first, second, "--load-input", tmp_path / "x.npy", "--tolerance", 0.1
         )
         assert result.exit_code == 0, result.output
+
+
+def test_options_of_outputs_are_refused_with_diff() -> None:
+    for words in (["--load-input", X], ["--tolerance", 1], ["--batch-size", 8], ["--workers", 1]):
+        result = run("verify", "--diff", MODEL, MODEL, *words)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"{words[0]}: must be given without --diff, but got both." in result.stderr

@@ -274,7 +274,7 @@ def test_markup_in_a_run_folder_stays_text(run: Path, tmp_path: Path) -> None:
         v for name, v in page.attributes if name == "src" and str(v).startswith("data:image/png;")
     ]
     assert text.count("marker") > 15
-    assert "\x1b" not in odt("runs", folder)
+    assert "\x1b" not in odt("report", "--list", folder)
 
 
 def test_a_page_allows_no_script_and_no_other_host(text: str) -> None:

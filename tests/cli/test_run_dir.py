@@ -112,7 +112,7 @@ def test_a_killed_run_can_be_read_and_continued(tmp_path: Path) -> None:
         wait_for(process, "Epoch 2/")
         process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    shown = CliRunner().invoke(main, ["runs", str(killed)])
+    shown = CliRunner().invoke(main, ["report", "--list", str(killed)])
     assert shown.exit_code == 0, shown.output
     assert "unfinished" in shown.stdout
     assert train("--run-dir", killed).exit_code == 0

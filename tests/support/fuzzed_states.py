@@ -185,7 +185,11 @@ def use_run(path: Path) -> None:
     try:
         errors = []
         few = ("--epochs", 2, "--max-steps", 3, "--workers", 1)
-        for words in (["runs", copy], ["report", copy], ["train", "--run-dir", copy, *few]):
+        for words in (
+            ["report", "--list", copy],
+            ["report", copy],
+            ["train", "--run-dir", copy, *few],
+        ):
             try:
                 run_odt(*words)
             except odt.OdtError as e:

@@ -224,7 +224,7 @@ class _Running:
 
 
 def describe_difference(difference: Difference, names: Sequence[str]) -> list[str]:
-    """Returns the lines that `odt diff` prints.
+    """Returns the lines of the differences between two model files.
 
     Args:
         difference: the difference.

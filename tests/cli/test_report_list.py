@@ -1,4 +1,4 @@
-"""The command runs: a table and one chart of several runs."""
+"""`odt report --list`: a table and one chart of several runs."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_table_has_the_best_epoch_and_what_differs(folder: Path) -> None:
-    head, *lines = odt("runs", folder).stdout.splitlines()
+    head, *lines = odt("report", "--list", folder).stdout.splitlines()
     names = ["RUN", "STATE", "EPOCHS", "BEST", "AT", "TIME", "METRIC"]
     assert head.split() == [*names, "learning-rate"]
     for line, rate in zip(lines, ("0.001", "0.01"), strict=True):
@@ -47,13 +47,19 @@ def test_the_table_has_the_best_epoch_and_what_differs(folder: Path) -> None:
 
 
 def test_another_metric_may_be_compared(folder: Path) -> None:
-    shown = odt("runs", folder / "r0.01", "--metric", "val_accuracy").stdout.splitlines()[1].split()
+    shown = (
+        odt("report", "--list", folder / "r0.01", "--metric", "val_accuracy")
+        .stdout.splitlines()[1]
+        .split()
+    )
     values = [row["val_accuracy"] for row in read_run(folder / "r0.01").rows[1:]]
     assert shown[3] == f"{max(values):.4f}"
     for word in ("val_categorical_accuracy", "val_acc", "val-categorical-accuracy"):
-        again = odt("runs", folder / "r0.01", "--metric", word).stdout  # as epoch lines name it
+        again = odt(
+            "report", "--list", folder / "r0.01", "--metric", word
+        ).stdout  # as epoch lines name it
         assert again.splitlines()[1].split() == shown
-    wrong = odt("runs", folder, "--metric", "f1")
+    wrong = odt("report", "--list", folder, "--metric", "f1")
     assert wrong.exit_code == 1
     assert "--metric: must be one of accuracy, learning_rate, loss, " in wrong.stderr
 
@@ -61,7 +67,7 @@ def test_another_metric_may_be_compared(folder: Path) -> None:
 def test_the_chart_has_the_values_of_all_runs(folder: Path, tmp_path: Path) -> None:
     """Read back from the picture by its axes."""
     svg_path, png = tmp_path / "runs.svg", tmp_path / "runs.png"
-    done = odt("runs", folder, "--metric", "loss", "--svg", svg_path, "--png", png)
+    done = odt("report", "--list", folder, "--metric", "loss", "--svg", svg_path, "--png", png)
     assert done.exit_code == 0, done.output
     assert png.read_bytes().startswith(b"\x89PNG")
     lines = values_of(svg_path.read_text(encoding="utf-8"))
@@ -93,17 +99,38 @@ def test_only_values_that_change_results_are_differences(folder: Path, tmp_path:
         (tmp_path / name).mkdir()
         kept = recipe.replace("epochs = 3\n", "")
         (tmp_path / name / "recipe.toml").write_text(more + kept, encoding="utf-8")
-    head, first, second = odt("runs", tmp_path).stdout.splitlines()
+    head, first, second = odt("report", "--list", tmp_path).stdout.splitlines()
     assert head.split()[-2:] == ["METRIC", "batch-size"]
     assert (first.split()[-1], second.split()[-1]) == ("8", "-")
     assert "unfinished" in first
 
 
 def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
-    assert "must be or contain folders of runs, but has none." in odt("runs", tmp_path).stderr
-    assert "must be a folder, but there is none." in odt("runs", tmp_path / "x").stderr
+    assert (
+        "must be or contain folders of runs, but has none."
+        in odt("report", "--list", tmp_path).stderr
+    )
+    assert "must be a folder, but there is none." in odt("report", "--list", tmp_path / "x").stderr
     (tmp_path / "recipe.toml").write_text("epochs = 1\n")
     (tmp_path / "run.json").write_text("[")
-    done = odt("runs", tmp_path)
+    done = odt("report", "--list", tmp_path)
     assert done.exit_code == 1
     assert re.match(r"Error: .*run\.json: must be the record of a run, but got: ", done.stderr)
+
+
+def test_options_of_the_list_and_of_the_page_exclude_each_other(
+    folder: Path, tmp_path: Path
+) -> None:
+    for words in (["--wrong", 3], ["-o", tmp_path / "x.html"], ["--load-input", "x.npy"]):
+        done = odt("report", "--list", folder, *words)
+        assert done.exit_code == 1
+        assert "must be given without --list, but got both." in done.stderr
+    for name in ("--metric", "--svg", "--png"):
+        done = odt("report", folder / "r0.01", name, tmp_path / "x")
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert f"{name}: must come with --list" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    for runs in ([], [folder, folder]):
+        done = odt("report", *runs)
+        assert done.exit_code == 2
+        assert f"RUN: must be one folder, but got {len(runs)}." in done.stderr

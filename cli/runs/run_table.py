@@ -1,11 +1,10 @@
-"""List and compare runs: best epoch, time and differences of their recipes."""
+"""The table of runs: best epoch, time and differences of their recipes."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from odt.cli.options.sections import Command
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.runs.chart import Chart, svg
 from odt.cli.runs.chart_png import draw_png
@@ -21,25 +20,19 @@ SAME_RUN = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard",
 MOST = 40  # characters of a value
 
 
-@click.command(cls=Command)
-@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
-@click.option(
-    "--metric",
-    metavar="NAME",
-    help="Value to compare, such as val_accuracy; by default, the value that each run monitored.",
-)
-@click.option("--svg", "svg_path", type=click.Path(), metavar="FILE",
-              help="Write a chart of the value over the epochs of all runs.")  # fmt: skip
-@click.option("--png", type=click.Path(), metavar="FILE",
-              help="Write the chart as PNG; needs matplotlib.")  # fmt: skip
-def command(
+def list_runs(
     folders: tuple[Path, ...], metric: str | None, svg_path: str | None, png: str | None
 ) -> None:
-    """List and compare the runs in the folders DIR, by default in the current folder.
+    """Prints the table of the runs in some folders, and writes their chart.
 
-    DIR is the folder of a run, or contains such folders. BEST is the best value of the compared
-    metric, AT the epoch of this value, EPOCHS the number of completed epochs, and TIME the time of
-    all training steps. The last columns show the options in which the recipes differ.
+    Args:
+        folders: folders of runs, or folders that contain such folders; empty for the current one.
+        metric: value to compare; None for the value that each run monitored.
+        svg_path: path of the chart, or None.
+        png: path of the chart as PNG, or None.
+
+    Raises:
+        OdtError: if there is no run, or no run has the metric.
     """
     check_outputs({"--svg": svg_path, "--png": png}, {})
     runs = [read_run(path) for path in runs_in(folders or (Path(),))]
