@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from odt.errors import OptionError
 from odt.kernels.registry import LOSSES
-from odt.kernels.rows.opdef import HyperParameter
+from odt.kernels.rows.updatedef import HyperParameter
 
 Values = dict[str, float | bool]
 SWITCH = {"true": True, "false": False}

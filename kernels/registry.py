@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from odt.kernels.families.requantize import Constants
     from odt.kernels.rows.lossdef import LossDef
     from odt.kernels.rows.metricdef import MetricDef
-    from odt.kernels.rows.opdef import OpDef, UpdateRule
+    from odt.kernels.rows.opdef import OpDef
+    from odt.kernels.rows.updatedef import UpdateRule
 
 
 class Row(Protocol):

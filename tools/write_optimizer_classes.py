@@ -9,7 +9,7 @@ from pathlib import Path
 
 import odt
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.rows.opdef import HyperParameter, UpdateRule
+from odt.kernels.rows.updatedef import HyperParameter, UpdateRule
 
 assert odt.__file__ is not None
 MODULE = Path(odt.__file__).with_name("optimizers.py")

@@ -13,8 +13,8 @@ from pprint import pformat
 import odt.kernels
 from odt.kernels import registry
 from odt.kernels.registry import OPTIMIZERS, R, Rows
-from odt.kernels.rows.opdef import HyperParameter, UpdateRule
 from odt.kernels.rows.schedules import SCHEDULES
+from odt.kernels.rows.updatedef import HyperParameter, UpdateRule
 
 INDEX = Path(odt.kernels.__path__[0]) / "rows/row_index.py"
 TOP = '''"""What lists show of the rows in this folder, readable without importing a row or NumPy.

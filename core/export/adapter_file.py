@@ -18,7 +18,8 @@ from odt.core.recipe.lowered_model import LoweredModel, Outputs, lower_model
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, reading
 from odt.errors import DataError
-from odt.kernels.rows.opdef import Array, is_number
+from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.updatedef import is_number
 
 FORMAT = "odt-lora"
 VERSION = 1

@@ -20,7 +20,8 @@ import numpy as np
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
-from odt.kernels.rows.opdef import Array, TensorSpec, is_number
+from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.kernels.rows.updatedef import is_number
 
 FLOAT32 = np.dtype(np.float32)
 WEIGHT = {"FULLY_CONNECTED": 1, "CONV_2D": 1, "BATCH_MATMUL": 1}  # operator → position of W

@@ -7,7 +7,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.selection import check_pattern, matches, trained_tensors, weight_names
 from odt.errors import OptionError
-from odt.kernels.rows.opdef import is_number
+from odt.kernels.rows.updatedef import is_number
 
 ADAPTER = "/lora_a"  # end of the names of the first matrices of low-rank adapters
 

@@ -6,7 +6,7 @@ from numbers import Integral
 from odt.core.model.training_info import QUANT_RANGES, REDUCTIONS, TrainingInfo
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.rows.opdef import is_number
+from odt.kernels.rows.updatedef import is_number
 
 MOST_SAMPLES = 2**31 - 1  # of a batch: the limit of circle+
 

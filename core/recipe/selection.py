@@ -18,7 +18,7 @@ from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.sparse_filters import filters, strongest
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.rows.opdef import is_number
+from odt.kernels.rows.updatedef import is_number
 
 NEAR = 3  # names listed in an error message
 

@@ -9,8 +9,9 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime.arena import make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.rows.opdef import Array, Attrs, TensorSpec, UpdateRule
+from odt.kernels.rows.opdef import Array, Attrs, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule
+from odt.kernels.rows.updatedef import UpdateRule
 
 NO_CLIPPING = Clipping()
 

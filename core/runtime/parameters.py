@@ -17,7 +17,8 @@ from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Call, Calls, Run
 from odt.kernels.native.updates import bind_round_units, bind_update, fits_compiled
-from odt.kernels.rows.opdef import TILE, Array, CompiledUpdate
+from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.updatedef import CompiledUpdate
 
 if TYPE_CHECKING:
     from odt.core.runtime.integer_weights import IntegerWeights

@@ -8,7 +8,8 @@ classes, and 2 for an independent binary output.
 
 import numpy as np
 
-from odt.kernels.rows.opdef import Array, Attrs, HyperParameter, Specs
+from odt.kernels.rows.opdef import Array, Attrs, Specs
+from odt.kernels.rows.updatedef import HyperParameter
 
 LABEL_SMOOTHING = HyperParameter(
     "label_smoothing",

@@ -33,7 +33,8 @@ from odt.kernels.losses.binary_crossentropy import (
 from odt.kernels.losses.categorical_focal_crossentropy import GAMMA, TINY
 from odt.kernels.ops import logistic
 from odt.kernels.rows.lossdef import FRACTIONS, LossDef, draw_classes
-from odt.kernels.rows.opdef import Array, HyperParameter, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.updatedef import HyperParameter
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ from odt.kernels.geometry.softmax_geometry import prepare
 from odt.kernels.losses.binary_crossentropy import LEAST, MOST
 from odt.kernels.losses.categorical_crossentropy import check_distributions, infer
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LossDef, draw_classes
-from odt.kernels.rows.opdef import Array, HyperParameter, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.rows.updatedef import HyperParameter
 
 TINY = 1e-30  # instead of 0 before a logarithm or as a divisor
 

@@ -20,7 +20,8 @@ from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.native import losses
 from odt.kernels.rows.lossdef import LossDef
-from odt.kernels.rows.opdef import Array, HyperParameter, Options, Specs
+from odt.kernels.rows.opdef import Array, Options, Specs
+from odt.kernels.rows.updatedef import HyperParameter
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,11 @@ from typing import Any
 
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
-from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-
-
-def attrs(options: Options, statics: Mapping[str, Array]) -> int | None:
-    """Returns the number of samples along an added axis; None without one."""
-    return None
+from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
 
 
 def infer(samples: int | None, s: Specs) -> Specs:
+    """Infers y; `samples` is the length of an axis that `add_batch_axis` added, or None."""
     indices, x = without_samples(samples, s["indices"], s["x"])
     lead = lead_of("x", x.shape, indices)
     shape = (*indices.shape[:-1], *x.shape[len(lead) :])
@@ -92,7 +88,6 @@ OP = OpDef(
         )
     },
     stops=("indices",),
-    attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
 )

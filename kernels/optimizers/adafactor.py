@@ -21,15 +21,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.rows.opdef import (
-    DECOUPLED_WEIGHT_DECAY,
-    TILE,
-    Array,
-    HyperParameter,
-    Specs,
-    TensorSpec,
-    UpdateRule,
-)
+from odt.kernels.rows.opdef import TILE, Array, Specs, TensorSpec
+from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, HyperParameter, UpdateRule
 
 EPSILON = 2.0**-23
 LEAST_RMS = 1e-3

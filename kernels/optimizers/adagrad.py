@@ -11,7 +11,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import EPSILON
-from odt.kernels.rows.opdef import TILE, WEIGHT_DECAY, Array, CompiledUpdate, UpdateRule
+from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

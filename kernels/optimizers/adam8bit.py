@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, update_tile
-from odt.kernels.rows.opdef import TILE, WEIGHT_DECAY, Array, Specs, TensorSpec, UpdateRule
+from odt.kernels.rows.opdef import TILE, Array, Specs, TensorSpec
+from odt.kernels.rows.updatedef import WEIGHT_DECAY, UpdateRule
 
 BLOCK = 256
 LEAST = 4096

@@ -15,7 +15,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import BETA_1, BETA_2, move_to
-from odt.kernels.rows.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
+from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, slots, update_tile
-from odt.kernels.rows.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, CompiledUpdate, UpdateRule
+from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,8 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import EPSILON, move_to
 from odt.kernels.optimizers.sgd import MOMENTUM
-from odt.kernels.rows.opdef import (
-    TILE,
-    WEIGHT_DECAY,
-    Array,
-    CompiledUpdate,
-    HyperParameter,
-    UpdateRule,
-)
+from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, HyperParameter, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

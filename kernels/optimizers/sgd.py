@@ -12,14 +12,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.rows.opdef import (
-    TILE,
-    WEIGHT_DECAY,
-    Array,
-    CompiledUpdate,
-    HyperParameter,
-    UpdateRule,
-)
+from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, HyperParameter, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

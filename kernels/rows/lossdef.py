@@ -11,7 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.rows.opdef import Array, HyperParameter, OpDef, TensorSpec
+from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
+from odt.kernels.rows.updatedef import HyperParameter
 
 # Rows of values → the first invalid row and the reason, or None.
 Check: TypeAlias = Callable[[Array], tuple[int, str] | None]

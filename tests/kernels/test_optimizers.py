@@ -11,7 +11,8 @@ from odt.errors import OptionError
 from odt.kernels.native import library
 from odt.kernels.native.updates import bind_update
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.rows.opdef import TILE, Array, Attrs, TensorSpec, UpdateRule
+from odt.kernels.rows.opdef import TILE, Array, Attrs, TensorSpec
+from odt.kernels.rows.updatedef import UpdateRule
 
 RATE = 0.05
 SIZE = 7

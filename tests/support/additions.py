@@ -89,7 +89,8 @@ Source: Bernstein et al. (2018), signSGD.
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.rows.opdef import TILE, Array, HyperParameter, UpdateRule
+from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.updatedef import HyperParameter, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)

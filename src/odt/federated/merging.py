@@ -16,7 +16,7 @@ from odt.core.runtime.parameters import AVERAGE, RANGE, WEIGHT
 from odt.errors import ModelError, OptionError
 from odt.federated.strategies.strategy import weighted_mean
 from odt.federated.update import Array, Tensors, Update
-from odt.kernels.rows.opdef import is_number
+from odt.kernels.rows.updatedef import is_number
 
 Path = str | os.PathLike[str]
 

@@ -1,0 +1,112 @@
+"""UpdateRule, the row that declares an optimizer, and hyper-parameters, also those of losses."""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Real
+from typing import Any, TypeAlias, TypeGuard
+
+from odt.dataclass import dataclass
+from odt.kernels.rows.opdef import Attrs, Specs, TensorSpec
+
+CompiledUpdate: TypeAlias = tuple[str, tuple[float, ...]]  # name of a kernel, and its numbers
+
+
+@dataclass(frozen=True, slots=True)
+class HyperParameter:
+    """A hyper-parameter of an optimizer or a loss: a number of at least 0, or a switch.
+
+    Attributes:
+        name: name of the field in the attrs, which has the default.
+        help: description without a full stop: "Momentum coefficient".
+        note: how this optimizer uses it, if others use it in another way.
+        most: largest value; None for no limit.
+        below: whether values must be less than `most`.
+        switch: whether it is a switch (on or off) instead of a number.
+    """
+
+    name: str
+    help: str
+    most: float | None = None
+    below: bool = False
+    switch: bool = False
+    note: str = ""
+
+    @property
+    def rule(self) -> str:
+        """Describes the rule for a value."""
+        if self.switch:
+            return "true or false"
+        end = "" if self.most is None else f" and {'below' if self.below else 'at most'}"
+        return f"a number, 0 or more{end}" + (f" {self.most:g}" if end else "")
+
+    def allows(self, value: object) -> bool:
+        """Whether a value is valid."""
+        if self.switch:
+            return isinstance(value, bool | int) and value in (0, 1)
+        most = math.inf if self.most is None else self.most
+        return is_number(value) and 0 <= value <= most and not (self.below and value == most)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number that a float can hold."""
+    number: Any = value
+    return isinstance(value, Real) and bool(abs(number) <= sys.float_info.max)
+
+
+WEIGHT_DECAY = HyperParameter("weight_decay", "Weight decay", note="added to the gradient")
+DECOUPLED_WEIGHT_DECAY = replace(WEIGHT_DECAY, note="decoupled")
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRule:
+    """The row of an optimizer.
+
+    run(attrs, learning_rate, step, *, p, g, work, **slots) updates p and the slots in place and may
+    overwrite g; all arrays are one-dimensional. step is 1 on the first update. The rule may be
+    applied to pieces of a parameter, unless it is `whole`.
+
+    Attributes:
+        name: name on the command line.
+        attrs: constructor of a frozen dataclass with the hyper-parameters and their defaults.
+        slots: (attrs) → names of the state arrays, initially zero.
+        slot_specs: (attrs, spec of a parameter) → specs of its state arrays, which may be only some
+            of `slots`; by default each is shaped like the parameter.
+        whole: whether `run` gets whole parameters in their own shape, and leaves g as it is.
+        run: the update.
+        work: number of scratch arrays of TILE elements that `run` needs.
+        compiled: (attrs, learning_rate, step) → name of the kernel that makes the same update of
+            float32 arrays, and the numbers that it gets.
+        hyper_parameters: the hyper-parameters, in the order of the fields of attrs.
+        words: further names in circle_plus_gen's JSON.
+        onert: number of the optimizer in onert_train.
+        place: position in lists of optimizers; those with the same position are sorted by name.
+        class_name: name of its class in Python; if empty, `name` with a capital letter.
+        learning_rate: default learning rate of that class.
+    """
+
+    name: str
+    attrs: Callable[..., Attrs]
+    slots: Callable[[Attrs], tuple[str, ...]]
+    run: Callable[..., None]
+    work: int = 0
+    compiled: Callable[[Any, float, int], CompiledUpdate] | None = None
+    hyper_parameters: tuple[HyperParameter, ...] = ()
+    words: tuple[str, ...] = ()
+    onert: int | None = None
+    place: int = 100
+    class_name: str = ""
+    learning_rate: float = 0.001
+    slot_specs: Callable[[Attrs, TensorSpec], Specs] | None = None
+    whole: bool = False
+
+    def state(self, attrs: Attrs, p: TensorSpec) -> Specs:
+        """Returns the specs of a parameter's state arrays, by slot."""
+        if self.slot_specs is not None:
+            return self.slot_specs(attrs, p)
+        return dict.fromkeys(self.slots(attrs), p)
+
+    def __post_init__(self) -> None:
+        if not self.class_name:
+            object.__setattr__(self, "class_name", self.name.capitalize())
