@@ -34,7 +34,9 @@ EXAMPLES = (
 
 @click.command(cls=Command, examples=EXAMPLES)
 @model_argument
-@option(EXPORT, "-o", "--output", type=click.Path(), metavar="DIR", help="Folder to write.")
+@option(
+    EXPORT, "-o", "--output", common=True, type=click.Path(), metavar="DIR", help="Folder to write."
+)
 @data_options
 @budget_option
 @schedule_options

@@ -30,10 +30,10 @@ PICTURE, RESIZED, CLASS = "images", "images that are resized", "targets that are
 
 source_options = combine(
     click.argument("name", required=False),
-    option(SOURCE, "--source", metavar="PATH",
+    option(SOURCE, "--source", common=True, metavar="PATH",
            help="Your own data: a folder or archive of images or WAV files, a table, arrays, "
            "module:function, tfds:NAME, hf:NAME."),
-    option(SOURCE, "--target-source",
+    option(SOURCE, "--target-source", common=True,
            fits=Fits("targets in a second file", (*FILES, "csv", "tsv", "text", *ARRAYS),
                      without=("masks", "test_source", "label_pattern", "unlabelled", "label_column",
                      "x", "y"), recorded=True),
@@ -50,7 +50,7 @@ source_options = combine(
            metavar="PATH",
            help="Second file or folder, with the test samples; all samples of --source are for "
            "training."),
-    option(SOURCE, "--as", "as_record", type=click.Path(), metavar="RECORD|MODEL",
+    option(SOURCE, "--as", "as_record", common=True, type=click.Path(), metavar="RECORD|MODEL",
            help="Prepare new data like the training data of this JSON file or model: with the "
            "same steps and classes, in the order of the source; labels are optional."),
     option(SOURCE, "--unlabelled",
@@ -73,7 +73,7 @@ source_options = combine(
     option(SOURCE, "--dataset-name", "-d",
            fits=Fits("published data sets", (PUBLISHED, BUILT)),
            help="Same as NAME."),
-    option(SOURCE, "--data-dir",
+    option(SOURCE, "--data-dir", common=True,
            fits=Fits("published data sets", (PUBLISHED, BUILT, *BUILDERS), recorded=True),
            type=FOLDER, default="data", show_default=True, metavar="FOLDER",
            help="Folder or archive with the files of the published data set."),
@@ -82,17 +82,17 @@ source_options = combine(
            default="",
            help="Variant of the data set: balanced, letters, … for emnist; fine, coarse for "
            "cifar100."),
-    option(SOURCE, "--download", "fetch",
+    option(SOURCE, "--download", "fetch", common=True,
            fits=Fits("published data sets", (PUBLISHED,)),
            is_flag=True,
            help="Download the data set into --data-dir."),
-    option(SOURCE, "--show-datasets", "-s",
+    option(SOURCE, "--show-datasets", "-s", common=True,
            fits=Fits(),
            is_flag=True, help="List the published data sets."),
 )  # fmt: skip
 
 reading_options = combine(
-    option(TABLES, "--label-column",
+    option(TABLES, "--label-column", common=True,
            fits=Fits(TABLE, (*TABULAR, "arff")),
            default="-1", show_default=True,
            help="Name or number of the target column; several columns are separated by commas or "
@@ -107,7 +107,7 @@ reading_options = combine(
            multiple=True, metavar="COLUMN[=FORMAT]",
            help="Replace a column of dates by sine and cosine of the weekday, the time of year and "
            "the time of day. FORMAT is that of strptime, if it is not clear. Repeatable."),
-    option(TABLES, "--window",
+    option(TABLES, "--window", common=True,
            fits=Fits(SERIES, (*TABULAR, "arff")),
            type=click.IntRange(1), metavar="ROWS",
            help="Time series: make a sample of each window of this many rows."),
@@ -158,11 +158,11 @@ reading_options = combine(
            type=click.IntRange(0, MOST_RATE), default=16000, show_default=True,
            help="Sample rate in Hz, to which WAV files of other rates are resampled; 0 keeps "
            "their own."),
-    option(SOUNDS, "--seconds",
+    option(SOUNDS, "--seconds", common=True,
            fits=Fits(SOUND, ("wav",)),
            type=click.FloatRange(0), default=1.0, show_default=True,
            help="Length in seconds to which clips are trimmed or padded."),
-    option(SOUNDS, "--mel",
+    option(SOUNDS, "--mel", common=True,
            fits=Fits(SOUND, ("wav",)),
            type=click.IntRange(0), default=0,
            help="Number of log-mel bands; 0 for the waveform."),
@@ -190,12 +190,12 @@ reading_options = combine(
 )  # fmt: skip
 
 step_options = combine(
-    option(STEPS, "--like",
+    option(STEPS, "--like", common=True,
            fits=Fits(),
            type=click.Path(), metavar="MODEL",
            help="Take shape, channels and dtype from the inputs of MODEL, and check the data "
            "against it."),
-    option(STEPS, "--size",
+    option(STEPS, "--size", common=True,
            fits=Fits(PICTURE, kinds=("image",)),
            help="Image size, HEIGHTxWIDTH."),
     option(STEPS, "--resize",
@@ -206,10 +206,10 @@ step_options = combine(
            fits=Fits(RESIZED, kinds=("image",), needs=("size", "like", "model")),
            type=click.Choice(FITS), default="stretch", show_default=True,
            help="Handling of images with another aspect ratio."),
-    option(STEPS, "--color", "--colour",
+    option(STEPS, "--color", "--colour", common=True,
            fits=Fits(PICTURE, kinds=("image",)),
            type=click.Choice(COLOURS), help="Image color mode."),
-    option(STEPS, "--scale",
+    option(STEPS, "--scale", common=True,
            fits=Fits(),
            type=click.Choice(SCALES),
            help="Scaling of the values.  [default: 0..1 for images]"),
@@ -244,7 +244,7 @@ step_options = combine(
     option(STEPS, "--label-map",
            fits=Fits(CLASS, classes=True),
            help="Rename and merge classes: OLD=NEW,… or a JSON file."),
-    option(STEPS, "--augment",
+    option(STEPS, "--augment", common=True,
            fits=Fits(),
            default="",
            help="Data augmentation: flip, shift=PIXELS, crop=FRACTION, noise=STD."),
@@ -259,7 +259,7 @@ step_options = combine(
 )  # fmt: skip
 
 split_options = combine(
-    option(SPLITS, "--split", multiple=True,
+    option(SPLITS, "--split", common=True, multiple=True,
            help="Splits: names of the source's splits, or NAME=FRACTION to split the whole data "
            "set.  "
            "[default: those of the source, or train test=0.2; without targets new=1.0]"),
@@ -268,7 +268,7 @@ split_options = combine(
     option(SPLITS, "--shuffle/--no-shuffle", default=None,
            help="Shuffle the samples.  [default: if odt splits the data set, or if it is sorted "
            "by class]"),
-    option(SPLITS, "--seed", type=click.IntRange(0), default=0, show_default=True,
+    option(SPLITS, "--seed", common=True, type=click.IntRange(0), default=0, show_default=True,
            help="Random seed of shuffling and augmentation."),
     option(SPLITS, "--stratify/--no-stratify",
            fits=Fits(CLASS, classes=True, without=("group_by",)),
@@ -296,10 +296,10 @@ split_options = combine(
 )  # fmt: skip
 
 output_options = combine(
-    option(OUTPUT, "--out-dir", "-o", type=FOLDER, default="out", show_default=True,
+    option(OUTPUT, "--out-dir", "-o", common=True, type=FOLDER, default="out", show_default=True,
            help="Output folder."),
     option(OUTPUT, "--prefix-name", "-p", default="", help="Prefix of the file names."),
-    option(OUTPUT, "--output-format", type=click.Choice(list(OUTPUTS)), default="raw",
+    option(OUTPUT, "--output-format", common=True, type=click.Choice(list(OUTPUTS)), default="raw",
            show_default=True, help="File format: raw for onert_train, HDF5 or NPZ."),
     option(OUTPUT, "--on-error", type=click.Choice(["stop", "skip"]), default="stop",
            show_default=True, help="Handling of samples that cannot be read."),

@@ -10,6 +10,7 @@ class_options = combine(
     option(
         LOSS,
         "--confusion",
+        common=True,
         is_flag=True,
         help="Print the confusion matrix: samples by true and predicted class. Of more than 20 "
         "classes, print the pairs that are confused most often.",
@@ -24,6 +25,7 @@ class_options = combine(
     option(
         LOSS,
         "--per-class",
+        common=True,
         is_flag=True,
         help="Print precision, recall, F1 and the number of samples of each class.",
     ),
@@ -33,6 +35,7 @@ sample_options = combine(
     option(
         DATA,
         "--wrong",
+        common=True,
         type=click.IntRange(1),
         metavar="N",
         help="Print the N most wrong samples: the wrongly predicted ones with the largest loss; "

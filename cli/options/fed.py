@@ -11,6 +11,7 @@ federation_options = combine(
     option(
         FEDERATION,
         "--clients",
+        common=True,
         type=click.IntRange(1),
         default=10,
         show_default=True,
@@ -19,6 +20,7 @@ federation_options = combine(
     option(
         FEDERATION,
         "--partition",
+        common=True,
         default="iid",
         show_default=True,
         metavar="KIND",
@@ -29,6 +31,7 @@ federation_options = combine(
     option(
         FEDERATION,
         "--rounds",
+        common=True,
         type=click.IntRange(0),
         default=20,
         show_default=True,
@@ -37,6 +40,7 @@ federation_options = combine(
     option(
         FEDERATION,
         "--epochs",
+        common=True,
         type=click.IntRange(1),
         default=1,
         show_default=True,
@@ -76,6 +80,7 @@ federation_options = combine(
     option(
         FEDERATION,
         "--seed",
+        common=True,
         type=click.IntRange(0),
         default=0,
         show_default=True,
@@ -88,6 +93,7 @@ server_options = combine(
     option(
         FEDERATION,
         "--strategy",
+        common=True,
         default="fedavg",
         show_default=True,
         metavar="NAME[:OPTION=VALUE,…]",
@@ -116,6 +122,7 @@ data_options = combine(
     option(
         DATA,
         "--model",
+        common=True,
         type=click.Path(),
         metavar="MODEL",
         help="Model that is trained: a .circle, circle+ or .tflite file.",
@@ -123,6 +130,7 @@ data_options = combine(
     option(
         DATA,
         "--data",
+        common=True,
         type=click.Path(),
         metavar="DIR",
         help="Folder of odt gen-datafile: the part train is divided among the clients, and the "
@@ -172,6 +180,7 @@ output_options = combine(
     option(
         EXPORT,
         "--plot",
+        common=True,
         type=OutputPath(),
         metavar="FILE",
         help="Draw the validation accuracy (or the first metric, or the loss) by round: .svg, or "
@@ -180,6 +189,7 @@ output_options = combine(
     option(
         EXPORT,
         "--checkpoint",
+        common=True,
         type=click.Path(),
         metavar="FILE",
         help="Resume a federation from FILE.",
@@ -187,6 +197,7 @@ output_options = combine(
     option(
         EXPORT,
         "--export-checkpoint",
+        common=True,
         type=OutputPath(),
         metavar="FILE",
         help="Save a checkpoint (.odt) after each round.",

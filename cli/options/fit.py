@@ -22,6 +22,7 @@ fit_options = combine(
     option(
         DATA,
         "--epochs",
+        common=True,
         type=click.IntRange(0),
         default=5,
         show_default=True,
@@ -53,6 +54,7 @@ fit_options = combine(
     option(
         DATA,
         "--seed",
+        common=True,
         type=click.IntRange(0),
         show_default="0",
         help="Random seed of --shuffle and of the validation split.",
@@ -66,6 +68,7 @@ fit_options = combine(
     option(
         DATA,
         "--augment",
+        common=True,
         multiple=True,
         callback=lambda ctx, param, value: value or None,
         metavar="NAME[:VALUE],…",
@@ -99,6 +102,7 @@ fit_options = combine(
     option(
         VALIDATION,
         "--validation-split",
+        common=True,
         type=float,
         default=0.0,
         show_default=True,
@@ -128,6 +132,7 @@ fit_options = combine(
     option(
         VALIDATION,
         "--patience",
+        common=True,
         type=click.IntRange(1),
         metavar="N",
         help="Early stopping: stop after N epochs without an improvement of --monitor.",
@@ -144,6 +149,7 @@ fit_options = combine(
     option(
         VALIDATION,
         "--keep-best",
+        common=True,
         is_flag=True,
         help="Export the weights of the epoch with the best value of --monitor instead of the "
         "last epoch's.",

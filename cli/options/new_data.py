@@ -25,6 +25,7 @@ new_data_options = combine(
     option(
         DATA,
         "--source",
+        common=True,
         metavar="PATH",
         help="New data: an image, a WAV file, a table, or a folder or archive of files. They are "
         "prepared according to the preprocessing record in MODEL.",

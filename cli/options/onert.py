@@ -122,7 +122,8 @@ class OneCommand(Command):
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Adds the section of onert_train's spellings."""
         sections = super().sections(ctx)
-        sections[ONE] += SPELLINGS
+        if not self.is_shortened(ctx):
+            sections[ONE] += SPELLINGS
         return sections
 
     def _flags(self) -> frozenset[str]:

@@ -48,6 +48,7 @@ run_options = combine(
     option(
         RUNS,
         "--run-dir",
+        common=True,
         type=click.Path(),
         metavar="DIR",
         is_eager=True,

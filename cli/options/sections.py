@@ -24,6 +24,8 @@ ONE = "Samsung ONE's spellings"
 OTHER = "Other options"
 # Sections of `odt train` and `odt fed simulate`, the most used first.
 TRAINING = (FEDERATION, DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, RUNS, ONE)
+MANY = 20  # A command with more options than this lists the common ones, and all with --help-all.
+ALL = f"{__name__}.all"  # in a context: whether the help lists all options
 GIVEN = f"{__name__}.given"  # in a context: name of a parameter → its value before conversion
 RECIPE = f"{__name__}.recipe"  # in a context: path of the recipe that --config has read
 
@@ -59,12 +61,21 @@ class Option(click.Option):
 
     Args:
         section: title of the section.
+        common: whether most people need it, so that the help of a command with many options has it.
         fits: which data the option fits; None for all.
     """
 
-    def __init__(self, *args: Any, section: str, fits: Fits | None = None, **attrs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        section: str,
+        common: bool = False,
+        fits: Fits | None = None,
+        **attrs: Any,
+    ) -> None:
         super().__init__(*args, **attrs)
         self.section = section
+        self.common = common
         self.fits = fits or ALWAYS
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
@@ -96,8 +107,18 @@ def is_typed(parameter: click.Parameter | None, ctx: click.Context | None) -> bo
     return ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
 
 
+def _print_all(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """Prints the help with all options, and exits."""
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 class Command(click.Command):
     """A command whose help lists options in sections and ends with examples.
+
+    If there are more than MANY options, --help lists the common ones, and --help-all lists all.
 
     Args:
         examples: command lines, printed as they are.
@@ -106,6 +127,18 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **attrs: Any) -> None:
         super().__init__(*args, **attrs)
         self.examples = tuple(examples)
+        self._is_long = sum(isinstance(p, click.Option) for p in self.params) > MANY
+        if self._is_long:
+            self.params.append(
+                click.Option(
+                    ["--help-all"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_print_all,
+                    help="Show this message with all options and exit.",
+                )
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses a command line; says which option takes a data file that is given without one.
@@ -125,16 +158,25 @@ class Command(click.Command):
             raise click.UsageError(e.message + hint, ctx) from e
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
-        """Returns the sections in order: title → (option names, help text) of each option."""
+        """Returns the sections in order: title → (option names, help text) of each option.
+
+        Of a command with many options, they have the common ones unless all are asked for.
+        """
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in TRAINING}
         others = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if isinstance(parameter, Option) and record:
+                if self.is_shortened(ctx) and not parameter.common:
+                    continue
                 sections.setdefault(parameter.section, []).append(record)
             elif isinstance(parameter, click.Option) and record:
                 others.append(record)
         return sections | {OTHER: others}
+
+    def is_shortened(self, ctx: click.Context) -> bool:
+        """Whether the help leaves out options."""
+        return self._is_long and not ctx.meta.get(ALL)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, section by section."""
@@ -144,7 +186,7 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the examples."""
+        """Writes the examples, and how to see the options that are left out."""
         super().format_epilog(ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
@@ -152,6 +194,10 @@ class Command(click.Command):
                 for example in self.examples:
                     lines = example.splitlines()
                     formatter.write("".join(f"{indent}{line}\n" for line in lines))
+        if self.is_shortened(ctx):
+            left_out = sum(isinstance(p, Option) and not p.common for p in self.params)
+            formatter.write_paragraph()
+            formatter.write_text(f"{ctx.command_path} --help-all shows {left_out} more options.")
 
 
 def option(section: str, *names: str, **attrs: Any) -> Decorator:

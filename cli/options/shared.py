@@ -68,6 +68,7 @@ model_argument = click.argument("model", type=click.Path())
 input_option = option(
     DATA,
     "--load-input",
+    common=True,
     type=click.Path(),
     metavar="FILE",
     help="Model inputs of all samples: raw float32 as for onert_train, .npy, .npz or .h5.",
@@ -78,6 +79,7 @@ data_options = combine(
     option(
         DATA,
         "--load-expected",
+        common=True,
         type=click.Path(),
         metavar="FILE",
         help="Expected outputs (targets) of all samples, in the same formats.",
@@ -129,7 +131,11 @@ check_data_option = option(
 )
 
 batch_size_option = option(
-    DATA, "--batch-size", type=click.IntRange(1, 2**31 - 1), help="Batch size: samples per step."
+    DATA,
+    "--batch-size",
+    common=True,
+    type=click.IntRange(1, 2**31 - 1),
+    help="Batch size: samples per step.",
 )
 
 schedule_options = combine(
@@ -211,6 +217,7 @@ regularization_options = combine(
 budget_option = option(
     MEMORY,
     "--memory-budget",
+    common=True,
     type=Size(),
     metavar="SIZE",
     help="Peak memory that training may use, such as 64MB or 64MiB. odt chooses micro-batch, "
@@ -221,6 +228,7 @@ checkpoint_options = combine(
     option(
         EXPORT,
         "--checkpoint",
+        common=True,
         type=click.Path(),
         metavar="FILE",
         help="Resume from FILE. An .odt file restores options and position; an onert file "
@@ -229,6 +237,7 @@ checkpoint_options = combine(
     option(
         EXPORT,
         "--export-checkpoint",
+        common=True,
         type=OutputPath(),
         metavar="FILE",
         help="Save checkpoints to FILE: in odt's format if its name ends in .odt, else in onert's.",
@@ -255,6 +264,7 @@ checkpoint_options = combine(
 metric_option = option(
     LOSS,
     "--metric",
+    common=True,
     multiple=True,
     type=MetricWord(METRICS, also=("accuracy",)),
     help="Metric to report besides the loss. accuracy selects the accuracy that fits the loss; "
@@ -265,6 +275,7 @@ loss_options = combine(
     option(
         LOSS,
         "--loss",
+        common=True,
         type=LossText(LOSSES, was="mean_squared_error"),
         help="Loss function. Hyper-parameters follow a colon: huber:delta=0.5, "
         "categorical-crossentropy:label-smoothing=0.1.",
@@ -308,6 +319,7 @@ sample_weight_option = option(
 last_operators_option = option(
     SELECTION,
     "--num-of-trainable-ops",
+    common=True,
     type=click.IntRange(-1),
     metavar="N",
     help="Train the last N operators of the model, without conversions and operators "
@@ -320,6 +332,7 @@ training_options = combine(
     option(
         OPTIMIZER,
         "--optimizer",
+        common=True,
         type=Word(OPTIMIZERS, was="sgd"),
         help="Optimizer.",
     ),
@@ -327,6 +340,7 @@ training_options = combine(
         OPTIMIZER,
         "--learning-rate",
         "--lr",
+        common=True,
         type=float,
         help="Learning rate. Default: the optimizer's; less for a model that is already trained.",
     ),

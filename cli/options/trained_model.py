@@ -9,6 +9,7 @@ trained_model_options = combine(
     option(
         EXPORT,
         "--export-circle",
+        common=True,
         type=OutputPath(),
         metavar="FILE",
         help="Export the trained model as Circle.",
@@ -16,6 +17,7 @@ trained_model_options = combine(
     option(
         EXPORT,
         "--export-tflite",
+        common=True,
         type=OutputPath(),
         metavar="FILE",
         help="Export the trained model as TFLite.",

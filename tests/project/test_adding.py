@@ -162,7 +162,7 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
 def test_the_loss_is_everywhere(copy: Copy) -> None:
     train = f"{TRAIN} --loss log-cosh --metric accuracy"
     shown, trained, resumed, _ = copy.odt(
-        "train --help",
+        "train --help-all",
         f"{train} --epochs 2 --export-checkpoint c.odt",
         f"{train} --epochs 3 --checkpoint c.odt",
         f"check {MODEL} --loss log-cosh",
@@ -180,7 +180,7 @@ def test_the_loss_is_everywhere(copy: Copy) -> None:
 def test_the_optimizer_is_everywhere(copy: Copy) -> None:
     train = f"{TRAIN} --loss mean-squared-error --optimizer signum --beta 0.8"
     shown, trained, resumed = copy.odt(
-        "train --help",
+        "train --help-all",
         f"{train} --epochs 2 --export-checkpoint s.odt",
         f"{train} --epochs 3 --checkpoint s.odt",
     )

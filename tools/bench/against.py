@@ -78,8 +78,10 @@ def command(odt: Path, row: Row, folder: Path) -> list[str]:
     for option, values in zip(options, random_batch(net, row.samples), strict=True):
         values.tofile(folder / f"{option}.bin")
         words += [option, str(folder / f"{option}.bin")]
-    said = subprocess.run([str(odt), "train", "--help"], capture_output=True, text=True, check=True)
-    return words + ["--no-shuffle"] * ("--no-shuffle" in said.stdout)  # former commits never do
+    shuffles = subprocess.run(  # a former commit, which never does, refuses the option
+        [str(odt), "train", "--no-shuffle", "--help"], capture_output=True, check=False
+    )
+    return words + ["--no-shuffle"] * (shuffles.returncode == 0)
 
 
 def train(words: Sequence[str], kernels: str) -> Figures:
