@@ -7,17 +7,14 @@ divisor. Metrics are not weighted.
 import math
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from odt.core.data.column import Column
 from odt.core.data.protocol import SampleOrder
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
-
-if TYPE_CHECKING:
-    from odt.core.data.column import Column
 
 BALANCED = "balanced"
 WEIGHT = TensorSpec((), np.dtype(np.float32))  # of one sample
@@ -37,7 +34,7 @@ class Weighting:
     samples: str = ""
 
 
-def read_weights(column: "Column") -> Array:
+def read_weights(column: Column) -> Array:
     """Reads the weights of all samples.
 
     Raises:

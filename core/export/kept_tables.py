@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import flatbuffers
 import numpy as np
 
 from odt.core.formats.flatbuffer.appended_zip import appended_archive, moved
@@ -231,6 +230,8 @@ def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = 
     Raises:
         UnsupportedError: if the file would be too large.
     """
+    import flatbuffers
+
     split_fused_tanh(tables)
     raise_versions(tables)
     builder = flatbuffers.Builder(1024)

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import flatbuffers
 import numpy as np
 
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
@@ -199,6 +198,8 @@ class ModelBuilder:
 
     def build(self, *outputs: int) -> bytes:
         """Returns the bytes of the file."""
+        import flatbuffers
+
         self.graph.outputs = list(outputs)
         tables = _plain(self.model)
         raise_versions(tables)

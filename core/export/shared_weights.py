@@ -11,7 +11,6 @@ way: the same operator reads the same constants and results of such operators be
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from hashlib import blake2b
 
 import numpy as np
 
@@ -281,6 +280,7 @@ def _numbers(scales: Quantization | None) -> bytes:
 
 
 def _digest(values: Array) -> bytes:
-    return blake2b(
-        np.ascontiguousarray(values).reshape(-1).view(np.uint8).data, digest_size=16
-    ).digest()
+    from hashlib import blake2b
+
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+    return blake2b(data, digest_size=16).digest()

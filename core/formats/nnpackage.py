@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odt.core.formats.file_kinds import folder_kind
+from odt.core.storage.atomic_files import AtomicFile, write_atomically
 from odt.core.storage.reading import open_input, read_input, reading, unwritable
 from odt.errors import ModelError
 
@@ -86,8 +87,6 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise ModelError(unwritable(folder, e, "folder")) from e
-    from odt.core.storage.atomic_files import AtomicFile, write_atomically
-
     for target, data in held.items():
         write_atomically(target, [data])
     with AtomicFile(folder / MANIFEST) as file:

@@ -7,7 +7,6 @@ gradient is a separate value, and a call of ADD adds it.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from odt.core.lowering.binding import (
     gradient_of,
     row_of,
 )
+from odt.core.lowering.normalize.dropout import Mask, add_dropout
 from odt.core.lowering.normalize.unread import without_unread
 from odt.core.lowering.sample_axis import mixed
 from odt.core.model.graph import LoweredGraph, Node, ranges
@@ -26,12 +26,11 @@ from odt.core.planning.gradient_flow import GradientFlow
 from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import trainable_tensors
+from odt.kernels.families.copies import ZERO
+from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.native.library import compiled_of
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Attrs, Kernel, OpDef, TensorSpec
-
-if TYPE_CHECKING:
-    from odt.core.lowering.normalize.dropout import Mask
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -67,8 +66,6 @@ def training_plan(
     dropped: LoweredGraph = graph
     masks: tuple[Mask, ...] = ()
     if backward and dropout:
-        from odt.core.lowering.normalize.dropout import add_dropout
-
         dropped, masks = add_dropout(graph, dict(dropout))
     builder = _Builder(dropped, wanted, only, sparse, masks)
     return builder.finish(graph.outputs if outputs else (), losses, mixed(graph))
@@ -282,8 +279,6 @@ class _Builder:
 
     def _zero_gradient(self, i: int) -> None:
         """Adds a zero gradient for an unused output of a node whose other outputs are used."""
-        from odt.kernels.families.copies import ZERO
-
         self.gradients[i] = self._new(f"d.t{i}", self.graph.tensors[i].spec)
         self.made[i] += 1
         self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
@@ -301,8 +296,6 @@ class _Builder:
         """Adds the call for a contribution to a gradient, and its sum with earlier ones."""
         spec = self.graph.tensors[i].spec
         if i in self.channels:
-            from odt.kernels.families.output_channels import counted, narrowed, of_channels
-
             spec = narrowed("w", spec, len(self.channels[i]))
             kernel = of_channels(kernel, self.channels[i])
             row = row and counted(row, spec.shape[0])

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.split_frozen import begin_at
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import inference_plan, training_plan
 from odt.core.planning.cost import is_short
@@ -12,7 +13,9 @@ from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.cheap_values import cheap_values
+from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.schedule import Schedule, available_cores, choose_schedule
+from odt.core.planning.stored_integers import with_stored_integers
 from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
@@ -59,8 +62,6 @@ class Computation:
         if self.end:
             lowered = replace(lowered, outputs=self.end)
         if self.begin:
-            from odt.core.lowering.split_frozen import begin_at
-
             lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
         if not self.losses:
             return inference_plan(lowered)
@@ -77,8 +78,6 @@ class Computation:
         dropped = cheap_values(plan) if self.backward else ()
         if not dropped:
             return plan
-        from odt.core.planning.rewrites.recompute import recompute
-
         return recompute(plan, dropped)
 
 
@@ -119,8 +118,6 @@ class Plans:
         if key not in self._made:
             plan = computation.plan(self.graphs.at(batch))
             if self.stored:
-                from odt.core.planning.stored_integers import with_stored_integers
-
                 plan = with_stored_integers(plan, self.stored)
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]

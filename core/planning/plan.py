@@ -7,15 +7,12 @@ plan; its offset in the arena is part of the memory plan.
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from odt.core.lowering.normalize.dropout import Mask
 from odt.core.model.graph import LoweredGraph, ranges
 from odt.core.model.training_info import FILE, FOLLOW_ALL
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, TensorSpec
-
-if TYPE_CHECKING:
-    from odt.core.lowering.normalize.dropout import Mask
 
 
 class Region(Enum):

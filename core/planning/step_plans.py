@@ -4,19 +4,16 @@ Schedule and optimizer decide about both. The forecast and the programs take the
 so that what is said before training is what is held.
 """
 
-from typing import TYPE_CHECKING
-
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.cost import is_short
+from odt.core.planning.gradient_blocks import in_blocks
 from odt.core.planning.gradient_sums import computed_in_sums, gradient_sums
+from odt.core.planning.meetings import Groups, choose_meetings, gathered
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.packed_weights import packed_weights
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.verify import verify
-
-if TYPE_CHECKING:
-    from odt.core.planning.meetings import Groups
 
 
 class StepPlans:
@@ -70,8 +67,6 @@ class StepPlans:
         self._made: dict[int, tuple[Plan, MemoryPlan]] = {}
         self._verified: set[int] = set()
         if self._gathers:
-            from odt.core.planning.meetings import choose_meetings
-
             made = choose_meetings(*self._in_blocks_and_sums(size), met)
             self.groups, self._made[size] = made[0], made[1:]
 
@@ -99,8 +94,6 @@ class StepPlans:
     def _with_blocks(self, plan: Plan) -> Plan:
         if not self._in_blocks:
             return plan
-        from odt.core.planning.gradient_blocks import in_blocks
-
         return in_blocks(plan, self._in_blocks, self.blocks)
 
     def _in_blocks_and_sums(self, samples: int) -> tuple[Plan, MemoryPlan]:
@@ -117,8 +110,6 @@ class StepPlans:
         if samples not in self._made:
             plan, memory = self._in_blocks_and_sums(samples)
             if self._gathers:
-                from odt.core.planning.meetings import gathered
-
                 plan = gathered(plan, self.groups)
                 memory = plan_memory(plan)
             self._made[samples] = plan, memory

@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from odt.core.integers.equalize import pairs
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Tensor, has_ranges
+from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.stored_integers import can_store
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
+from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
-
-if TYPE_CHECKING:
-    from odt.core.recipe.lowered_model import LoweredModel
 
 # Bytes of float weights that do not train from which integers save memory: the calls that compute
 # real numbers, one in the forward and one in the backward phase, take about 20 KB.
@@ -74,8 +74,6 @@ def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo
     """
     if not info.qas:
         return plans
-    from odt.core.planning.stored_integers import can_store
-
     plan, _ = plans.at(training, plans.graphs.file_batch)
     chosen = {plan.values[n].tensor: None for n in plan.parameters}
     chosen |= {i: None for i, t in enumerate(plan.graph.tensors) if t.holds_integers}
@@ -83,7 +81,7 @@ def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo
     return Plans(plans.graphs, {i: q for i, q in each if q is not None and can_store(plan, i)})
 
 
-def with_weights_as_integers(lowered: "LoweredModel", info: TrainingInfo) -> "LoweredModel":
+def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
     """Returns a quantized model whose graph has integers for weights that train, or are large.
 
     Args:
@@ -103,16 +101,13 @@ def with_weights_as_integers(lowered: "LoweredModel", info: TrainingInfo) -> "Lo
     return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
 
 
-def with_equalized_weights(lowered: "LoweredModel", info: TrainingInfo) -> "LoweredModel":
+def with_equalized_weights(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
     """Returns a quantized model whose weights that train are equalized, where ranges may move.
 
     Args:
         lowered: the model.
         info: what trains.
     """
-    from odt.core.integers.equalize import pairs
-    from odt.core.recipe.lowered_model import lower_model
-
     model = lowered.unrolled
     if lowered.adapted is not None or model.variables or info.sparse:
         return lowered
@@ -126,10 +121,8 @@ def with_equalized_weights(lowered: "LoweredModel", info: TrainingInfo) -> "Lowe
     return lower_model(replace(lowered.file, equalized=trained))
 
 
-def _weights(lowered: "LoweredModel") -> Iterator[tuple[int, Tensor]]:
+def _weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
     """Yields the weights of layers that nothing else reads, and their tensors of the file."""
-    from odt.core.model.quantization_rules import LAYERS
-
     graph, stored = lowered.graph, lowered.dequantized.stored
     others, weights = set(graph.outputs), dict[int, Tensor]()
     for node in graph.nodes:

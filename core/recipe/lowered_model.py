@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from odt.core.integers.fake_quantize import real_graph
 from odt.core.lowering.constants.hold import hold_constants
+from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.normalize.flex import with_builtins
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import LeftOut, leave_out
+from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
@@ -17,9 +19,6 @@ from odt.core.model.variables import keeps_state
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array
-
-if TYPE_CHECKING:
-    from odt.core.lowering.low_rank import AdaptedGraph, Adapters
 
 Outputs: TypeAlias = Literal["training", "computed", "file"]
 
@@ -90,14 +89,10 @@ def lower_model(
         part, left_out = leave_out(part, computed=outputs == "training")
     unrolled, adapted = part, None
     if keeps_state(part.graph):
-        from odt.core.lowering.streaming.unroll import unroll
-
         unrolled = unroll(part)
     dequantized = real_graph(unrolled)
     dequantized = replace(dequantized, graph=hold_constants(dequantized.graph))
     if adapters is not None:
-        from odt.core.lowering.low_rank import adapt
-
         adapted = adapt(dequantized.graph, adapters)
         dequantized = replace(dequantized, graph=adapted.graph)
     graphs = LoweredGraphs(dequantized.graph)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 from odt.core.planning.computation import held_samples, is_side_by_side
 from odt.core.planning.plan import Call
@@ -17,12 +16,10 @@ from odt.core.runtime.packed_weights import PackedWeights
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program, Samples, large_enough
 from odt.core.runtime.team import Team
+from odt.core.runtime.whole_batch import WholeBatch, hold
 from odt.core.runtime.worker import Worker
 from odt.kernels.native.binding import side_by_side
 from odt.kernels.rows.opdef import Array
-
-if TYPE_CHECKING:
-    from odt.core.runtime.whole_batch import WholeBatch
 
 
 class Engine:
@@ -69,8 +66,6 @@ class Engine:
         self._short = is_side_by_side(self.plan, schedule, meets=self.sums.meets)
         self._held: Samples | None = None
         if self._short and self._trains:
-            from odt.core.runtime.whole_batch import hold
-
             self._held = hold(self.plan, held_samples(self.plan, computation.losses, schedule))
         # of a number of samples, and whether gradients are computed in place
         self._whole: dict[tuple[int, bool], WholeBatch | None] = {}
@@ -240,17 +235,15 @@ class Engine:
             merge_seen(self._seen, worker.seen)
         return math.fsum(loss for worker in active for loss in worker.losses)
 
-    def _whole_batch(self, samples: int, runs: list[list[Run]]) -> "WholeBatch | None":
+    def _whole_batch(self, samples: int, runs: list[list[Run]]) -> WholeBatch | None:
         """Binds the micro-batches of a number of samples as one call, if they can be."""
         key = samples, self.in_place
         if self._held and key not in self._whole:
-            from odt.core.runtime.whole_batch import WholeBatch
-
             whole = WholeBatch(self._held, runs, self.sums.adds) if is_compiled(runs) else None
             self._whole[key] = whole
         return self._whole[key]
 
-    def _run_whole(self, whole: "WholeBatch", batch: Batch) -> None:
+    def _run_whole(self, whole: WholeBatch, batch: Batch) -> None:
         """Runs the micro-batches of all workers by one call."""
         whole.run(batch)
         self.plans.check_files()  # which backward reads, too

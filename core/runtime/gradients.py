@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from odt.core.planning.gradient_blocks import block_ends
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_plans import StepPlans
@@ -216,8 +217,6 @@ class Gradients:
 
     def _bind_blocks(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
         """Returns the calls that compute a worker's part of a gradient in blocks, and use it."""
-        from odt.core.planning.gradient_blocks import block_ends
-
         threads = self._plans.threads
         i, blocks = self._tensors[name], places[worker].array(places[worker].plan.gradients[name])
         each = [place.block_of(name) for place in places]

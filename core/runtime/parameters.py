@@ -4,13 +4,13 @@ import ctypes
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odt.core.model.graph import Graph, Tensor
 from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays
+from odt.core.runtime.integer_weights import IntegerWeights
 from odt.core.runtime.moving_average import MovingAverage
 from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.kernels.geometry.quantize import dequantize
@@ -19,9 +19,6 @@ from odt.kernels.native.binding import Call, Calls, Run
 from odt.kernels.native.updates import bind_round_units, bind_update, fits_compiled
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.updatedef import CompiledUpdate
-
-if TYPE_CHECKING:
-    from odt.core.runtime.integer_weights import IntegerWeights
 
 # Roles of arrays besides the optimizer's slots.
 WEIGHT, AVERAGE, RANGE = "weight", "ema", "range"
@@ -98,11 +95,7 @@ class Parameters:
         )
         self._integers: dict[int, IntegerWeights] = {}
         for i, q in self._stored.items():
-            from odt.core.runtime import integer_weights
-
-            self._integers[i] = integer_weights.IntegerWeights(
-                q, self.trained[i], self._rows.get(i)
-            )
+            self._integers[i] = IntegerWeights(q, self.trained[i], self._rows.get(i))
         places = ((i, graph.tensors[i].places) for i in self.tensors)
         self._zeros = {i: self._absent(i, p) for i, p in places if p is not None}
         self.optimizer = optimizer

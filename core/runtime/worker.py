@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from odt.core.planning.computation import Computation, Plans
 from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.batch import Batch, NotFiniteError, Run
+from odt.core.runtime.gradients import Gradients, Place
+from odt.core.runtime.packed_weights import PackedWeights
+from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Outside, Program, Twin
 from odt.kernels.rows.opdef import Array
 
 if TYPE_CHECKING:
     from typing import Protocol
-
-    from odt.core.planning.computation import Computation, Plans
-    from odt.core.runtime.gradients import Gradients, Place
-    from odt.core.runtime.packed_weights import PackedWeights
-    from odt.core.runtime.parameters import Parameters
 
     class Owner(Protocol):
         """What a worker reads of its engine."""

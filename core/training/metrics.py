@@ -3,16 +3,13 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from odt.core.data.column import Column
 from odt.errors import OptionError
 from odt.kernels.registry import LOSSES, METRICS
 from odt.kernels.rows.lossdef import FRACTIONS, LABELS, VALUES
 from odt.kernels.rows.metricdef import CLASS_ROWS, FLAGS, Metric, MetricDef, OutputForm, forms_of
 from odt.kernels.rows.opdef import TensorSpec
-
-if TYPE_CHECKING:
-    from odt.core.data.column import Column
 
 Metrics = Mapping[str, Callable[[], Metric]]
 
@@ -117,7 +114,7 @@ def preferred_form(loss: str, output: TensorSpec, *, logits: bool = False) -> Ou
 
 
 def class_form(
-    targets: "Column", loss: str, output: TensorSpec, *, logits: bool = False
+    targets: Column, loss: str, output: TensorSpec, *, logits: bool = False
 ) -> OutputForm | None:
     """Form of outputs and targets as classes; None if the targets are other values.
 

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from odt.core.runtime.optimizer import Optimizer
 from odt.errors import OptionError
 from odt.kernels.rows.scheduledef import Schedule
-
-if TYPE_CHECKING:
-    from odt.kernels.rows.schedules import ReduceOnPlateau
+from odt.kernels.rows.schedules import ReduceOnPlateau
 
 # Suffixes of the names of values that should fall.
 LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")
@@ -79,7 +77,7 @@ class Plateau:
             empty before the first epoch.
     """
 
-    def __init__(self, schedule: "ReduceOnPlateau", monitor: str) -> None:
+    def __init__(self, schedule: ReduceOnPlateau, monitor: str) -> None:
         self._schedule = schedule
         self._monitor = Monitor(monitor, min_delta=schedule.min_delta)
         self._waited = self._cooldown = 0

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from odt.core.data.protocol import Data, SampleOrder, SampleOrders
 from odt.core.data.sample_weights import Weighting
@@ -23,6 +22,7 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.storage.free_memory import paused_collector
 from odt.core.training.best_epoch import Best
+from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor, is_plateau
 from odt.core.training.passes import (
@@ -41,9 +41,6 @@ from odt.core.training.undo import DIVISOR, Undo
 from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
-
-if TYPE_CHECKING:
-    from odt.core.training.frozen_cache import CachePolicy, FrozenCache
 
 TRAINING, VALIDATION = range(2)  # computations of the runtime
 
@@ -78,7 +75,7 @@ class Trainer(Closing):
         budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
-        keep: "CachePolicy | None" = None,
+        keep: CachePolicy | None = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
         weighted: bool = False,
@@ -118,8 +115,6 @@ class Trainer(Closing):
         self._budget, self._policy, reserve = budget, keep, 0
         runs = (computation, validation)
         if keep:
-            from odt.core.training.frozen_cache import cache_size, split_frozen
-
             runs = split_frozen(plans, runs)
             reserve = cache_size(plans, runs[0], info.batch_size, keep).resident
         self._end = runs[0].begin
@@ -306,14 +301,12 @@ class Trainer(Closing):
         """Whether data must come from `frozen`."""
         return self._policy is not None
 
-    def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> "FrozenCache":
+    def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
         """Makes the data of a trainer with a cache; arguments as for FrozenCache.
 
         Raises:
             OptionError: if memory or disk is too small.
         """
-        from odt.core.training.frozen_cache import FrozenCache
-
         assert self._policy, "there is no cache"
         given = Computation(end=self._end), self._policy, self.runtime.schedule
         cache = FrozenCache(self._plans, *given, data, targets, parts)

@@ -54,34 +54,11 @@ API += ["federated"]
 # Within kernels a folder or file imports only itself and those before it.
 KERNELS = ["rows", "geometry", "native", "families", "ops", "custom", "integer"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
-# Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
-# inside functions; and parts of odt that help, or training without an export, a budget, adapters,
-# a cache, sparse or quantized weights, variables, meetings or short steps does not need.
+# Slow modules of the standard library, flatbuffers and threadpoolctl, which only some runs need,
+# may be imported inside functions; parts of odt by a command, so that `--help` loads no NumPy.
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"threadpoolctl", "tomllib", "zipfile"}
-# layer: also these
-INTEGERS = (
-    *("recipe.frozen_integers.", "quantization.frozen_int8.", "integers.integer_graph."),
-    *("training.inference.", "recipe.inference_graphs."),
-)
-LATE_IN = {
-    "odt.cli": ("odt.",),
-    "odt": ("odt.core.export.", *(f"odt.core.{name}" for name in INTEGERS)),
-    "odt.core": (
-        *(
-            "odt.core.lowering.",
-            *("odt.core.integers.", "odt.core.recipe.lowered_model."),
-            "odt.core.planning.budget.fit_budget.",
-        ),
-        *("odt.core.planning.rewrites.recompute.", "odt.core.storage.atomic_files."),
-        *("odt.core.model.quantization_rules.", "odt.core.formats.flatbuffer.read_sparsity."),
-        *("odt.core.model.variables.", "odt.core.planning.stored_integers."),
-        *("odt.core.runtime.integer_weights.", "odt.core.runtime.whole_batch."),
-        *("odt.core.planning.meetings.", "odt.core.training.frozen_cache."),
-        "odt.core.planning.gradient_blocks.",
-        *("odt.kernels.families.copies.", "odt.kernels.families.output_channels."),
-    ),
-}
+LATE_IN = {"odt.cli": "odt.", "odt": "odt.core."}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 LATE |= {"pillow_heif"}
@@ -210,8 +187,8 @@ def misplaced_imports(module: str) -> Iterator[str]:
             if id(node) in top:
                 if package in LATE:
                     yield f"{module}: import {name} where it is used: it is slow"
-            elif package not in LATE | MAYBE_LATE and not any(
-                f"{name}.".startswith(x) for x in LATE_IN.get(layer_of(module), ())
+            elif package not in LATE | MAYBE_LATE and not f"{name}.".startswith(
+                LATE_IN.get(layer_of(module), " ")
             ):
                 yield f"{module}: import {name} at the top of the file"
 

@@ -64,7 +64,6 @@ def test_the_trainer_imports_no_slow_module_and_no_row() -> None:
     modules = loaded("import odt; odt.Trainer", before="numpy")
     assert "odt.training.trainer" in modules
     assert not modules & (SLOW | {"numpy.random"})
-    assert "odt.kernels.rows.schedules" not in modules
     for folder in ("ops", "custom", "losses", "metrics", "optimizers"):
         assert not below(modules, f"kernels.{folder}")
 

@@ -1,19 +1,17 @@
 """Reads the tensors of a subgraph: shapes, types, constants and quantization."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, Table
 from odt.core.formats.flatbuffer.operator_options import tensor_type
+from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
 from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Tensor
+from odt.core.model.sparsity import Sparsity
 from odt.errors import one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array, TensorSpec
-
-if TYPE_CHECKING:
-    from odt.core.model.sparsity import Sparsity
 
 Spans = tuple[tuple[int, int], ...]  # offset and size of each buffer in the file
 DTYPES = {
@@ -57,8 +55,6 @@ def read_tensors(
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
         dtype = SPARSE.get((spec.dtype.names or ("",))[0])
         if dtype is not None and data is not None:
-            from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
-
             sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
         tensors.append(
             Tensor(

@@ -1,11 +1,9 @@
-"""Plans and schedule of a training run, with or without a memory budget.
-
-Only a run with a budget loads the modules that forecast memory and search for plans.
-"""
+"""Plans and schedule of a training run, with or without a memory budget."""
 
 from collections.abc import Mapping
 
 from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.schedule import Schedule
 
@@ -28,7 +26,5 @@ def choose_plans(
         schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
         plans.keep(schedule.sizes)
         return plans, schedule, None
-    from odt.core.planning.budget.fit_budget import fit_budget
-
     chosen = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
     return chosen.plans, chosen.schedule, chosen.peak

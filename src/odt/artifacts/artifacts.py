@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import odt
 from odt.artifacts.files import (
@@ -23,6 +23,7 @@ from odt.artifacts.files import (
 )
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.checkpoints.checkpoint import BEST, Checkpoint
+from odt.core.export.exporter import export_model
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.model.record import Record
 from odt.core.model.training_info import TrainingInfo
@@ -42,10 +43,7 @@ from odt.text import size, table
 from odt.training.callbacks import LambdaCallback
 from odt.training.option_forms import resume_from, words_of
 from odt.training.trainable import Trainable
-from odt.training.trainer import NEW_RUN
-
-if TYPE_CHECKING:
-    from odt.training.trainer import Trainer
+from odt.training.trainer import NEW_RUN, Trainer
 
 STEPS = 3
 MOST_SAMPLES = 256  # of a synthetic batch
@@ -89,7 +87,7 @@ class Artifacts:
     @staticmethod
     def trainer(
         kind: "type[Trainer]", folder: Path, checkpoint: Any, check: bool, **options: Any
-    ) -> "Trainer":
+    ) -> Trainer:
         """Makes a trainer from a folder; arguments are those of `Trainer.from_artifacts`.
 
         Args:
@@ -180,7 +178,7 @@ def generate_artifacts(
 
 
 def write_artifacts(
-    trainer: "Trainer",
+    trainer: Trainer,
     out: Path,
     x: Any = None,
     y: Any = None,
@@ -225,13 +223,13 @@ def write_artifacts(
 
 def _trainer(
     kind: "type[Trainer]", folder: str, files: Mapping[str, str], options: Mapping[str, Any]
-) -> "Trainer":
+) -> Trainer:
     adapters = os.path.join(folder, ADAPTERS) if ADAPTERS in files else None
     model = load_model(os.path.join(folder, model_of(files)), adapters)
     return kind(model, **{"checkpoint": os.path.join(folder, CHECKPOINT), **options})
 
 
-def _probe(folder: str, files: Mapping[str, str], options: Mapping[str, Any]) -> "Trainer":
+def _probe(folder: str, files: Mapping[str, str], options: Mapping[str, Any]) -> Trainer:
     """Makes a trainer for the first steps: without metrics and caches, which need the data."""
     recipe = read_recipe(folder)
     for name in ("metrics", "cache_frozen", "cache_dtype"):
@@ -239,7 +237,7 @@ def _probe(folder: str, files: Mapping[str, str], options: Mapping[str, Any]) ->
     return _trainer(odt.Trainer, folder, files, {**recipe, **options})
 
 
-def _first_losses(trainer: "Trainer", expected: Expected) -> tuple[float, ...]:
+def _first_losses(trainer: Trainer, expected: Expected) -> tuple[float, ...]:
     """Trains on the same synthetic batch as often as there are losses; returns the losses."""
     engine = trainer.allocate()  # with the model's weights if the checkpoint is nominal
     data = replace(random_data(engine.runtime, expected.seed), floats=expected.floats)
@@ -262,7 +260,7 @@ def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> E
     raise refused
 
 
-def _compare(folder: str, trainer: "Trainer", expected: Expected) -> None:
+def _compare(folder: str, trainer: Trainer, expected: Expected) -> None:
     """Raises ModelError unless the first losses are those of the desk."""
     try:
         difference = expected.difference(_first_losses(trainer, expected))
@@ -276,7 +274,7 @@ def _compare(folder: str, trainer: "Trainer", expected: Expected) -> None:
         )
 
 
-def _check_checkpoint(trainer: "Trainer", given: Any) -> None:
+def _check_checkpoint(trainer: Trainer, given: Any) -> None:
     """Raises ModelError if a checkpoint of the device belongs to another model."""
     resume = resume_from(given)
     if resume.own is not None:
@@ -284,7 +282,7 @@ def _check_checkpoint(trainer: "Trainer", given: Any) -> None:
         own_format.matching(resume.own, resume.path, engine.graph, engine.parameters)
 
 
-def _check(trainer: "Trainer", out: Path, steps: int, seed: int) -> None:
+def _check(trainer: Trainer, out: Path, steps: int, seed: int) -> None:
     """Raises OptionError for options that artifacts cannot hold."""
     for field, value, least in (("steps", steps, 1), ("seed", seed, 0)):
         check_whole(field, value, least)
@@ -310,7 +308,7 @@ def _check(trainer: "Trainer", out: Path, steps: int, seed: int) -> None:
         )
 
 
-def _start(trainer: "Trainer") -> Checkpoint:
+def _start(trainer: Trainer) -> Checkpoint:
     """Returns a copy of the state as the start of a run on the device, on data of its own."""
     trainer.build()
     own = trainer.saver().state()
@@ -339,7 +337,7 @@ def _start(trainer: "Trainer") -> Checkpoint:
     )
 
 
-def _losses_on(trainer: "Trainer", x: Any, y: Any, steps: int) -> tuple[float, ...]:
+def _losses_on(trainer: Trainer, x: Any, y: Any, steps: int) -> tuple[float, ...]:
     """Trains some steps on samples; returns their losses."""
     losses: list[float] = []
     see = LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
@@ -349,11 +347,9 @@ def _losses_on(trainer: "Trainer", x: Any, y: Any, steps: int) -> tuple[float, .
 
 
 def _write_files(
-    trainer: "Trainer", folder: str, start: Checkpoint, record: Record | None
+    trainer: Trainer, folder: str, start: Checkpoint, record: Record | None
 ) -> list[str]:
     """Writes all files but the manifest; returns their names."""
-    from odt.core.export.exporter import export_model
-
     file = trainer.recipe.model
     names = {"model": f"model.{file.format}", "checkpoint": CHECKPOINT}
     info = _storable(trainer) if file.format == "circle" else None
@@ -368,7 +364,7 @@ def _write_files(
     return [*names.values(), RECIPE]
 
 
-def _storable(trainer: "Trainer") -> TrainingInfo | None:
+def _storable(trainer: Trainer) -> TrainingInfo | None:
     """Returns the training info if a circle+ can hold it; the checkpoint always does."""
     graph, part = trainer.recipe.model.graph, trainer.recipe.lowered.part.graph
     used = values_used(part, replace(trainer.recipe.info, loss=trainer.build().info.loss))

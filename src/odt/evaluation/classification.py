@@ -1,7 +1,7 @@
 """Figures of each class: precision, recall, F1 and the confusion matrix."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from odt.kernels.families.class_counts import ClassCounts, Confusion, class_coun
 from odt.kernels.rows.metricdef import NUMBERS, OutputForm
 from odt.text import table
 from odt.training.fit_warnings import never_predicted
-
-if TYPE_CHECKING:
-    from odt.training.trainer import Trainer
+from odt.training.trainer import Trainer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -158,7 +156,7 @@ def make_report(counts: ClassCounts, classes: Sequence[str]) -> ClassificationRe
 
 
 def classification_report(
-    trainer: "Trainer", x: Any, y: Any = None, *, classes: Sequence[str] = ()
+    trainer: Trainer, x: Any, y: Any = None, *, classes: Sequence[str] = ()
 ) -> ClassificationReport:
     """Computes precision, recall, F1 and the confusion matrix of a trainer's model on samples.
 
@@ -177,7 +175,7 @@ def classification_report(
     return make_report(counts, classes)
 
 
-def sample_losses(trainer: "Trainer", x: Any, y: Any = None, sample_weight: Any = None) -> Array:
+def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = None) -> Array:
     """Computes the loss of each sample by a trainer's model, for example to find anomalies.
 
     Args:
@@ -196,7 +194,7 @@ def sample_losses(trainer: "Trainer", x: Any, y: Any = None, sample_weight: Any 
 
 
 def _evaluate(
-    trainer: "Trainer", data: DataSet, totals: Totals = NONE, each: Each | None = None
+    trainer: Trainer, data: DataSet, totals: Totals = NONE, each: Each | None = None
 ) -> None:
     """Evaluates a trainer's model on all samples."""
     core, order = trainer.build(), range(data.length)

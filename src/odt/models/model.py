@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from odt.core.export.adapter_file import read_adapters, write_adapters
+from odt.core.export.exporter import add_training_info, export_model
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import Adapters
@@ -132,8 +134,6 @@ class Model:
         Raises:
             ModelError: if the file cannot be written.
         """
-        from odt.core.export.exporter import export_model
-
         suffix = os.path.splitext(os.fspath(path))[1].lstrip(".")
         file_format = suffix if suffix in ("tflite", "circle") else self.format
         if self._adapters is None and file_format == self.format:
@@ -152,8 +152,6 @@ class Model:
             OptionError: if the model has no adapters.
             DataError: if the file cannot be written.
         """
-        from odt.core.export.adapter_file import write_adapters
-
         if self._adapters is None:
             rule = "must be a model with adapters"
             raise OptionError("model", rule, self.path, "Make them with `odt.lora`.")
@@ -217,8 +215,6 @@ def load_model(
     )
     if adapters is None:
         return Model(file)
-    from odt.core.export.adapter_file import read_adapters
-
     model = Model(file, read_adapters(adapters))
     _ = model._lowered  # checks that the adapters are this model's
     return model
@@ -263,6 +259,4 @@ def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> No
         ModelError: if the model is not a Circle file, or the new file cannot be written.
         OptionError: if the circle+ format cannot represent the training info.
     """
-    from odt.core.export.exporter import add_training_info
-
     add_training_info(file_of(model), info, path)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from odt.core.export.add_classes import add_classes
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
 from odt.core.model.quantization_rules import has_quantized_activations
@@ -295,8 +296,6 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
 
 def _with_classes(model: Model, head: ClassHead, names: Sequence[str]) -> Model:
     """Returns the model with outputs for all classes."""
-    from odt.core.export.add_classes import add_classes
-
     count = len(names) - head.classes
     if not count:
         return model
