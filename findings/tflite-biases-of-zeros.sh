@@ -17,7 +17,7 @@
 #   convolution, biases equal: CONV_2D [0, 3, 2], CONV_2D [4, 1, 2]
 #   convolution, biases random: CONV_2D [0, 4, 5], CONV_2D [6, 2, 1]
 # Exit status 1 if the converter keeps a bias of zeros, or separates equal ones.
-# For odt: docs/training.md, "Fine-tuning"; tests/support/keras_networks.py makes all biases random.
+# For odt: docs/trained-weights.md, "Comparison with Keras"; tests/support/keras_networks.py makes all biases random.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

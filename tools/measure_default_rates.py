@@ -1,8 +1,9 @@
 """Measures what two epochs of `odt train` with the default learning rate do to trained models.
 
 python tools/measure_default_rates.py DATA [--seeds N] [--only NAME …]: DATA is the folder with the
-data sets. Prints the table of docs/training.md. Every model is trained with no option but those
-that its data need, and evaluated on test data of its own task. torch trains the residual networks.
+data sets. Prints the table of docs/learning-rate.md. Every model is trained with no option but
+those that its data need, and evaluated on test data of its own task. torch trains the
+residual networks.
 """
 
 import argparse
@@ -29,7 +30,7 @@ class Task:
     """A trained model, and the data of its own task.
 
     Attributes:
-        data: the data set, as in docs/training.md.
+        data: the data set, as in docs/learning-rate.md.
         source: words of `odt gen-datafile`.
         make: makes the trained model from the folder of data files; None for the file of that name
             in DATA/models.

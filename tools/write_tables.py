@@ -88,10 +88,10 @@ def formats() -> Iterable[tuple[str, ...]]:
 
 
 TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
-    ("training.md", "Losses"): losses,
-    ("training.md", "Optimizers"): optimizers,
-    ("training.md", "Learning rate schedules"): schedules,
-    ("training.md", "Metrics"): metrics,
+    ("reference.md", "Losses"): losses,
+    ("reference.md", "Optimizers"): optimizers,
+    ("reference.md", "Learning rate schedules"): schedules,
+    ("reference.md", "Metrics"): metrics,
     ("data.md", "Formats"): formats,
 }
 

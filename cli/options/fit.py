@@ -73,7 +73,7 @@ fit_options = combine(
         callback=lambda ctx, param, value: value or None,
         metavar="NAME[:VALUE],…",
         help="Data augmentation: random changes of the training samples, different in each epoch, "
-        "such as flip,shift:0.1,rotate:15. Repeatable. docs/training.md lists all.",
+        "such as flip,shift:0.1,rotate:15. Repeatable. docs/augmentation.md lists all.",
     ),
     option(
         DATA,
@@ -170,7 +170,7 @@ update_options = combine(
         "--schedule",
         type=ScheduleText(),
         help="Learning rate schedule, such as cosine or step:decay-rate=0.5,decay-steps=1000. "
-        "--learning-rate is the initial rate (highest for one-cycle). docs/training.md lists the "
+        "--learning-rate is the initial rate (highest for one-cycle). docs/reference.md lists the "
         "options of each schedule.",
     ),
     option(

@@ -1,8 +1,8 @@
 """Keras networks, trained by odt and by Keras: after three steps of SGD they agree.
 
 tests/support/keras_networks.py holds the networks, and runs in an environment with TensorFlow. The
-difference of the outputs is compared with their movement in these steps. docs/training.md lists the
-networks of DIFFERENCES, with the reasons.
+difference of the outputs is compared with their movement in these steps. docs/trained-weights.md
+lists the networks of DIFFERENCES, with the reasons.
 """
 
 import subprocess

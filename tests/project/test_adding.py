@@ -33,7 +33,7 @@ FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")
 DATA = ("golden", "golden_torch", "models", "plans")  # folders of tests that are only linked
 
 GENERATED_CODE = ("kernels/rows/row_index.py", "src/odt/losses.py", "src/odt/optimizers.py")
-GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/training.md"}
+GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/reference.md"}
 MODEL = "tests/golden/mnist/model.circle"
 TRAIN = f"train {MODEL} --load-input x.npy --load-expected t.npy"
 
@@ -173,7 +173,7 @@ def test_the_loss_is_everywhere(copy: Copy) -> None:
     assert "Epoch 3/3" in resumed
     (refused,) = copy.odt(f"{train} --export-circleplus p.circle", status=1)
     assert "log-cosh" in refused
-    assert "| log-cosh |" in copy.page("training.md")
+    assert "| log-cosh |" in copy.page("reference.md")
     assert "odt.LogCosh()" in copy.page("api.md")
 
 
@@ -192,7 +192,7 @@ def test_the_optimizer_is_everywhere(copy: Copy) -> None:
     circle_plus, no_beta = copy.odt(f"{train} --export-circleplus p.circle", words, status=1)
     assert "but got signum" in circle_plus
     assert "--beta" in no_beta
-    assert "| signum | `odt.Signum` |" in copy.page("training.md")
+    assert "| signum | `odt.Signum` |" in copy.page("reference.md")
     assert re.search(r"odt\.Signum\(learning_rate: .*, beta: float = 0\.9\)", copy.page("api.md"))
     made = f"odt.Trainer({MODEL!r}, loss=odt.LogCosh(), optimizer=odt.Signum(0.1, beta=0.5))"
     copy.run("-c", f"import odt; {made}")
@@ -204,7 +204,7 @@ def test_the_metric_is_everywhere(copy: Copy) -> None:
     assert "max_error: [0]" in trained
     (refused,) = copy.odt(f"{train} --loss sparse-categorical-crossentropy", status=1)
     assert "targets of max-error must be values" in refused
-    assert "| max-error |" in copy.page("training.md")
+    assert "| max-error |" in copy.page("reference.md")
 
 
 def test_the_data_format_is_everywhere(copy: Copy) -> None:

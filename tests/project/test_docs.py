@@ -160,8 +160,8 @@ def test_the_index_names_every_page() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target, anchor in re.findall(r"\]\(([^)#:]+)(?:#([^)]*))?\)", page.read_text("utf-8")):
-        linked = page.parent / target
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text("utf-8")):
+        linked = page.parent / target if target else page
         assert linked.exists(), f"{page.name} links to {target}"
         if anchor:
             headings = re.findall(r"^#+ (.+)$", linked.read_text("utf-8"), re.MULTILINE)

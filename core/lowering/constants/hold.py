@@ -1,7 +1,7 @@
 """Marks the constants of a graph that do not train unless a user names them.
 
 The rules look at what the graph does with a constant, and at its values. What no rule recognises
-trains. docs/training.md lists the rules for users.
+trains. docs/trained-weights.md lists the rules for users.
 """
 
 from collections.abc import Callable, Iterator

@@ -141,7 +141,7 @@ class Trainer(SavingTrainer):
                 iterable gives them in its batches: (x, y, sample_weight).
             augment: augmentations of the training samples, such as [odt.augment.Flip(), "noise"] or
                 "flip,rotate:15", or functions f(x, rng) of a sample and a numpy.random.Generator.
-                docs/training.md lists them. Default: those in the checkpoint, or none.
+                docs/augmentation.md lists them. Default: those in the checkpoint, or none.
             new_data: whether to train on other data than the checkpoint was trained on: from epoch
                 1, with its weights and optimizer state.
 
