@@ -16,3 +16,9 @@ INLINE float F(log)(float x) {
   y = x > 0 ? y : x == 0 ? -INFINITY : NAN;
   return x == INFINITY ? x : y;
 }
+
+/* ln(1 + x) for x ≥ 0: ln u times x / (u − 1), u = 1 + x rounded, which takes the rounding back. */
+INLINE float F(log1p)(float x) {
+  float u = 1 + x;
+  return u == 1 ? x : F(log)(u) * (x / (u - 1));
+}
