@@ -1,13 +1,12 @@
-"""Computations of a batch: plans by number of samples, schedule, and what short steps hold."""
+"""Computations of a batch, their plans by number of samples, and the usual schedule."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.split_frozen import begin_at
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import inference_plan, training_plan
-from odt.core.planning.cost import is_short
 from odt.core.planning.gradient_sums import computed_in_sums
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.output_loss import Loss
@@ -20,11 +19,6 @@ from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.native.library import has_threads
-from odt.kernels.rows.opdef import TensorSpec
-
-HELD = 2**19  # bytes of inputs and targets that are held for a whole batch
-WORD = 4  # bytes; what is copied has a multiple
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,37 +165,3 @@ def usual_schedule(
     if training.begin and usual.workers == 1:  # the frozen part is rarely small
         return replace(usual, blas_threads=available_cores())
     return usual
-
-
-def is_side_by_side(plan: Plan, schedule: Schedule, *, meets: bool) -> bool:
-    """Whether the runs of all workers are made by threads of the library.
-
-    Args:
-        plan: plan of a micro-batch.
-        schedule: micro-batches and workers.
-        meets: whether workers meet at gradients.
-    """
-    return schedule.workers > 1 and has_threads() and not meets and is_short(plan)
-
-
-def held_samples(plan: Plan, losses: Sequence[Loss], schedule: Schedule) -> dict[str, TensorSpec]:
-    """Returns the arrays of a whole batch, by value of the plan; none if they cannot be held.
-
-    All micro-batches of runs side by side are then one call. Arrays have a row for each sample; the
-    scale of a loss without weights is the same for all samples and has one.
-
-    Args:
-        plan: plan of a micro-batch of a training step.
-        losses: its losses.
-        schedule: micro-batches and workers.
-    """
-    if plan.seen or plan.masks:
-        return {}
-    shared = {n for n, loss in zip(plan.scales, losses, strict=True) if not loss.weighted}
-    specs: dict[str, TensorSpec] = {}
-    for name in (*plan.inputs, *plan.targets, *plan.scales):
-        spec, rows = plan.values[name].spec, 1 if name in shared else schedule.batch
-        row = spec.size if name in shared else spec.size // schedule.micro_batch
-        specs[name] = TensorSpec((rows, row), spec.dtype)
-    words = all(s.shape[1] * s.dtype.itemsize % WORD == 0 for s in specs.values())
-    return specs if words and sum(s.nbytes for s in specs.values()) <= HELD else {}

@@ -13,6 +13,7 @@ from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.packed_weights import packed_weights
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule
+from odt.core.planning.step_mode import Update, step_mode
 from odt.core.planning.verify import verify
 
 
@@ -23,8 +24,8 @@ class StepPlans:
         plans: plans of the model.
         computation: the computation.
         schedule: micro-batches and workers.
-        keep: whether gradients are kept until the end of a step.
         sums: where gradients are added up.
+        mode: how a batch runs.
         groups: parameters of each meeting of workers.
         threads: threads of a worker that compute blocks of a gradient.
         has_blocks: whether there are gradients in blocks.
@@ -41,7 +42,7 @@ class StepPlans:
         in_parts: bool,
         whole: bool = False,
     ) -> None:
-        """Chooses blocks and meetings.
+        """Chooses the mode, blocks and meetings.
 
         Args:
             plans: plans of the model.
@@ -51,11 +52,15 @@ class StepPlans:
             in_parts: whether parts of parameters can be updated.
             whole: whether the update needs whole gradients nevertheless.
         """
-        self.plans, self.computation = plans, computation
-        self.schedule, self.keep = schedule, keep
+        self.plans, self.computation, self.schedule = plans, computation, schedule
         size = schedule.micro_batch
         plan = plans.at(computation, size)[0]
         self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts)
+        if whole and schedule.workers > 1 and self.sums.immediate:  # workers would update parts
+            keep = True
+            self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts)
+        self._keep, self._in_parts = keep, in_parts
+        self.mode = step_mode(plan, computation.losses, schedule, self.sums, keep=keep)
         packs = schedule.packs and computation.backward and not is_short(plan)
         self.packed = packed_weights(plan) if packs else {}
         met = self.sums.met(schedule.workers)
@@ -70,16 +75,15 @@ class StepPlans:
             made = choose_meetings(*self._in_blocks_and_sums(size), met)
             self.groups, self._made[size] = made[0], made[1:]
 
-    @property
-    def whole(self) -> bool:
-        """Whether workers do not meet, and gradients are not in blocks."""
-        return not self.has_blocks and not self.sums.met(self.schedule.workers)
-
-    def at_the_end(self) -> "StepPlans":
+    def with_whole_gradients(self) -> "StepPlans":
         """Returns the plans of the same computation for updates that need whole gradients."""
-        keep = bool(self.sums.met(self.schedule.workers))
-        given = self.plans, self.computation, self.schedule
-        return StepPlans(*given, keep=keep, in_parts=True, whole=True)
+        options = {"keep": self._keep, "in_parts": self._in_parts}
+        return StepPlans(self.plans, self.computation, self.schedule, **options, whole=True)
+
+    def check_after_step(self) -> None:
+        """Raises LostFileError if a file became shorter before backward, which reads it, too."""
+        if self.mode.update is Update.AFTER:  # else the update is done
+            self.plans.check_files()
 
     @property
     def blocks(self) -> int:
@@ -92,9 +96,7 @@ class StepPlans:
         return self.has_blocks or bool(self.sums.in_calls) or self._gathers
 
     def _with_blocks(self, plan: Plan) -> Plan:
-        if not self._in_blocks:
-            return plan
-        return in_blocks(plan, self._in_blocks, self.blocks)
+        return in_blocks(plan, self._in_blocks, self.blocks) if self._in_blocks else plan
 
     def _in_blocks_and_sums(self, samples: int) -> tuple[Plan, MemoryPlan]:
         if not self.has_blocks:

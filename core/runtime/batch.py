@@ -14,17 +14,23 @@ Look = Callable[[Program, int, int], None]
 
 
 class Batch(NamedTuple):
-    """Arguments of `Engine.run` that concern the samples.
+    """The samples of a batch.
 
     Attributes:
+        samples: number of samples.
         scales: factor of each loss's sum over samples.
         fill: fills a program's inputs and targets.
         look: gets a program's outputs; None if not needed.
+        update: number of the update to which the batch belongs; 1 is the first.
+        before: samples of the same update in earlier batches.
     """
 
+    samples: int
     scales: Sequence[float]
     fill: Fill
     look: Look | None
+    update: int
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

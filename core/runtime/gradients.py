@@ -1,21 +1,19 @@
 """Sums of the gradients of a step, and what workers do with complete gradients."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from odt.core.planning.gradient_blocks import block_ends
-from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_plans import StepPlans
-from odt.core.runtime.arena import make_arrays, view
+from odt.core.runtime.arena import make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.parameters import Parameters
+from odt.core.runtime.place import Place
 from odt.core.runtime.program import Deliver
 from odt.core.runtime.team import Task, Team
-from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, in_order, one_loop
 from odt.kernels.native.updates import (
     bind_accumulate,
@@ -29,41 +27,6 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 ALONE = 2**18  # values that one thread updates before others are awake
 ALWAYS = np.ones(1, np.int64)
 LINE = 16  # values of a cache line, of which each has one writer
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A worker's plan, and the memory of its values."""
-
-    plan: Plan
-    memory: MemoryPlan
-    arena: Array
-
-    def array(self, name: str) -> Array:
-        """A value of the arena."""
-        offset = self.memory.offsets[self.plan.root(name)]
-        return view(self.arena, offset, self.plan.values[name].spec)
-
-    def gradient(self, parameter: str) -> Array:
-        """The complete gradient of a parameter, flat."""
-        return self.array(self.plan.gradients[parameter]).reshape(-1, copy=False)
-
-    def block_of(self, parameter: str) -> Callable[[Array, int], Calls]:
-        """Returns what binds the call that computes a block of a gradient, from a unit on."""
-        call = self.plan.deliveries[parameter].call
-        assert call is not None
-        assert call.compiled is not None
-        arrays = {n: self.array(v) for n, v in call.arrays.items() if n not in call.writes}
-        given = call.compiled.prepare(call.attrs, call.specs)
-        bound = partial(call.compiled.bind, call.attrs, **arrays, **given)
-        (written,) = call.writes
-
-        def bind_block(block: Array, first: int) -> Calls:
-            calls = bound(**{written: block}, first=first)
-            assert isinstance(calls, Calls)
-            return calls
-
-        return bind_block
 
 
 class Gradients:
@@ -102,16 +65,6 @@ class Gradients:
         self._bound: dict[tuple[object, ...], list[Task]] = {}
 
     @property
-    def meets(self) -> bool:
-        """Whether workers meet."""
-        return bool(self.met)
-
-    @property
-    def at_once(self) -> bool:
-        """Whether parameters are updated during a step."""
-        return bool(self._immediate)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the sums."""
         return sum(a.nbytes for sums in self.sums for a in sums.values())
@@ -127,13 +80,12 @@ class Gradients:
     def end_run(self, k: int) -> None:
         """Makes a worker's next gradients add to its sums, and all workers' to the shared ones."""
         self.adds[k][0] = True
-        self._adds_shared[0] = (
-            True  # after the last meeting of the run, so that none still reads it
-        )
+        # After the last meeting of the run, so that none still reads it.
+        self._adds_shared[0] = True
 
     def fail(self) -> None:
         """Lets no worker wait for one that failed."""
-        if self.meets:
+        if self.met:
             leave_meetings(self._state)
 
     @property

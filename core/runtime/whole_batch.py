@@ -1,35 +1,68 @@
-"""All micro-batches of a batch as one call, so that workers wait for each other only once."""
+"""A batch of short micro-batches as one call, so that workers wait for each other only once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from odt.core.planning.plan import Plan
+from odt.core.planning.step_plans import StepPlans
 from odt.core.runtime.arena import make_arrays
 from odt.core.runtime.batch import Batch, Run
-from odt.core.runtime.gradients import ALWAYS
+from odt.core.runtime.gradients import ALWAYS, Gradients
 from odt.core.runtime.program import Samples
+from odt.core.runtime.programs import Programs
+from odt.core.runtime.side_by_side import SideBySide, is_compiled
+from odt.core.runtime.team import Team
+from odt.core.runtime.worker import Worker
 from odt.kernels.native.binding import Calls, one_loop, side_by_side
 from odt.kernels.native.updates import bind_copy
-from odt.kernels.rows.opdef import Array, TensorSpec
-
-
-def hold(plan: Plan, specs: Mapping[str, TensorSpec]) -> Samples | None:
-    """Allocates the arrays of a whole batch; None if there are none.
-
-    Args:
-        plan: plan of a micro-batch.
-        specs: arrays by value of the plan, as `held_samples` returns them.
-    """
-    if not specs:
-        return None
-    arrays = make_arrays(specs)
-    names = (plan.inputs, plan.targets, plan.scales)
-    return Samples(*([arrays[n] for n in each] for each in names))
+from odt.kernels.rows.opdef import Array
 
 
 class WholeBatch:
-    """The micro-batches of all workers for a number of samples, as one call.
+    """Runs all micro-batches of a training step by one call, for which it holds the samples.
+
+    Batches whose outputs are looked at run side by side.
+    """
+
+    def __init__(
+        self, plans: StepPlans, team: Team, workers: Sequence[Worker], sums: Gradients
+    ) -> None:
+        """Allocates the arrays of a whole batch."""
+        self._plans, self._team, self._workers, self._sums = plans, team, workers, sums
+        self._held = _hold(plans)
+        self._side_by_side = SideBySide(plans, team, workers, sums)
+        self._calls: dict[tuple[Programs, int], _BatchCall | None] = {}
+
+    def run(self, programs: Programs, batch: Batch) -> None:
+        """Runs the micro-batches of each worker."""
+        call = self._call_of(programs, batch.samples) if batch.look is None else None
+        if call is None:
+            self._side_by_side.run(programs, batch)
+        else:
+            self._team.run([partial(self._run, call, batch)])
+
+    def _call_of(self, programs: Programs, samples: int) -> "_BatchCall | None":
+        """Returns the call for a number of samples; None if it has parts that are not compiled."""
+        key = programs, samples
+        if key not in self._calls:
+            held, runs = self._held.part(0, samples), programs.runs(samples)
+            compiled = is_compiled(runs)
+            self._calls[key] = _BatchCall(held, runs, self._sums.adds) if compiled else None
+        return self._calls[key]
+
+    def _run(self, call: "_BatchCall", batch: Batch) -> None:
+        call.run(batch)
+        self._plans.plans.check_files()  # which backward reads, too
+        for worker in self._workers:
+            worker.begin()
+        for worker, each in zip(self._workers, call.runs, strict=False):
+            for run, loss in zip(each, call.losses(worker.number), strict=True):
+                worker.take(run, batch, loss)
+
+
+class _BatchCall:
+    """The call for a number of samples.
 
     Attributes:
         runs: of each worker.
@@ -41,23 +74,21 @@ class WholeBatch:
         """Binds the call.
 
         Args:
-            samples: what it reads.
+            samples: arrays of the samples, which it reads.
             runs: of each worker.
             adds: of each worker, (1,): what later runs set, so that their gradients are added.
         """
-        *_, last = runs[-1]
-        self._count = last.at + last.count
-        self.runs, self._samples = runs, samples.part(0, self._count)
+        self.runs, self._samples = runs, samples
         count = len(runs[0][0].program.losses)
         self._losses = [np.zeros((len(each), count), np.float32) for each in runs]
         each = zip(runs, self._losses, adds, strict=False)
-        self._call = side_by_side([_loops(samples, *given) for given in each])
+        self._call = side_by_side([_loops(samples, *worker) for worker in each])
 
     def run(self, batch: Batch) -> None:
         """Fills in the samples of a batch, and runs the call."""
         for array, scale in zip(self._samples.scales, batch.scales, strict=True):
             array.fill(scale)
-        batch.fill(self._samples, 0, self._count)
+        batch.fill(self._samples, 0, batch.samples)
         self._call()
 
     def losses(self, worker: int) -> list[float]:
@@ -73,7 +104,15 @@ def _loops(samples: Samples, runs: Sequence[Run], losses: Array, adds: Array) ->
         assert step is not None, "all calls are compiled"
         each = zip(run.program.samples, samples.part(run.at, run.count), strict=True)
         fill = [bind_copy(a, b) for to, of in each for a, b in zip(to, of, strict=True)]
-        found = [bind_copy(row[k : k + 1], a) for k, a in enumerate(run.program.losses)]
-        after = [*found, bind_copy(adds, ALWAYS)]
+        results = [bind_copy(row[k : k + 1], a) for k, a in enumerate(run.program.losses)]
+        after = [*results, bind_copy(adds, ALWAYS)]
         loops += [one_loop(fill), step[-1], one_loop(after)]
     return loops
+
+
+def _hold(plans: StepPlans) -> Samples:
+    """Allocates the arrays of a whole batch."""
+    plan, _ = plans.plans.at(plans.computation, plans.schedule.micro_batch)
+    arrays = make_arrays(plans.mode.held)
+    names = (plan.inputs, plan.targets, plan.scales)
+    return Samples(*([arrays[n] for n in each] for each in names))

@@ -61,7 +61,7 @@ class MemoryReport:
             gradients=training.gradient_nbytes,
             arena=runtime.arena_nbytes,
             separate=training.memory.separate * runtime.schedule.workers,
-            packed=training.step_plans.packed_nbytes,
+            packed=training.plans.packed_nbytes,
             best=best,
             prepared=reserves.get("prepared batches", 0),
             taught=reserves.get("a teacher's outputs", 0),

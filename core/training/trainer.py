@@ -13,6 +13,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.choose_plans import choose_plans
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
+from odt.core.planning.step_mode import Update
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.runtime.batch import Look
 from odt.core.runtime.engine import Engine
@@ -364,7 +365,7 @@ class Trainer(Closing):
             TrainingError: if the loss is not finite; all accumulated gradients are discarded.
         """
         engine = self._accumulating or self._training
-        if engine.at_once:
+        if engine.plans.mode.update is Update.DURING:
             engine = self.runtime.engine(engine.computation, keep_gradients=True)
         self._accumulating = engine
         run = Pass(engine, data, range(samples), self.info.reduction, {})

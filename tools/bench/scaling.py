@@ -82,8 +82,7 @@ def overhead_us(folder: Path) -> tuple[int, float]:
     x, y = random_batch(net, 4)
     info = TrainingInfo(loss="categorical_crossentropy", batch_size=4)
     with Trainer(read_model(path).graph, info) as trainer:
-        (worker,) = trainer._training._workers
-        program = worker.program((4,))
+        program = trainer._training.programs.program(0, (4,))
         program.losses[0].fill(1)
         arrays = {"x": x, "w": x, "y": y}
         for runs in (program._forward, program._backward):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.computation import Computation, Plans, held_samples, is_side_by_side
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
@@ -136,8 +136,6 @@ def forecast(
     keep = info.keeps_gradients
     steps = [StepPlans(plans, c, schedule, keep=keep, in_parts=in_parts) for c in computations]
     sums, (running, memory) = steps[0].sums, steps[0].at(size)
-    side_by_side = is_side_by_side(plan, schedule, meets=bool(sums.met(schedule.workers)))
-    held = held_samples(plan, computations[0].losses, schedule) if side_by_side else {}
     return Forecast(
         plans,
         schedule,
@@ -155,7 +153,7 @@ def forecast(
         constants=_constants(runs),
         data=DATA_PAGES
         + schedule.workers * _read_at_once(runs)
-        + sum(spec.nbytes for spec in held.values()),
+        + sum(spec.nbytes for spec in steps[0].mode.held.values()),
         overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
         packed=steps[0].packed_nbytes,
         dequantized=sum(_own_memory(plan, name) for name in gradients),

@@ -154,8 +154,7 @@ def test_updates_bound_before_training_read_the_rate_of_each_step(
 @pytest.mark.skipif(not is_available(), reason="no compiled kernels")
 def test_updates_are_in_the_loop_of_compiled_calls() -> None:
     with Trainer(network(np.float32), info(4), micro_batch=4, workers=1) as trainer:
-        (worker,) = trainer._training._workers
-        (program,) = worker._programs.values()
+        program = trainer._training.programs.program(0, (4,))
         calls = [c for loop in program._backward if isinstance(loop, Calls) for c in loop.calls]
         made = [c.kernel for c in calls].count(addresses("adam", kernels_in_use()))
         assert made == len(trainer.parameters.tensors)
@@ -171,13 +170,11 @@ def test_a_workers_copy_of_a_program_has_the_calls_that_binding_gives(batch: int
         return [(c.kernel[1], [a for a, t in c.arguments if t in numbers]) for c in calls]
 
     with Trainer(network(np.float32), info(batch), micro_batch=5, workers=2) as trainer:
-        first, second = trainer._training._workers
-        both = [(samples, samples) for samples in (5, batch % 5)]
-        copies = {sizes: second.program(sizes) for sizes in both}
-        second._first, second._programs = None, {}
-        for sizes, copied in copies.items():
-            assert arguments(copied) == arguments(second.program(sizes))
-            assert arguments(copied) != arguments(first.program(sizes))
+        programs = trainer._training.programs
+        for sizes in [(samples, samples) for samples in (5, batch % 5)]:
+            copied = programs.program(1, sizes)
+            assert arguments(copied) == arguments(programs._bind(1, sizes, None))
+            assert arguments(copied) != arguments(programs.program(0, sizes))
 
 
 def test_validation_gets_arenas_of_its_own_if_it_needs_larger_ones() -> None:
@@ -238,7 +235,7 @@ def test_memory_reported_is_memory_held() -> None:
         assert report.slots == 2 * held
         assert report.gradients == 2 * held  # sums of two workers
         engines = [trainer.runtime.engine_of(k) for k in range(2)]
-        arenas = [engine.place(k, 4).arena for engine in engines for k in range(2)]
+        arenas = [engine.places.at(k, 4).arena for engine in engines for k in range(2)]
         assert report.arena == len({a.ctypes.data for a in arenas}) * max(a.nbytes for a in arenas)
 
 

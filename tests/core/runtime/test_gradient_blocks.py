@@ -63,7 +63,7 @@ def trained(
     x, y = rng.normal(size=(SAMPLES, 6, 6, 16)), rng.normal(size=(SAMPLES, 48))
     data = ArrayData([x.astype(np.float32)], [y.astype(np.float32)])
     with trainer(m, w, **options) as t:
-        blocks = engine(t).step_plans.has_blocks
+        blocks = engine(t).plans.has_blocks
         t.parameters.proximal_mu = mu
         t.parameters.restart(t.parameters.values())
         losses = [t.step(data, samples) for samples in SIZES]
@@ -94,7 +94,7 @@ def test_blocks_have_the_bits_of_whole_gradients(
 def test_gradients_in_blocks_take_a_part_of_the_memory(m: int, w: int) -> None:
     with trainer(m, w) as t:
         whole = engine(t).memory
-        place = engine(t).place(0, m)
+        place = engine(t).places.at(0, m)
         deliveries = [e for e in place.plan.entries if isinstance(e, Delivery) and e.call]
         sizes = [place.plan.values[e.gradient].spec.size for e in deliveries]
         verify(place.plan, place.memory)

@@ -62,8 +62,9 @@ def test_a_gradient_is_computed_in_its_sum_if_each_worker_has_one_micro_batch() 
     for in_place in (True, False):
         with Trainer(network(), info(SAMPLES), micro_batch=8, workers=2) as trainer:
             engine = trainer.runtime.engine_of(0)
-            assert engine.in_place
-            engine._one_each = in_place
+            assert engine.plans.mode.in_place
+            if not in_place:
+                engine.programs = engine._make_programs(in_place=False)
             for count in (SAMPLES, 4, SAMPLES):
                 trainer.step(samples, count)
                 for _ in range(2):
@@ -79,9 +80,9 @@ def test_calls_add_to_the_sums_if_workers_have_several_micro_batches() -> None:
     """Except for a weight used twice, whose gradient is a sum of two, and for biases."""
     with Trainer(network(), info(SAMPLES), micro_batch=2, workers=2) as trainer:
         engine = trainer.runtime.engine_of(0)
-        for worker in engine._workers:
-            program = worker.program((2, 2))
-            plan, sums = program.plan, engine.sums.sums[worker.number].values()
+        for worker, arrays in enumerate(engine.sums.sums):
+            program = engine.programs.program(worker, (2, 2))
+            plan, sums = program.plan, arrays.values()
             added = added_in_calls(plan)
             assert {plan.values[name].spec.shape for name in added} == {(16, 12)}
             for entry, runs in zip(plan.entries, program.runs, strict=True):

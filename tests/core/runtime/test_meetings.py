@@ -88,6 +88,28 @@ def test_what_needs_whole_gradients_gets_them(
         np.testing.assert_allclose(found[1][i], a, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("before", [False, True])  # programs are bound with a term, or without
+@pytest.mark.parametrize(("m", "w"), [(SAMPLES, 1), (6, 2)])
+def test_a_proximal_term_can_be_changed_between_steps(
+    m: int, w: int, least: int, *, before: bool
+) -> None:
+    """The losses are those of an optimizer that sees all gradients after each step."""
+    results = []
+    for options in ({"clip_norm": 1e9}, {}):
+        with Trainer(network(), info(SAMPLES, **options), micro_batch=m, workers=w) as t:
+            t.parameters.proximal_mu = 0.5
+            t.parameters.restart(t.parameters.values())
+            if before:
+                t.weigh()
+            losses = []
+            for mu in (0.5, 0.0, 5.0, 0.0, 0.5):
+                t.parameters.proximal_mu = mu
+                losses += [t.step(data(SAMPLES), samples) for samples in SIZES]
+            results.append(losses)
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
+    assert len({*results[0]}) == len(results[0])
+
+
 @pytest.mark.parametrize(("m", "w"), [(2, 2), (5, 2), (1, 3)])
 def test_shared_sums_are_those_of_the_batch(m: int, w: int, least: int) -> None:
     losses, weights = trained(SAMPLES, 1)

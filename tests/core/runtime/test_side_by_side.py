@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.tied_network import data, info, network
 
+from odt.core.planning.step_mode import Loop
 from odt.core.training.metrics import Metrics
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
@@ -35,16 +36,14 @@ def test_threads_of_the_library_give_the_bits_of_those_of_python(
     Also if the inputs of a whole batch are too large to be held.
     """
     found = []
-    for short, most in ((False, 0), (True, 0), (True, 2**20)):
-        monkeypatch.setattr(
-            "odt.core.planning.computation.is_short", lambda plan, short=short: short
-        )
-        monkeypatch.setattr("odt.core.planning.computation.HELD", most)
+    for loop, most in ((Loop.THREADS, 0), (Loop.SIDE_BY_SIDE, 0), (Loop.WHOLE_BATCH, 2**20)):
+        short = loop is not Loop.THREADS
+        monkeypatch.setattr("odt.core.planning.step_mode.is_short", lambda plan, short=short: short)
+        monkeypatch.setattr("odt.core.planning.step_mode.HELD", most)
         with Trainer(
             network(np.float32), info(16), micro_batch=4, workers=workers, metrics=metrics
         ) as trainer:
-            assert trainer._training._short == short
-            assert (trainer._training._held is not None) == (most > 0)
+            assert trainer._training.plans.mode.loop is loop
             results = [trainer.batch(data(16), n, update=True) for n in (samples, 16, samples)]
             results.append(trainer.batch(data(16), samples, update=False))
             weights = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
@@ -60,8 +59,8 @@ def test_batches_held_as_a_whole(monkeypatch: pytest.MonkeyPatch, *, weighted: b
     """Samples with weights, accumulated gradients, and no update by a loss that is not finite."""
     found = []
     for most in (0, 2**20):
-        monkeypatch.setattr("odt.core.planning.computation.is_short", lambda plan: True)
-        monkeypatch.setattr("odt.core.planning.computation.HELD", most)
+        monkeypatch.setattr("odt.core.planning.step_mode.is_short", lambda plan: True)
+        monkeypatch.setattr("odt.core.planning.step_mode.HELD", most)
         samples, bad = data(16), data(16)
         bad.inputs[0][13, 0] = np.nan
         if weighted:
