@@ -43,7 +43,7 @@ info = TrainingInfo(
     batch_size=batch,
     trainable_ops=last if mode == "last" else None,
 )
-# A budget does not count odt's own modules, which the goal of 100 MB does.
+# A budget does not count odt's own modules; the row is named for 100 MB with them.
 budget = 90_000_000 if how == "budget" else None
 keep = None
 if how == "cache":

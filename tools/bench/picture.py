@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.figures import FORWARD, NARROW, Key, Result, medians, peer_ratios, title
+from bench.figures import FORWARD, NARROW, Key, peer_ratios, title
 from bench.work import WORK, Work
 
 Points = list[tuple[int, float]]  # line, ratio
@@ -27,14 +27,13 @@ def ratios_to(
     return points
 
 
-def write_picture(results: Sequence[Result], path: Path) -> None:
+def write_picture(steps: Mapping[Key, float], memory: Mapping[Key, float], path: Path) -> None:
     """Draws a bar with its number for each row; below 1, odt is faster or takes less memory."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    steps, memory = medians(results, "step_ms"), medians(results, "memory_mb")
     works = [w for w in WORK if (w.name, "odt") in steps]
     panels = (
         (ratios(steps, works), "step time / fastest float32 peer"),

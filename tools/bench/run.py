@@ -1,4 +1,4 @@
-"""Benchmarks odt and its peers, and writes docs/benchmarks.md and its chart.
+"""Benchmarks odt and its peers, and writes docs/benchmarks.md, its values and its chart.
 
 Each measurement runs in its own process. odt is installed from a wheel, as its peers are.
 Systems take turns, so that other load on the machine affects all of them, and odt takes the first

@@ -3,12 +3,11 @@
 Each row is a process that imports something and ends. Processes take turns, and each figure is the
 median of the differences to the process that starts less and ran in the same turn: elapsed time,
 and resident memory at its end. odt is installed from a wheel, as users have it, because the finder
-of an editable installation takes time too. Writes its section of docs/benchmarks.md.
+of an editable installation takes time too. Writes its figures into docs/benchmarks.json.
 """
 
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 from make_models import main as make_model
 
 from bench.machine import processor
+from bench.report import write_values
 from bench.systems import HERE, SYSTEMS, System, set_up
 
 ROOT = HERE.parents[1]
@@ -34,7 +34,6 @@ ODT = System("odt", "", needs=((str(ROOT),),))
 PYTHON, NUMPY = "Python alone", "`import numpy`"
 RANDOM = "`import numpy, numpy.random`"
 TRAIN = "imports of `odt train`"
-HEADING = "## Start-up"
 COMMAND = "import sys; from odt.cli.main import main; main(%r)"
 MEMORY = "try: exec(%r)\nfinally: print(open('/proc/self/status').read())"
 WARM = 2  # turns that write bytecode and fill the page cache
@@ -48,23 +47,21 @@ class Start:
         system: whose environment runs it.
         code: what Python runs.
         base: title of the process that starts less.
-        goal: most milliseconds above it.
     """
 
     system: System
     code: str
     base: str = PYTHON
-    goal: int | None = None
 
 
 STARTS = {
     PYTHON: Start(ODT, "pass"),
     NUMPY: Start(ODT, "import numpy"),
-    "`odt --help`": Start(ODT, COMMAND % ["--help"], goal=50),
-    "`odt train --help`": Start(ODT, COMMAND % ["train", "--help"], goal=90),
-    "`import odt; odt.Trainer`": Start(ODT, "import numpy, odt; odt.Trainer", NUMPY, 60),
+    "`odt --help`": Start(ODT, COMMAND % ["--help"]),
+    "`odt train --help`": Start(ODT, COMMAND % ["train", "--help"]),
+    "`import odt; odt.Trainer`": Start(ODT, "import numpy, odt; odt.Trainer", NUMPY),
     RANDOM: Start(ODT, "import numpy, numpy.random"),
-    TRAIN: Start(ODT, "", RANDOM, 45),
+    TRAIN: Start(ODT, "", RANDOM),
     "onert": Start(SYSTEMS["onert"], "import onert.experimental.train"),
     "ONNX Runtime": Start(SYSTEMS["ONNX Runtime"], "import onnxruntime"),
     "PyTorch": Start(SYSTEMS["PyTorch"], "import torch"),
@@ -172,32 +169,14 @@ def measure(repeat: int, systems: Sequence[str], out: Path) -> dict[str, dict[st
     return found
 
 
-def section(figures: Mapping[str, Mapping[str, float]], measured_on: str) -> list[str]:
-    """The lines of the page's section."""
-    lines = [
-        HEADING,
-        "",
-        "Elapsed time and resident memory of processes that only import,",
-        "above those of processes that import less: medians of pairs in turn. odt is installed",
-        "from a wheel. `make bench STARTUP=1` measures this section alone; measured on",
-        f"{measured_on}.",
-        "",
-        "| process | above | time, ms | memory, MB |",
-        "| --- | --- | --- | --- |",
+def table(figures: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The lines that the command prints."""
+    width = max(map(len, figures))
+    return [
+        f"{title:{width}}  {cell['ms']:5.0f} ms  {cell['mb']:6.1f} MB"
+        + ("" if title == PYTHON else f"  above {STARTS[title].base}")
+        for title, cell in figures.items()
     ]
-    for title, found in figures.items():
-        start = STARTS[title]
-        goal = "" if start.goal is None else f" (goal {start.goal})"
-        base = "–" if title == PYTHON else start.base
-        lines.append(f"| {title} | {base} | {found['ms']:.0f}{goal} | {found['mb']:.1f} |")
-    return [*lines, ""]
-
-
-def replace_section(page: str, lines: Sequence[str]) -> str:
-    """The page with a new section of start-up."""
-    text = "\n".join(lines)
-    pattern = re.compile(rf"^{HEADING}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-    return pattern.sub(lambda _: f"{text}\n", page, count=1)
 
 
 @click.command()
@@ -205,7 +184,7 @@ def replace_section(page: str, lines: Sequence[str]) -> str:
 @click.option("--peers", default="onert torch litert ort", show_default=True, help="Environments.")
 @click.option("--out", type=click.Path(path_type=Path), default=ROOT / "bench-out")
 def main(repeat: int, peers: str, out: Path) -> None:
-    """Measures start-up and writes its section of docs/benchmarks.md."""
+    """Measures start-up and writes its figures into docs/benchmarks.json."""
     out.mkdir(parents=True, exist_ok=True)
     systems = [name for name, s in SYSTEMS.items() if s.environment in peers.split()]
     install(out)
@@ -214,10 +193,10 @@ def main(repeat: int, peers: str, out: Path) -> None:
     more = json.loads(path.read_text()) if path.exists() else {}
     more |= {"startup": figures, "startup_processor": processor()}
     path.write_text(json.dumps(more, indent=1))
-    page = ROOT / "docs/benchmarks.md"
-    lines = section(figures, processor())
-    page.write_text(replace_section(page.read_text(), lines))
-    click.echo("\n".join(lines))
+    values = ROOT / "docs/benchmarks.json"
+    known = json.loads(values.read_text(encoding="utf-8"))
+    write_values(known | {"startup": figures, "startup_processor": processor()}, ROOT / "docs")
+    click.echo("\n".join(table(figures)))
 
 
 if __name__ == "__main__":

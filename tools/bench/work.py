@@ -1,4 +1,4 @@
-"""The benchmarked networks and their goals: the rows of the report."""
+"""The benchmarked networks: the rows of the report."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,12 @@ class Work:
 
     Attributes:
         network: key of NETWORKS or SHIPPED.
-        memory: goal for the peak memory in MB; None for half of the smallest of the peers.
-        step: goal for the time of a step, as a fraction of the best float32 peer's.
-        forward: goal for the time of a step, in units of three LiteRT forward passes; None for
-            no goal.
+        batch: samples of a step.
+        mode: full, or last if only the last layer with weights is trained.
     """
 
     network: str
     batch: int
-    memory: float | None = None
-    step: float = 0.8
-    forward: float | None = None
     mode: str = "full"
 
     @property
@@ -38,18 +33,18 @@ class Work:
 
 
 WORK = (
-    Work("mlp", 64, 12),
-    Work("mnist", 32, 30, 0.7, 1.0),
-    Work("mnist", 64, 30, 0.7, 1.0),
-    Work("mnist", 128, 30, 0.7, 1.0),
-    Work("resnet8", 64, 35, 0.8, 1.0),
-    Work("dscnn", 32, None, 0.8, 1.0),
+    Work("mlp", 64),
+    Work("mnist", 32),
+    Work("mnist", 64),
+    Work("mnist", 128),
+    Work("resnet8", 64),
+    Work("dscnn", 32),
     Work("mobilenetv3", 16),
-    Work("mobilenet", 1, 150, 0.8, 1.8),
-    Work("mobilenet", 8, 150, 0.6, 1.2),
-    Work("mobilenet", 32, 150, 0.6, 1.2),
-    Work("mobilenet", 8, 80, mode="last"),
-    Work("mobilenet", 32, 80, mode="last"),
+    Work("mobilenet", 1),
+    Work("mobilenet", 8),
+    Work("mobilenet", 32),
+    Work("mobilenet", 8, "last"),
+    Work("mobilenet", 32, "last"),
     Work("wide_mlp", 8),
     Work("wide_mlp", 32),
     Work("anomaly", 32),
@@ -86,29 +81,12 @@ WORK = (
     Work("lstm_512", 32),
     Work("gru_unrolled", 32),
     Work("gru_text", 32),
-    *(Work(name, 8, forward=3.0) for name in SHIPPED),
+    *(Work(name, 8) for name in SHIPPED),
 )
 QUICK = ("mlp-64-full", "mnist-32-full", "resnet8-64-full", "mobilenet-8-full",
          "unet_nearest-1-full", "vit-8-full", "lstm_512-32-full",
          "shipped_mobilenetv1-8-full")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Way:
-    """A configuration of odt, such as a memory budget, and the rows on which it is measured.
-
-    Attributes:
-        step: goal for the time of a step, as a fraction of that of `against`.
-        against: system to compare with; "" is the best peer.
-        memory: goal for the peak memory in MB, if there is one.
-    """
-
-    step: float
-    against: str = ""
-    memory: float | None = None
-
-
-WAYS = {
-    "odt, within 100 MB": Way(1.5, "odt", 100),
-    "odt, frozen part cached": Way(0.05),
-}
+# Rows of the table on the page.
+SHOWN = ("mlp-64-full", "mnist-32-full", "resnet8-64-full", "dscnn-32-full", "mobilenet-8-full",
+         "mobilenet-32-full", "mobilenet-8-last", "resnet18-32-full", "unet_nearest-8-full",
+         "vit-8-full", "lstm_512-32-full", "shipped_mobilenetv1-8-full")  # fmt: skip
