@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -126,11 +126,11 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
             )
 
 
-def model_of(path: str, options: dict[str, Any]) -> odt.Model:
+def model_of(path: str, options: Mapping[str, Any]) -> odt.Model:
     """Reads the model that the options describe."""
     return odt.load_model(
         path,
-        options["adapters"],
+        options.get("adapters"),
         signature=options["signature"],
         input_shapes=dict(options["input_shapes"]),
         sequence_length=options["sequence_length"],
@@ -138,7 +138,7 @@ def model_of(path: str, options: dict[str, Any]) -> odt.Model:
     )
 
 
-def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
+def passed_on(options: Mapping[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
     """Returns the options whose names are arguments of a function."""
     accepted = inspect.signature(function).parameters
     return {name: value for name, value in options.items() if name in accepted}
@@ -156,29 +156,41 @@ def quantized(model: odt.Model, options: dict[str, Any]) -> tuple[odt.Model, dic
     return odt.quantize(model, data).model, {**options, "quant_ranges": ranges}
 
 
+def trainable_of(options: Mapping[str, Any]) -> odt.Trainable:
+    """Returns the selection of trainable weights that the options describe."""
+    return odt.Trainable(
+        options["num_of_trainable_ops"],
+        options.get("trainable_ops"),
+        options["trainable"],
+        options["freeze"],
+        options["bias_only"],
+        options["freeze_norm"],
+    )
+
+
+def recipe_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of `odt.Trainer` that the options of any command describe."""
+    rates = {name: options[name] for name in HYPER_PARAMETERS if name in options}
+    return {
+        **passed_on(options, odt.Trainer),
+        "hyper_parameters": rates,
+        "trainable": trainable_of(options),
+    }
+
+
 def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
     """Returns the trainer that the options describe; does not change the options."""
     last = options["num_of_trainable_ops"]
     given = options["trainable_ops"] or options["checkpoint"] or model.training_info
     if last is None and spelled_as_one() and not given and fresh_head(lowered_of(model).graph):
         last = -1  # as onert_train, also for new last layers
-    trainable = odt.Trainable(
-        last,
-        options["trainable_ops"],
-        options["trainable"],
-        options["freeze"],
-        options["bias_only"],
-        options["freeze_norm"],
-    )
     return odt.Trainer(
         **{
-            **passed_on(options, odt.Trainer),
+            **recipe_arguments({**options, "num_of_trainable_ops": last}),
             "model": model,
-            "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
             "metrics": options["metric"],
             "teacher": teacher_of(options),
             "frozen_int8": options["load_input"] if options["frozen_int8"] else None,
-            "trainable": trainable,
         }
     )
 

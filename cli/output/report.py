@@ -4,16 +4,14 @@ Each function formats figures and returns text without a final newline. Names, w
 those of onert_train, because scripts parse them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from odt.core.planning.schedule import Schedule
 from odt.core.storage.usage import Usage
 from odt.core.training.best_epoch import Best
-from odt.core.training.frozen_cache import CachePolicy
+from odt.core.training.frozen_cache import FrozenCache
 from odt.core.training.passes import Result
-from odt.core.training.results import MemoryReport
-from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule as LearningRate
+from odt.training.memory_text import describe_cache
 
 HUGE = 1e7  # from here on digits before the point say nothing
 RULE = "=" * 35
@@ -66,11 +64,6 @@ def parameter_block(
             "=" * 24,
         ]
     )
-
-
-def trained_line(trained: Collection[Array | TensorSpec]) -> str:
-    """Formats the number of parameters that train."""
-    return f"trains: {sum(t.size for t in trained):,} parameters in {len(trained)} tensors"
 
 
 def schedule_line(schedule: LearningRate, steps: int) -> str:
@@ -172,54 +165,17 @@ def memory_tables(usages: Mapping[str, Usage]) -> str:
     return "\n".join(lines)
 
 
-def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
-    """Formats the memory that training has allocated, in bytes."""
-    workers = f"{schedule.workers} worker{'s' if schedule.workers > 1 else ''}"
-    reused = memory.arena / memory.separate if memory.separate else 1.0
-    split = "not split" if schedule.micro_batch == schedule.batch else "split into samples"
-    rows = {
-        "parameters": (memory.parameters, ""),
-        "optimizer": (memory.slots, ""),
-        "gradients": (
-            memory.gradients,
-            "accumulated until the batch is done"
-            if memory.gradients
-            else "in the arena: immediate update of each weight",
-        ),
-        "arena": (
-            memory.arena,
-            f"{workers}, micro-batch {schedule.micro_batch}; "
-            f"{100 * reused:.0f} % of the size without reuse",
-        ),
-        "packed": (memory.packed, "weights in the layout of the kernels, packed once per step"),
-        "best": (memory.best, "copy of the trained weights of the best epoch"),
-        "prepared": (memory.prepared, "batches that are augmented for the next steps"),
-        "teacher": (memory.taught, "outputs of the teacher for all samples"),
-        "kept": (memory.kept, "outputs that --metric auc keeps until the end of an epoch"),
-        "total": (memory.total, schedule.why and f"the batch is {split}: {schedule.why}"),
-    }
-    for name in ("packed", "best", "prepared", "teacher", "kept"):
-        if not rows[name][0]:
-            del rows[name]
-    lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]
-    return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])
-
-
 def budget_line(predicted: int, budget: int) -> str:
     """Formats the predicted peak memory and the budget."""
     return f"predicted peak: {predicted:,} bytes, without Python and its modules; budget {budget:,}"
 
 
-def cache_line(policy: CachePolicy, nbytes: int, arenas: int) -> str:
+def cache_line(cache: FrozenCache) -> str:
     """Formats the size of the cache of frozen layers."""
-    size = cached(policy, nbytes)
-    return f"frozen layers: cache of {size}; {arenas:,} bytes of arenas until it is full"
-
-
-def cached(policy: CachePolicy, nbytes: int) -> str:
-    """Formats the size of a cache: samples × bytes."""
-    n, place = policy.samples, "on disk" if policy.on_disk else "in memory"
-    return f"{n:,} samples × {nbytes // n:,} bytes = {nbytes:,} bytes {place}"
+    size = describe_cache(cache.policy, cache.nbytes)
+    return (
+        f"frozen layers: cache of {size}; {cache.arena_nbytes:,} bytes of arenas until it is full"
+    )
 
 
 def _words(name: str) -> str:

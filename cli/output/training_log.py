@@ -16,6 +16,7 @@ from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
 from odt.kernels.loss_text import loss_label
 from odt.kernels.native.library import describe_kernels
+from odt.training.memory_text import memory_block, trained_line
 
 
 class RunLog(Protocol):
@@ -93,13 +94,12 @@ class TrainingLog(odt.Callback):
             click.echo(describe_kernels())
         names = ("sparse", "trainable", "freeze", "bias_only", "freeze_norm")
         if any(options[name] for name in names):
-            click.echo(report.trained_line(core.parameters.trained.values()))
-        click.echo(report.memory_block(core.memory(), core.runtime.schedule))
+            click.echo(trained_line(core.parameters.trained.values()))
+        click.echo(spell(memory_block(core.memory(), core.runtime.schedule)))
         if trainer.memory_budget is not None and core.predicted is not None:
             click.echo(report.budget_line(core.predicted, trainer.memory_budget))
         if trainer.cache is not None:
-            cache = trainer.cache
-            click.echo(report.cache_line(cache.policy, cache.nbytes, cache.arena_nbytes))
+            click.echo(report.cache_line(trainer.cache))
         steps = self.params["steps"] or 0
         self._first, done = trainer.resume.start(core.info.step_samples, steps)
         left = max(steps * (options["epochs"] - self._first + 1) - done, 0)

@@ -59,10 +59,10 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.training.callbacks import Logs as Logs
     from odt.training.callbacks import ModelCheckpoint as ModelCheckpoint
     from odt.training.callbacks import ReduceLROnPlateau as ReduceLROnPlateau
+    from odt.training.checking import CheckResult as CheckResult
+    from odt.training.checking import check as check
     from odt.training.checkpoint_state import CheckpointState as CheckpointState
-    from odt.training.planning import CheckResult as CheckResult
     from odt.training.planning import MemoryForecast as MemoryForecast
-    from odt.training.planning import check as check
     from odt.training.planning import plan as plan
     from odt.training.rate_test import RateTest as RateTest
     from odt.training.teacher import Teacher as Teacher
@@ -137,8 +137,8 @@ PUBLIC = {
     "Arrays": "odt.training.weights",
     "plan": "odt.training.planning",
     "MemoryForecast": "odt.training.planning",
-    "check": "odt.training.planning",
-    "CheckResult": "odt.training.planning",
+    "check": "odt.training.checking",
+    "CheckResult": "odt.training.checking",
 }
 
 MODULES = ("augment", "federated")  # public names that are modules

@@ -1,6 +1,7 @@
 """`frozen_int8`: the frozen layers of a float model compute int8."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_the_cache_keeps_integers() -> None:
 
 
 def test_integers_take_less_memory_whatever_the_data_are() -> None:
-    options = {"trainable": LAST, "workers": 1, "micro_batch": 4}
+    options: dict[str, Any] = {"trainable": LAST, "workers": 1, "micro_batch": 4}
     arenas = odt.plan(RESNET, frozen_int8=X, **options).arenas
     assert arenas == odt.plan(RESNET, frozen_int8=np.ones_like(X), **options).arenas
     assert arenas < odt.plan(RESNET, **options).arenas / 2

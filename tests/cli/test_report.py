@@ -15,6 +15,7 @@ from odt.core.training.passes import Result
 from odt.core.training.results import MemoryReport
 from odt.errors import OptionError
 from odt.text import size, table
+from odt.training.memory_text import memory_block
 
 RULE = "==================================="  # 35
 
@@ -122,7 +123,7 @@ def test_the_memory_tables_are_onert_trains() -> None:
 
 def test_the_memory_block_gives_bytes() -> None:
     memory = MemoryReport(parameters=1000, slots=2000, gradients=500, arena=2500, separate=10000)
-    text = report.memory_block(memory, Schedule(64, 16, 2, 1))
+    text = memory_block(memory, Schedule(64, 16, 2, 1))
     assert re.search(r"^- arena +=  +2,500 bytes  2 workers, micro-batch 16; 25 %", text, re.M)
     assert re.search(r"^- gradients +=  +500 bytes  accumulated", text, re.M)
     assert re.search(r"^- total +=  +6,000 bytes$", text, re.M)
@@ -130,7 +131,7 @@ def test_the_memory_block_gives_bytes() -> None:
 
 def test_the_memory_block_says_why_a_batch_is_not_split() -> None:
     memory = MemoryReport(parameters=8, slots=0, gradients=0, arena=8, separate=8)
-    text = report.memory_block(memory, Schedule(4, 4, 1, 2, "MEAN (node 3) mixes samples"))
+    text = memory_block(memory, Schedule(4, 4, 1, 2, "MEAN (node 3) mixes samples"))
     assert "1 worker, micro-batch 4" in text
     assert "the batch is not split: MEAN (node 3) mixes samples" in text
     assert "immediate update of each weight" in text

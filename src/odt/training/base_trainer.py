@@ -47,6 +47,8 @@ Logs: TypeAlias = dict[str, float]
 class BaseTrainer(Closing):
     """A model with the options of its training, and the memory that training takes."""
 
+    _runs_singly = False  # whether a sample may be a single run of a model that keeps state
+
     @known_arguments(lambda: odt.Trainer.fit)
     def __init__(
         self,
@@ -149,7 +151,8 @@ class BaseTrainer(Closing):
         check_whole("micro_batch", micro_batch, 1)
         check_whole("workers", workers, 1)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
-        need_sequences(file_of(self.model))
+        if not self._runs_singly:
+            need_sequences(file_of(self.model))
         self.resume = forms.resume_from(checkpoint)
         self.properties = dict(self.resume.properties)
         self.missing: set[str] = set()

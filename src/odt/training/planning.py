@@ -1,17 +1,54 @@
-"""Forecast of training memory, and a test of whether a model can be trained."""
+"""Forecast of the memory of training."""
 
+from collections.abc import Mapping
+from dataclasses import field
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from odt.core.data.columns import array_columns
+from odt.core.data.dataset import DataSet
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.fit_budget import fit_budget
-from odt.core.planning.computation import Plans
+from odt.core.planning.budget.forecast import Forecast
+from odt.core.planning.budget.savings import savings
+from odt.core.planning.computation import Computation, Plans
+from odt.core.quantization.frozen_int8 import frozen_in_int8
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
-from odt.core.recipe.trainability import trainability
-from odt.core.training.random_data import random_data
-from odt.core.training.self_test import self_test, verdict
+from odt.core.recipe.prepare import Recipe
+from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.recipe.training_outputs import describe_left_out
+from odt.core.training.frozen_cache import CachePolicy, cache_policy, cache_size, split_frozen
+from odt.core.training.metrics import kept_nbytes
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.models.model import Model, Path, file_of, lowered_of
+from odt.models.model import Model, Path
+from odt.training import plan_text as text
+from odt.training.memory_text import describe_cache
 from odt.training.trainer import Trainer
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDetails:
+    """What a forecast is made of, for its text.
+
+    Attributes:
+        recipe: the resolved training run.
+        forecast: plans, schedule and bytes.
+        training: the computation of a training step.
+        reserves: bytes for other uses, by keys of LEAVE_OUT in fit_budget.
+        policy: options of the cache of the frozen layers; None for no cache.
+        cached: bytes of the cached values, in memory or on disk.
+    """
+
+    recipe: Recipe
+    forecast: Forecast
+    training: Computation
+    reserves: Mapping[str, int]
+    policy: CachePolicy | None
+    cached: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +56,7 @@ class MemoryForecast:
     """Memory that training needs, in bytes, without Python and its modules.
 
     Attributes:
-        peak: peak memory.
+        peak: peak memory, the sum of the parts below.
         parameters: copies of the trainable weights.
         optimizer: optimizer state.
         gradients: accumulated gradients; 0 if each weight is updated as soon as its gradient is
@@ -27,6 +64,18 @@ class MemoryForecast:
         arenas: activations, their gradients and workspace of all workers.
         micro_batch: samples that a worker computes at once.
         workers: number of worker threads.
+        constants: weights that do not train, in the mapped model file.
+        data: pages of the mapped data files; more without a budget.
+        overhead: Python objects and libraries, estimated.
+        packed: weights in the layout of the kernels, packed once in a step.
+        dequantized: first values of the weights that the file stores in another type.
+        frozen: arenas of the frozen layers that `cache_frozen` caches, in the first epoch only.
+        cache: values that `cache_frozen` keeps in memory, outputs of a teacher or for metrics, and
+            the copy of `keep_best`.
+        later: peak of later epochs.
+        batch_size: samples of a batch.
+        forward_calls: number of calls of the forward pass, which come first in a step.
+        details: what the forecast is made of; its form may change.
     """
 
     peak: int
@@ -36,32 +85,96 @@ class MemoryForecast:
     arenas: int
     micro_batch: int
     workers: int
+    constants: int
+    data: int
+    overhead: int
+    packed: int
+    dequantized: int
+    frozen: int
+    cache: int
+    later: int
+    batch_size: int
+    forward_calls: int
+    details: MemoryDetails = field(repr=False, compare=False)
+
+    @property
+    def allocated(self) -> int:
+        """Bytes that are allocated for training, without those of data, files and Python."""
+        return self.parameters + self.optimizer + self.gradients + self.arenas + self.packed
+
+    def __str__(self) -> str:
+        """Returns the text of `odt plan`."""
+        return self.summary()
+
+    def summary(self, modules: int | None = None) -> str:
+        """Returns the text of `odt plan`: schedule, memory by purpose, savings and the peak.
+
+        Args:
+            modules: resident bytes of Python with its modules, for a line about the whole process;
+                None for no such line.
+        """
+        details, forecast = self.details, self.details.forecast
+        info, note = details.recipe.info, ""
+        if details.policy is not None:
+            note = describe_cache(details.policy, details.cached)
+            note += "; mapped part of it" * details.policy.on_disk
+        left_out = describe_left_out(details.recipe.lowered)
+        lines = [
+            *([left_out] if left_out else []),
+            *text.describe_schedule(forecast),
+            *text.describe_ranges(forecast.plan, info.quant_ranges),
+            *text.describe_memory(forecast, info, details.reserves, note, modules),
+            *text.describe_savings(savings(forecast, details.training)),
+            *text.describe_peak(forecast.running),
+        ]
+        return "\n".join(lines)
+
+    def calls(self) -> str:
+        """Returns the plan, the memory plan and the calls of a step, as text."""
+        forecast = self.details.forecast
+        return "\n".join(text.describe_calls(forecast.running, forecast.memory))
+
+    def usage(self) -> dict[str, list[int]]:
+        """Returns the bytes in use in all arenas at each call of a step, by kind of value.
+
+        Returns:
+            "data", "activations", "gradients" and "workspace" → one number for each call.
+        """
+        forecast = self.details.forecast
+        return arena_usage(forecast.running, forecast.schedule.workers)
 
 
-def plan(model: Model | Path, **options: Any) -> MemoryForecast:
+def plan(model: Model | Path, *, data_length: int | None = None, **options: Any) -> MemoryForecast:
     """Plans the memory of training, without allocating it.
 
     Args:
         model: a model or the path of its file.
-        options: arguments of Trainer, except cache_frozen; the command odt plan shows the memory
-            of a cache.
+        data_length: number of samples for training and validation, which `cache_frozen`, a teacher
+            and metrics such as AUC need.
+        options: arguments of Trainer. `frozen_int8=True` stands for inputs that are not known yet;
+            their values do not change the memory.
 
     Raises:
         UnsupportedError: if the model cannot be trained.
         OptionError: if options contradict each other or the model.
     """
-    if options.get("cache_frozen"):
-        raise OptionError(
-            "cache_frozen", "must be left out", options["cache_frozen"], "Use the command odt plan."
-        )
     micro_batch, workers = options.get("micro_batch"), options.get("workers")
+    policy = cache_policy(options.get("cache_frozen"), options.get("cache_dtype"), data_length or 0)
+    if bool(policy) != bool(data_length) and not (policy is None and _counts_samples(options)):
+        rule = "must be given with `data_length=`, the number of samples"
+        raise OptionError("cache_frozen", rule, "one alone")
     trainer = Trainer(model, **options)
-    recipe = trainer.recipe
-    plans = Plans(trainer.with_frozen_integers(recipe.graphs))
-    parts = training_and_validation(plans.graphs, recipe.info)
-    plans = with_integer_weights(plans, parts[0], recipe.info)
+    recipe, info = trainer.recipe, trainer.recipe.info
+    plans = Plans(_graphs_of(trainer, recipe, options.get("frozen_int8")))
+    parts = training_and_validation(plans.graphs, info, outputs=bool(trainer.metrics))
+    reserves, cached = _reserves(trainer, plans, parts[0], data_length or 0, options), 0
+    plans = with_integer_weights(plans, parts[0], info)
+    if policy:
+        parts = split_frozen(plans, parts)
+        size = cache_size(plans, parts[0], info.batch_size, policy)
+        reserves["a cache"], cached = size.resident, size.kept
     budget = trainer.memory_budget
-    forecast = fit_budget(plans, parts, recipe.info, budget, micro_batch, workers)
+    forecast = fit_budget(plans, parts, info, budget, micro_batch, workers, reserves=reserves)
     return MemoryForecast(
         forecast.peak,
         forecast.parameters,
@@ -70,44 +183,52 @@ def plan(model: Model | Path, **options: Any) -> MemoryForecast:
         forecast.arena,
         forecast.schedule.micro_batch,
         forecast.schedule.workers,
+        forecast.constants,
+        forecast.data,
+        forecast.overhead,
+        forecast.packed,
+        forecast.dequantized,
+        forecast.frozen,
+        forecast.cache,
+        forecast.later,
+        forecast.schedule.batch,
+        forecast.running.forward_entries,
+        MemoryDetails(recipe, forecast, parts[0], reserves, policy, cached),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """Result of `check`; true if the model can be trained.
-
-    Attributes:
-        trains: True, False, or None if unknown.
-        findings: one line for each test, with its result.
-    """
-
-    trains: bool | None
-    findings: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return self.trains is True
+def _counts_samples(options: Mapping[str, Any]) -> bool:
+    """Whether options besides `cache_frozen` take memory for each sample."""
+    return options.get("teacher") is not None or bool(options.get("metrics"))
 
 
-def check(model: Model | Path, *, seed: int = 0, **options: Any) -> CheckResult:
-    """Tests gradients and one training step on a batch of random samples, in float64.
+def _graphs_of(trainer: Trainer, recipe: Recipe, frozen_int8: Any) -> LoweredGraphs:
+    """Returns the graphs that train, with a frozen part that computes integers where it does."""
+    if frozen_int8 is True:
+        return frozen_in_int8(recipe, partial(_some_samples, recipe.graphs.file_batch))
+    return trainer.with_frozen_integers(recipe.graphs)
 
-    Args:
-        model: a model or the path of its file.
-        seed: random seed of the samples.
-        options: arguments of Trainer.
 
-    Raises:
-        OptionError: if options contradict each other or the model.
-    """
-    source = model if isinstance(model, Model) else Model(file_of(model))
-    unsupported = lowered_of(source).graphs.unsupported
-    if unsupported:
-        return CheckResult(False, tuple(map(str, unsupported)))
-    with Trainer(source, **options) as trainer:
-        engine, recipe = trainer.build(), trainer.recipe
-        blocked = trainability(recipe.graph, engine.info, engine.plan).blocked
-        data = random_data(engine.runtime, seed)
-    findings = self_test(recipe.graphs, engine.info, data, seed=seed)
-    texts = tuple(f"{f.what}: {f.detail}" for f in findings)
-    return CheckResult(False if blocked else verdict(findings), texts)
+def _some_samples(count: int, specs: SampleSpecs) -> DataSet:
+    """Returns samples of which all values are 1."""
+    arrays = [np.ones((count, *spec.shape), spec.dtype) for spec in specs.input_specs]
+    return DataSet(array_columns(arrays, specs.input_specs, "input", specs.quantizations))
+
+
+def _reserves(
+    trainer: Trainer,
+    plans: Plans,
+    training: Computation,
+    samples: int,
+    options: Mapping[str, Any],
+) -> dict[str, int]:
+    """Returns the bytes that training takes besides its plans, by keys of LEAVE_OUT."""
+    plan, _ = plans.at(training, plans.graphs.file_batch)
+    tensors = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+    best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
+    teacher, output = trainer.teacher, trainer.samples.losses[0][1]
+    return {
+        "a copy of the best weights": best if options.get("keep_best") else 0,
+        "a teacher's outputs": teacher.nbytes(trainer.samples, samples) if teacher else 0,
+        "outputs kept for metrics": kept_nbytes(trainer.metrics, samples, output),
+    }

@@ -18,8 +18,8 @@ from support.limits import FOREVER, SECONDS
 from support.mutations import mutations, structures
 from support.paths import MODELS
 
-from odt.cli.commands.check import describe, describe_refusals
 from odt.core.export.exporter import convert, export_model
+from odt.core.export.remedies import what_trains
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.prepare import Request, prepare
@@ -30,6 +30,7 @@ from odt.core.training.trainer import Trainer
 from odt.errors import MOST, OdtError
 from odt.kernels.rows.lossdef import draw_values
 from odt.models.summary import describe as describe_model
+from odt.training.checking import describe_refusals, describe_weights
 
 GROWTH = 500 << 20
 MOST_RUN = 2 * 10**7  # arithmetic and data of a step that is run: a larger one is not odt's fault
@@ -157,12 +158,12 @@ def answer(data: bytes, out: Path) -> None:
     convert(model, "tflite")
     refused = lowered.graphs.unsupported
     if refused:
-        describe_refusals(lowered, refused)
+        describe_refusals(refused, what_trains(lowered, refused))
     recipe = prepare(lowered, Request(loss="mean_squared_error", batch_size=2))
     graph, info = recipe.graph, recipe.info
     with Trainer(recipe.graphs, info, workers=1) as trainer:
         found = trainability(graph, info, trainer.plan)
-        describe(trainer.plan.graph, found)
+        describe_weights(trainer.plan.graph, found)
         runtime = trainer.runtime
         values = sum(spec.size for spec in (*runtime.input_specs, *runtime.target_specs))
         if flops(trainer.plan.graph) + 20 * values > MOST_RUN:

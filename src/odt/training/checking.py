@@ -1,0 +1,220 @@
+"""A test of whether a model can be trained: operators, memory, FLOP, gradients on one batch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from odt.core.data.protocol import Data
+from odt.core.export.remedies import largest_part, what_trains
+from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
+from odt.core.model.graph import Graph
+from odt.core.model.runtime_rules import litert_note
+from odt.core.recipe.interface import check_signature
+from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
+from odt.core.recipe.training_outputs import describe_left_out
+from odt.core.training import trainer as engine
+from odt.core.training.random_data import random_data
+from odt.core.training.self_test import self_test, verdict
+from odt.data.sources import samples_of
+from odt.dataclass import dataclass
+from odt.errors import MOST, DataError, one_line
+from odt.models.model import Model, Path, file_of, lowered_of
+from odt.models.summary import describe_held
+from odt.training.memory_text import memory_block, trained_line
+from odt.training.trainer import Trainer
+
+MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
+CANNOT = "The model cannot be trained."
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Result of `check`; true if the model can be trained. Printed, it is the text of `odt check`.
+
+    Attributes:
+        trains: True, False, or None if unknown.
+        findings: one line for each test, with its result; for a model with operators that odt
+            cannot compute, one for each of them.
+        trained: labels of the weights that train.
+        untrained: labels of the selected weights that get no gradient.
+        could_train: what could train of a model that cannot; empty for none.
+        flops: floating-point operations of a sample, forward.
+        training_flops: floating-point operations of a sample, forward and backward.
+        nbytes: bytes that training allocates.
+        text: all of this, as `odt check` prints it.
+    """
+
+    trains: bool | None
+    findings: tuple[str, ...]
+    trained: tuple[str, ...] = ()
+    untrained: tuple[str, ...] = ()
+    could_train: str = ""
+    flops: int = 0
+    training_flops: int = 0
+    nbytes: int = 0
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return self.trains is True
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _SingleRuns(Trainer):
+    """A trainer that takes a single run of a model with state as a sample, to check it."""
+
+    _runs_singly = True
+
+
+class _Lines:
+    """Lines of text, each shown as soon as it is known."""
+
+    def __init__(self, show: Callable[[str], object] | None) -> None:
+        self._lines: list[str] = []
+        self._show = show
+
+    def add(self, *lines: str) -> None:
+        """Adds lines."""
+        self._lines += lines
+        if self._show is not None and lines:
+            self._show("\n".join(lines))
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
+def check(
+    model: Model | Path,
+    x: Any = None,
+    y: Any = None,
+    *,
+    seed: int = 0,
+    show: Callable[[str], object] | None = None,
+    **options: Any,
+) -> CheckResult:
+    """Checks before a long run whether a model can be trained.
+
+    One batch of at most 8 samples is tested in float64: the loss must be finite, every weight that
+    trains must have a finite, nonzero gradient that agrees with finite differences, and one step
+    must lower the loss.
+
+    Args:
+        model: a model or the path of its file.
+        x: inputs (N, …) of the tested batch, as in `Trainer.fit`; None for random samples.
+        y: targets (N, …), as in `Trainer.fit`; left out with a DataSet and with random samples.
+        seed: random seed of random samples, and of the weights that are compared.
+        show: called with each part of the text as soon as it is known, such as `print`.
+        options: arguments of Trainer.
+
+    Raises:
+        DataError: if the samples do not fit the model.
+        OptionError: if options contradict each other or the model.
+        UnsupportedError: if the model's graph is none that predicts.
+    """
+    source = model if isinstance(model, Model) else Model(file_of(model))
+    lowered, lines = lowered_of(source), _Lines(show)
+    check_signature(lowered.file)
+    refused = lowered.graphs.unsupported
+    if refused:
+        could = what_trains(lowered, refused)
+        lines.add(*describe_refusals(refused, could))
+        return CheckResult(False, tuple(map(str, refused)), could_train=could, text=str(lines))
+    with _SingleRuns(source, **options) as trainer:
+        core, recipe = trainer.build(), trainer.recipe
+        facts = trainability(recipe.graph, core.info, core.plan)
+        graph, memory, schedule = core.plan.graph, core.memory(), core.runtime.schedule
+        forward, both = flops(graph), training_flops(core.plan)
+        left_out, note = describe_left_out(lowered), litert_note(lowered.file)
+        lines.add(
+            *filter(None, (left_out, one_line(note, MOST))),
+            trained_line(core.parameters.trained.values()),
+            *describe_weights(graph, facts),
+        )
+        result = CheckResult(
+            False,
+            (),
+            tuple(map(graph.label, facts.trained)),
+            tuple(map(graph.label, facts.untrained)),
+            flops=forward // schedule.micro_batch,
+            training_flops=both // schedule.micro_batch,
+            nbytes=memory.total,
+        )
+        if facts.blocked and not facts.trained:
+            nodes = [unsupported_node(lowered.graph, block.node) for block in facts.blocked]
+            could = largest_part(lowered, nodes)
+            lines.add(*describe_no_gradient(facts, could))
+            return replace(result, could_train=could, text=str(lines))
+        lines.add(
+            f"arithmetic: {result.flops:,} FLOP a sample forward, "
+            f"{result.training_flops:,} forward and backward",
+            memory_block(memory, schedule),
+        )
+        data, length = _samples(core, x, y, seed)
+    tested = replace(core.info, batch_size=min(core.info.batch_size, length))
+    findings = self_test(recipe.graphs, tested, data, seed=seed)
+    lines.add(*(f"{MARKS[f.passed]} {f.what}: {f.detail}" for f in findings))
+    trains = False if facts.blocked else verdict(findings)
+    can = "The model can be trained." if trains else "Unknown whether the model can be trained."
+    lines.add(CANNOT if trains is False else can)
+    texts = tuple(f"{f.what}: {f.detail}" for f in findings)
+    return replace(result, trains=trains, findings=texts, text=str(lines))
+
+
+def _samples(core: engine.Trainer, x: Any, y: Any, seed: int) -> tuple[Data, int]:
+    """Returns the samples of the test and their number; random ones if there are none."""
+    if x is None and y is None:
+        return random_data(core.runtime, seed), core.info.batch_size
+    data = samples_of(x, y, core.runtime)
+    if not data.targets:
+        raise DataError("y: must be given to check with samples, but got None.")
+    return data, data.length
+
+
+def describe_refusals(refused: Sequence[UnsupportedNode], could: str) -> list[str]:
+    """Describes the nodes that odt cannot compute; one of a loop once, not for each iteration.
+
+    Args:
+        refused: the nodes.
+        could: what could train; empty for none.
+    """
+    first: dict[tuple[object, ...], UnsupportedNode] = {}
+    for refusal in refused:
+        first.setdefault((refusal.node.origin, refusal.node.op, refusal.reason), refusal)
+    lines = [f"blocked: {refusal}" for refusal in first.values()]
+    none = "none, because no weights precede or follow these operators"
+    return [*lines, f"could train: {could or none}", CANNOT]
+
+
+def describe_weights(graph: Graph, result: Trainability) -> list[str]:
+    """Describes the weights that get no gradient, with the reason, and those that train."""
+    lines = []
+    for block in result.blocked:
+        lines.append(
+            f"blocked: node {block.node.origin} ({block.node.op}): "
+            f"{graph.label(block.tensor)} gets no gradient through it"
+        )
+    if result.untrained:
+        names = one_line(", ".join(graph.label(i) for i in result.untrained), MOST)
+        lines.append(f"not trained: {names}")
+        if result.trained:
+            lines.append(f"all weights train with: `last={result.deepest}`")
+    if result.trained:
+        names = one_line(", ".join(graph.label(i) for i in result.trained), MOST)
+        lines += [f"trained: {names}", *describe_held(result.held, graph)]
+    return lines
+
+
+def describe_no_gradient(result: Trainability, could: str) -> list[str]:
+    """Describes a model of which no weight can train.
+
+    Args:
+        result: the operators that block gradients.
+        could: the command that cuts out a part that trains; empty for none.
+    """
+    ops = ", ".join(dict.fromkeys(block.node.op for block in result.blocked))
+    none = (
+        f"none, because the outputs depend on the weights through {ops}, which has no gradient. "
+        "Another signature may have outputs before it"
+    )
+    return [f"could train: {could or none}", CANNOT]
