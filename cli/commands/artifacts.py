@@ -8,7 +8,7 @@ import odt
 from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
 from odt.cli.options.fit import update_options
-from odt.cli.options.sections import EXPORT, Command, option
+from odt.cli.options.sections import Command, option
 from odt.cli.options.shared import (
     budget_option,
     data_options,
@@ -21,6 +21,7 @@ from odt.cli.options.shared import (
     training_options,
 )
 from odt.cli.output.spelling import spell
+from odt.core.options.option import EXPORT
 from odt.errors import OdtError
 
 # Options of `odt train` that artifacts do not have.

@@ -13,7 +13,7 @@ from odt.cli.options.new_data import (
     record_for,
     refuse_both,
 )
-from odt.cli.options.sections import DATA, EXPORT, OPTIMIZER, VALIDATION, Command, option
+from odt.cli.options.sections import Command, option
 from odt.cli.options.shared import budget_option, data_options, given, model_argument
 from odt.cli.options.types import Size
 from odt.cli.output.output_locks import hold
@@ -21,6 +21,7 @@ from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.formats.reader import read_model
 from odt.core.model.model import Model
+from odt.core.options.option import DATA, EXPORT, OPTIMIZER, VALIDATION
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.training.exemplars import SAMPLINGS

@@ -2,8 +2,9 @@
 
 import click
 
-from odt.cli.options.sections import DATA, EXPORT, SELECTION, combine, option
+from odt.cli.options.sections import combine, option
 from odt.cli.options.types import OutputPath
+from odt.core.options.option import DATA, EXPORT, SELECTION
 
 added_option = option(
     DATA,

@@ -2,7 +2,8 @@
 
 import click
 
-from odt.cli.options.sections import MEMORY, combine, option
+from odt.cli.options.sections import combine, option
+from odt.core.options.option import MEMORY
 
 cache_options = combine(
     option(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from odt.cli.options.sections import DATA, LOSS, combine, option
+from odt.cli.options.sections import combine, option
+from odt.core.options.option import DATA, LOSS
 
 class_options = combine(
     option(

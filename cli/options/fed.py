@@ -2,9 +2,10 @@
 
 import click
 
-from odt.cli.options.sections import DATA, EXPORT, FEDERATION, VALIDATION, combine, option
+from odt.cli.options.sections import FEDERATION, combine, option
 from odt.cli.options.trained_model import trained_model_options
 from odt.cli.options.types import OutputPath
+from odt.core.options.option import DATA, EXPORT, VALIDATION
 
 # Of odt fed simulate and odt fed init.
 federation_options = combine(

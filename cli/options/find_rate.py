@@ -1,7 +1,8 @@
 """Options of the learning rate range test of `odt train`."""
 
-from odt.cli.options.sections import OPTIMIZER, combine, option
+from odt.cli.options.sections import combine, option
 from odt.cli.options.types import OutputPath
+from odt.core.options.option import OPTIMIZER
 
 find_rate_options = combine(
     option(

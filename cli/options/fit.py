@@ -3,20 +3,12 @@
 import click
 
 from odt.cli.options.find_rate import find_rate_options
-from odt.cli.options.sections import (
-    DATA,
-    EXPORT,
-    LOSS,
-    ONE,
-    OPTIMIZER,
-    VALIDATION,
-    combine,
-    option,
-)
+from odt.cli.options.sections import ONE, combine, option
 from odt.cli.options.shared import gradient_options, regularization_options, sample_weight_option
 from odt.cli.options.teacher import teacher_options
 from odt.cli.options.trained_model import trained_model_options
 from odt.cli.options.types import ClassWeights, Duration, GlobValue, OutputPath, ScheduleText
+from odt.core.options.option import DATA, EXPORT, LOSS, OPTIMIZER, VALIDATION
 
 fit_options = combine(
     option(

@@ -7,11 +7,12 @@ from typing import IO, cast
 
 import click
 
-from odt.cli.options.sections import DATA, combine, option
+from odt.cli.options.sections import combine, option
 from odt.cli.output.spelling import spell
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.model.model import Model
 from odt.core.model.record import Record
+from odt.core.options.option import DATA
 from odt.datasets.frames import JPEG, RAW, read_frames
 from odt.datasets.new_data import load_record, open_new
 from odt.datasets.source import Source

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from odt.cli.main import memory_error, message, version_option
-from odt.cli.options.sections import DATA, ONE, SELECTION, Command, combine, option
+from odt.cli.options.sections import ONE, Command, combine, option
+from odt.core.options.option import DATA, SELECTION
 from odt.errors import OdtError
 
 # Option names that only ONE has → odt's option; None if the value is the model.

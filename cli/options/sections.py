@@ -6,19 +6,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from odt.core.options.option import DATA, EXPORT, LOSS, MEMORY, OPTIMIZER, SELECTION, VALIDATION
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FEDERATION = "Federation"
-DATA = "Data"
-LOSS = "Loss and metrics"
-OPTIMIZER = "Optimizer"
-SELECTION = "What trains"
-MEMORY = "Memory and cores"
-VALIDATION = "Validation"
-EXPORT = "Checkpoints and export"
 RUNS = "Recipes and runs"
 ONE = "Samsung ONE's spellings"
 OTHER = "Other options"

@@ -5,16 +5,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from odt.cli.options.sections import (
-    DATA,
-    EXPORT,
-    LOSS,
-    MEMORY,
-    OPTIMIZER,
-    SELECTION,
-    combine,
-    option,
-)
+from odt.cli.options.rows import row_options
+from odt.cli.options.sections import combine, option
 from odt.cli.options.types import (
     GlobRate,
     GlobValue,
@@ -28,6 +20,8 @@ from odt.cli.options.types import (
     Size,
     Word,
 )
+from odt.core.options.option import DATA, EXPORT, LOSS, MEMORY, OPTIMIZER, SELECTION
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
@@ -41,8 +35,6 @@ T = TypeVar("T")
 
 # Fields of TrainingInfo that loss_options fill.
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
-# Fields of TrainingInfo that gradient_options fill.
-GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema", "quant_ranges", "qas")
 # Numbers that onert_train accepts for names.
 REDUCTIONS = {"1": "sum_over_batch_size", "2": "sum"}
 
@@ -155,28 +147,8 @@ schedule_options = combine(
     ),
 )
 
-gradient_options = combine(
-    option(
-        OPTIMIZER,
-        "--clip-norm",
-        type=click.FloatRange(0),
-        help="Gradient clipping: scale all gradients together to at most this norm.",
-    ),
-    option(
-        OPTIMIZER,
-        "--clip-value",
-        type=click.FloatRange(0),
-        help="Gradient clipping: limit each value of a gradient to this magnitude.",
-    ),
-    option(
-        DATA,
-        "--accumulate",
-        type=click.IntRange(1, 2**31 - 1),
-        metavar="K",
-        help="Gradient accumulation: K batches per step.",
-    ),
-)
-
+# Options of the steps of training: those that federations have, too, and the others.
+gradient_options = row_options({n: row for n, row in TRAINING_OPTIONS.items() if row.federated})
 regularization_options = combine(
     option(
         OPTIMIZER,
@@ -187,31 +159,7 @@ regularization_options = combine(
         "probability RATE. GLOB selects layers by the names of their weights; without GLOB, the "
         "last one. Repeatable.",
     ),
-    option(
-        OPTIMIZER,
-        "--ema",
-        type=click.FloatRange(0, 1, max_open=True),
-        metavar="DECAY",
-        show_default="0.95 for quantized models without --qas, else 0",
-        help="Exponential moving average of the weights, such as 0.999, for validation and "
-        "exports; 0 for none.",
-    ),
-    option(
-        OPTIMIZER,
-        "--quant-ranges",
-        type=click.Choice(["file", "follow", "follow-all"]),
-        show_default="file",
-        help="Ranges of the activations of a quantized model. file: as in the file. follow: they "
-        "follow the values that training sees. follow-all: those of the model's outputs too.",
-    ),
-    option(
-        OPTIMIZER,
-        "--qas",
-        is_flag=True,
-        default=None,
-        help="Keep the weights of a quantized model as integers in memory, and update them with "
-        "quantization-aware scaling.",
-    ),
+    row_options({n: row for n, row in TRAINING_OPTIONS.items() if not row.federated}),
 )
 
 budget_option = option(

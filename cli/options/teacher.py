@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import odt
-from odt.cli.options.sections import LOSS, combine, option
+from odt.cli.options.sections import combine, option
+from odt.core.options.option import LOSS
 from odt.errors import OdtError
 
 if TYPE_CHECKING:

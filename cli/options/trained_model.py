@@ -1,8 +1,9 @@
 """Options of commands that train a model and export it."""
 
 from odt.cli.options.adapters import adapter_options
-from odt.cli.options.sections import EXPORT, combine, option
+from odt.cli.options.sections import combine, option
 from odt.cli.options.types import OutputPath
+from odt.core.options.option import EXPORT
 
 trained_model_options = combine(
     adapter_options,

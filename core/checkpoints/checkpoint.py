@@ -278,7 +278,7 @@ def header(checkpoint: Checkpoint) -> str:
     head = {
         "optimizer": checkpoint.optimizer,
         "hyper_parameters": dict(checkpoint.hyper_parameters),
-        "progress": asdict(checkpoint.progress),
+        "progress": checkpoint.progress.stored(),
         "entries": [asdict(e) for e in checkpoint.entries],
         "properties": dict(checkpoint.properties),
         "nominal": checkpoint.is_nominal,

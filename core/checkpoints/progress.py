@@ -2,50 +2,42 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
-from odt.core.model.training_info import FILE
+from odt.core.options.option import NOWHERE
+from odt.core.options.training_options import TRAINING_OPTIONS, TrainingOptions
 from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
 
 MOST_NUMBER = 2**63
-# Values of fields that files of the first release of odt lack.
-ADDED: Mapping[str, Any] = {
-    "trainable_tensors": None,
-    "sparse": (),
-    "tied_by_buffer": True,
-    "drop_last": True,
-    "stratified": False,
-    "schedule": "",
-    "schedule_steps": 0,
-    "plateau": (),
-    "best": (),
-    "monitor": "",
-    "accumulate": 1,
-    "clip_norm": 0.0,
-    "clip_value": 0.0,
-    "rates": (),
-    "dropout": (),
-    "class_weight": (),
-    "sample_weight": "",
-    "ema": 0.0,
-    "quant_ranges": FILE,
-    "augment": "",
-    "teacher_weight": 0.0,
-    "temperature": 1.0,
-    "undo": (),
-}
+# Fields in the order of the header. Every file has the first; a file without a later one has its
+# default. Options that are not in these lists follow.
+FIRST = (
+    *("step", "epoch", "position", "shuffle", "seed", "samples", "batch", "micro_batch"),
+    *("workers", "loss", "reduction", "trainable_ops", "kernels"),
+)
+ORDER = (
+    *FIRST[:-1],
+    *("trainable_tensors", "sparse", "kernels", "tied_by_buffer", "drop_last", "stratified"),
+    *("schedule", "schedule_steps", "plateau", "best", "monitor", "accumulate", "clip_norm"),
+    *("clip_value", "rates", "dropout", "class_weight", "sample_weight", "ema", "quant_ranges"),
+    *("augment", "teacher_weight", "temperature", "undo"),
+)
+# Options that checkpoints hold.
+STORED = tuple(name for name, row in TRAINING_OPTIONS.items() if row.stored != NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(TrainingOptions):
     """Position of training, and the options on which the bits of its results depend.
+
+    The options of `TrainingOptions` that are stored belong to it.
 
     Attributes:
         step: number of updates made.
         epoch: number of the current epoch; 1 is the first.
-        position: number of completed steps of this epoch.
+        position: number of completed steps of this epoch, each of `accumulate` batches.
         shuffle, seed: together with the epoch, they determine the order of samples.
         samples: number of training samples.
         batch, micro_batch, workers: batch size, and how a batch is split.
@@ -62,14 +54,10 @@ class Progress:
         plateau: state of a ReduceOnPlateau schedule.
         best: best value, its epoch, and the number of epochs since; empty for none.
         monitor: name of this value.
-        accumulate: batches in a step; `position` counts steps.
-        clip_norm, clip_value: gradient clipping.
         rates: factors of the learning rate, by tensor.
         dropout: probabilities of zeros in the inputs of layers, by tensor of their weights.
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
-        ema: decay of the moving average of the weights.
-        quant_ranges: how ranges of quantized activations move.
         augment: augmentations, as on the command line; empty for none.
         teacher_weight, temperature: of a teacher's loss; the weight is 0 for no teacher.
         undo: what undoing an epoch needs, if the learning rate is the default: loss before
@@ -101,15 +89,10 @@ class Progress:
     plateau: tuple[float, ...] = ()
     best: tuple[float, ...] = ()
     monitor: str = ""
-    accumulate: int = 1
-    clip_norm: float = 0.0
-    clip_value: float = 0.0
     rates: tuple[tuple[int, float], ...] = ()
     dropout: tuple[tuple[int, float], ...] = ()
     class_weight: tuple[tuple[int, float], ...] = ()
     sample_weight: str = ""
-    ema: float = 0.0
-    quant_ranges: str = FILE
     augment: str = ""
     teacher_weight: float = 0.0
     temperature: float = 1.0
@@ -120,10 +103,16 @@ class Progress:
         """Number of updates before the current epoch, if `undo` is not empty."""
         return int(self.undo[3])
 
+    def stored(self) -> dict[str, Any]:
+        """Returns the fields that a checkpoint holds, in the order of its header."""
+        values = asdict(self)
+        return {name: values[name] for name in dict.fromkeys((*ORDER, *STORED))}
+
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:
     """Parses the progress of a header; raises an error if it is invalid."""
-    values = {**ADDED, **stored}
+    absent_fields = {f.name: f.default for f in fields(Progress) if f.name not in FIRST}
+    values = {**absent_fields, "tied_by_buffer": True, **stored}
     for f in fields(Progress):
         value = values[f.name]
         if f.name in TUPLES:

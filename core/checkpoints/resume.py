@@ -2,18 +2,20 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Property
 from odt.core.checkpoints.frozen import graph_with_frozen
-from odt.core.checkpoints.progress import Progress
+from odt.core.checkpoints.progress import STORED, Progress
 from odt.core.checkpoints.shared_buffers import shared_buffers, with_separate_weights
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import QUANT_RANGES, REDUCTIONS
+from odt.core.model.training_info import REDUCTIONS, TrainingInfo
+from odt.core.options.option import CHECKPOINT, Number, Word
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.core.runtime.parameters import WEIGHT, Parameters
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.best_epoch import Best
@@ -28,6 +30,9 @@ from odt.kernels.rows.schedule_text import parse_schedule
 from odt.kernels.rows.scheduledef import Schedule
 
 OWN_SUFFIX = ".odt"
+# Options that a resumed run takes from its checkpoint, and those of them that are words.
+RESTORED = tuple(name for name, row in TRAINING_OPTIONS.items() if row.stored == CHECKPOINT)
+WORDS = {n: k for n in RESTORED if isinstance(k := TRAINING_OPTIONS[n].kind, Word)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +72,11 @@ class Resume:
         if self.own is None:
             return {}
         progress, optimizer = with_separate_weights(self.own.progress, graph), self.own.optimizer
+        options = {name: getattr(progress, name) for name in RESTORED}
         for name, value, known in (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
-            ("quant_ranges", progress.quant_ranges, QUANT_RANGES),
+            *((name, options[name], kind.words) for name, kind in WORDS.items()),
         ):
             if value not in known:
                 raise ModelError(
@@ -86,16 +92,12 @@ class Resume:
             "learning_rate": rate,
             "reduction": progress.reduction,
             "batch_size": progress.batch,
-            "accumulate": progress.accumulate,
-            "clip_norm": progress.clip_norm,
-            "clip_value": progress.clip_value,
             "trainable_ops": progress.trainable_ops,
             "trainable_tensors": progress.trainable_tensors,
             "sparse": progress.sparse,
             "rates": progress.rates,
             "dropout": progress.dropout,
-            "ema": progress.ema,
-            "quant_ranges": progress.quant_ranges,
+            **options,
         }
         fields |= {"loss": progress.loss} if progress.loss else {}
         return fields | self._schedule(progress.schedule)
@@ -241,8 +243,8 @@ class Resume:
         if self.own is None or self.new_data:
             return None
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
-        then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
-        new = asdict(now.progress) | dict(now.hyper_parameters)
+        then = self.own.progress.stored() | dict(self.own.hyper_parameters)
+        new = now.progress.stored() | dict(now.hyper_parameters)
         same = {"step", "epoch", "position", "plateau", "best", "monitor", "undo"} | (
             {"seed"} if not order.shuffle else set()
         )
@@ -305,20 +307,25 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         sparse=trainer.info.sparse,
         rates=trainer.info.rates,
         dropout=trainer.info.dropout,
-        ema=trainer.info.ema,
-        quant_ranges=trainer.info.quant_ranges,
         kernels=kernels_in_use(),
         schedule=str(trainer.info.schedule or ""),
         schedule_steps=trainer.schedule_steps,
-        accumulate=trainer.info.accumulate,
-        clip_norm=trainer.info.clip_norm,
-        clip_value=trainer.info.clip_value,
         class_weight=trainer.weighting.classes,
         sample_weight=trainer.weighting.samples,
         augment=trainer.augment,
         teacher_weight=float(trainer.info.teacher_weight),
         temperature=float(trainer.info.temperature),
+        **_options(trainer.info),
     )
+
+
+def _options(info: TrainingInfo) -> dict[str, Any]:
+    """Returns the options that a checkpoint holds; a number is a float, also if it is whole."""
+    values = {name: getattr(info, name) for name in STORED}
+    return {
+        name: float(value) if isinstance(TRAINING_OPTIONS[name].kind, Number) else value
+        for name, value in values.items()
+    }
 
 
 def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:

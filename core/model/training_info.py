@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Any
 
+from odt.core.options.training_options import TrainingOptions
 from odt.dataclass import dataclass
 from odt.kernels.rows.scheduledef import Schedule
 from odt.schemas import circle_traininfo as schema
 
 REDUCTIONS = ("sum_over_batch_size", "sum")
-# Ranges of quantized activations that move: none, all but the model's outputs, all.
-QUANT_RANGES = FILE, _, FOLLOW_ALL = ("file", "follow", "follow-all")
 
 METADATA_NAME = "CIRCLE_TRAINING"
 
@@ -26,8 +25,10 @@ LOSS_OPTIONS = dict(zip(STORABLE_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingInfo:
+class TrainingInfo(TrainingOptions):
     """Training options that belong to a model. The defaults are odt's.
+
+    The options of `TrainingOptions`, such as clip_norm and ema, must be given by name.
 
     Attributes:
         optimizer: one of OPTIMIZERS.
@@ -41,16 +42,9 @@ class TrainingInfo:
         reduction: one of REDUCTIONS.
         from_logits: value in the file, for information only; the graph determines it.
         batch_size: samples in a batch.
-        accumulate: batches in a step, whose gradients are accumulated.
-        clip_norm, clip_value: largest norm of all gradients together, and largest magnitude of a
-            gradient's values; 0 for no clipping.
         rates: factors of the learning rate of single weights, by tensor.
         dropout: weights of fully connected layers, by tensor, and the probability with which values
             of the layer's input become 0 in training.
-        ema: decay of an exponential moving average of the weights after many steps; 0 for none.
-        quant_ranges: one of QUANT_RANGES: how ranges of quantized activations move.
-        qas: whether the weights of a quantized model are integers in memory, and are updated with
-            quantization-aware scaling.
         teacher_weight: weight of the loss for a teacher's outputs; 0 for no teacher.
         temperature: temperature of this loss.
         trainable_ops: positions of the operators that train; None for all.
@@ -71,13 +65,7 @@ class TrainingInfo:
     output_losses: tuple[tuple[str, str], ...] = ()
     loss_weights: tuple[tuple[str, float], ...] = ()
     schedule: Schedule | None = None
-    accumulate: int = 1
-    clip_norm: float = 0.0
-    clip_value: float = 0.0
     rates: tuple[tuple[int, float], ...] = ()
-    ema: float = 0.0
-    quant_ranges: str = FILE
-    qas: bool = False
     dropout: tuple[tuple[int, float], ...] = ()
     teacher_weight: float = 0.0
     temperature: float = 1.0

@@ -10,7 +10,7 @@ from enum import Enum
 
 from odt.core.lowering.normalize.dropout import Mask
 from odt.core.model.graph import LoweredGraph, ranges
-from odt.core.model.training_info import FILE, FOLLOW_ALL
+from odt.core.options.training_options import FILE, FOLLOW_ALL
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, TensorSpec
 

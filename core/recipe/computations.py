@@ -7,7 +7,8 @@ from odt.core.integers.equalize import pairs
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Tensor, has_ranges
 from odt.core.model.quantization_rules import LAYERS
-from odt.core.model.training_info import FILE, TrainingInfo
+from odt.core.model.training_info import TrainingInfo
+from odt.core.options.training_options import FILE
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.stored_integers import can_store
 from odt.core.planning.trainable import trainable_tensors

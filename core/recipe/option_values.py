@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from numbers import Integral
 
-from odt.core.model.training_info import QUANT_RANGES, REDUCTIONS, TrainingInfo
+from odt.core.model.training_info import REDUCTIONS, TrainingInfo
+from odt.core.options.option import MAX_SAMPLES, Kind, Number, Whole, Word
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.updatedef import is_number
-
-MOST_SAMPLES = 2**31 - 1  # of a batch: the limit of circle+
 
 
 def check_values(info: TrainingInfo) -> None:
@@ -18,15 +18,10 @@ def check_values(info: TrainingInfo) -> None:
         OptionError: if a value is invalid.
     """
     check_word("reduction", info.reduction, REDUCTIONS)
-    check_whole("batch_size", info.batch_size, 1, MOST_SAMPLES)
+    check_whole("batch_size", info.batch_size, 1, MAX_SAMPLES)
     check_learning_rate(info.learning_rate)
-    check_whole("accumulate", info.accumulate, 1)
-    for name, value in (("clip_norm", info.clip_norm), ("clip_value", info.clip_value)):
-        if not is_number(value) or value < 0:
-            raise OptionError(name, "must be a number above 0, or 0 for no clipping", value)
-    check_word("quant_ranges", info.quant_ranges, QUANT_RANGES)
-    if not is_number(info.ema) or not 0 <= info.ema < 1:
-        raise OptionError("ema", "must be 0 for none, or a number below 1", info.ema)
+    for name, row in TRAINING_OPTIONS.items():
+        check_option(name, getattr(info, name), row.kind)
     if info.clip_norm and info.clip_value:
         raise OptionError("clip_norm, clip_value", "must not be given together", "both")
     for output, weight in info.loss_weights:
@@ -36,6 +31,19 @@ def check_values(info: TrainingInfo) -> None:
         given = info.hyper_parameters.get(option.name)
         if given is not None and not option.allows(given):
             raise OptionError(option.name, f"must be {option.rule}", given)
+
+
+def check_option(name: str, value: object, kind: Kind) -> None:
+    """Checks type and bounds of an option; raises OptionError."""
+    if isinstance(kind, Number):
+        if not is_number(value) or not kind.holds(value):
+            raise OptionError(name, f"must be {kind.rule}", value)
+    elif isinstance(kind, Whole):
+        check_whole(name, value, kind.least, kind.most)
+    elif isinstance(kind, Word):
+        check_word(name, value, kind.words)
+    elif value not in (True, False):
+        raise OptionError(name, "must be True or False", value)
 
 
 def check_learning_rate(value: object) -> None:

@@ -12,7 +12,8 @@ from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.runtime_rules import litert_note
-from odt.core.model.training_info import FILE, TrainingInfo
+from odt.core.model.training_info import TrainingInfo
+from odt.core.options.training_options import FILE
 from odt.core.planning.output_loss import Loss
 from odt.core.recipe.computations import with_equalized_weights, with_weights_as_integers
 from odt.core.recipe.dropout_layers import choose_dropout
@@ -42,8 +43,8 @@ class Request:
 
     Attributes:
         loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
-            batch_size, accumulate, clip_norm, clip_value, ema, quant_ranges, qas, teacher_weight,
-            temperature: as in TrainingInfo.
+            batch_size, teacher_weight, temperature: as in TrainingInfo.
+        options: options of `TrainingOptions` by name; None for those that the user left out.
         warmup: steps of linear warm-up before the schedule.
         hyper_parameters: hyper-parameters of the optimizer, by name.
         last: number of last operators of the file that train; -1 for all.
@@ -63,12 +64,7 @@ class Request:
     schedule: Schedule | None = None
     warmup: int | None = None
     batch_size: int | None = None
-    accumulate: int | None = None
-    clip_norm: float | None = None
-    clip_value: float | None = None
-    ema: float | None = None
-    quant_ranges: str | None = None
-    qas: bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     teacher_weight: float | None = None
     temperature: float | None = None
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -93,9 +89,8 @@ class Request:
             "optimizer",
             "schedule",
         )
-        names += ("learning_rate", "batch_size", "accumulate", "clip_norm", "clip_value", "ema")
-        names += ("quant_ranges", "qas", "teacher_weight", "temperature")
-        fields = {n: getattr(self, n) for n in names}
+        names += ("learning_rate", "batch_size", "teacher_weight", "temperature")
+        fields = {n: getattr(self, n) for n in names} | dict(self.options)
         if self.operators is not None:
             if self.last is not None:
                 raise OptionError("operators", "must not be given with `last=`", "both")
@@ -225,7 +220,7 @@ def prepare(
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)
     chosen = choose_dropout(graphs, chosen, request.dropout)
-    if request.quant_ranges not in (None, FILE):
+    if given.get("quant_ranges", FILE) != FILE:
         _check_quantized(model, "quant_ranges")
     if where["ema"] == "default" and not chosen.qas and has_quantized_activations(model):
         chosen = replace(chosen, ema=EMA)

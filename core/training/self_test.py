@@ -9,7 +9,8 @@ import numpy as np
 from odt.core.data.protocol import Data
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import ABSENT, Graph, Tensor
-from odt.core.model.training_info import FILE, TrainingInfo
+from odt.core.model.training_info import TrainingInfo
+from odt.core.options.training_options import FILE
 from odt.core.planning.plan import Call, Phase
 from odt.core.runtime.parameters import by_name
 from odt.core.training.loss_probe import MOVES, LossProbe, OutOfTimeError

@@ -34,6 +34,7 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
 # Within core a folder imports only from those before it.
 CORE = [
     "storage",
+    "options",
     "model",
     "formats",
     "data",

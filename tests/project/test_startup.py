@@ -53,8 +53,9 @@ def test_help_of_train_imports_no_row_and_no_engine() -> None:
     modules = loaded(odt("train", "--help"))
     assert "odt.cli.commands.train" in modules
     assert not modules & {"numpy", "odt.training.trainer", "odt.cli.options.training_run"}
-    storage = {"odt.core.storage"} | below(modules, "core.storage")
-    assert below(modules, "core") == storage  # files, whatever they hold
+    light = {"odt.core.options", *below(modules, "core.options")}  # the rows of options
+    light |= {"odt.core.storage", *below(modules, "core.storage")}  # files, whatever they hold
+    assert below(modules, "core") == light
     rows = {"odt.kernels.rows", "odt.kernels.rows.row_index"}
     assert below(modules, "kernels") == {"odt.kernels.registry"} | rows
     assert not modules & (SLOW - {"click", "shutil"})  # Click asks shutil for the terminal's width

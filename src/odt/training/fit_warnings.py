@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.core.checkpoints.resume import Resume
 from odt.core.data.dataset import DataSet
-from odt.core.model.training_info import FILE, FOLLOW_ALL
+from odt.core.options.training_options import FILE, FOLLOW_ALL
 from odt.core.training.metrics import preferred_form
 from odt.core.training.passes import NONE, Result
 from odt.core.training.results import Epoch

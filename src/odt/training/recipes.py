@@ -31,12 +31,6 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     schedule: Schedule | None = None,
     warmup: int | None = None,
     batch_size: int | None = None,
-    accumulate: int | None = None,
-    clip_norm: float | None = None,
-    clip_value: float | None = None,
-    ema: float | None = None,
-    quant_ranges: str | None = None,
-    qas: bool | None = None,
     teacher: "Teacher | None" = None,
     dropout: float | Pairs[float] | None = None,
     trainable: Trainable | None = None,
@@ -46,11 +40,13 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     output_losses: Pairs[Any] | None = None,
     loss_weights: Pairs[float] | None = None,
     hyper_parameters: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Request:
     """Returns arguments of `odt.Trainer` in the form that `core` uses.
 
     Args:
         model: the model, whose outputs are counted if losses are given by output.
+        options: the options of `TrainingOptions`.
 
     Raises:
         OptionError: if a value has none of the forms of its argument.
@@ -77,12 +73,7 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
         schedule=schedule,
         warmup=warmup,
         batch_size=batch_size,
-        accumulate=accumulate,
-        clip_norm=clip_norm,
-        clip_value=clip_value,
-        ema=ema,
-        quant_ranges=quant_ranges,
-        qas=qas,
+        options=options,
         teacher_weight=None if teacher is None else teacher.weight,
         temperature=None if teacher is None else teacher.temperature,
         hyper_parameters=values,

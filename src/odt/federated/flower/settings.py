@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import odt
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.data.sources import recorded
 from odt.dataclass import dataclass
@@ -21,8 +22,9 @@ from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 # Settings have the names of options of `odt fed simulate`, where there is one.
 TRAINER = (
-    *("loss", "reduction", "optimizer", "learning-rate", "clip-norm", "clip-value"),
-    *("batch-size", "accumulate", "memory-budget", "micro-batch", "workers"),
+    *("loss", "reduction", "optimizer", "learning-rate", "batch-size"),
+    *(name.replace("_", "-") for name, row in TRAINING_OPTIONS.items() if row.federated),
+    *("memory-budget", "micro-batch", "workers"),
 )
 HYPER = tuple(name.replace("_", "-") for name in HYPER_PARAMETERS)
 SELECTION = ("num-of-trainable-ops", "trainable", "freeze", "bias-only", "freeze-norm")

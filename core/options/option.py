@@ -1,0 +1,112 @@
+"""Option: the row of an option of a training run, from which its handling is made.
+
+The option on the command line, the check of its value, the field of training info and of
+checkpoints, the settings of federations and its line in docs/options.md come from the row.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import field, fields
+from typing import Any, TypeAlias
+
+from odt.dataclass import dataclass
+
+# Groups of options, which are the sections of the help.
+DATA = "Data"
+LOSS = "Loss and metrics"
+OPTIMIZER = "Optimizer"
+SELECTION = "What trains"
+MEMORY = "Memory and cores"
+VALIDATION = "Validation"
+EXPORT = "Checkpoints and export"
+# Where an option is stored. An option of circle+ metadata is in checkpoints, too.
+NOWHERE = "not stored"
+COMPARED = "checkpoint, to report that it has changed"
+CHECKPOINT = "checkpoint"
+CIRCLE_PLUS = "circle+, checkpoint"
+
+MAX_SAMPLES = 2**31 - 1  # in a batch: the limit of circle+
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A real number.
+
+    Attributes:
+        rule: what the number must be, for messages.
+        least: smallest value.
+        most: largest value; None for no limit.
+        open_least, open_most: whether a value must be above `least`, or below `most`.
+    """
+
+    rule: str
+    least: float = 0
+    most: float | None = None
+    open_least: bool = False
+    open_most: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is within the bounds."""
+        above = value > self.least if self.open_least else value >= self.least
+        if self.most is None:
+            return above
+        return above and (value < self.most if self.open_most else value <= self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number of at least `least` and at most `most`; None for no limit."""
+
+    least: int
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of several words."""
+
+    words: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """True or False."""
+
+
+Kind: TypeAlias = Number | Whole | Word | Switch
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The row of an option. Its name is the key of its table, or that of its field.
+
+    Attributes:
+        default: value if neither the user nor a file gives one.
+        kind: type and bounds.
+        group: section of the help.
+        help: text of the help, which begins with the term of the field and names options as Python
+            does, `ema=`.
+        stored: NOWHERE, COMPARED, CHECKPOINT or CIRCLE_PLUS.
+        metavar: word for the value in the help; None for that of the kind.
+        shown_default: default as the help shows it; None to show none.
+        federated: whether clients of federations have it: `odt fed` and Flower apps.
+    """
+
+    default: Any
+    kind: Kind
+    group: str
+    help: str
+    stored: str = NOWHERE
+    metavar: str | None = None
+    shown_default: str | None = None
+    federated: bool = False
+
+
+def option(default: Any, kind: Kind, group: str, help: str, **attributes: Any) -> Any:
+    """A field of a dataclass that is the row of an option."""
+    row = Option(default, kind, group, help, **attributes)
+    return field(default=default, metadata={Option: row})
+
+
+def rows_of(cls: type) -> Mapping[str, Option]:
+    """Returns the rows of a dataclass by the names of their fields."""
+    return {f.name: f.metadata[Option] for f in fields(cls) if Option in f.metadata}
