@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 import odt
-from odt import dataclass
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(16, 6)).astype(np.float32)
@@ -54,7 +53,6 @@ def measured() -> dict[str, int]:
 
 
 def main(folder: Path, warm: int, count: int) -> None:
-    dataclass.MANY = 1  # classes compile their __init__ during the rounds to warm up
     for number in range(warm):
         one_round(folder, number)
     before = measured()
