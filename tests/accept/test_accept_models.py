@@ -43,9 +43,12 @@ TRAINS = (
     "kws-yes-no-dwconv128x32",
     "recommendation-rnn-lstm",  # the issue overrides the refusal of LSTM and TOPK_V2
     "deeplabv3-mobilenetv2-257",  # slow training
+    "boxes/blazeface-front-f32",
+    "boxes/blazeface-short-f16",
 )
 BATCHES = {"deeplabv3-mobilenetv2-257": 2}
 RATES = {"tflm-hello-world-sine-float": 1e-3, "deeplabv3-mobilenetv2-257": 1e-5}
+RATES["boxes/blazeface-short-f16"] = 1e-6  # no normalization, and outputs in pixels
 
 # Computed; nothing in them trains, or nothing has a use: references and single operators.
 COMPUTED = (
@@ -96,6 +99,12 @@ POLICY = "planestrike-tf-agents-flex.tflite"
 SIGNATURES = tuple(
     f"train-signature-{name}.tflite"
     for name in ("linear", "linear-flex", "logistic-regression", "enginefault-mlp")
+)
+# Files of integers, and an operator that only its own library computes.
+DETECTORS = (
+    "boxes/mcunet-person-det-int8.tflite",
+    "boxes/postprocess-toy.tflite",
+    "boxes/ssd-mobilenet-v1-uint8.tflite",
 )
 OTHERS = ("mlperf-tiny-kws-dscnn-hybrid.tflite", "circle/test_onnx.circle")  # tests of their own
 
@@ -164,9 +173,10 @@ def train(
 
 def test_every_model_of_the_folder_is_expected_here() -> None:
     folder = complete("data", "models")
-    files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    paths = (p for p in folder.rglob("*") if p.is_file() and p.suffix != ".md")
     named = {f"{name}.tflite" for name in (*TRAINS, *COMPUTED)}
-    assert files == named | set(REFUSED) | {POLICY} | set(OTHERS) | set(SIGNATURES)
+    others = {*REFUSED, POLICY, *OTHERS, *SIGNATURES, *DETECTORS}
+    assert {str(p.relative_to(folder)) for p in paths} == named | others
 
 
 @pytest.mark.parametrize("name", TRAINS)
