@@ -1,7 +1,7 @@
-"""Writes the printed examples of docs/architecture.md: python tools/print_structures.py.
+"""Writes the printed examples of two pages in docs: python tools/print_structures.py.
 
-Each stands in the first text block below the heading that names its structure. A test compares
-them with the code.
+docs/architecture.md has the structures whole, docs/conv_2d.md the calls of CONV_2D. Each stands in
+the first text block below the heading that names it. A test compares them with the code.
 """
 
 import re
@@ -16,7 +16,7 @@ from odt.cli.main import main
 from odt.core.formats.reader import read_model
 from odt.core.lowering.lower import LoweredGraphs
 
-PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+DOCS = Path(__file__).parents[1] / "docs"
 MICRO_BATCH = 2
 KERNELS = "base"
 MODEL = ["--input-shape", "8,8,1", "--classes", "3", "--seed", "1"]
@@ -47,9 +47,25 @@ def output_of(command: click.Command, arguments: list[str]) -> str:
     return result.output
 
 
-def page(text: str) -> str:
-    """The page with the examples as the code prints them."""
-    for heading, example in structures().items():
+def calls_of(operator: str, text: str) -> str:
+    """Returns the lines of a plan or a program that are calls of an operator."""
+    return "\n".join(line for line in text.splitlines() if f" {operator}" in line)
+
+
+def pages() -> dict[Path, str]:
+    """Returns the pages, with the examples as the code prints them."""
+    texts = structures()
+    calls = {
+        "Calls of the plan": calls_of("CONV_2D", texts["Plan"]),
+        "Calls of the program": calls_of("CONV_2D", texts["Program"]),
+    }
+    examples = {DOCS / "architecture.md": texts, DOCS / "conv_2d.md": calls}
+    return {path: page(path.read_text(encoding="utf-8"), e) for path, e in examples.items()}
+
+
+def page(text: str, examples: dict[str, str]) -> str:
+    """Returns a page with the examples below their headings."""
+    for heading, example in examples.items():
         block = re.search(rf"\n### {heading}\n.*?\n```text\n(.*?)```\n", text, re.DOTALL)
         assert block, f"there is no text block below '### {heading}'"
         text = f"{text[: block.start(1)]}{example.strip()}\n{text[block.end(1) :]}"
@@ -57,4 +73,5 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,7 +1,6 @@
 """The pages for developers say what is there: paths exist, printed structures are the code's."""
 
 import re
-from pathlib import Path
 
 import print_structures
 import pytest
@@ -39,8 +38,35 @@ def test_pages_hold_no_marks_of_a_merge() -> None:
 
 @pytest.mark.skipif(not instruction_sets(), reason="no kernels were compiled")
 def test_the_printed_structures_are_those_of_the_code() -> None:
-    text = Path(print_structures.PAGE).read_text(encoding="utf-8")
-    assert print_structures.page(text) == text, "run: make pages"
+    for path, text in print_structures.pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}, run: make pages"
+
+
+def test_excerpts_of_the_page_on_conv_2d_are_those_of_the_sources() -> None:
+    """Each block of code follows the path of its file; every path on the page exists."""
+    page = (ROOT / "docs/conv_2d.md").read_text(encoding="utf-8")
+    excerpts = re.findall(r"From\s`([^`]+)`:\n\n```(?:python|c|text)\n(.*?)```", page, re.DOTALL)
+    assert len(excerpts) == 5
+    for path, excerpt in excerpts:
+        assert excerpt in (ROOT / path).read_text(encoding="utf-8"), path
+    for path in re.findall(r"`((?:core|kernels|tests|tools)/[\w/.]+)`", page):
+        assert (ROOT / path).exists(), path
+    sources = [p for p in (ROOT / "kernels").rglob("*") if p.suffix in (".c", ".h", ".py")]
+    for name in re.findall(r"`(\w+\.[ch])`", page):
+        assert any(p.name == name for p in sources), name
+
+
+def test_the_table_of_tiles_is_that_of_the_sources() -> None:
+    """LANES, MR and NR of the x86-64 instruction sets, and of 64-bit ARM."""
+    source = (ROOT / "kernels/native/src/each_isa.h").read_text(encoding="utf-8")
+    page = (ROOT / "docs/conv_2d.md").read_text(encoding="utf-8")
+    for row, after in (("avx2", "name##_avx2\n"), ("avx512", "name##_avx512\n")):
+        numbers = source.split(after, 1)[1]
+        lanes, high, wide = (
+            re.search(rf"#define {name} (\d+)", numbers)[1]  # type: ignore[index]  # it is there
+            for name in ("LANES", "MR", "NR")
+        )
+        assert f"| {row} | {lanes} | {high} × {wide} |" in page
 
 
 def test_the_docstring_of_each_folder_names_what_it_is_independent_of() -> None:
