@@ -43,7 +43,10 @@ GROUPS = {
         *("Logs", "generate_artifacts", "Artifacts"),
     ),
     "Personalization": ("personalize", "Personalization"),
-    "Evaluation": ("classification_report", "ClassificationReport", "sample_losses"),
+    "Evaluation": (
+        *("evaluate", "Evaluation", "predict", "NewData"),
+        *("classification_report", "ClassificationReport", "sample_losses"),
+    ),
     "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),
     "Learning rate schedules": (

@@ -6,13 +6,7 @@ import click
 import numpy as np
 
 import odt
-from odt.cli.options.new_data import (
-    new_data_options,
-    open_recorded,
-    print_remarks,
-    record_for,
-    refuse_both,
-)
+from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.sections import Command, option
 from odt.cli.options.shared import budget_option, data_options, given, model_argument
 from odt.cli.options.types import Size
@@ -22,12 +16,13 @@ from odt.cli.output.training_log import warnings_as_lines
 from odt.core.formats.reader import read_model
 from odt.core.model.model import Model
 from odt.core.options.option import DATA, EXPORT, OPTIMIZER, VALIDATION
-from odt.core.recipe.lowered_model import lower_model
-from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.prepare import Request
 from odt.core.training.exemplars import SAMPLINGS
+from odt.data.new_data import open_source
 from odt.datasets.new_data import new_samples
 from odt.datasets.source import Source
 from odt.errors import OdtError
+from odt.training.recipes import recipe_of
 
 REPLAY = "Stored features"
 EXAMPLES = (
@@ -179,7 +174,8 @@ def command(
             odt.Model(file), samples, classes=names, store=store, out=output, **options
         )
     if found is not None:
-        print_remarks(found)
+        for remark in found.remarked():
+            show_note(remark)
     click.echo(str(result))
 
 
@@ -190,8 +186,8 @@ def _from_source(
     model: Model, source: str, as_record: str | None, names: tuple[str, ...] | None
 ) -> tuple[Source, Any, tuple[str, ...]]:
     """Opens a folder of samples with a folder for each class; its classes may be new ones."""
-    record = record_for(model, as_record)
-    found = open_recorded(source, record, new_classes=True)
+    record = odt.NewData(source, as_record).record_for(model)
+    found = open_source(source, record, show_note, new_classes=True)
     part, *others = found.parts.values()
     if found.faults:
         raise OdtError(f"--source {source}: {found.faults[0]}.")
@@ -201,7 +197,7 @@ def _from_source(
             f"--source {source}: must have a folder for each class, but has {got}. Make data files "
             "with odt gen-datafile for others."
         )
-    recipe = prepare(lower_model(model), Request(loss="categorical_crossentropy"))
-    specs = recipe.samples
+    request = Request(loss="categorical_crossentropy")
+    _, specs = recipe_of(odt.Model(model), request, trains=False)
     data = new_samples(found, record, specs.input_specs, quantizations=specs.quantizations)
     return found, (data, np.array(found.classes)[part.labels]), names or found.classes

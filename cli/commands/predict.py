@@ -1,22 +1,22 @@
 """Predict: compute the outputs of a model for data files."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Any
 
 import click
 import numpy as np
 
+import odt
 from odt.cli.options.adapters import added_option
 from odt.cli.options.new_data import (
     STDIN,
     camera_frames,
     frame_options,
     new_data_options,
-    open_recorded,
-    print_remarks,
-    record_for,
     refuse_both,
+    show_note,
 )
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
@@ -27,27 +27,18 @@ from odt.cli.options.shared import (
     schedule_options,
     sequence_options,
 )
+from odt.cli.options.training_run import model_of
 from odt.cli.output.output_paths import check_outputs, extension_of
 from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
-from odt.core.data.columns import array_columns, open_columns
-from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, write_csv, write_npy, write_npz
-from odt.core.data.sidecar import read_sidecar
-from odt.core.export.adapter_file import lower_adapted
-from odt.core.model.graph import Graph
 from odt.core.model.record import Record
-from odt.core.recipe.inference_graphs import inference_graphs
-from odt.core.recipe.interface import read_interface
-from odt.core.recipe.sequences import sequences_of
-from odt.core.recipe.training_outputs import describe_left_out
-from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import printable
-from odt.core.training.inference import Predictor
-from odt.datasets.new_data import for_model, new_samples
-from odt.datasets.source import Source
 from odt.errors import OdtError
+from odt.evaluation.evaluation import class_names
+from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.models.model import file_of
 
 MOST_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
 MOST_SHOWN = 5  # outputs of new data that are printed without --top
@@ -83,19 +74,15 @@ def command(
     load_input: str | None,
     source: str | None,
     as_record: str | None,
-    signature: str | None,
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
-    sequence_length: int | None,
-    return_sequences: bool,
     frame_size: str | None,
     pixel_format: str | None,
     top: int | None,
     output: str | None,
     output_index: int | None,
-    adapters: str | None,
     batch_size: int | None,
     micro_batch: int | None,
     workers: int | None,
+    **options: Any,
 ) -> None:
     """Compute the outputs of MODEL for each sample, and print or write them.
 
@@ -109,45 +96,41 @@ def command(
     refuse_both(source, load_input, as_record)
     _refuse_frames(source, frame_size or pixel_format, output)
     path = source or given("--load-input or --source", load_input, "the samples")
-    file = sequences_of(
-        read_interface(model, signature, dict(input_shapes)), sequence_length, return_sequences
-    )
+    file = model_of(model, options)
     if output:
         read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}
         check_outputs({"--output": output}, read)
         keep_going()
-    record = record_for(file, as_record) if source else None
-    names = record.names if record else names_beside(path)
-    lowered = lower_adapted(file, adapters, outputs="computed")
-    if lowered.left_out:
-        click.echo(describe_left_out(lowered, "prediction"), err=True)
-    _check_outputs(lowered.graph, output, output_index)
+    new = odt.NewData(source, as_record) if source else None
+    record = new.record_for(file_of(file)) if new else None
+    names = record.names if record else class_names(path, None)
     shown = top is not None or output is None
     frames = source == STDIN
     k = output_index or 0
-    with Predictor(
-        inference_graphs(lowered),
-        1 if frames else batch_size or 32,
-        micro_batch=micro_batch,
-        workers=workers,
+    with ModelPredictor(
+        file, 1 if frames else batch_size or 32, micro_batch=micro_batch, workers=workers
     ) as predictor:
-        specs = predictor.runtime.output_specs
+        if predictor.left_out:
+            show_note(predictor.left_out)
+        specs = predictor.output_specs
+        _check_outputs(len(specs), output, output_index)
         if top is None and source and len(names) == specs[k].size:
             top = MOST_SHOWN
         if frames and record:
             pictures = camera_frames(frame_size, pixel_format)
-            for number, outputs in enumerate(predict_frames(predictor, record, pictures)):
+            for number, outputs in enumerate(predictor.frames(pictures, record)):
                 click.echo(f"{number}: {_line(outputs[k].reshape(-1), top, names)}")
             return
-        data, label, new = _samples(path, record, predictor.runtime)
+        data, opened = predictor.open(new or path, show_note)
+        label = opened.label if opened else str
         writing: AbstractContextManager[Append]
         if output and output.lower().endswith(".csv"):
             writing = _csv(output, record, names, specs[k], k, label)
         else:
-            writing = _writing(output, lowered.graph.output_names, specs, k, data.length)
+            writing = _writing(output, predictor.output_names, specs, k, data.length)
         with writing as append, closing(Progress()) as bar:
             first = 0
-            for outputs in predictor.run(data, range(data.length)):
+            for outputs in predictor.run(data):
                 append(outputs)
                 if shown:
                     rows = outputs[k].reshape(len(outputs[k]), -1)
@@ -156,46 +139,12 @@ def command(
                 first += len(outputs[k])
                 if not shown:  # a bar among printed lines would be in their way
                     bar("predict", first, data.length)
-        if new is not None:
-            print_remarks(new)
+        if opened:
+            opened.show_remarks(show_note)
 
 
-def predict_frames(
-    predictor: Predictor, record: Record, pictures: Iterable[Array]
-) -> Iterator[Sequence[Array]]:
-    """Yields the outputs for one picture after the other."""
-    specs, quantized = predictor.runtime.input_specs, predictor.runtime.quantizations
-    steps = for_model(record, specs[0], quantized=quantized[0] is not None)
-    for picture in pictures:
-        data = DataSet(array_columns([steps.apply(picture)[np.newaxis]], specs, "frame", quantized))
-        yield from predictor.run(data, range(1))
-
-
-def names_beside(path: str) -> Sequence[str]:
-    """The class names in the JSON file of a data file."""
-    sidecar = read_sidecar(path)
-    return sidecar.classes if sidecar else ()
-
-
-def _samples(
-    path: str, record: Record | None, runtime: Runtime
-) -> tuple[DataSet, Callable[[int], str], Source | None]:
-    """The samples, the name of each (the file of a photo or sound, or its number), their source."""
-    specs = runtime.input_specs
-    if record is None:
-        names, quantizations = runtime.input_names, runtime.quantizations
-        columns = open_columns(path, specs, "input", quantizations, names=names)
-        return DataSet(columns), str, None
-    new = open_recorded(path, record, targets=False)
-    (part,) = new.parts.values()
-    data = new_samples(new, record, specs, quantizations=runtime.quantizations)
-    numbered = new.kind == "features" and not new.origin.get("left out")
-    return data, str if numbered else part.label_of, new
-
-
-def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
-    """Checks --output-index and the format of --output against the model."""
-    count = len(graph.outputs)
+def _check_outputs(count: int, path: str | None, index: int | None) -> None:
+    """Checks --output-index and the format of --output against the number of outputs."""
     if index is not None and index >= count:
         raise OdtError(
             f"--output-index: must be below {count}, the model's outputs, but got {index}."

@@ -9,14 +9,8 @@ import click
 
 from odt.cli.options.sections import combine, option
 from odt.cli.output.spelling import spell
-from odt.core.formats.flatbuffer.tflite_metadata import read_record
-from odt.core.model.model import Model
-from odt.core.model.record import Record
 from odt.core.options.option import DATA
 from odt.datasets.frames import JPEG, RAW, read_frames
-from odt.datasets.new_data import load_record, open_new
-from odt.datasets.source import Source
-from odt.datasets.source_format import Opening
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array
 
@@ -58,50 +52,9 @@ frame_options = combine(
 )
 
 
-def record_for(model: Model, as_record: str | None) -> Record:
-    """Returns the record of --as, or of the model.
-
-    Raises:
-        OdtError: if there is none.
-    """
-    record = load_record(as_record) if as_record else read_record(model)
-    if record is None:
-        raise OdtError(
-            f"{model.path}: must hold a preprocessing record for --source, but has none. Give "
-            "that of its training data, such as --as data/train.input.bin.json."
-        )
-    return record
-
-
-def open_recorded(
-    path: str,
-    record: Record,
-    *,
-    new_classes: bool = False,
-    labelled: bool = False,
-    targets: bool = True,
-) -> Source:
-    """Opens new data of the kind of a record; prints notes about them.
-
-    Args:
-        path: the data.
-        record: the record.
-        new_classes: whether folders name classes that the record need not have.
-        labelled: whether files without a class of the record are left out.
-        targets: whether targets are read, if there are any.
-    """
-    source = open_new(
-        Opening(path), record, new_classes=new_classes, labelled=labelled, targets=targets
-    )
-    for note in source.notes:
-        click.echo(spell(note), err=True)
-    return source
-
-
-def print_remarks(source: Source) -> None:
-    """Prints what was done to samples while they were read: cut, resampled."""
-    for note in source.remarked():
-        click.echo(spell(note), err=True)
+def show_note(note: str) -> None:
+    """Prints a note about the model or the samples."""
+    click.echo(spell(note), err=True)
 
 
 def refuse_both(source: str | None, files: str | None, as_record: str | None) -> None:

@@ -97,10 +97,10 @@ def epoch_line(
     items = [
         f"Epoch {number}/{epochs}",
         f"time: {step_ms:.3f}ms/step",
-        *_figures("", training, as_one),
+        *_figures("", training.loss, training.metrics, as_one),
     ]
     if validation is not None:
-        items += _figures("val_", validation, as_one)
+        items += _figures("val_", validation.loss, validation.metrics, as_one)
     return " - ".join(items)
 
 
@@ -117,13 +117,15 @@ def best_line(best: Best, kept: bool) -> str:
     return f"best: epoch {best.epoch} - {name}: [0] {shown}{exported}"
 
 
-def figures_line(result: Result) -> str:
-    """Formats the losses and metrics of one pass over the data."""
-    return " - ".join(_figures("", result))
+def figures_line(loss: float, metrics: Mapping[str, float]) -> str:
+    """Formats the loss and the metrics of one pass over the data."""
+    return " - ".join(_figures("", loss, metrics))
 
 
-def _figures(prefix: str, result: Result, as_one: bool = False) -> list[str]:
-    figures = {"loss": result.loss, **result.metrics}
+def _figures(
+    prefix: str, loss: float, metrics: Mapping[str, float], as_one: bool = False
+) -> list[str]:
+    figures = {"loss": loss, **metrics}
     return [
         f"{prefix}{name}: [0] {f'{value:.4f}' if as_one else figure(name, value)}"
         for name, value in figures.items()

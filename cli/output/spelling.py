@@ -19,6 +19,7 @@ OPTIONS = {
     "save_to": "export-checkpoint",
     "validation_data": "validation-input",
     "out": "output",
+    "record": "as",
 }
 TEXTS = {
     "float_weights=True": "--export-weights float",

@@ -13,8 +13,6 @@ import numpy as np
 
 from odt.core.lowering.low_rank import Adapter, Adapters
 from odt.core.model.graph import Graph
-from odt.core.model.model import Model
-from odt.core.recipe.lowered_model import LoweredModel, Outputs, lower_model
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, reading
 from odt.errors import DataError
@@ -79,26 +77,6 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
         if len(ranks) != 1 or not is_number(alpha) or alpha <= 0:
             raise ValueError(f"ranks {sorted(ranks)}, alpha {alpha}")
     return Adapters(model, float(alpha), each)
-
-
-def lower_adapted(file: Model, path: str | None, *, outputs: Outputs = "training") -> LoweredModel:
-    """Lowers a model file, with the adapters in a file if there is one.
-
-    Args:
-        file: the model file.
-        path: the file of adapters; None for none.
-        outputs: as of `lower_model`; adapters are merged if they are not those of training.
-
-    Raises:
-        DataError: if the adapters cannot be read.
-        ModelError: if they were made for another model.
-    """
-    if path is None:
-        return lower_model(file, outputs=outputs)
-    trained = lower_model(file, read_adapters(path))
-    if outputs == "training" or trained.left_out is None or trained.adapted is None:
-        return trained
-    return lower_model(file, outputs=outputs).with_weights(trained.adapted.merged({}))
 
 
 def _matrix(values: Array) -> Array:

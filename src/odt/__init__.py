@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.artifacts.artifacts import Artifacts as Artifacts
     from odt.artifacts.artifacts import generate_artifacts as generate_artifacts
     from odt.core.model.training_info import TrainingInfo as TrainingInfo
+    from odt.data.new_data import NewData as NewData
     from odt.data.sources import DataSet as DataSet
     from odt.errors import DataError as DataError
     from odt.errors import LostFileError as LostFileError
@@ -25,6 +26,9 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.evaluation.classification import ClassificationReport as ClassificationReport
     from odt.evaluation.classification import classification_report as classification_report
     from odt.evaluation.classification import sample_losses as sample_losses
+    from odt.evaluation.evaluation import Evaluation as Evaluation
+    from odt.evaluation.evaluation import evaluate as evaluate
+    from odt.evaluation.prediction import predict as predict
     from odt.kernels.rows.scheduledef import Schedule as Schedule
     from odt.kernels.rows.schedules import ConstantRate as ConstantRate
     from odt.kernels.rows.schedules import CosineDecay as CosineDecay
@@ -106,6 +110,10 @@ PUBLIC = {
     "classification_report": "odt.evaluation.classification",
     "ClassificationReport": "odt.evaluation.classification",
     "sample_losses": "odt.evaluation.classification",
+    "evaluate": "odt.evaluation.evaluation",
+    "Evaluation": "odt.evaluation.evaluation",
+    "predict": "odt.evaluation.prediction",
+    "NewData": "odt.data.new_data",
     "OdtWarning": "odt.errors",
     "Schedule": "odt.kernels.rows.scheduledef",
     "ConstantRate": "odt.kernels.rows.schedules",

@@ -78,10 +78,10 @@ def test_small_losses_and_errors_have_digits_and_shares_have_decimals() -> None:
         "loss: [0] 1.234e-05 - mean_absolute_error: [0] 5.000e-04 - r2: [0] 0.0001"
         " - categorical_accuracy: [0] 0.0001"
     )
-    assert report.figures_line(result) == text
+    assert report.figures_line(result.loss, result.metrics) == text
     assert report.epoch_line(1, 1, result, result).count("1.234e-05") == 2
-    assert report.figures_line(Result(0.001, {}, 1, 0.0)) == "loss: [0] 0.0010"
-    assert report.figures_line(Result(0.0, {}, 1, 0.0)) == "loss: [0] 0.0000"
+    assert report.figures_line(0.001, {}) == "loss: [0] 0.0010"
+    assert report.figures_line(0.0, {}) == "loss: [0] 0.0000"
 
 
 def test_lines_for_one_keep_its_four_decimals() -> None:

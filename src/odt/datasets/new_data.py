@@ -63,7 +63,7 @@ def load_record(path: str) -> Record:
     if record is None:
         raise DataError(
             f"{path}: holds no preprocessing record. Give the JSON file of the training data, "
-            "such as `as=data/train.input.bin.json`."
+            "such as `record=data/train.input.bin.json`."
         )
     return record
 

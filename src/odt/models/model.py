@@ -230,6 +230,19 @@ def lowered_of(model: Model | Path) -> LoweredModel:
     return (model if isinstance(model, Model) else load_model(model))._lowered
 
 
+def computed_of(model: Model) -> LoweredModel:
+    """Returns the lowered model with all outputs of the file that odt computes.
+
+    `lowered_of` returns those that training needs. Adapters are merged into the weights.
+    """
+    if model._adapters is None:
+        return lower_model(model._file, outputs="computed")
+    trained = model._lowered
+    if trained.left_out is None or trained.adapted is None:
+        return trained
+    return lower_model(model._file, outputs="computed").with_weights(trained.adapted.merged({}))
+
+
 def forget_lowered(model: Model) -> None:
     """Frees the float32 weights of a model, which are computed again when they are needed."""
     model.__dict__.pop("_lowered", None)

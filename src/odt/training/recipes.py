@@ -87,7 +87,7 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
 
 
 def recipe_of(
-    model: Model, request: Request, saved: Saved | None = None
+    model: Model, request: Request, saved: Saved | None = None, *, trains: bool = True
 ) -> tuple[Recipe, SampleSpecs]:
     """Prepares the training of a model; returns its recipe and the specs of its samples.
 
@@ -95,6 +95,7 @@ def recipe_of(
         model: the model.
         request: options of the user.
         saved: returns, for a graph, the fields of TrainingInfo that a checkpoint stores.
+        trains: whether the recipe is for training: errors then say what could train.
 
     Raises:
         ModelError: if the training info of the file or the checkpoint is invalid.
@@ -108,6 +109,8 @@ def recipe_of(
             forget_lowered(model)
         return recipe, recipe.samples
     except UnsupportedError as e:
+        if not trains:
+            raise
         from odt.core.export.remedies import with_remedy
 
         raise with_remedy(e, lowered) from None

@@ -1,0 +1,253 @@
+"""Evaluation of model files: loss, metrics, classes, and the loss of each sample."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from odt.core.data import dataset
+from odt.core.data.protocol import SampleOrder
+from odt.core.data.sidecar import read_sidecar
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.recipe.inference_graphs import inference_graphs
+from odt.core.recipe.sequences import need_sequences
+from odt.core.recipe.training_outputs import describe_left_out
+from odt.core.storage.closing import Closing
+from odt.core.training.inference import Evaluator
+from odt.core.training.metrics import fitting_metrics
+from odt.core.training.passes import NONE, Seen, unseen
+from odt.core.training.sample_results import SampleResults
+from odt.data.new_data import NewData, Show, open_labelled
+from odt.data.sources import DataSet, samples_of, weights_of
+from odt.dataclass import dataclass
+from odt.errors import DataError
+from odt.evaluation.classification import (
+    ClassificationReport,
+    check_classes,
+    form_of,
+    make_report,
+    numbers_form,
+)
+from odt.kernels.families.class_counts import class_counter
+from odt.models.model import Model, Path, file_of
+from odt.training.option_forms import words_of
+from odt.training.recipes import recipe_of, request_of
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Loss and metrics of a model over samples.
+
+    Attributes:
+        loss: mean loss of the samples, or their sum; with weights of samples the weighted one.
+        metrics: metrics by their full names: accuracy is categorical_accuracy or another.
+        classes: figures of each class; None if the targets are no classes.
+        results: loss, target and prediction of each sample, if they were asked for.
+        label: sample → its file or place, for new data; None for data files and arrays.
+        data: the samples, as odt reads them.
+    """
+
+    loss: float
+    metrics: Mapping[str, float]
+    classes: ClassificationReport | None
+    results: SampleResults | None
+    label: Callable[[int], str] | None = field(repr=False)
+    data: dataset.DataSet = field(repr=False)
+
+
+class ModelEvaluator(Closing):
+    """Evaluates a model without the memory that its training would take.
+
+    Attributes:
+        samples: specs of a sample, with the losses.
+        left_out: which operators are left out, as text; empty for none.
+
+    Args:
+        model: the model; quantized models compute integers.
+        metrics: names of metrics.
+        weighted: whether samples may have weights.
+        micro_batch: samples that a worker computes at once; None to choose.
+        workers: number of worker threads; None to choose.
+        options: `loss`, `output_losses`, `loss_weights`, `reduction` and `batch_size` of Trainer.
+
+    Raises:
+        OptionError: if the loss or a metric does not fit the model.
+        UnsupportedError: if odt cannot compute an operator.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        metrics: str | Sequence[str] = (),
+        *,
+        weighted: bool = False,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+        **options: Any,
+    ) -> None:
+        self._file = file_of(model)
+        recipe, self.samples = recipe_of(model, request_of(model, **options), trains=False)
+        self.left_out = describe_left_out(recipe.lowered, "evaluation")
+        self._evaluator = Evaluator(
+            recipe.graphs,
+            recipe.info,
+            micro_batch=micro_batch,
+            workers=workers,
+            weighted=weighted,
+            computed=inference_graphs(recipe.lowered),
+        )
+        first, logits = self.samples.losses[0], self.samples.logits[0]
+        try:
+            self._metrics = fitting_metrics(words_of(metrics), *first, logits=logits)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(
+        self,
+        data: dataset.DataSet,
+        order: SampleOrder | None = None,
+        *,
+        names: Sequence[str] = (),
+        per_class: bool = False,
+        per_sample: bool = False,
+        progress: Seen | None = None,
+        label: Callable[[int], str] | None = None,
+    ) -> Evaluation:
+        """Evaluates the model on samples.
+
+        Args:
+            data: the samples, opened with the specs in `samples`.
+            order: numbers of the samples to evaluate; None for all.
+            names: names of the classes; numbers if left out.
+            per_class: whether targets must be classes.
+            per_sample: whether to keep the loss of each sample, which then run one by one.
+            progress: called after each batch with the number of samples done, and of all.
+            label: sample → its file or place.
+
+        Raises:
+            DataError: if a sample is invalid, or targets are no classes and `per_class` is given.
+        """
+        form = form_of(data, self.samples)
+        if per_class:
+            form = check_classes(form, data)
+        counts = class_counter(form) if form else None
+        shape = form or numbers_form(self.samples), self.samples.losses[0][1]
+        results = SampleResults(data.length, *shape) if per_sample else None
+        result = self._evaluator.run(
+            data,
+            range(data.length) if order is None else order,
+            self._metrics,
+            progress or unseen,
+            totals={"classes": counts} if counts else NONE,
+            each=results.add if results else None,
+        )
+        report = make_report(counts, names) if counts else None
+        return Evaluation(result.loss, result.metrics, report, results, label, data)
+
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        check_data: bool = False,
+        show: Show | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """Opens samples and evaluates the model on them; arguments as of `odt.evaluate`."""
+        specs, record, opened = self._evaluator.runtime, read_record(self._file), None
+        if isinstance(x, NewData):
+            record = x.record_for(self._file)
+            opened = open_labelled(x.source, record, specs, show)
+        data = samples_of(x, y, specs) if opened is None else opened.samples
+        if not data.targets:
+            raise DataError("y: must be given to evaluate, but got None.")
+        if sample_weight is not None:
+            data = data.weighted(weights_of(sample_weight, data.length))
+        if check_data:
+            data.check_all()
+        names = class_names(x, y) or (record.classes if record else ())
+        label = None if opened is None else opened.label
+        evaluation = self.run(data, names=names, label=label, **options)
+        if opened is not None:
+            opened.show_remarks(show)
+        return evaluation
+
+    def close(self) -> None:
+        """Ends the worker threads."""
+        self._evaluator.close()
+
+
+def class_names(x: Any, y: Any) -> Sequence[str]:
+    """Returns the names of the classes in the JSON file beside a data file; empty for none."""
+    if isinstance(x, DataSet):
+        x, y = x.x, x.y
+    paths = [os.fspath(path) for path in (y, x) if isinstance(path, str | os.PathLike)]
+    return next((s.classes for s in map(read_sidecar, paths) if s and s.classes), ())
+
+
+def evaluate(
+    model: Model | Path,
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    metrics: str | Sequence[str] = (),
+    per_class: bool = False,
+    per_sample: bool = False,
+    check_data: bool = False,
+    micro_batch: int | None = None,
+    workers: int | None = None,
+    progress: Seen | None = None,
+    show: Show | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Evaluates a model file, without the memory that its training would take.
+
+    Args:
+        model: a model or the path of its file; quantized models compute integers.
+        x: inputs (N, …), as in `Trainer.fit`, or NewData.
+        y: targets (N, …), as in `Trainer.fit`; left out with a DataSet or NewData.
+        sample_weight: weights (N,) of the samples' losses, as in `Trainer.fit`.
+        metrics: one or several names, as of Trainer.
+        per_class: whether to refuse targets that are no classes.
+        per_sample: whether to keep the loss of each sample, which then run one by one.
+        check_data: whether to check all values before the first batch.
+        micro_batch: samples that a worker computes at once; chosen by odt if left out.
+        workers: number of worker threads; chosen by odt if left out.
+        progress: called after each batch with the number of samples done, and of all.
+        show: called with each note about the model and the samples, such as `print`.
+        options: `loss`, `output_losses`, `loss_weights`, `reduction` and `batch_size` of Trainer.
+
+    Raises:
+        DataError: if the samples do not fit the model, or are no classes and `per_class` is given.
+        ModelError: if the model cannot be read.
+        OdtError: if there is no preprocessing record for NewData.
+        OptionError: if the loss or a metric does not fit the model.
+        UnsupportedError: if odt cannot compute an operator.
+    """
+    source = model if isinstance(model, Model) else Model(file_of(model))
+    need_sequences(file_of(source))
+    if isinstance(x, NewData):
+        x.record_for(file_of(source))  # a missing record is an error before anything is planned
+    with ModelEvaluator(
+        source,
+        metrics,
+        weighted=sample_weight is not None,
+        micro_batch=micro_batch,
+        workers=workers,
+        **options,
+    ) as evaluator:
+        if show is not None and evaluator.left_out:
+            show(evaluator.left_out)
+        return evaluator.evaluate(
+            x,
+            y,
+            sample_weight,
+            check_data=check_data,
+            show=show,
+            per_class=per_class,
+            per_sample=per_sample,
+            progress=progress,
+        )
