@@ -131,9 +131,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     return made
 
 
-def test_each_is_added_by_two_files_and_a_pass_by_three(copy: Copy) -> None:
+def test_each_is_added_by_two_or_three_files(copy: Copy) -> None:
     numbers = {kind: len(files) for kind, files in TOUCHED.items()}
-    assert numbers == dict.fromkeys(TOUCHED, 2) | {"lowering pass": 3}
+    assert numbers == dict.fromkeys(TOUCHED, 2) | {"lowering pass": 3, "option": 3}
     assert sorted(copy.touched) == sorted(path for files in TOUCHED.values() for path in files)
     assert copy.changed() - {*copy.touched} == GENERATED
 
@@ -146,6 +146,7 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
         "tests/cli/test_cli_options.py",
         "tests/datasets/test_formats.py",
         "tests/datasets/test_json_lines.py",
+        "tests/core/options/test_training_options.py",
         "tests/core/lowering/passes/test_drop_double_negations.py",
         "tests/core/lowering/passes/test_order.py",
         "tests/core/training/test_fitting_metrics.py",
@@ -196,6 +197,29 @@ def test_the_optimizer_is_everywhere(copy: Copy) -> None:
     assert re.search(r"odt\.Signum\(learning_rate: .*, beta: float = 0\.9\)", copy.page("api.md"))
     made = f"odt.Trainer({MODEL!r}, loss=odt.LogCosh(), optimizer=odt.Signum(0.1, beta=0.5))"
     copy.run("-c", f"import odt; {made}")
+
+
+def test_the_option_is_everywhere(copy: Copy) -> None:
+    train = f"{TRAIN} --loss categorical-crossentropy"
+    shown, of_clients, _, _, resumed, changed = copy.odt(
+        "train --help-all",
+        "fed init --help-all",
+        f"plan {MODEL} --loss categorical-crossentropy --least-rate 0.02",
+        f"{train} --epochs 1 --least-rate 0.02 --export-checkpoint o.odt",
+        f"{train} --epochs 2 --checkpoint o.odt",
+        f"{train} --epochs 2 --checkpoint o.odt --least-rate 0.03",
+    )
+    text = "--least-rate FLOAT RANGE Smallest learning rate of --schedule; 0 for none."
+    assert text in shown
+    assert text in of_clients
+    assert "least rate" not in resumed
+    assert "it was written with least rate 0.02, now 0.03" in changed
+    (refused,) = copy.odt(f"{train} --least-rate -1", status=2)
+    assert "--least-rate" in refused
+    made = f"odt.Trainer({MODEL!r}, checkpoint='o.odt')"
+    copy.run("-c", f"import odt; assert {made}.recipe.info.least_rate == 0.02")
+    assert "least_rate: float = 0.0" in copy.page("api.md")
+    assert "least_rate: float | None = None" in copy.page("api.md")
 
 
 def test_the_metric_is_everywhere(copy: Copy) -> None:

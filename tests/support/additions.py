@@ -1,5 +1,11 @@
 """Example additions to the project, as in CONTRIBUTING.md: new files, and edits of files."""
 
+import inspect
+from pathlib import Path
+
+import odt
+from support.paths import ROOT
+
 LOSS = '''"""Log-cosh: a sample's loss is the mean of log(cosh(x − t)) over its elements.
 
 x (N, …)    t like x    scale (1,)    loss (1,)
@@ -247,6 +253,26 @@ def test_lines_are_samples(tmp_path: Path) -> None:
 
 METRICS = "kernels/metrics/max_error.py", "tests/kernels/test_metrics.py"
 OPTIMIZER_TESTS = "tests/kernels/test_optimizers.py"
+TRAINER = Path(str(inspect.getsourcefile(inspect.unwrap(odt.Trainer.__init__)))).resolve()
+OPTION = (
+    "core/options/training_options.py",
+    TRAINER.relative_to(ROOT).as_posix(),
+    "core/runtime/optimizer.py",
+)
+OPTION_ROW = """    least_rate: float = option(
+        0.0,
+        Number("a number of at least 0"),
+        OPTIMIZER,
+        "Smallest learning rate of `schedule=`; 0 for none.",
+        stored=CHECKPOINT,
+        federated=True,
+    )
+    accumulate: int = option("""
+OPTION_KEYWORD = """        clip_value: float | None = None,
+        least_rate: float | None = None,
+"""
+OPTION_TEXT = """            least_rate: smallest learning rate of the schedule; 0 for none.
+            clip_value: gradient clipping"""
 PASSES = "core/lowering/passes/order.py"
 PASS_IMPORT = """drop_double_negations import drop_double_negations
 from odt.core.lowering.passes.merge_activations import"""
@@ -261,6 +287,28 @@ NEW = {
     "tests/core/lowering/passes/test_drop_double_negations.py": PASS_TEST,
 }
 EDITED = {
+    OPTION[0]: {"    accumulate: int = option(": OPTION_ROW},
+    OPTION[1]: {
+        "        clip_value: float | None = None,\n": OPTION_KEYWORD,
+        "            clip_value: gradient clipping": OPTION_TEXT,
+        "clip_value=clip_value,\n": "clip_value=clip_value,\n            least_rate=least_rate,\n",
+    },
+    OPTION[2]: {
+        "clipping: Clipping = NO_CLIPPING,\n": (
+            "clipping: Clipping = NO_CLIPPING,\n        least_rate: float = 0.0,\n"
+        ),
+        "self.clipping = clipping\n": (
+            "self.clipping = clipping\n        self.least_rate = least_rate\n"
+        ),
+        "return self.schedule(step - 1) if self.schedule else self.learning_rate": (
+            "scheduled = self.schedule(step - 1) if self.schedule else self.learning_rate\n"
+            "        return max(scheduled, self.least_rate)"
+        ),
+        "rule, rule.attrs(**info.hyper_parameters), rate, schedule, clipping)": (
+            "\n        rule,\n        rule.attrs(**info.hyper_parameters),\n        rate,\n"
+            "        schedule,\n        clipping,\n        info.least_rate,\n    )"
+        ),
+    },
     OPTIMIZER_TESTS: {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")},
     METRICS[1]: {'    "categorical_accuracy": ': METRIC_CASE},
     PASSES: {
@@ -269,6 +317,7 @@ EDITED = {
     },
 }
 TOUCHED = {
+    "option": OPTION,
     "loss": ("kernels/losses/log_cosh.py", "tests/op_db/log_cosh.py"),
     "optimizer": ("kernels/optimizers/signum.py", OPTIMIZER_TESTS),
     "metric": METRICS,

@@ -1,0 +1,114 @@
+"""Options of training steps: what is made from their rows, in Python, checkpoints and commands."""
+
+import json
+import struct
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from support.paths import MLP_SM, ROOT
+
+import odt
+from odt.cli.commands import artifacts, plan, train
+from odt.cli.commands.fed import init, simulate
+from odt.core.checkpoints.checkpoint import FRONT
+from odt.core.checkpoints.progress import Progress, parse_progress
+from odt.core.checkpoints.resume import read_resume
+from odt.core.model.training_info import TrainingInfo
+from odt.core.options.option import CHECKPOINT, NOWHERE, Number, Option, Switch, Whole, Word
+from odt.core.options.training_options import TRAINING_OPTIONS
+from odt.errors import OptionError
+from odt.federated.flower.settings import KEYS
+
+MODEL = MLP_SM / "model.circle"
+ROWS = pytest.mark.parametrize(("name", "row"), TRAINING_OPTIONS.items(), ids=TRAINING_OPTIONS)
+OF_INTEGERS = {"quant_ranges", "qas"}  # options of quantized models
+EARLIER = ROOT / "tests/written_by_db08282"
+
+
+def other(row: Option) -> Any:
+    """A valid value that is not the default."""
+    kind = row.kind
+    if isinstance(kind, Number):
+        return (kind.least + (kind.least + 1 if kind.most is None else kind.most)) / 2
+    if isinstance(kind, Whole):
+        return kind.least + 1
+    return [*kind.words][-1] if isinstance(kind, Word) else not row.default
+
+
+def invalid(row: Option) -> Any:
+    """A value that is out of bounds."""
+    kind = row.kind
+    if isinstance(kind, Number | Whole):
+        return kind.least - 1
+    return "elsewhere"
+
+
+@ROWS
+def test_the_trainer_has_a_keyword_that_reaches_the_recipe(name: str, row: Option) -> None:
+    keyword = signature(odt.Trainer).parameters.get(name)
+    assert keyword is not None, f"give odt.Trainer a keyword {name}"
+    assert keyword.default is None, f"odt.Trainer: {name}=None leaves the choice to files"
+    values = {name: other(row)}
+    if name in OF_INTEGERS:
+        with pytest.raises(OptionError, match="must come with a model whose activations are int"):
+            odt.Trainer(MODEL, loss="categorical_crossentropy", **values)
+        return
+    with odt.Trainer(MODEL, loss="categorical_crossentropy", **values) as trainer:
+        assert getattr(trainer.recipe.info, name) == other(row), f"odt.Trainer: pass {name} on"
+
+
+@ROWS
+def test_values_out_of_bounds_are_refused_by_name(name: str, row: Option) -> None:
+    with pytest.raises(OptionError) as caught:
+        odt.Trainer(MODEL, loss="categorical_crossentropy", **{name: invalid(row)})
+    assert caught.value.field == name
+
+
+@ROWS
+def test_commands_and_federations_have_the_options_of_the_rows(name: str, row: Option) -> None:
+    commands: list[click.Command] = [train.command, artifacts.command, plan.command]
+    commands += [simulate, init] if row.federated else []
+    for command in commands:
+        (option,) = (p for p in command.params if p.name == name)
+        assert isinstance(option, click.Option)
+        assert option.process_value(click.Context(command), None) is None
+        assert option.is_flag == isinstance(row.kind, Switch)
+    assert (name.replace("_", "-") in KEYS) == row.federated
+
+
+@ROWS
+def test_checkpoints_hold_what_the_row_says(name: str, row: Option, tmp_path: Path) -> None:
+    assert getattr(TrainingInfo(), name) == row.default
+    progress = Progress(**{name: other(row)})
+    stored = json.loads(json.dumps(progress.stored()))
+    assert (name in stored) == (row.stored != NOWHERE)
+    if row.stored != NOWHERE:
+        assert getattr(parse_progress(stored), name) == other(row)
+        del stored[name]
+        assert getattr(parse_progress(stored), name) == row.default
+    if row.stored == CHECKPOINT and not isinstance(row.kind, Word):
+        path = tmp_path / "state.odt"
+        with odt.Trainer(MODEL, loss="categorical_crossentropy", **{name: other(row)}) as trainer:
+            trainer.save_checkpoint(path)
+            fields = read_resume(path).training_info(trainer.recipe.graph)
+        assert fields[name] == other(row)
+
+
+def test_a_whole_number_is_stored_as_a_float(tmp_path: Path) -> None:
+    with odt.Trainer(MODEL, loss="categorical_crossentropy", clip_norm=1) as trainer:
+        trainer.save_checkpoint(tmp_path / "state.odt")
+    assert read_resume(tmp_path / "state.odt").progress.clip_norm == 1
+
+
+def test_the_header_has_its_fields_in_the_order_of_earlier_files() -> None:
+    paths = sorted(EARLIER.glob("**/*.odt"))
+    assert paths
+    for path in paths:
+        data = path.read_bytes()
+        _, _, size = FRONT.unpack_from(data)
+        names = [*json.loads(data[struct.calcsize("<8sII") :][:size])["progress"]]
+        mine = [*Progress().stored()]
+        assert [name for name in mine if name in names] == names
