@@ -1,6 +1,6 @@
-"""Plans as programs run them: with large gradients in blocks, and with meetings of workers.
+"""Plans as programs run them, and how batches run: with gradients in blocks, meetings of workers.
 
-Schedule and optimizer decide about both. The forecast and the programs take their plans from here,
+Schedule and optimizer decide about all. The forecast and the programs take their plans from here,
 so that what is said before training is what is held.
 """
 
@@ -69,11 +69,11 @@ class StepPlans:
         self._in_blocks = self.sums.immediate if in_parts and not whole else ()
         self.has_blocks = self._with_blocks(plan) is not plan
         self._gathers = bool(met) and bool(self.sums.immediate)
-        self._made: dict[int, tuple[Plan, MemoryPlan]] = {}
+        self._rewritten: dict[int, tuple[Plan, MemoryPlan]] = {}
         self._verified: set[int] = set()
         if self._gathers:
-            made = choose_meetings(*self._in_blocks_and_sums(size), met)
-            self.groups, self._made[size] = made[0], made[1:]
+            meetings = choose_meetings(*self._in_blocks_and_sums(size), met)
+            self.groups, self._rewritten[size] = meetings[0], meetings[1:]
 
     def with_whole_gradients(self) -> "StepPlans":
         """Returns the plans of the same computation for updates that need whole gradients."""
@@ -109,13 +109,13 @@ class StepPlans:
         """Returns the plan for a number of samples, and its memory plan."""
         if not self._rewrites:
             return self.plans.at(self.computation, samples)
-        if samples not in self._made:
+        if samples not in self._rewritten:
             plan, memory = self._in_blocks_and_sums(samples)
             if self._gathers:
                 plan = gathered(plan, self.groups)
                 memory = plan_memory(plan)
-            self._made[samples] = plan, memory
-        return self._made[samples]
+            self._rewritten[samples] = plan, memory
+        return self._rewritten[samples]
 
     def verified(self, samples: int) -> tuple[Plan, MemoryPlan]:
         """Returns plan and memory plan like `at`, after checking once that they agree."""

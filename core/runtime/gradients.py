@@ -52,10 +52,10 @@ class Gradients:
         self._immediate = frozenset(chosen.immediate)
         self._shared = frozenset(chosen.shared)
         specs = {self._tensors[name]: spec for name, spec in plan.trained_specs.items()}
-        kept = [self._tensors[name] for name in (*chosen.separate, *chosen.shared)]
-        own = [self._tensors[name] for name in chosen.separate]
+        separate, shared = ([self._tensors[n] for n in s] for s in (chosen.separate, chosen.shared))
         workers = range(plans.schedule.workers)
-        self.sums = [make_arrays({i: specs[i] for i in (own if k else kept)}) for k in workers]
+        sums = ([*separate, *shared] if k == 0 else separate for k in workers)
+        self.sums = [make_arrays({i: specs[i] for i in each}) for each in sums]
         self.adds = [np.zeros(1, np.int64) for _ in workers]
         self.scratch = [parameters.scratch() for _ in workers]
         self.met = frozenset(chosen.met(plans.schedule.workers))

@@ -40,18 +40,18 @@ class SideBySide:
         for worker in self._workers:
             worker.begin()
         for number in range(len(runs[0])):
-            each = zip(self._workers, runs, strict=False)
-            given = [(worker, part[number]) for worker, part in each if number < len(part)]
-            loops = [run.program.loops for _, run in given if run.program.loops]
-            for worker, run in given:
+            parts = zip(self._workers, runs, strict=False)
+            together = [(worker, part[number]) for worker, part in parts if number < len(part)]
+            loops = [run.program.loops for _, run in together if run.program.loops]
+            for worker, run in together:
                 worker.fill(run, batch)
-            separate = batch.look is not None or bool(given[0][1].program.seen)
+            separate = batch.look is not None or bool(together[0][1].program.seen)
             side_by_side([[forward if separate else step] for forward, _, step in loops])()
-            for worker, run in given:
+            for worker, run in together:
                 worker.end_forward(run, batch)
             if separate:
                 side_by_side([[backward] for _, backward, _ in loops])()
-            for worker, _ in given:
+            for worker, _ in together:
                 self._sums.end_run(worker.number)
 
 
