@@ -26,6 +26,7 @@ def command(source: str, output: str, export_weights: str) -> None:
     """
     extension = extension_of("OUT", output, FORMATS)
     model = read_model(source)
+    model.check_flatbuffer("odt convert")
     check_outputs({"OUT": output}, {"IN": model.path})
     floats = export_weights == "float"
     export_model(model, {}, output, FORMATS[extension], float_weights=floats)

@@ -27,6 +27,7 @@ def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
     """
     path = given("--output", output, "the file that is written")
     source = read_model(model)
+    source.check_flatbuffer("odt join")
     extension = extension_of("--output", path, FORMATS)
     if FORMATS[extension] != source.format:
         raise OdtError(f"--output: must be a {source.format} file as {model}, but got {path}.")

@@ -76,7 +76,7 @@ def command(
         got = "none" if merge is None else "both"
         raise OdtError(f"--rank, --merge: one of them must be given, but got {got}.")
     check_outputs({"--output": output}, {"MODEL": model, "--merge": merge})
-    extension_of("--output", output, FORMATS if merge is not None else (".npz",))
+    extension_of("--output", output, (*FORMATS, ".onnx") if merge is not None else (".npz",))
     if merge is not None:
         merged = odt.load_model(model, merge, signature=signature)
         with warnings_as_lines():

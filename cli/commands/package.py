@@ -37,6 +37,7 @@ from odt.core.formats.reader import read_model
 def command(model: str, out_dir: Path, nnpkg_name: str | None, config: Path | None) -> None:
     """Make an nnpackage: a folder with a copy of MODEL and a MANIFEST."""
     source = read_model(model)
+    source.check_flatbuffer("odt package")
     path = Path(source.path)
     folder = out_dir / (nnpkg_name or path.stem)
     write_package(path, source.format, folder, config)

@@ -14,6 +14,7 @@ from odt.cli.options.teacher import teacher_of
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
+from odt.core.export.onnx_file import ONNX
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.monitor import is_plateau
@@ -30,6 +31,7 @@ EXPORTS = {
     "circle": "export_circle",
     "tflite": "export_tflite",
     "circle+": "export_circleplus",
+    "onnx": "export_onnx",
     ADAPTERS: "export_adapters",
 }  # format of a model, or adapters → parameter
 
@@ -110,7 +112,8 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
     read = {f"--{n.replace('_', '-')}": options[n] for n in files}
     read |= {"MODEL": model.path, "--checkpoint": options["checkpoint"]}
     read |= {"--adapters": options["adapters"]}
-    itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
+    formats = {"circle": ("circle", "circleplus"), "tflite": ("tflite",), "onnx": ("onnx",)}
+    itself = formats[model.format]
     replaces = [(f"--export-{kind}", "MODEL") for kind in itself]
     replaces += [("--export-checkpoint", "--checkpoint"), ("--export-adapters", "--adapters")]
     check_outputs(written, read, replaces)
@@ -118,6 +121,11 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
         if kind == ADAPTERS:
             continue
         check_ending(names[kind], path, kind)
+        if ONNX in (kind, model.format) and kind != model.format:
+            raise OdtError(
+                f"{names[kind]} {path}: must have the format of {model.path}, but got {kind}. Give "
+                f"`export_{model.format}=`."
+            )
         if os.path.exists(path) and os.path.samefile(path, model.path) and not spelled_as_one():
             click.echo(
                 f"Warning: {names[kind]} {path}: the trained model will replace MODEL, which is "

@@ -44,6 +44,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
+    model.check_flatbuffer("add_classes")
     lowered = lower_model(model)
     _warn_of_signatures(lowered, head)
     part, stored = lowered.unrolled, lowered.dequantized.stored

@@ -71,6 +71,7 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
             operators assign or that has no initial value.
         LostFileError: if the model's file became shorter.
     """
+    model.check_flatbuffer("cut")
     found = settled(model)
     graph = found.graph
     begins = [_tensor(graph, "after", name) for name in after]
@@ -133,6 +134,7 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
             tensor, or the file cannot be written.
         LostFileError: if a model's file became shorter.
     """
+    model.check_flatbuffer("join")
     digest = hashlib.sha256(model.data).hexdigest()
     inlined = inline(model)
     integers = has_quantized_activations(model)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.export.float_weights import removed, with_float_weights
+from odt.core.export.onnx_file import ONNX, export_onnx
 from odt.core.export.own_activations import (
     moved_operators,
     needs_own_activations,
@@ -56,7 +57,7 @@ from odt.core.model.model import Model
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.core.storage.atomic_files import write_atomically
-from odt.errors import ModelError, UnsupportedError, warn
+from odt.errors import ModelError, OptionError, UnsupportedError, warn
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array
 
@@ -99,6 +100,10 @@ def export_model(
         OptionError: if a circle+ cannot store the training info.
         LostFileError: if the model's file became shorter.
     """
+    check_format(model, file_format, float_weights=float_weights, info=info)
+    if model.format == ONNX:
+        export_onnx(model, weights, path)
+        return
     source, operators = model, len(model.graph.nodes)
     source.check_file()
     model = inline(model)
@@ -151,6 +156,33 @@ def export_model(
             each.check(file)
 
     write_atomically(path, chunks, check=check)
+
+
+def check_format(
+    model: Model,
+    file_format: str | None,
+    *,
+    float_weights: bool = False,
+    info: TrainingInfo | None = None,
+) -> None:
+    """Checks that a model can be exported in a format; ONNX files are exported as such alone.
+
+    Args:
+        model: the model.
+        file_format, float_weights, info: as for `export_model`.
+
+    Raises:
+        OptionError: if it has no place for the training info, or no other type of weights.
+        UnsupportedError: if it cannot be converted.
+    """
+    formats = file_format or model.format, model.format
+    if ONNX in formats and formats[0] != formats[1]:
+        raise UnsupportedError(
+            f"{model.path}: must be exported as {model.format}, but got {file_format}"
+        )
+    if model.format == ONNX and (float_weights or info is not None):
+        field = "float_weights" if float_weights else "training_info"
+        raise OptionError(field, f"must be left out for {model.path}, an ONNX model", True)
 
 
 def check_shared_ranges(model: Model, weights: Mapping[int, Array]) -> None:
@@ -285,11 +317,13 @@ def _rounded(tensor: Tensor, weights: Array) -> Array:
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:
     """Writes the model as a circle+ with new training info."""
+    model.check_flatbuffer("training info")
     export_model(model, {}, path, "circle", info)
 
 
 def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
     """Writes the model without training info."""
+    model.check_flatbuffer("training info")
     edit = edit_metadata(model, {METADATA_NAME: None}, IDENTIFIERS[model.format])
     expected = Expected(os.fspath(path), model)
     write_atomically(path, _chunks(model, edit, [], model), check=expected.check)

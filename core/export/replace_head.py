@@ -115,6 +115,7 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
+    model.check_flatbuffer("replace_head")
     check_signature(model)
     bare, constants = without_variables(model)
     real = lower_model(model).graph

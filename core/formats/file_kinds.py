@@ -7,7 +7,10 @@ integers begin like one of these formats by a chance of 1 in 10 million, and are
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 
+from odt.core.formats.protobuf import BYTES, ProtobufError, Span, read_fields
 from odt.core.storage.reading import listed, open_input
 from odt.dataclass import dataclass
 
@@ -31,7 +34,7 @@ class FileKind:
     """
 
     name: str
-    model: str = "Give a .tflite or .circle file."
+    model: str = "Give a .tflite, .circle or .onnx file."
     data: str = "Give raw values, .npy, .npz or HDF5."
 
     def instead_of_model(self, path: str) -> str:
@@ -83,7 +86,7 @@ _SIGNATURES = (  # offset, bytes, kind
     (
         4,
         b"ORTM",
-        FileKind("an ONNX Runtime file", "Convert the .onnx file from which it was made."),
+        FileKind("an ONNX Runtime file", "Give the .onnx file from which it was made."),
     ),
     (0, b"\xff\xd8\xff", _PICTURE),
     (0, b"\x89PNG\r\n\x1a\n", _PICTURE),
@@ -292,7 +295,7 @@ def _protocol_buffer(data: memoryview) -> FileKind | None:
     first, value = fields[0]
     if first == 1 and isinstance(value, int) and 0 < value < 100:
         if isinstance(dict(fields).get(7), memoryview) and max(numbers) <= 40:
-            return FileKind("an ONNX file", "Convert it: pip install onnx2tf; onnx2tf -i {path}.")
+            return FileKind("an ONNX file")
         if max(numbers) >= 200:
             return FileKind("a Core ML model", _CONVERTED)
         if numbers == {1, 2} and value == 1:
@@ -315,28 +318,9 @@ def _protocol_buffer(data: memoryview) -> FileKind | None:
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yields number and value of the first fields of a message; nothing from the first error on."""
-    at = 0
-    for _ in range(MOST_FIELDS):
-        key, at = _varint(data, at)
-        if at <= 0 or not key >> 3:
-            return
-        kind = key & 7
-        value, after = _varint(data, at) if kind in (0, 2) else (0, at + {1: 8, 5: 4}.get(kind, 0))
-        if after <= at:
-            return
-        if kind == 2:
-            yield key >> 3, data[after : after + value]
-            after += value
-        else:
-            yield key >> 3, value
-        at = after
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Reads a number; returns it with the position after it, 0 if there is none."""
-    value = 0
-    for k, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 127) << 7 * k
-        if byte < 128:
-            return value, at + k + 1
-    return 0, 0
+    with suppress(ProtobufError):
+        for number, wire, value in islice(read_fields(data, Span(0, len(data))), MOST_FIELDS):
+            if isinstance(value, int):
+                yield number, value
+            else:
+                yield number, data[value.offset : value.end] if wire == BYTES else 0

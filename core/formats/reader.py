@@ -5,6 +5,7 @@ import stat
 
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.nnpackage import packaged_model
+from odt.core.formats.onnx.reader import is_onnx, parse_onnx
 from odt.core.model.model import Model
 from odt.core.storage.mapped_files import map_or_read
 from odt.errors import ModelError, OptionError
@@ -48,7 +49,9 @@ def read_model(
     except (OSError, ValueError) as e:  # ValueError: a null byte in the path
         reason = getattr(e, "strerror", None) or str(e)
         raise ModelError(f"{name}: must be a readable file, but got: {reason.lower()}.") from e
-    model = parse_model(memoryview(data), name, signature, subgraph)
+    view = memoryview(data)
+    parse = parse_onnx if is_onnx(view) else parse_model
+    model = parse(view, name, signature, subgraph)
     model.check_file()
     if kind not in (None, model.format):
         raise ModelError(

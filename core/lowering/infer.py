@@ -16,6 +16,7 @@ from odt.core.lowering.unsupported import (
     UnsupportedNode,
     check_made,
     check_tensors,
+    is_waiting,
     unsupported_node,
 )
 from odt.core.model.graph import Graph, Labelled, Node
@@ -90,6 +91,8 @@ def infer_nodes(
     unknown: set[int] = set()
     for k, node in enumerate(graph.nodes):
         row = find_operator(node.op)
+        if row is None and is_waiting(node):
+            continue  # the node that it waits for is named
         if row is None:
             unsupported.append(unsupported_node(graph, node))
         else:

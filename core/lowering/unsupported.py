@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Labelled, Node
+from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Labelled, Node
+from odt.core.model.onnx import ONNX, OnnxNode
 from odt.dataclass import dataclass
-from odt.errors import ShapeError, UnsupportedError
+from odt.errors import ShapeError, UnsupportedError, one_line
 from odt.kernels.rows.opdef import OpDef, Specs, TensorSpec
 
 MOST_LISTED = 250  # characters of all reasons in one message
@@ -45,7 +46,20 @@ def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) 
         where += f", {graph.label(node.outputs[0])}"
     if error is not None:
         return UnsupportedNode(node, where, str(error))
+    source = node.options.get("onnx")
+    if isinstance(source, OnnxNode):
+        name = f' "{one_line(source.name, MOST_NAME)}"' if source.name else ""
+        where = f"node {node.origin}{name} ({node.op.removeprefix(ONNX)})"
+        reason = source.refusal or "is not supported"
+        domain = source.domain or "ai.onnx"
+        return UnsupportedNode(node, where, f"{reason} ({domain}, opset {source.opset})")
     return UnsupportedNode(node, where, _without_row(node.op))
+
+
+def is_waiting(node: Node) -> bool:
+    """Whether a node of an ONNX file is unknown only because an earlier one is."""
+    source = node.options.get("onnx")
+    return isinstance(source, OnnxNode) and source.waits
 
 
 def unsupported_error(

@@ -10,6 +10,7 @@ from typing import Any, NewType, Protocol
 
 import numpy as np
 
+from odt.core.model.onnx import Layout
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
 from odt.kernels.geometry.quantize import dequantize
@@ -49,6 +50,8 @@ class Tensor:
             all other values are 0, also in training; None for other tensors.
         aliases: names of an input or output in the signature.
         entry: position in the inputs or outputs of the signature; None if it is not there.
+        layout: how the values of the file lie in memory, for a weight of an ONNX file that kernels
+            want otherwise; None if they lie as in the file.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Tensor:
     places: np.ndarray[Any, Any] | None = None
     aliases: tuple[str, ...] = ()
     entry: int | None = None
+    layout: Layout | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

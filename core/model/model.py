@@ -9,7 +9,10 @@ from odt.core.model.sparsity import Sparsity
 from odt.core.model.variables import Key, Variable
 from odt.core.storage.mapped_files import mapped_file
 from odt.dataclass import dataclass
+from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
+
+FLATBUFFERS = ("circle", "tflite")  # formats that share one schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +35,33 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalSpan:
+    """Values of a constant in a file beside the model.
+
+    Attributes:
+        location: path of that file from the model's folder, as in the model.
+        data: all its bytes, read-only.
+        offset, size: place of the values.
+    """
+
+    location: str
+    data: memoryview
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """A checked model file.
 
     Attributes:
         path: path as given; messages begin with it.
-        format: circle or tflite, by the file identifier.
+        format: circle or tflite, by the file identifier; or onnx.
         data: all bytes, read-only; constants are views of them.
         graph: the subgraph, including its constants.
         metadata: name → buffer index.
         spans: (offset, size) in the file of each buffer; (0, 0) for an empty buffer.
+        external: buffer → its place in a file beside the model (ONNX).
         quantization: tensor index → quantization, for quantized tensors.
         sparsity: tensor index → sparsity, for sparse constants of float16, float32 or int8, whose
             data in the graph are bytes.
@@ -84,6 +104,7 @@ class Model:
     places: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     equalized: frozenset[int] = frozenset()
     sparse: Mapping[int, int] = field(default_factory=dict)
+    external: Mapping[int, ExternalSpan] = field(default_factory=dict)
 
     def place(self, tensor: int) -> tuple[int, int]:
         """Returns the subgraph of a tensor in the file, and its index there."""
@@ -93,6 +114,20 @@ class Model:
         """The bytes of a buffer."""
         offset, size = self.spans[index]
         return self.data[offset : offset + size]
+
+    def check_flatbuffer(self, what: str) -> None:
+        """Checks that the model is a Circle or TFLite file, for what ONNX files do not take yet.
+
+        Args:
+            what: what needs such a file, such as "odt cut".
+
+        Raises:
+            UnsupportedError: if it is not.
+        """
+        if self.format not in FLATBUFFERS:
+            raise UnsupportedError(
+                f"{self.path}: {what} takes Circle and TFLite models, but got {self.format}"
+            )
 
     def check_file(self) -> None:
         """Raises LostFileError if the file became shorter before it was read."""

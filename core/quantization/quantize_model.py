@@ -234,6 +234,7 @@ class _Measured:
 
 def _float_model(model: Model) -> Model:
     """The model with all weights stored as float32, and no fused TANH."""
+    model.check_flatbuffer("quantization")
     if has_quantized_activations(model):
         raise UnsupportedError(
             f"{model.path}: activations must be float32, but got integers: the model is quantized. "

@@ -11,6 +11,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.normalize.flex import with_builtins
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import LeftOut, leave_out
+from odt.core.lowering.onnx.lower import lower_onnx
 from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
@@ -84,7 +85,7 @@ def lower_model(
         ModelError: if the adapters were made for another model.
         UnsupportedError: if the state that the model keeps cannot be unrolled.
     """
-    part, left_out = with_builtins(inline(file)), None
+    part, left_out = with_builtins(inline(lower_onnx(file))), None
     if outputs != "file":
         part, left_out = leave_out(part, computed=outputs == "training")
     unrolled, adapted = part, None

@@ -8,12 +8,14 @@ Source: TensorFlow's operators of the same names; node_def.proto and attr_value.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from odt.core.formats.flatbuffer.operator_options import default_options
+from odt.core.formats.protobuf import BYTES, MessageReader, ProtobufError, Span, read_fields
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
@@ -34,7 +36,6 @@ MOVED = {"Conv2D": "CONV_2D", "MaxPool": "MAX_POOL_2D", "AvgPool": "AVERAGE_POOL
 INPUTS = {"Conv2D": 2, "MaxPool": 1, "AvgPool": 1, "BiasAdd": 2}
 PADDINGS = {b"SAME": 0, b"VALID": 1}  # enumeration Padding of the schema
 FIRST_TO_LAST, LAST_TO_FIRST, FILTERS = (0, 2, 3, 1), (0, 3, 1, 2), (3, 0, 1, 2)
-NUMBER, BYTES = 0, 2  # types of a field of a protocol buffer
 Attribute: TypeAlias = bytes | int | tuple[int, ...]
 Append: TypeAlias = Callable[[Tensor], int]
 
@@ -173,18 +174,13 @@ def read_attributes(options: bytes, name: str) -> Iterator[tuple[str, Attribute]
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Yields the fields of a protocol buffer up to its end or one of unknown type."""
-    at = 0
-    while at < len(data):
-        tag, at = _number(data, at)
-        value, at = _number(data, at)
-        if tag & 7 == BYTES:
-            yield tag >> 3, data[at : at + value]
-            at += value
-        elif tag & 7 == NUMBER and tag:
-            yield tag >> 3, value
-        else:
-            return
+    """Yields the numbers and bytes of a message up to its end or its first fault."""
+    with suppress(ProtobufError):
+        for number, wire, value in read_fields(memoryview(data), Span(0, len(data))):
+            if isinstance(value, int):
+                yield number, value
+            elif wire == BYTES:
+                yield number, data[value.offset : value.end]
 
 
 def _list(content: bytes) -> tuple[int, ...]:
@@ -192,19 +188,7 @@ def _list(content: bytes) -> tuple[int, ...]:
     packed = dict(_fields(content)).get(3)
     if not isinstance(packed, bytes):
         return ()
-    found, at = [], 0
-    while at < len(packed):
-        value, at = _number(packed, at)
-        found.append(value)
-    return tuple(found)
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Returns a number of 7 bits in each byte, and where the next one begins."""
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        value |= (data[at] & 127) << shift
-        shift, at = shift + 7, at + 1
-        if data[at - 1] < 128:
-            break
-    return value, at
+    try:
+        return tuple(MessageReader(memoryview(packed)).numbers(Span(0, len(packed))))
+    except ProtobufError:
+        return ()

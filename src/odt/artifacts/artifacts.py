@@ -284,6 +284,7 @@ def _check_checkpoint(trainer: Trainer, given: Any) -> None:
 
 def _check(trainer: Trainer, out: Path, steps: int, seed: int) -> None:
     """Raises OptionError for options that artifacts cannot hold."""
+    trainer.recipe.model.check_flatbuffer("generate_artifacts")
     for field, value, least in (("steps", steps, 1), ("seed", seed, 0)):
         check_whole(field, value, least)
     if steps > MOST_LOSSES:

@@ -61,13 +61,13 @@ class NodeInfo:
 
 
 class Model:
-    """A Circle, circle+ or TFLite model, as read by `load_model`; training does not change it.
+    """A model file as read by `load_model`: Circle, circle+, TFLite or ONNX. Training keeps it.
 
     A model that `lora` returns has low-rank adapters; its other attributes are those of the file.
 
     Attributes:
         path: path of the file.
-        format: "circle" or "tflite".
+        format: "circle", "tflite" or "onnx".
     """
 
     def __init__(self, file: File, adapters: Adapters | None = None) -> None:
@@ -129,14 +129,14 @@ class Model:
         """Writes a copy of the model file; low-rank adapters are merged into its weights.
 
         Args:
-            path: path of the new file; a suffix .tflite or .circle selects the format.
+            path: path of the new file; a suffix .tflite, .circle or .onnx selects the format.
 
         Raises:
             ModelError: if the file cannot be written.
         """
         suffix = os.path.splitext(os.fspath(path))[1].lstrip(".")
-        file_format = suffix if suffix in ("tflite", "circle") else self.format
-        if self._adapters is None and file_format == self.format:
+        file_format = suffix if suffix in ("tflite", "circle", "onnx") else self.format
+        if self._adapters is None and file_format == self.format and not self._file.external:
             write_atomically(path, [self._file.data])
             return
         adapted = self._lowered.adapted if self._adapters is not None else None

@@ -268,6 +268,7 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
 
     Classes of the store that the model does not have are left out.
     """
+    model._file.check_flatbuffer("personalize")
     record, count = read_record(model._file), head.classes
     known = record.classes if record and len(record.classes) == count else ()
     frozen = frozen_hash(model._lowered.graph, head)

@@ -21,7 +21,7 @@ from odt.models.model import Path
 from odt.training.inference_trainer import InferenceTrainer
 from odt.training.option_forms import resume_from
 
-FORMATS = ("tflite", "circle")
+FORMATS = ("tflite", "circle", "onnx")
 
 
 class SavingTrainer(InferenceTrainer):
@@ -120,8 +120,8 @@ class SavingTrainer(InferenceTrainer):
 
         Args:
             path: path of the new file.
-            file_format: "tflite" or "circle"; None for the format that the path's suffix names, or
-                else the model's format.
+            file_format: "tflite" or "circle"; "onnx" for an ONNX model. None for the format that
+                the path's suffix names, or else the model's format.
             float_weights: whether to store float16 and int8 weights of the model as float32.
             training_info: whether to add training info: a circle+ file.
             preprocessing: whether to store the preprocessing record of the training data in the
@@ -192,9 +192,10 @@ class SavingTrainer(InferenceTrainer):
             OptionError: if the circle+ format cannot represent the training info.
             UnsupportedError: if the weights cannot be stored in their type.
         """
-        from odt.core.export.exporter import check_shared_ranges
+        from odt.core.export.exporter import check_format, check_shared_ranges
 
         trainer = self.build()
+        check_format(self.recipe.model, None, float_weights=float_weights)
         if training_info:
             used = values_used(self.recipe.lowered.part.graph, trainer.info)
             encode_training_info(used, len(self.recipe.model.graph.nodes))

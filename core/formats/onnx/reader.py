@@ -1,0 +1,320 @@
+"""Parses and checks ONNX models.
+
+The graph has the nodes of the file, as `ONNX:Conv`, with their attributes; core/lowering/onnx makes
+operators of them that odt trains. Nodes of kind Constant are constants. Every tensor has a name of
+its own in ONNX, so a tied weight is one tensor that several nodes read.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.core.formats.onnx.messages import MODEL
+from odt.core.formats.onnx.tensors import (
+    ExternalFiles,
+    Stored,
+    checked_shape,
+    checked_spec,
+    dtype_of,
+    read_tensor,
+)
+from odt.core.formats.protobuf import (
+    VARINT,
+    Message,
+    MessageReader,
+    ProtobufError,
+    Span,
+    read_fields,
+    read_varint,
+)
+from odt.core.model.graph import ABSENT, MOST_NAME, Graph, Node, Tensor
+from odt.core.model.model import ExternalSpan, Model
+from odt.core.model.onnx import ONNX, OnnxNode, kind_of
+from odt.errors import ModelError, OptionError, one_line
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+FIRST_OPSET, LAST_OPSET = 6, 23
+DOMAIN = ("", "ai.onnx")  # both names of ONNX's own operators
+MOST_VERSIONS = 100  # no IR version is larger; other formats begin with larger numbers
+MOST_NUMBERS = 40  # no field of a model has a larger number; Core ML has types from 200 on
+GRAPH, GRAPH_TAG = 7, 7 << 3 | 2
+UNKNOWN = TensorSpec((), np.dtype(np.float32))  # of activations, before they are inferred
+FLOAT, INT, STRING, TENSOR, GRAPHS, FLOATS, INTS, STRINGS = range(1, 9)  # AttributeProto.type
+FIELDS = {
+    "f": FLOAT,
+    "i": INT,
+    "s": STRING,
+    "t": TENSOR,
+    "g": GRAPHS,
+    "floats": FLOATS,
+    "ints": INTS,
+    "strings": STRINGS,
+}
+
+
+def is_onnx(data: memoryview) -> bool:
+    """Whether a file begins like an ONNX model, by its IR version and a graph."""
+    first = True
+    at = 0
+    try:
+        for number, wire, value in read_fields(data, Span(0, len(data))):
+            if first and not (number == 1 and wire == VARINT and isinstance(value, int)):
+                return False
+            if first and isinstance(value, int) and not 0 < value < MOST_VERSIONS:
+                return False
+            if number > MOST_NUMBERS:
+                return False
+            if number == GRAPH and isinstance(value, Span):
+                return True
+            first = False
+            at = value.end if isinstance(value, Span) else at
+    except ProtobufError:
+        return not first and _ends_in_graph(data)
+    return False
+
+
+def _ends_in_graph(data: memoryview) -> bool:
+    """Whether the field that a cut file lacks the end of is the graph."""
+    at = 0
+    try:
+        while at < len(data):
+            tag, at = read_varint(data, at, len(data))
+            if tag == GRAPH_TAG:
+                return True
+            size, at = read_varint(data, at, len(data))
+            if tag & 7:
+                at += size
+    except ProtobufError:
+        pass
+    return False
+
+
+def parse_onnx(
+    data: memoryview, path: str, signature: str | None = None, subgraph: int = 0
+) -> Model:
+    """Parses and checks a model.
+
+    Args:
+        data: all bytes of the file.
+        path: where the file is, for messages and for files with external data.
+        signature: must be None, because ONNX has no signatures.
+        subgraph: must be 0.
+
+    Raises:
+        ModelError: if the file breaks a rule of the format.
+        OptionError: if a signature is wanted.
+    """
+    if signature is not None or subgraph:
+        got = signature if signature is not None else subgraph
+        raise OptionError("signature", f"must be none for {path}, since ONNX has none", got)
+    parser = _Parser(data, path)
+    try:
+        return parser.parse()
+    except ProtobufError as e:
+        raise ModelError(f"{path}: {parser.where}: {e}") from e
+    except ModelError as e:
+        raise ModelError(str(e) if str(e).startswith(path) else f"{path}: {e}") from e
+
+
+class _Parser:
+    """Builds the graph of a model.
+
+    Attributes:
+        where: the part of the file that is being read, for messages.
+        tensors: tensors so far.
+        names: name → tensor.
+        spans, external: places of constants, by buffer.
+    """
+
+    def __init__(self, data: memoryview, path: str) -> None:
+        self.data, self.path = data, path
+        self.reader = MessageReader(data)
+        self.files = ExternalFiles(path)
+        self.where = "model"
+        self.tensors: list[Tensor] = []
+        self.names: dict[str, int] = {}
+        self.spans: list[tuple[int, int]] = [(0, 0)]
+        self.external: dict[int, ExternalSpan] = {}
+
+    def parse(self) -> Model:
+        model = self.reader.read(Span(0, len(self.data)), MODEL)
+        opsets = self._opsets(model)
+        graph = model.get("graph")
+        if graph is None:
+            raise ProtobufError("there must be a graph, but got none")
+        if graph.get("sparse_initializer"):
+            raise ProtobufError("initializers must be dense, but got sparse ones")
+        for tensor in graph.get("initializer", []):
+            self.where = f'initializer "{one_line(tensor.get("name", ""), MOST_NAME)}"'
+            self._constant(tensor.get("name", ""), read_tensor(self.reader, tensor, self.files))
+        inputs = [i for v in graph.get("input", []) if (i := self._input(v)) != ABSENT]
+        declared = {v.get("name", ""): v for v in graph.get("output", [])}
+        nodes = [
+            node
+            for k, message in enumerate(graph.get("node", []))
+            if (node := self._node(k, message, opsets, declared)) is not None
+        ]
+        outputs = []
+        for name in declared:
+            self.where = f'output "{one_line(name, MOST_NAME)}"'
+            outputs.append(self._tensor(name))
+        self.where = "graph"
+        producer = " ".join(
+            text for key in ("producer_name", "producer_version") if (text := model.get(key))
+        )
+        return Model(
+            path=self.path,
+            format="onnx",
+            data=self.data,
+            graph=Graph(
+                tuple(self.tensors), tuple(nodes), tuple(inputs), tuple(outputs), self.path
+            ),
+            metadata={},
+            spans=tuple(self.spans),
+            quantization={},
+            sparsity={},
+            signatures=(),
+            subgraphs=1,
+            description=f"made by {producer}" if producer else "",
+            version=model.get("ir_version", 0),
+            external=self.external,
+        )
+
+    def _opsets(self, model: Message) -> Mapping[str, int]:
+        opsets: dict[str, int] = {}
+        for entry in model.get("opset_import", []):
+            domain = entry.get("domain", "")
+            opsets["" if domain in DOMAIN else domain] = entry.get("version", 0)
+        version = opsets.get("", 0)
+        if "" in opsets and not FIRST_OPSET <= version <= LAST_OPSET:
+            raise ProtobufError(
+                f"the opset must be {FIRST_OPSET} to {LAST_OPSET}, but got {version}. Convert it "
+                "with onnx.version_converter."
+            )
+        if not opsets:
+            raise ProtobufError("the model must name its opset, but got none")
+        return opsets
+
+    def _constant(self, name: str, stored: Stored) -> int:
+        """Adds a constant."""
+        buffer = len(self.spans)
+        span = stored.span
+        self.spans.append((span.offset, span.size) if span is not None else (0, 0))
+        if stored.external is not None:
+            self.external[buffer] = stored.external
+        values = stored.values
+        values.flags.writeable = False
+        spec = TensorSpec(values.shape, values.dtype)
+        return self._add(name, Tensor(name, spec, values.shape, values, buffer))
+
+    def _add(self, name: str, tensor: Tensor) -> int:
+        if name and name in self.names:
+            raise ProtobufError(
+                f'a name must stand for one tensor, but got "{one_line(name, MOST_NAME)}" twice'
+            )
+        self.tensors.append(tensor)
+        if name:
+            self.names[name] = len(self.tensors) - 1
+        return len(self.tensors) - 1
+
+    def _input(self, value: Message) -> int:
+        """Adds an input; ABSENT for an initializer, which older files list among the inputs."""
+        name = value.get("name", "")
+        self.where = f'input "{one_line(name, MOST_NAME)}"'
+        if name in self.names:
+            return ABSENT
+        signature, spec = self._declared(value)
+        return self._add(name, Tensor(name, spec, signature))
+
+    def _declared(self, value: Message) -> tuple[tuple[int, ...], TensorSpec]:
+        """Returns the declared shape with −1 for open axes, and the spec with 1 for them."""
+        kind = value.get("type", {})
+        tensor = kind.get("tensor_type")
+        if tensor is None:
+            name = next(iter(kind), "nothing").removesuffix("_type")
+            raise ProtobufError(f"its type must be a tensor, but got {name}")
+        dims = tensor.get("shape", {}).get("dim", [])
+        sizes = [d.get("dim_value", -1) if not d.get("dim_param") else -1 for d in dims]
+        signature = tuple(n if n > 0 else -1 for n in sizes)
+        shape = checked_shape([max(n, 1) for n in signature], "its shape")
+        return signature, checked_spec(shape, dtype_of(tensor.get("elem_type", 0)))
+
+    def _tensor(self, name: str) -> int:
+        if name not in self.names:
+            raise ProtobufError(
+                "what it names must be an input, an initializer or an output of an earlier node, "
+                f'but got "{one_line(name, MOST_NAME)}"'
+            )
+        return self.names[name]
+
+    def _node(
+        self, k: int, message: Message, opsets: Mapping[str, int], declared: Mapping[str, Message]
+    ) -> Node | None:
+        """Returns a node and adds its outputs; None for a constant, which it adds."""
+        kind, domain = message.get("op_type", ""), message.get("domain", "")
+        domain = "" if domain in DOMAIN else domain
+        op = f"{ONNX}{kind_of(kind, domain)}"
+        self.where = f"node {k} ({one_line(op, MOST_NAME)})"
+        stored = [self._attribute(a) for a in message.get("attribute", [])]
+        names = message.get("output", [])
+        if kind == "Constant" and not domain and len(names) == 1 and len(stored) == 1:
+            ((_, value),) = stored
+            constant = _constant_of(value)
+            if constant is not None:
+                self._constant(names[0], constant)
+                return None
+        attributes = {n: v.values if isinstance(v, Stored) else v for n, v in stored}
+        inputs = tuple(self._tensor(name) if name else ABSENT for name in message.get("input", []))
+        outputs = []
+        for name in names:
+            signature: tuple[int, ...] = ()
+            spec = UNKNOWN
+            if name in declared:
+                signature, spec = self._declared(declared[name])
+            outputs.append(self._add(name, Tensor(name, spec, signature)))
+        source = OnnxNode(message.get("name", ""), kind, domain, opsets.get(domain, 0), attributes)
+        return Node(op, inputs, tuple(outputs), {"onnx": source}, k)
+
+    def _attribute(self, message: Message) -> tuple[str, Any]:
+        """Returns name and value of an attribute: a number, text, tuple of them, or values."""
+        name, kind = message.get("name", ""), message.get("type", 0)
+        if not kind:  # files of IR versions 1 and 2 leave it out
+            kind = next((k for field, k in FIELDS.items() if field in message), 0)
+        value: Any = None  # graphs and types, which no operator that odt trains has
+        if kind == TENSOR:
+            value = read_tensor(self.reader, message.get("t", {}), self.files)
+        elif kind == FLOAT:
+            value = self._floats([message["f"]])[0] if "f" in message else 0.0
+        elif kind == FLOATS:
+            value = self._floats(message.get("floats", []))
+        elif kind == STRING:
+            value = self._text(message["s"]) if "s" in message else ""
+        elif kind == STRINGS:
+            value = tuple(map(self._text, message.get("strings", [])))
+        elif kind == INT:
+            value = message.get("i", 0)
+        elif kind == INTS:
+            value = tuple(message.get("ints", []))
+        return name, value
+
+    def _floats(self, spans: list[Span]) -> tuple[float, ...]:
+        data = b"".join(bytes(self.data[s.offset : s.end]) for s in spans)
+        if len(data) % 4:
+            raise ProtobufError(f"floats must have 4 bytes each, but got {len(data)} in all")
+        return tuple(np.frombuffer(data, "<f4").tolist())
+
+    def _text(self, span: Span) -> str:
+        return str(self.data[span.offset : span.end], "utf-8", "replace")
+
+
+def _constant_of(value: Any) -> Stored | None:
+    """Returns the value of a Constant node; None for text and sparse tensors."""
+    if isinstance(value, Stored):
+        return value
+    several = isinstance(value, tuple)
+    first = (value[0] if value else 0) if several else value
+    if isinstance(first, bool) or not isinstance(first, int | float):
+        return None
+    values: Array = np.array(value, np.int64 if isinstance(first, int) else np.float32)
+    return Stored(values)

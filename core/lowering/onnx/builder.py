@@ -1,0 +1,354 @@
+"""Builds the graph of an ONNX file, inferring each node's shapes when it is added.
+
+The meaning of most ONNX nodes depends on ranks and on values of integers, so shapes must be known
+while nodes are made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from odt.core.formats.flatbuffer.operator_options import default_options
+from odt.core.lowering.binding import bind_operands, row_of
+from odt.core.lowering.infer import infer_node, start_inference
+from odt.core.model.graph import ABSENT, Node, Tensor, label
+from odt.core.model.model import Model
+from odt.core.model.onnx import Layout, OnnxNode
+from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+FORMULA = "constant of an operator's formula"
+NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+BOOLS = frozenset((*COMPARISONS, "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"))
+
+
+class Builder:
+    """Collects tensors and nodes; tensors of the file keep their indices.
+
+    Attributes:
+        graph: the graph of the file.
+        reads: how often the file reads each tensor.
+        tensors, nodes: of the new graph.
+        inference: shapes, and values of constants and of integers that follow from them.
+        renamed: output of the file → the tensor with its value, if it is another.
+        origin: position in the file of the node that is being lowered.
+    """
+
+    def __init__(self, model: Model) -> None:
+        graph = model.graph
+        self.graph, self.reads = graph, graph.count_reads()
+        self.tensors, self.nodes = list(graph.tensors), list[Node]()
+        self.inference = start_inference(graph, 1, 1)
+        self.renamed: dict[int, int] = {}
+        self.origin = 0
+        self._as_in_file: set[int] = set()
+        self._in_file_layout: dict[int, int] = {}
+        self._transposed: dict[tuple[int, tuple[int, ...]], int] = {}
+
+    def label(self, index: int) -> str:
+        return label(self.tensors, index)
+
+    def spec(self, x: int) -> TensorSpec:
+        return self.inference.specs[x]
+
+    def shape(self, x: int) -> tuple[int, ...]:
+        return self.inference.specs[x].shape
+
+    def is_known(self, x: int) -> bool:
+        """Whether the shape of a tensor of the file has been inferred."""
+        return self.renamed.get(x, x) in self.inference.specs
+
+    def value(self, x: int) -> Array | None:
+        """Returns the value of a constant, or of integers that follow from constants."""
+        inference = self.inference
+        value = inference.values.get(x)
+        return inference.reals.get(x) if value is None else value
+
+    def constant(self, values: Any, dtype: Any = INT32) -> int:
+        """Adds a constant that does not train."""
+        data = np.array(values, dtype)
+        data.flags.writeable = False
+        spec = TensorSpec(data.shape, data.dtype)
+        held = FORMULA if data.dtype.kind == "f" else ""
+        return self._append(Tensor("", spec, data.shape, data, held=held))
+
+    def hold(self, x: int, reason: str) -> None:
+        """Marks a constant as one that does not train unless a user names it."""
+        if self.tensors[x].data is not None and not self.tensors[x].held:
+            self.tensors[x] = replace(self.tensors[x], held=reason)
+
+    def plain(self, x: int) -> int:
+        """Returns a tensor with the layout of the file."""
+        x = self.renamed.get(x, x)
+        layout = self.tensors[x].layout
+        if layout is None:
+            self._as_in_file.add(x)
+            return x
+        if x not in self._in_file_layout:
+            moved = self.reshape(x, [layout.shape[k] for k in layout.order])
+            back = tuple(int(k) for k in np.argsort(layout.order))
+            self._in_file_layout[x] = self.transpose(moved, back)
+        return self._in_file_layout[x]
+
+    def weight(self, x: int, order: Sequence[int], shape: Sequence[int] | None = None) -> int:
+        """Returns a tensor with its axes in another order, and then in another shape.
+
+        A constant of the file that no other node reads otherwise lies so in memory; for others,
+        nodes are added.
+        """
+        x = self.renamed.get(x, x)
+        tensor, order = self.tensors[x], tuple(order)
+        if tensor.layout is None:
+            spec = self.spec(x)
+            moved = tuple(spec.shape[k] for k in order)
+        else:
+            moved = tuple(tensor.layout.shape[k] for k in order)
+        target = moved if shape is None else tuple(shape)
+        if tensor.layout is not None and tensor.layout.order == order:
+            if tensor.spec.shape == target:
+                return x
+        elif tensor.data is not None and tensor.layout is None and x not in self._as_in_file:
+            layout = Layout(tensor.spec.shape, order)
+            values = layout.to_memory(tensor.data, target)
+            values.flags.writeable = False
+            spec = TensorSpec(target, values.dtype)
+            self.tensors[x] = replace(
+                tensor, spec=spec, signature=target, data=values, layout=layout
+            )
+            self.inference.specs[x], self.inference.values[x] = spec, values
+            return x
+        y = self.transpose(self.plain(x), order)
+        return y if self.shape(y) == target else self.reshape(y, target)
+
+    def transpose(self, x: int, order: Sequence[int]) -> int:
+        """Adds a TRANSPOSE, which is left out where it moves nothing."""
+        order = tuple(order)
+        if order == tuple(range(len(order))):
+            return x
+        if (x, order) not in self._transposed:
+            y = self.add("TRANSPOSE", (x, self.constant(order)))
+            self._transposed[x, order] = y
+            self._transposed[y, tuple(int(k) for k in np.argsort(order))] = x
+        return self._transposed[x, order]
+
+    def reshape(self, x: int, shape: Sequence[int]) -> int:
+        """Adds a RESHAPE, which is left out where it changes nothing."""
+        shape = tuple(int(n) for n in shape)
+        if self.shape(x) == shape:
+            return x
+        return self.add("RESHAPE", (x, self.constant(shape)), new_shape=shape)
+
+    def add(
+        self, op: str, inputs: Sequence[int], dtype: np.dtype[Any] | None = None, **options: Any
+    ) -> int:
+        """Adds a node of one output; returns it.
+
+        Args:
+            op: operator of odt.
+            inputs: its inputs.
+            dtype: dtype of the output; None for that of the first operand, or for truth values.
+            options: options that differ from the schema's defaults.
+        """
+        return self.add_several(op, inputs, 1, dtype, **options)[0]
+
+    def add_several(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        outputs: int,
+        dtype: np.dtype[Any] | None = None,
+        **options: Any,
+    ) -> list[int]:
+        """Adds a node of several outputs; returns them."""
+        row = row_of(op)
+        whole = {**default_options(op), **options}
+        node = Node(op, tuple(inputs), (), whole, self.origin)
+        if dtype is None and op in BOOLS:
+            dtype = np.dtype(bool)
+        if dtype is None:
+            operands = list(bind_operands(row, node).values())
+            dtype = self.spec(operands[-1 if op == "SELECT_V2" else 0]).dtype if operands else INT64
+        start = len(self.tensors)
+        made = [self._append(Tensor("", TensorSpec((), dtype))) for _ in range(outputs)]
+        node = replace(node, outputs=tuple(made))
+        try:
+            infer_node(self, node, row, self.inference, None)
+        except ShapeError:
+            del self.tensors[start:]
+            raise
+        for i in made:
+            spec = self.spec(i)
+            self.tensors[i] = replace(self.tensors[i], spec=spec, signature=spec.shape)
+        self.nodes.append(node)
+        return made
+
+    def name(self, results: Sequence[int], outputs: Sequence[int], first: int) -> None:
+        """Gives results the indices of a node's outputs in the file.
+
+        Args:
+            results: tensors with the values.
+            outputs: tensors of the file.
+            first: number of the first node of the graph that was added for the node.
+        """
+        own = {i for node in self.nodes[first:] for i in node.outputs}
+        indices: dict[int, int] = {}
+        for x, y in zip(results, outputs, strict=False):
+            is_end = y in self.graph.outputs
+            if x in own and x not in indices:
+                indices[x] = y
+            elif is_end and (x in indices or x < len(self.graph.tensors)):
+                indices[self._copy(x)] = y  # the outputs of a graph have names of their own
+            elif is_end:
+                indices[x] = y
+            else:
+                self.renamed[y] = indices.get(x, x)
+        for x, y in indices.items():
+            self._move(x, y)
+        if not indices:
+            return
+
+        def moved(items: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(indices.get(i, i) for i in items)
+
+        start = first if own >= indices.keys() else 0
+        for k in range(start, len(self.nodes)):
+            node = self.nodes[k]
+            inputs, made = moved(node.inputs), moved(node.outputs)
+            if (inputs, made) != (node.inputs, node.outputs):
+                self.nodes[k] = replace(node, inputs=inputs, outputs=made)
+        for y, x in self.renamed.items():
+            self.renamed[y] = indices.get(x, x)
+        self._transposed = {
+            (indices.get(x, x), order): indices.get(y, y)
+            for (x, order), y in self._transposed.items()
+        }
+
+    def _copy(self, x: int) -> int:
+        shape = self.constant(self.shape(x))
+        return self.add("RESHAPE", (x, shape), new_shape=self.shape(x))
+
+    def _move(self, x: int, y: int) -> None:
+        """Gives what is known of a new tensor to the tensor of the file that it is."""
+        inference = self.inference
+        spec = inference.specs[x]
+        self.tensors[y] = replace(self.tensors[y], spec=spec, signature=spec.shape)
+        inference.specs[y] = spec
+        known: tuple[dict[int, Array], ...] = (inference.values, inference.reals)
+        for values in known:
+            if x in values:
+                values[y] = values[x]
+        if x in inference.batched:
+            inference.batched.add(y)
+
+    def drop(self, nodes: int, tensors: int) -> None:
+        """Drops nodes and tensors from these numbers on."""
+        inference = self.inference
+        for k in range(tensors, len(self.tensors)):
+            for known in (inference.specs, inference.values, inference.reals):
+                known.pop(k, None)
+            inference.batched.discard(k)
+        self._transposed = {
+            (x, order): y
+            for (x, order), y in self._transposed.items()
+            if x < tensors and y < tensors
+        }
+        self._in_file_layout = {x: y for x, y in self._in_file_layout.items() if y < tensors}
+        del self.nodes[nodes:], self.tensors[tensors:]
+
+    def _append(self, tensor: Tensor) -> int:
+        k = len(self.tensors)
+        self.tensors.append(tensor)
+        if tensor.data is not None:
+            self.inference.specs[k] = tensor.spec
+            self.inference.values[k] = tensor.data
+        return k
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A node of the file that is being lowered.
+
+    Attributes:
+        b: builder of the graph.
+        node: the node, with the tensors of the file.
+        source: what the file says of it.
+    """
+
+    b: Builder
+    node: Node
+    source: OnnxNode
+
+    @property
+    def opset(self) -> int:
+        return self.source.opset
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Returns an attribute; a default if it is absent."""
+        value = self.source.attributes.get(name)
+        return default if value is None else value
+
+    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...] | None:
+        """Returns an attribute of whole numbers."""
+        value = self.source.attributes.get(name)
+        if value is None:
+            return None if default is None else tuple(default)
+        if not isinstance(value, tuple) or not all(isinstance(n, int) for n in value):
+            raise ShapeError(f"{name} must be whole numbers, but got {value!r:.60}")
+        return value
+
+    def has(self, k: int) -> bool:
+        """Whether input k is present."""
+        return k < len(self.node.inputs) and self.node.inputs[k] != ABSENT
+
+    def raw(self, k: int) -> int:
+        """Returns input k, in whichever layout it lies in memory."""
+        if not self.has(k):
+            raise ShapeError(f"must have {k + 1} inputs, but got {len(self.node.inputs)}")
+        return self.b.renamed.get(self.node.inputs[k], self.node.inputs[k])
+
+    def input(self, k: int) -> int:
+        """Returns input k as in the file."""
+        self.raw(k)
+        return self.b.plain(self.node.inputs[k])
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        """Returns the shape of input k in the file."""
+        x = self.raw(k)
+        layout = self.b.tensors[x].layout
+        return self.b.shape(x) if layout is None else layout.shape
+
+    def rank(self, k: int) -> int:
+        return len(self.shape(k))
+
+    def dtype(self, k: int) -> np.dtype[Any]:
+        return self.b.spec(self.raw(k)).dtype
+
+    def value(self, k: int, what: str) -> Array:
+        """Returns the values of input k, which must follow from constants and shapes."""
+        value = self.b.value(self.input(k))
+        if value is None:
+            raise ShapeError(
+                f"{what} must be a constant, but got {self.b.label(self.node.inputs[k])}, "
+                "which is computed from the data"
+            )
+        return value
+
+    def numbers(self, k: int, what: str) -> tuple[int, ...]:
+        """Returns the whole numbers of input k, which must follow from constants and shapes."""
+        return tuple(int(n) for n in np.ravel(self.value(k, what)))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Returns an axis counted from 0."""
+        if not -rank <= axis < rank:
+            raise ShapeError(f"axis must be one of {rank}, but got {axis}")
+        return axis % rank if rank else 0
+
+    def is_read(self, k: int) -> bool:
+        """Whether anything reads output k."""
+        outputs = self.node.outputs
+        return k < len(outputs) and self.b.reads[outputs[k]] > 0

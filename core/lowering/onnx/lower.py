@@ -1,0 +1,75 @@
+"""Lowers the nodes of an ONNX file to operators that odt trains.
+
+A node that odt cannot compute stays as it is, with the reason; so do the nodes that need its
+result, whose shapes are then unknown. LoweredGraphs reports all of them at once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from odt.core.lowering.onnx import arithmetic, norms, products, reductions, shapes, windows
+from odt.core.lowering.onnx.builder import Builder, Use
+from odt.core.model.graph import ABSENT, Node
+from odt.core.model.model import Model
+from odt.core.model.onnx import ONNX, OnnxNode
+from odt.errors import ShapeError
+
+Lowering: TypeAlias = Callable[[Use], int | Sequence[int]]
+MOST_NODES = 100_000  # of the lowered graph
+
+KINDS: Mapping[str, Lowering] = {
+    **arithmetic.KINDS,
+    **norms.KINDS,
+    **products.KINDS,
+    **reductions.KINDS,
+    **shapes.KINDS,
+    **windows.KINDS,
+}
+
+
+def lower_onnx(model: Model) -> Model:
+    """Returns the model of an ONNX file with operators of odt; other models as they are."""
+    if model.format != "onnx":
+        return model
+    builder = Builder(model)
+    for node in model.graph.nodes:
+        _lower(builder, node)
+    graph = model.graph
+    outputs = tuple(builder.renamed.get(i, i) for i in graph.outputs)
+    lowered = replace(
+        graph, tensors=tuple(builder.tensors), nodes=tuple(builder.nodes), outputs=outputs
+    )
+    return replace(model, graph=lowered)
+
+
+def _lower(builder: Builder, node: Node) -> None:
+    """Adds the operators of a node of the file, or the node itself."""
+    source: OnnxNode = node.options["onnx"]
+    lowering = KINDS.get(node.op.removeprefix(ONNX))
+    builder.origin = node.origin
+    refusal = ""
+    waits = any(i != ABSENT and not builder.is_known(i) for i in node.inputs)
+    if lowering is not None and not waits:
+        nodes, tensors = len(builder.nodes), len(builder.tensors)
+        try:
+            results = lowering(Use(builder, node, source))
+            results = [results] if isinstance(results, int) else [*results]
+            if len(builder.nodes) > MOST_NODES:
+                raise ShapeError(f"a graph must have at most {MOST_NODES} nodes, but got more")
+            _check_unread(builder, node, len(results))
+            builder.name(results, node.outputs, nodes)
+            return
+        except ShapeError as e:
+            builder.drop(nodes, tensors)
+            refusal = str(e)
+    inputs = tuple(i if i == ABSENT else builder.renamed.get(i, i) for i in node.inputs)
+    kept = replace(source, refusal=refusal, waits=lowering is not None and waits)
+    builder.nodes.append(replace(node, inputs=inputs, options={"onnx": kept}))
+
+
+def _check_unread(builder: Builder, node: Node, count: int) -> None:
+    """Checks that nothing reads outputs that odt does not compute."""
+    for k, y in enumerate(node.outputs[count:], count):
+        if builder.reads[y]:
+            raise ShapeError(f"its output {k} must not be read, but {builder.label(y)} is")

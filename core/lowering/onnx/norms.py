@@ -1,0 +1,165 @@
+"""Normalizations and softmax."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.onnx.arithmetic import number, shifted
+from odt.core.lowering.onnx.builder import Use
+from odt.errors import ShapeError
+
+STATISTICS = "running statistics of batch normalization"
+FLATTENING = 13  # before this opset, softmax covers all axes from `axis` on
+
+
+def batch_normalization(u: Use) -> int:
+    """Normalizes channels with the statistics of the file, which stay: (x − μ) s + β.
+
+    s is γ / √(σ² + ε), computed from γ in each step, so that γ and β train.
+    """
+    if u.attr("training_mode", 0):
+        raise ShapeError(
+            "training_mode must be 0, so that a sample's result is its own, but got 1. Export the "
+            "model in evaluation mode"
+        )
+    if not u.attr("spatial", 1):
+        raise ShapeError("spatial must be 1, but got 0")
+    mean, variance = u.value(3, "the mean"), u.value(4, "the variance")
+    for k in (3, 4):
+        u.b.hold(u.raw(k), STATISTICS)
+    epsilon = float(u.attr("epsilon", 1e-5))
+    if (variance.astype(np.float64) + epsilon <= 0).any():
+        raise ShapeError("the variance must be above 0, but got other values")
+    dtype = u.dtype(0)
+    inverse = u.b.constant(1 / np.sqrt(variance.astype(np.float64) + epsilon), dtype)
+    scale = u.b.add("MUL", (u.input(1), inverse))
+    moved = u.b.add("MUL", (scale, u.b.constant(mean, dtype)))
+    shift = u.b.add("SUB", (u.input(2), moved))
+    rank = u.rank(0)
+    x = u.input(0)
+    if rank > 2:
+        x = u.b.transpose(x, (0, *range(2, rank), 1))
+    y = u.b.add("ADD", (u.b.add("MUL", (x, scale)), shift))
+    return u.b.transpose(y, (0, rank - 1, *range(1, rank - 1))) if rank > 2 else y
+
+
+def layer_normalization(u: Use) -> int:
+    """Normalizes all axes from `axis` on, and applies a scale and a bias to each value."""
+    shape = u.shape(0)
+    axis = u.axis(int(u.attr("axis", -1)), len(shape))
+    count = math.prod(shape[axis:])
+    x = u.b.reshape(u.input(0), (*shape[:axis], count))
+    mean = u.b.add("MEAN", (x, u.b.constant([axis])), keep_dims=True)
+    return _rms(u, u.b.add("SUB", (x, mean)), axis, count)
+
+
+def rms_normalization(u: Use) -> int:
+    shape = u.shape(0)
+    axis = u.axis(int(u.attr("axis", -1)), len(shape))
+    count = math.prod(shape[axis:])
+    return _rms(u, u.b.reshape(u.input(0), (*shape[:axis], count)), axis, count)
+
+
+def _rms(u: Use, x: int, axis: int, count: int) -> int:
+    gamma, beta = (
+        u.b.weight(u.node.inputs[k], range(u.rank(k)), (count,)) if u.has(k) else None
+        for k in (1, 2)
+    )
+    if gamma is None:
+        gamma = u.b.constant(np.ones(count), u.dtype(0))
+    y = u.b.add("RMS_NORM", (x, gamma), epsilon=float(u.attr("epsilon", 1e-5)))
+    if beta is not None:
+        y = u.b.add("ADD", (y, beta))
+    return u.b.reshape(y, u.shape(0))
+
+
+def instance_normalization(u: Use) -> int:
+    """Normalizes each channel of each sample."""
+    return _instance(u, u.input(0), u.input(1), u.input(2))
+
+
+def _instance(u: Use, x: int, gamma: int, beta: int) -> int:
+    n, c, *sizes = u.b.shape(x)
+    images = u.b.transpose(u.b.reshape(x, (n, c, math.prod(sizes))), (0, 2, 1))
+    images = u.b.reshape(images, (n, 1, math.prod(sizes), c))
+    epsilon = float(u.attr("epsilon", 1e-5))
+    y = u.b.add("INSTANCE_NORM", (images, gamma, beta), epsilon=epsilon)
+    y = u.b.reshape(y, (n, math.prod(sizes), c))
+    return u.b.reshape(u.b.transpose(y, (0, 2, 1)), (n, c, *sizes))
+
+
+def group_normalization(u: Use) -> int:
+    """Normalizes groups of channels; up to opset 20 they share a scale and a bias."""
+    shape, groups = u.shape(0), int(u.attr("num_groups", 0))
+    if len(shape) < 3 or groups < 1 or shape[1] % groups:
+        raise ShapeError(f"x must have a multiple of {groups} channels, but got {shape}")
+    x = u.b.reshape(u.input(0), (shape[0], groups, shape[1] // groups * math.prod(shape[2:])))
+    ones, zeros = (u.b.constant(np.full(groups, n), u.dtype(0)) for n in (1, 0))
+    y = _instance(u, x, ones, zeros)
+    rest = (1,) * (len(shape) - 2)
+    if u.opset < 21:
+        y = u.b.reshape(y, (shape[0], groups, shape[1] // groups, *shape[2:]))
+        dims: tuple[int, ...] = (groups, 1, *rest)
+    else:
+        y, dims = u.b.reshape(y, shape), (shape[1], *rest)
+    scale, bias = (u.b.weight(u.node.inputs[k], (0,), dims) for k in (1, 2))
+    y = u.b.add("ADD", (u.b.add("MUL", (y, scale)), bias))
+    return u.b.reshape(y, shape)
+
+
+def softmax(op: str, u: Use) -> int:
+    shape = u.shape(0)
+    flattens = u.opset < FLATTENING
+    axis = int(u.attr("axis", 1 if flattens else -1))
+    rank = len(shape)
+    axis = axis % rank if -rank <= axis < rank else axis
+    if not 0 <= axis < max(rank, 1):
+        raise ShapeError(f"axis must be one of {rank}, but got {axis}")
+    x = u.input(0)
+    if axis == rank - 1:
+        return _softmax(u, op, x)
+    if flattens:
+        x = u.b.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+        return u.b.reshape(_softmax(u, op, x), shape)
+    order = [k for k in range(rank) if k != axis] + [axis]
+    y = _softmax(u, op, u.b.transpose(x, order))
+    return u.b.transpose(y, tuple(int(k) for k in np.argsort(order)))
+
+
+def _softmax(u: Use, op: str, x: int) -> int:
+    options: dict[str, Any] = {"beta": 1.0} if op == "SOFTMAX" else {}
+    return u.b.add(op, (x,), **options)
+
+
+def lrn(u: Use) -> int:
+    """x / (k + α/n · the sum of squares of n neighbouring channels)^β."""
+    shape, n = u.shape(0), int(u.attr("size", 0))
+    if len(shape) < 3 or n < 1:
+        raise ShapeError(f"size must be above 0 and x have channels, but got {n}, {shape}")
+    rank, count, channels = len(shape), math.prod(shape), shape[1]
+    x = u.b.transpose(u.input(0), (0, *range(2, rank), 1))
+    rows = u.b.reshape(u.b.add("SQUARE", (x,)), (shape[0], 1, count // shape[0], channels))
+    band = np.zeros((channels, channels))
+    for c in range(channels):
+        band[c, max(0, c - (n - 1) // 2) : c + n // 2 + 1] = 1
+    alpha = float(u.attr("alpha", 1e-4))
+    filters = u.b.constant(band.reshape(channels, 1, 1, channels) * (alpha / n), u.dtype(0))
+    sums = u.b.add("CONV_2D", (rows, filters), padding=1, stride_h=1, stride_w=1)
+    sums = shifted(u, u.b.reshape(sums, u.b.shape(x)), float(u.attr("bias", 1.0)))
+    power = u.b.add("POW", (sums, number(u, x, -float(u.attr("beta", 0.75)))))
+    return u.b.transpose(u.b.add("MUL", (x, power)), (0, rank - 1, *range(1, rank - 1)))
+
+
+KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
+    "BatchNormalization": batch_normalization,
+    "LayerNormalization": layer_normalization,
+    "RMSNormalization": rms_normalization,
+    "InstanceNormalization": instance_normalization,
+    "GroupNormalization": group_normalization,
+    "Softmax": partial(softmax, "SOFTMAX"),
+    "LogSoftmax": partial(softmax, "LOG_SOFTMAX"),
+    "LRN": lrn,
+}

@@ -1,0 +1,65 @@
+"""Reductions along axes, and the positions of extreme values."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from odt.core.lowering.onnx.arithmetic import number
+from odt.core.lowering.onnx.builder import INT64, Use
+from odt.core.lowering.onnx.shapes import axes_of
+
+REDUCTIONS = {
+    **{"ReduceMean": "MEAN", "ReduceSum": "SUM", "ReduceMax": "REDUCE_MAX"},
+    **{"ReduceMin": "REDUCE_MIN", "ReduceProd": "REDUCE_PROD"},
+}
+
+
+def reduced(u: Use, op: str, x: int) -> int:
+    """Reduces a tensor along the node's axes."""
+    axes, rank = axes_of(u, 1), len(u.b.shape(x))
+    if not axes:
+        if u.attr("noop_with_empty_axes", 0):
+            return x
+        axes = tuple(range(rank))
+    axes = tuple(sorted({u.axis(k, rank) for k in axes}))
+    keep = bool(u.attr("keepdims", 1))
+    return u.b.add(op, (x, u.b.constant(axes)), keep_dims=keep)
+
+
+def reduce(op: str, u: Use) -> int:
+    return reduced(u, op, u.input(0))
+
+
+def of_squares(u: Use) -> int:
+    return reduced(u, "SUM", u.b.add("SQUARE", (u.input(0),)))
+
+
+def l1(u: Use) -> int:
+    return reduced(u, "SUM", u.b.add("ABS", (u.input(0),)))
+
+
+def l2(u: Use) -> int:
+    return u.b.add("SQRT", (of_squares(u),))
+
+
+def log_sum(u: Use) -> int:
+    return u.b.add("LOG", (reduced(u, "SUM", u.input(0)),))
+
+
+def arg(op: str, u: Use) -> int:
+    axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
+    if u.attr("select_last_index", 0):
+        x = u.b.add("REVERSE_V2", (u.input(0), u.b.constant([axis])))
+        y = u.b.add(op, (x, u.b.constant(axis)), INT64)
+        y = u.b.add("SUB", (number(u, y, u.shape(0)[axis] - 1), y))
+    else:
+        y = u.b.add(op, (u.input(0), u.b.constant(axis)), INT64)
+    dims = list(u.shape(0))
+    dims[axis] = 1
+    return u.b.reshape(y, dims) if u.attr("keepdims", 1) else y
+
+
+KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
+    **{kind: partial(reduce, op) for kind, op in REDUCTIONS.items()},
+    **{"ReduceSumSquare": of_squares, "ReduceL1": l1, "ReduceL2": l2, "ReduceLogSum": log_sum},
+    **{"ArgMax": partial(arg, "ARG_MAX"), "ArgMin": partial(arg, "ARG_MIN")},
+}

@@ -1,0 +1,276 @@
+"""Operators that move values: shapes, slices, selections, joins, padding."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from odt.core.lowering.onnx.builder import INT32, INT64, NCHW_TO_NHWC, NHWC_TO_NCHW, Use
+from odt.core.model.graph import MOST_AXES
+from odt.errors import ShapeError
+
+INT64_TYPE = 4  # TensorType of the schema
+REFLECT = 0  # MirrorPadMode of the schema
+
+
+def shape(u: Use) -> int:
+    y = u.b.add("SHAPE", (u.input(0),), INT64, out_type=INT64_TYPE)
+    rank = u.rank(0)
+    start, end = (
+        max(0, min(rank, n + rank if n < 0 else n))
+        for n in (int(u.attr("start", 0)), int(u.attr("end", rank)))
+    )
+    if (start, end) == (0, rank):
+        return y
+    ends = [u.b.constant([n]) for n in (start, max(start, end), 1)]
+    return u.b.add("STRIDED_SLICE", (y, *ends))
+
+
+def size(u: Use) -> int:
+    return u.b.constant(u.b.spec(u.raw(0)).size, INT64)
+
+
+def constant_of_shape(u: Use) -> int:
+    value = u.attr("value", np.zeros(1, np.float32))
+    if not isinstance(value, np.ndarray) or value.size != 1:
+        raise ShapeError("value must be one number, but got others")
+    dims = u.numbers(0, "the shape")
+    if min(dims, default=0) < 0 or len(dims) > MOST_AXES:
+        raise ShapeError(f"the shape must have no axis below 0, but got {dims[:8]}")
+    if value.dtype.kind == "b":
+        filled = u.b.add("FILL", (u.b.constant(dims), u.b.constant(bool(value.item()), bool)))
+        return filled
+    return u.b.add("FILL", (u.b.constant(dims), u.b.constant(value.reshape(()), value.dtype)))
+
+
+def reshape(u: Use) -> int:
+    target = u.ints("shape") if u.opset < 5 else u.numbers(1, "the shape")
+    dims = list(target or ())
+    before = u.shape(0)
+    if not u.attr("allowzero", 0):
+        if any(n == 0 and k >= len(before) for k, n in enumerate(dims)):
+            raise ShapeError(f"a 0 must stand for an axis of {before}, but got {dims}")
+        dims = [before[k] if n == 0 else n for k, n in enumerate(dims)]
+    count = int(np.prod(before, dtype=object))
+    if dims.count(-1) == 1:
+        rest = int(np.prod([n for n in dims if n != -1], dtype=object))
+        if rest == 0 or count % rest:
+            raise ShapeError(f"{before} must be a multiple of the shape, but got {dims}")
+        dims = [count // rest if n == -1 else n for n in dims]
+    if min(dims, default=0) < 0 or int(np.prod(dims, dtype=object)) != count:
+        raise ShapeError(f"a shape must have the values of {before}, but got {dims}")
+    return u.b.reshape(u.input(0), dims)
+
+
+def flatten(u: Use) -> int:
+    before, axis = u.shape(0), int(u.attr("axis", 1))
+    axis = axis + len(before) if axis < 0 else axis
+    if not 0 <= axis <= len(before):
+        raise ShapeError(f"axis must be one of {before}, but got {axis}")
+    lead, rest = (int(np.prod(part)) for part in (before[:axis], before[axis:]))
+    return u.b.reshape(u.input(0), (lead, rest))
+
+
+def axes_of(u: Use, k: int) -> tuple[int, ...] | None:
+    """Returns axes, which are an attribute or input k; None if they are absent."""
+    axes = u.ints("axes")
+    return u.numbers(k, "axes") if axes is None and u.has(k) else axes
+
+
+def squeeze(u: Use) -> int:
+    before, axes = u.shape(0), axes_of(u, 1)
+    if axes is None:
+        gone = {k for k, n in enumerate(before) if n == 1}
+    else:
+        gone = {u.axis(k, len(before)) for k in axes}
+        if any(before[k] != 1 for k in gone):
+            raise ShapeError(f"axes must have length 1, but got {axes} of {before}")
+    return u.b.reshape(u.input(0), [n for k, n in enumerate(before) if k not in gone])
+
+
+def unsqueeze(u: Use) -> int:
+    axes, dims = axes_of(u, 1) or (), list(u.shape(0))
+    rank = len(dims) + len(axes)
+    if rank > MOST_AXES:
+        raise ShapeError(f"must have at most {MOST_AXES} axes, but got {rank}")
+    for k in sorted(u.axis(k, rank) for k in axes):
+        dims.insert(k, 1)
+    return u.b.reshape(u.input(0), dims)
+
+
+def transpose(u: Use) -> int:
+    rank = u.rank(0)
+    order = u.ints("perm", range(rank)[::-1])
+    if order is None or sorted(order) != [*range(rank)]:
+        raise ShapeError(f"perm must be an order of {rank} axes, but got {order}")
+    return u.b.transpose(u.input(0), order)
+
+
+def concat(u: Use) -> int:
+    inputs = [u.input(k) for k in range(len(u.node.inputs))]
+    if not inputs:
+        raise ShapeError("must have an input, but got none")
+    axis = u.axis(int(u.attr("axis", 1)), u.rank(0))
+    inputs = [x for x in inputs if 0 not in u.b.shape(x)] or inputs[:1]
+    return inputs[0] if len(inputs) == 1 else u.b.add("CONCATENATION", inputs, axis=axis)
+
+
+def slice_of(u: Use) -> int:
+    before = u.shape(0)
+    if u.opset < 10:
+        starts, ends = u.ints("starts", ()) or (), u.ints("ends", ()) or ()
+        axes, steps = u.ints("axes"), None
+    else:
+        starts, ends = u.numbers(1, "starts"), u.numbers(2, "ends")
+        axes = u.numbers(3, "axes") if u.has(3) else None
+        steps = u.numbers(4, "steps") if u.has(4) else None
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (1,) * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise ShapeError("starts, ends, axes and steps must fit each other, but do not")
+    begin, end, stride = [0] * len(before), list(before), [1] * len(before)
+    masks = (1 << len(before)) - 1
+    begin_mask = end_mask = masks
+    for axis, start, stop, step in zip(axes, starts, ends, steps, strict=True):
+        k = u.axis(axis, len(before))
+        n = before[k]
+        first, last = (v + n if v < 0 else v for v in (start, stop))
+        if step > 0:
+            first, last = max(0, min(n, first)), max(0, min(n, last))
+            is_open = last == n
+        else:
+            first, last = max(0, min(n - 1, first)), max(-1, min(n - 1, last))
+            is_open = last < 0
+        begin[k], end[k], stride[k] = first, max(last, 0), step
+        if first != 0 or step < 0:
+            begin_mask &= ~(1 << k)
+        if not is_open:
+            end_mask &= ~(1 << k)
+    if (begin_mask, end_mask) == (masks, masks) and set(stride) <= {1}:
+        return u.raw(0)
+    ends_of = [u.b.constant(v) for v in (begin, end, stride)]
+    return u.b.add(
+        "STRIDED_SLICE", (u.input(0), *ends_of), begin_mask=begin_mask, end_mask=end_mask
+    )
+
+
+def split(u: Use) -> list[int]:
+    before, count = u.shape(0), len(u.node.outputs)
+    axis = u.axis(int(u.attr("axis", 0)), len(before))
+    sizes = u.ints("split")
+    if sizes is None and u.has(1):
+        sizes = u.numbers(1, "the sizes")
+    if sizes is None:
+        each = -(-before[axis] // count)
+        sizes = tuple(max(0, min(each, before[axis] - k * each)) for k in range(count))
+    if len(sizes) != count or sum(sizes) != before[axis] or min(sizes, default=0) < 0:
+        raise ShapeError(f"sizes must add up to {before[axis]}, but got {sizes}")
+    if len(sizes) == 1:
+        return [u.input(0)]
+    inputs = (u.input(0), u.b.constant(sizes), u.b.constant(axis))
+    return u.b.add_several("SPLIT_V", inputs, count, num_splits=count)
+
+
+def gather(u: Use) -> int:
+    """Selects along an axis; negative indices count from its end."""
+    axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
+    indices = u.input(1)
+    known, length = u.b.value(indices), u.shape(0)[axis]
+    if known is not None and known.size:
+        if known.min() < -length or known.max() >= length:
+            raise ShapeError(f"indices must be below {length}, but got {known.max()}")
+        if known.min() < 0:
+            indices = u.b.constant(np.where(known < 0, known + length, known), INT32)
+    return u.b.add("GATHER", (u.input(0), indices), axis=axis)
+
+
+def gather_nd(u: Use) -> int:
+    if u.attr("batch_dims", 0):
+        raise ShapeError("batch_dims must be 0, but got more")
+    return u.b.add("GATHER_ND", (u.input(0), u.input(1)))
+
+
+def expand(u: Use) -> int:
+    before, target = u.shape(0), u.numbers(1, "the shape")
+    try:
+        dims = np.broadcast_shapes(before, target) if len(target) <= MOST_AXES else target
+    except ValueError as e:
+        raise ShapeError(f"{before} must broadcast to the shape, but got {target}") from e
+    if dims == before:
+        return u.raw(0)
+    return u.b.add("BROADCAST_TO", (u.input(0), u.b.constant(dims)))
+
+
+def tile(u: Use) -> int:
+    return u.b.add("TILE", (u.input(0), u.b.constant(u.numbers(1, "repeats"))))
+
+
+def range_of(u: Use) -> int:
+    inputs = [u.b.constant(u.value(k, "the range").reshape(()), u.dtype(k)) for k in range(3)]
+    return u.b.add("RANGE", inputs, u.dtype(0))
+
+
+def pad(u: Use) -> int:
+    before, mode = u.shape(0), u.attr("mode", "constant")
+    pads = (u.ints("pads") or u.ints("paddings") or ()) if u.opset < 11 else u.numbers(1, "pads")
+    axes: Sequence[int] = range(len(before))
+    if u.opset >= 18 and u.has(3):
+        axes = [u.axis(k, len(before)) for k in u.numbers(3, "axes")]
+    if len(pads) != 2 * len(axes):
+        raise ShapeError(f"pads must have two numbers for each axis, but got {pads}")
+    both = np.zeros((len(before), 2), np.int64)
+    for k, axis in enumerate(axes):
+        both[axis] = pads[k], pads[k + len(axes)]
+    x = u.input(0)
+    if (both < 0).any():
+        begin, ends = np.maximum(-both[:, 0], 0), np.array(before) - np.maximum(-both[:, 1], 0)
+        parts = [u.b.constant(v) for v in (begin, ends, np.ones_like(begin))]
+        x, both = u.b.add("STRIDED_SLICE", (x, *parts)), np.maximum(both, 0)
+    if not both.any():
+        return x
+    paddings = u.b.constant(both)
+    if mode == "reflect":
+        return u.b.add("MIRROR_PAD", (x, paddings), mode=REFLECT)
+    if mode != "constant":
+        raise ShapeError(f"mode must be constant or reflect, but got {mode}")
+    fill = u.attr("value", 0.0) if u.opset < 11 else 0.0
+    if u.opset >= 11 and u.has(2):
+        fill = u.value(2, "the value of padding").item()
+    if fill == 0:
+        return u.b.add("PAD", (x, paddings))
+    return u.b.add("PADV2", (x, paddings, u.b.constant(fill, u.dtype(0))))
+
+
+def depth_to_space(u: Use) -> int:
+    before, block = u.shape(0), int(u.attr("blocksize", 0))
+    if len(before) != 4 or block < 1 or before[1] % (block * block):
+        raise ShapeError(f"x must be (N, C · {block}², H, W), but got {before}")
+    if u.attr("mode", "DCR") == "DCR":
+        x = u.b.transpose(u.input(0), NCHW_TO_NHWC)
+        y = u.b.add("DEPTH_TO_SPACE", (x,), block_size=block)
+        return u.b.transpose(y, NHWC_TO_NCHW)
+    n, c, h, w = before
+    c //= block * block
+    x = u.b.reshape(u.input(0), (n, c, block, block, h, w))
+    x = u.b.transpose(x, (0, 1, 4, 2, 5, 3))
+    return u.b.reshape(x, (n, c, h * block, w * block))
+
+
+def space_to_depth(u: Use) -> int:
+    x = u.b.transpose(u.input(0), NCHW_TO_NHWC)
+    y = u.b.add("SPACE_TO_DEPTH", (x,), block_size=int(u.attr("blocksize", 0)))
+    return u.b.transpose(y, NHWC_TO_NCHW)
+
+
+def cumsum(u: Use) -> int:
+    axis = u.b.constant(u.value(1, "axis").reshape(()))
+    exclusive, reverse = bool(u.attr("exclusive", 0)), bool(u.attr("reverse", 0))
+    return u.b.add("CUMSUM", (u.input(0), axis), exclusive=exclusive, reverse=reverse)
+
+
+KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
+    **{"Shape": shape, "Size": size, "ConstantOfShape": constant_of_shape, "Reshape": reshape},
+    **{"Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze, "Transpose": transpose},
+    **{"Concat": concat, "Slice": slice_of, "Split": split, "Gather": gather},
+    **{"GatherND": gather_nd, "Expand": expand, "Tile": tile, "Range": range_of, "Pad": pad},
+    **{"DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth, "CumSum": cumsum},
+}

@@ -1,0 +1,65 @@
+"""What a node of an ONNX file says, and how its weights lie in memory. Independent of files."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.rows.opdef import Array
+
+ONNX = "ONNX:"  # begins the operator of a node of an ONNX file
+
+
+def kind_of(kind: str, domain: str) -> str:
+    """Returns an operator's name with its domain; ONNX's own domain has none."""
+    return f"{domain}.{kind}" if domain else kind
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxNode:
+    """A node as in an ONNX file, beside inputs and outputs.
+
+    Attributes:
+        name: name of the node; may be empty.
+        kind: name of the operator, such as Conv.
+        domain: domain of the operator; empty for ONNX's own.
+        opset: version of the domain's operators.
+        attributes: name → number, text, tuple of these, or array; None for a graph.
+        refusal: why odt cannot compute the node; empty if nothing is known against it.
+        waits: whether the node could not be lowered because an earlier one could not be.
+    """
+
+    name: str
+    kind: str
+    domain: str
+    opset: int
+    attributes: Mapping[str, Any]
+    refusal: str = ""
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the values of a weight of a file lie in memory, as kernels want them.
+
+    Memory holds the file's values with their axes in another order, and then in a shape of its own.
+
+    Attributes:
+        shape: shape in the file.
+        order: axes of the file in the order of memory.
+    """
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def to_memory(self, values: Array, shape: tuple[int, ...]) -> Array:
+        """Returns values of the file as in memory, where they have another shape."""
+        return np.ascontiguousarray(values.transpose(self.order)).reshape(shape)
+
+    def to_file(self, values: Array) -> Array:
+        """Returns values of memory as in the file."""
+        assert values.size == math.prod(self.shape), "a layout keeps the number of values"
+        transposed = values.reshape([self.shape[k] for k in self.order])
+        return transposed.transpose(np.argsort(self.order))

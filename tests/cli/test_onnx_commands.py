@@ -1,0 +1,75 @@
+"""Commands on ONNX files: those that take them, and those that do not yet."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.onnx_files import mlp
+
+from odt.cli.main import main
+
+LOSS = ("--loss", "mean-squared-error")
+
+
+def run(*args: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [*map(str, args)])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    mlp().write(tmp_path / "m.onnx")
+    rng = np.random.default_rng(0)
+    np.save("x.npy", rng.standard_normal((32, 6)).astype(np.float32))
+    np.save("y.npy", rng.standard_normal((32, 3)).astype(np.float32))
+    return tmp_path
+
+
+def test_a_model_is_inspected_checked_planned_trained_and_evaluated(folder: Path) -> None:
+    data = ("--load-input", "x.npy", "--load-expected", "y.npy", *LOSS)
+    for args, words in (
+        (("inspect", "m.onnx"), "ONNX:MatMul"),
+        (("check", "m.onnx", *LOSS), "The model can be trained."),
+        (("plan", "m.onnx", *LOSS), "peak of the arena"),
+        (("train", "m.onnx", *data, "--epochs", "2", "--export-onnx", "t.onnx"), "Epoch 2"),
+        (("eval", "t.onnx", *data), "32 samples - loss"),
+        (("predict", "t.onnx", "--load-input", "x.npy"), "31: "),
+    ):
+        status, text = run(*args)
+        assert (status, words in text) == (0, True), text
+    assert (folder / "t.onnx").stat().st_size == (folder / "m.onnx").stat().st_size
+    assert (folder / "t.onnx").read_bytes() != (folder / "m.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("convert", "m.onnx", "out.circle"),
+        ("cut", "m.onnx", "--before", "h", "--output", "out.circle"),
+        ("join", "m.onnx", "m.onnx", "--output", "out.circle"),
+        ("package", "m.onnx"),
+        ("quantize", "m.onnx", "--calibrate", "x.npy", "--output", "out.tflite"),
+        ("replace-head", "m.onnx", "--classes", "2", "--output", "out.tflite"),
+        ("circle-plus-gen", "m.onnx", "--loss", "mse", "out.circle"),
+    ],
+)
+def test_commands_that_take_no_onnx_file_say_so(folder: Path, args: Sequence[str]) -> None:
+    status, text = run(*args)
+    assert status == 1
+    assert "m.onnx: " in text
+    assert "takes Circle and TFLite models, but got onnx" in text
+    assert text.count("\n") == 1
+    assert not list(folder.glob("out*"))
+
+
+@pytest.mark.parametrize("option", ["--export-circle", "--export-tflite", "--export-circleplus"])
+def test_a_trained_onnx_file_is_exported_as_onnx(folder: Path, option: str) -> None:
+    path = "t.tflite" if option.endswith("tflite") else "t.circle"
+    status, text = run(
+        "train", "m.onnx", "--load-input", "x.npy", "--load-expected", "y.npy", *LOSS, option, path
+    )
+    assert (status, "must have the format of m.onnx" in text) == (1, True), text
+    assert "Give --export-onnx" in text

@@ -1,0 +1,339 @@
+"""ONNX nodes compute what NumPy does by the operators' definitions; others are named."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.onnx_files import OnnxFile, mlp, one_node, value
+
+import odt
+from odt.core.data.columns import array_columns
+from odt.core.data.dataset import DataSet
+from odt.core.formats.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
+from odt.core.training.inference import Predictor
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(3)
+
+
+def real(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def outputs(file: OnnxFile, folder: Path, x: Array) -> Array:
+    lowered = lower_model(read_model(file.write(folder / "m.onnx")), outputs="file")
+    with Predictor(lowered.graphs, len(x)) as predictor:
+        runtime = predictor.runtime
+        columns = array_columns([x], runtime.input_specs, "input", runtime.quantizations)
+        (batch,) = predictor.run(DataSet(columns), range(len(x)))
+        y: Array = np.array(batch[0] if len(batch) == 1 else batch)
+    return y
+
+
+def conv(
+    x: Array, w: Array, b: Array, pads: Any, strides: Any, dilations: Any, groups: int
+) -> Array:
+    """Cross-correlation by its definition, one output at a time."""
+    spatial = len(w.shape) - 2
+    pads = [(pads[k], pads[k + spatial]) for k in range(spatial)]
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *pads])
+    extent = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    sizes = [(n - e) // s + 1 for n, e, s in zip(x.shape[2:], extent, strides, strict=True)]
+    y = np.zeros((len(x), len(w), *sizes))
+    each = len(w) // groups
+    for o, at in itertools.product(range(len(w)), np.ndindex(*sizes)):
+        channels = slice(o // each * w.shape[1], (o // each + 1) * w.shape[1])
+        window = tuple(
+            slice(p * s, p * s + e, d)
+            for p, s, e, d in zip(at, strides, extent, dilations, strict=True)
+        )
+        part = x[(slice(None), channels, *window)]
+        y[(slice(None), o, *at)] = (part * w[o]).reshape(len(x), -1).sum(1) + b[o]
+    return y
+
+
+@pytest.mark.parametrize(
+    ("shape", "filters", "groups", "pads", "strides", "dilations"),
+    [
+        ((2, 3, 7, 6), (4, 3, 3, 2), 1, (1, 0, 1, 1), (2, 1), (1, 1)),
+        ((2, 4, 6, 6), (8, 1, 3, 3), 4, (1, 1, 1, 1), (1, 1), (1, 1)),
+        ((2, 4, 6, 6), (4, 2, 3, 3), 2, (0, 2, 1, 0), (1, 2), (1, 1)),
+        ((2, 3, 9, 9), (2, 3, 3, 3), 1, (2, 2, 2, 2), (1, 1), (2, 3)),
+        ((2, 3, 11), (5, 3, 4), 1, (1, 2), (2,), (1,)),
+        ((2, 3, 11), (3, 1, 3), 3, (1, 1), (1,), (2,)),
+        ((1, 2, 4, 5, 4), (3, 2, 2, 3, 2), 1, (0, 1, 0, 0, 1, 0), (1, 2, 1), (1, 1, 1)),
+    ],
+)
+def test_convolutions(
+    tmp_path: Path, shape: Any, filters: Any, groups: int, pads: Any, strides: Any, dilations: Any
+) -> None:
+    x, w, b = real(*shape), real(*filters), real(filters[0])
+    attributes = {"group": groups, "pads": pads, "strides": strides, "dilations": dilations}
+    y = outputs(one_node("Conv", x, {"w": w, "b": b}, **attributes), tmp_path, x)
+    np.testing.assert_allclose(y, conv(x, w, b, pads, strides, dilations, groups), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("MaxPool", {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}),
+        ("MaxPool", {"kernel_shape": (2, 2), "strides": (2, 2), "ceil_mode": 1}),
+        ("AveragePool", {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
+        (
+            "AveragePool",
+            {
+                "kernel_shape": (3, 3),
+                "strides": (2, 2),
+                "pads": (1, 1, 0, 1),
+                "count_include_pad": 1,
+            },
+        ),
+        ("AveragePool", {"kernel_shape": (2, 2), "strides": (2, 2), "ceil_mode": 1}),
+    ],
+)
+def test_pools(tmp_path: Path, kind: str, attributes: dict[str, Any]) -> None:
+    """Windows hold the values of the image, and zeros of padding where they count."""
+    x = real(2, 3, 7, 7) - 5  # padding with 0 would win
+    y = outputs(one_node(kind, x, {}, **attributes), tmp_path, x)
+    (kh, kw), (sh, sw) = attributes["kernel_shape"], attributes["strides"]
+    top, left, bottom, right = attributes.get("pads", (0, 0, 0, 0))
+    for i, j in np.ndindex(*y.shape[2:]):
+        r, c = i * sh - top, j * sw - left
+        part = x[:, :, max(r, 0) : r + kh, max(c, 0) : c + kw]
+        if kind == "MaxPool":
+            wanted = part.max((2, 3))
+        else:
+            rows = min(r + kh, 7 + bottom) - r
+            columns = min(c + kw, 7 + right) - c
+            counted = rows * columns if attributes.get("count_include_pad") else part[0, 0].size
+            wanted = part.sum((2, 3)) / counted
+        np.testing.assert_allclose(y[:, :, i, j], wanted, atol=1e-5)
+    rounded = np.ceil if attributes.get("ceil_mode") else np.floor
+    assert y.shape[2] == rounded((7 + top + bottom - kh) / sh) + 1
+
+
+X = real(2, 3, 4, 5)
+BN = {"s": real(3), "b": real(3), "m": real(3), "v": real(3) ** 2 + 0.1}
+V = (slice(None), None, None)  # a vector over channels
+Case = tuple[str, Mapping[str, Any], int, Mapping[str, Any], Callable[[Array], Array]]
+
+
+def softmax(x: Array, axes: Any) -> Array:
+    e = np.exp(x - x.max(axes, keepdims=True))
+    y: Array = e / e.sum(axes, keepdims=True)
+    return y
+
+
+CASES: dict[str, Case] = {
+    "clip as inputs": (
+        "Clip",
+        {"lo": np.float32(-0.3), "hi": np.float32(0.4)},
+        11,
+        {},
+        lambda x: np.clip(x, -0.3, 0.4),
+    ),
+    "clip as attributes": ("Clip", {}, 6, {"min": 0.0, "max": 6.0}, lambda x: np.clip(x, 0, 6)),
+    "batch norm": (
+        "BatchNormalization",
+        BN,
+        9,
+        {"epsilon": 0.01},
+        lambda x: (x - BN["m"][V]) / np.sqrt(BN["v"][V] + 0.01) * BN["s"][V] + BN["b"][V],
+    ),
+    "softmax of flattened axes": (
+        "Softmax",
+        {},
+        9,
+        {},
+        lambda x: softmax(x.reshape(2, -1), 1).reshape(x.shape),
+    ),
+    "softmax of one axis": ("Softmax", {}, 13, {"axis": 1}, lambda x: softmax(x, 1)),
+    "mean": ("ReduceMean", {}, 13, {"axes": (-1, 2), "keepdims": 0}, lambda x: x.mean((2, 3))),
+    "sum": ("ReduceSum", {"a": np.array([1])}, 13, {}, lambda x: x.sum(1, keepdims=True)),
+    "l2": ("ReduceL2", {}, 11, {"axes": (1,)}, lambda x: np.sqrt((x**2).sum(1, keepdims=True))),
+    "reshape": (
+        "Reshape",
+        {"s": np.array([0, -1, 2, 3])},
+        14,
+        {},
+        lambda x: x.reshape(2, 10, 2, 3),
+    ),
+    "flatten": ("Flatten", {}, 13, {"axis": -3}, lambda x: x.reshape(2, 60)),
+    "unsqueeze": ("Unsqueeze", {"a": np.array([-1])}, 13, {}, lambda x: x[..., None]),
+    "transpose": ("Transpose", {}, 13, {"perm": (0, 3, 1, 2)}, lambda x: x.transpose(0, 3, 1, 2)),
+    "slice": (
+        "Slice",
+        {
+            "starts": np.array([-1, 1]),
+            "ends": np.array([-(2**63), 2**63 - 1]),
+            "axes": np.array([3, 2]),
+            "steps": np.array([-2, 1]),
+        },
+        13,
+        {},
+        lambda x: x[:, :, 1:, ::-2],
+    ),
+    "gather": ("Gather", {"i": np.array([2, -3])}, 13, {"axis": 1}, lambda x: x[:, [2, 0]]),
+    "gather by a scalar": ("Gather", {"i": np.array(-1)}, 13, {"axis": 2}, lambda x: x[:, :, -1]),
+    "pad": (
+        "Pad",
+        {"p": np.array([0, 0, 1, 0, 0, 0, 2, 1]), "v": np.float32(1.5)},
+        13,
+        {},
+        lambda x: np.pad(x, [(0, 0), (0, 0), (1, 2), (0, 1)], constant_values=1.5),
+    ),
+    "reflect": (
+        "Pad",
+        {},
+        9,
+        {"pads": (0, 0, 1, 2, 0, 0, 1, 0), "mode": "reflect"},
+        lambda x: np.pad(x, [(0, 0), (0, 0), (1, 1), (2, 0)], mode="reflect"),
+    ),
+    "selu": (
+        "Selu",
+        {},
+        13,
+        {"alpha": 2.0, "gamma": 3.0},
+        lambda x: 3 * np.where(x > 0, x, 2 * (np.exp(np.minimum(x, 0)) - 1)),
+    ),
+    "softplus": ("Softplus", {}, 13, {}, lambda x: np.log1p(np.exp(x))),
+    "prelu of channels": (
+        "PRelu",
+        {"a": BN["s"]},
+        6,
+        {},
+        lambda x: np.where(x > 0, x, x * BN["s"][V]),
+    ),
+    "layer norm": (
+        "LayerNormalization",
+        {"s": BN["s"][:, None, None] + np.zeros((3, 4, 5), np.float32)},
+        17,
+        {"axis": 1},
+        lambda x: (
+            (x - x.mean((1, 2, 3), keepdims=True))
+            / np.sqrt(x.var((1, 2, 3), keepdims=True) + 1e-5)
+            * BN["s"][V]
+        ),
+    ),
+    "instance norm": (
+        "InstanceNormalization",
+        {"s": BN["s"], "b": BN["b"]},
+        13,
+        {},
+        lambda x: (
+            (x - x.mean((2, 3), keepdims=True))
+            / np.sqrt(x.var((2, 3), keepdims=True) + 1e-5)
+            * BN["s"][V]
+            + BN["b"][V]
+        ),
+    ),
+    "addition before opset 7": (
+        "Add",
+        {"b": BN["b"]},
+        6,
+        {"broadcast": 1, "axis": 1},
+        lambda x: x + BN["b"][V],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operators(tmp_path: Path, name: str) -> None:
+    kind, constants, opset, attributes, formula = CASES[name]
+    y = outputs(one_node(kind, X, constants, opset, **attributes), tmp_path, X)
+    wanted = formula(X.astype(np.float64))
+    assert y.shape == wanted.shape
+    np.testing.assert_allclose(y, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"strides": (2, 2), "pads": (1, 0, 1, 1)},
+        {"strides": (2, 3), "output_padding": (1, 2)},
+        {"strides": (2, 2), "auto_pad": "SAME_UPPER"},
+    ],
+)
+def test_transposed_convolutions(tmp_path: Path, attributes: dict[str, Any]) -> None:
+    """Each value of x adds its multiple of the filters to y."""
+    x, w, b = real(2, 3, 4, 3), real(3, 2, 3, 2), real(2)
+    y = outputs(one_node("ConvTranspose", x, {"w": w, "b": b}, **attributes), tmp_path, x)
+    sh, sw = attributes["strides"]
+    full = np.zeros((2, 2, 40, 40))
+    for i, j in np.ndindex(4, 3):
+        full[:, :, i * sh : i * sh + 3, j * sw : j * sw + 2] += np.einsum(
+            "nc,cohw->nohw", x[:, :, i, j], w
+        )
+    top, left, bottom, right = attributes.get("pads", (0, 0, 0, 0))
+    more = attributes.get("output_padding", (0, 0))
+    size = (3 * sh + 3 - top - bottom + more[0], 2 * sw + 2 - left - right + more[1])
+    if "auto_pad" in attributes:
+        size = 8, 6
+    wanted = full[:, :, top : top + size[0], left : left + size[1]] + b[V]
+    assert y.shape == wanted.shape
+    np.testing.assert_allclose(y, wanted, atol=1e-5)
+
+
+def test_weights_in_two_layouts_are_one_weight(tmp_path: Path) -> None:
+    """The second layer reads the transposed weight of the first one: (x wᵀ) w."""
+    w, x = real(4, 6), real(3, 6)
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 6)))
+    file.outputs.append(value("y", ("N", 6)))
+    file.constants({"w": w})
+    file.add("Gemm", "x", "w", outputs=["h"], transB=1)
+    file.add("MatMul", "h", "w")
+    np.testing.assert_allclose(outputs(file, tmp_path, x), x @ w.T @ w, atol=1e-4)
+    assert [*odt.load_model(tmp_path / "m.onnx").parameters] == ["w"]
+
+
+def test_shape_arithmetic_follows_the_batch(tmp_path: Path) -> None:
+    """What PyTorch writes for x.view(x.size(0), -1)."""
+    x = real(5, 3, 2)
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 3, 2)))
+    file.outputs.append(value("y", ("N", 6)))
+    file.constants({"zero": np.array(0), "axis": np.array([0]), "rest": np.array([-1])})
+    file.add("Shape", "x", outputs=["s"])
+    file.add("Gather", "s", "zero", outputs=["n"])
+    file.add("Unsqueeze", "n", "axis", outputs=["n1"])
+    file.add("Concat", "n1", "rest", outputs=["target"], axis=0)
+    file.add("Reshape", "x", "target")
+    np.testing.assert_array_equal(outputs(file, tmp_path, x), x.reshape(5, 6))
+
+
+def test_identity_and_dropout_may_be_outputs(tmp_path: Path) -> None:
+    x = real(2, 3)
+    file = one_node("Dropout", x, {})
+    file.add("Identity", "x", outputs=["z"])
+    file.outputs.append(value("z", ()))
+    y = outputs(file, tmp_path, x)
+    np.testing.assert_array_equal(y, [x, x])
+
+
+def test_all_operators_that_cannot_be_trained_are_named(tmp_path: Path) -> None:
+    file = mlp()
+    file.add("Mystery", "y", outputs=["a"], name="one", domain="x.y")
+    file.add("Relu", "a", outputs=["b"])
+    file.add("NonMaxSuppression", "r", outputs=["c"], name="two")
+    file.add("MaxPool", "r", outputs=["d"], name="three", kernel_shape=(2,))
+    for name in "bcd":
+        file.outputs.append(value(name, ()))
+    lowered = lower_model(read_model(file.write(tmp_path / "m.onnx")), outputs="file")
+    with pytest.raises(odt.UnsupportedError) as e:
+        lowered.graphs.check()
+    text = e.value.details or str(e.value)
+    for words in (
+        'node 4 "one" (x.y.Mystery): ',
+        "is not supported (x.y, opset 1)",
+        'node 6 "two" (NonMaxSuppression): ',
+        "is not supported (ai.onnx, opset 17)",
+        'node 7 "three" (MaxPool): ',
+        "x must have one to three spatial axes",
+    ):
+        assert words in text
+    assert "Relu" not in text, "it waits for another node"
