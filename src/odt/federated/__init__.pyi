@@ -1,0 +1,29 @@
+# Written by tools/write_stubs.py from __init__.py.
+from odt.federated.checks import check_tensors as check_tensors
+from odt.federated.checks import check_update as check_update
+from odt.federated.client import Client as Client
+from odt.federated.defaults import new_trainer as new_trainer
+from odt.federated.history import History as History
+from odt.federated.history import Round as Round
+from odt.federated.merging import merge as merge
+from odt.federated.payloads import PAYLOADS as PAYLOADS
+from odt.federated.payloads import broadcast as broadcast
+from odt.federated.payloads import decode as decode
+from odt.federated.payloads import encode as encode
+from odt.federated.payloads import received as received
+from odt.federated.privacy import privacy_loss as privacy_loss
+from odt.federated.simulation import simulate as simulate
+from odt.federated.strategies.fedadam import FedAdam as FedAdam
+from odt.federated.strategies.fedavg import FedAvg as FedAvg
+from odt.federated.strategies.fedmedian import FedMedian as FedMedian
+from odt.federated.strategies.fedprox import FedProx as FedProx
+from odt.federated.strategies.fedyogi import FedYogi as FedYogi
+from odt.federated.strategies.krum import Krum as Krum
+from odt.federated.strategies.strategy import Strategy as Strategy
+from odt.federated.strategies.strategy_text import parse_strategy as parse_strategy
+from odt.federated.strategies.trimmed_mean import TrimmedMean as TrimmedMean
+from odt.federated.tensors import load_tensors as load_tensors
+from odt.federated.tensors import tensors_of as tensors_of
+from odt.federated.update import Update as Update
+
+PUBLIC: dict[str, str]

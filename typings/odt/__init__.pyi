@@ -1,0 +1,1 @@
+../../src/odt/__init__.pyi
