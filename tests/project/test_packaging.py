@@ -107,8 +107,8 @@ def test_the_wheel_runs_where_nothing_else_is(dist: Path, tmp_path: Path) -> Non
 
     where = output(python, "-c", "import odt; print(odt.__file__)")
     assert Path(where).is_relative_to(tmp_path), "the test runs the checkout, not the wheel"
-    assert output(python, "-m", "odt", "--version").startswith("odt ")
+    assert output(tmp_path / "bin/odt", "--version").startswith("odt ")
     for command in ([], ["train"], ["quantize"]):
         here = subprocess.check_output([sys.executable, "-m", "odt", *command, "--help"], text=True)
-        there = output(tmp_path / "bin/odt", *command, "--help")
+        there = output(python, "-m", "odt", *command, "--help")
         assert there.split("\n\n", 1)[1] == here.split("\n\n", 1)[1]
