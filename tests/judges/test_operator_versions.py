@@ -15,6 +15,7 @@ from odt.core.formats.flatbuffer.operator_options import operator_name
 from odt.core.formats.flatbuffer.operator_versions import Operand, builtin_code, operator_version
 from odt.core.formats.flatbuffer.schema_tables import unpack
 from odt.core.formats.reader import read_model
+from odt.core.lowering.binding import row_of
 from odt.core.model.model import Model
 from odt.core.quantization.rules import INT8, INT16
 
@@ -73,8 +74,7 @@ def rows(b: ModelBuilder) -> int:
 
 FLAT = (1, 192)
 NETWORKS: dict[str, Build] = {
-    **{op: moved(op) for op in ("RELU", "RELU6", "RELU_N1_TO_1", "ELU", "HARD_SWISH")},
-    **{op: moved(op) for op in ("LOGISTIC", "TANH", "L2_NORMALIZATION")},
+    **{op: moved(op) for op in INT8 if row_of(op).inputs == ("x",)},  # without options
     "SOFTMAX": moved("SOFTMAX", beta=1.0),
     "LEAKY_RELU": moved("LEAKY_RELU", alpha=0.2),
     "PRELU": slopes,

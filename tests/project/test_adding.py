@@ -1,4 +1,4 @@
-"""A loss, an optimizer, a metric, a data format, a lowering pass: added by few files each.
+"""A loss, an optimizer, a metric, a quantized operator, …: added by few files each.
 
 All are added to one copy of the project, exactly as CONTRIBUTING.md says; `make pages` then writes
 what is generated, the project's own tests of lists and pages must pass, and each addition is used.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.additions import EDITED, NEW, PASSES, TOUCHED
+from support.additions import EDITED, INTEGER_FACTS, NEW, PASSES, QUANTIZED, TOUCHED
 from support.paths import ROOT
 
 FOLDERS = (
@@ -32,7 +32,12 @@ FOLDERS = (
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")
 DATA = ("golden", "golden_torch", "models", "plans")  # folders of tests that are only linked
 
-GENERATED_CODE = ("kernels/rows/row_index.py", "src/odt/losses.py", "src/odt/optimizers.py")
+GENERATED_CODE = (
+    "kernels/rows/row_index.py",
+    "kernels/rows/quantized_index.py",
+    "src/odt/losses.py",
+    "src/odt/optimizers.py",
+)
 GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/reference.md"}
 MODEL = "tests/golden/mnist/model.circle"
 TRAIN = f"train {MODEL} --load-input x.npy --load-expected t.npy"
@@ -156,6 +161,8 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
     copy.run("-m", "pytest", "-q", "-n0", *lists)
     tables = [f"tests/kernels/{name}.py" for name in ("test_ops", "test_optimizers")]
     picked = "log_cosh or signum or LogCosh or Signum or written or public or every or has_a_row"
+    quantized = ("tests/kernels/test_quantized_rows.py", "tests/judges/test_operator_versions.py")
+    copy.run("-m", "pytest", "-q", "-n0", *quantized, "-k", "ABS or every")
     page = "tests/api/test_api_page.py"
     assert " passed" in copy.run("-m", "pytest", "-q", "-n0", *tables, page, "-k", picked)
 
@@ -239,6 +246,42 @@ def test_the_data_format_is_everywhere(copy: Copy) -> None:
     x = np.fromfile(copy.root / "out/train.input.bin", np.float32).reshape(-1, 2)
     np.testing.assert_array_equal(x, [row["x"] for row in rows])
     assert "| jsonl | JSON object in each line | `.jsonl` |" in copy.page("data.md")
+
+
+def test_the_quantized_operator_is_written_and_computed(copy: Copy) -> None:
+    script = [
+        "import numpy as np, odt",
+        "from odt.core.export.model_builder import ModelBuilder",
+        "from odt.core.formats.reader import read_model",
+        "from odt.core.integers.integer_graph import integer_graph",
+        "net = ModelBuilder('tflite', seed=2)",
+        "net.write('abs.tflite', net.add_operator('ABS', (net.add_input((1, 4)),), (1, 4)))",
+        "x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(16, 4)",
+        "odt.quantize('abs.tflite', x).model.save('integers.tflite')",
+        "model = read_model('integers.tflite')",
+        "print([node.op for node in integer_graph(model).nodes])",
+    ]
+    assert "'INTEGER_ABS'" in copy.run("-c", "\n".join(script))
+
+
+def test_what_is_missing_of_a_quantized_operator_is_named(copy: Copy) -> None:
+    test = (
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "tests/kernels/test_quantized_rows.py",
+        "-k",
+        "have_one or every",
+    )
+    row, kernel = (copy.root / name for name in QUANTIZED)
+    text, code = row.read_text(encoding="utf-8"), kernel.read_text(encoding="utf-8")
+    row.write_text(text.replace(INTEGER_FACTS, ""), encoding="utf-8")
+    assert "kernels/ops/<name>.py of ['ABS']" in copy.run(*test, status=1)
+    row.write_text(text, encoding="utf-8")
+    kernel.unlink()
+    assert f"write {QUANTIZED[1]}" in copy.run(*test, status=1)
+    kernel.write_text(code, encoding="utf-8")
 
 
 def test_a_pass_without_a_place_in_the_order_is_named(copy: Copy) -> None:

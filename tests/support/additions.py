@@ -251,6 +251,52 @@ def test_lines_are_samples(tmp_path: Path) -> None:
     assert part.length == 3
 '''
 
+INTEGER_KERNEL = '''"""INTEGER_ABS: y = |x| of quantized tensors, from a table.
+
+x, y any shape, of one type of 8 bits
+
+y = clip(rint(|x − z_x| s_x / s_y) + z_y)
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.families.integer_table import constants, table_row
+from odt.kernels.families.requantize import Rounding, quantized, rounding
+from odt.kernels.rows.opdef import Array, Options
+
+__all__ = ["OP", "constants"]
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerAbsAttrs:
+    """Quotient of the scales, the zero point of x, and the rounding of y."""
+
+    ratio: float
+    zero: int
+    to: Rounding
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerAbsAttrs:
+    x, y = (quantized(options)[n] for n in "xy")
+    return IntegerAbsAttrs(x.scale / y.scale, x.zero, rounding(options))
+
+
+def values(attrs: IntegerAbsAttrs, x: Array) -> Array:
+    return np.rint(np.abs(x - attrs.zero) * attrs.ratio) + attrs.to.zero
+
+
+OP = table_row("INTEGER_ABS", attrs, values)
+'''
+QUANTIZED = "kernels/ops/abs.py", "kernels/integer/abs.py"
+VERSIONS = '    quantized=QuantizedDef(versions={"INT8": 2, "UINT8": 2, "INT16": 3}),\n'
+INTEGER_FACTS = """    quantized=QuantizedDef(
+        versions={"INT8": 2, "UINT8": 2, "INT16": 3}, int8=True, bytes_only=True
+    ),
+"""
+
 METRICS = "kernels/metrics/max_error.py", "tests/kernels/test_metrics.py"
 OPTIMIZER_TESTS = "tests/kernels/test_optimizers.py"
 TRAINER = Path(str(inspect.getsourcefile(inspect.unwrap(odt.Trainer.__init__)))).resolve()
@@ -283,6 +329,7 @@ NEW = {
     METRICS[0]: METRIC,
     "src/odt/datasets/formats/json_lines.py": FORMAT,
     "tests/datasets/test_json_lines.py": FORMAT_TEST,
+    QUANTIZED[1]: INTEGER_KERNEL,
     "core/lowering/passes/drop_double_negations.py": PASS,
     "tests/core/lowering/passes/test_drop_double_negations.py": PASS_TEST,
 }
@@ -310,6 +357,7 @@ EDITED = {
         ),
     },
     OPTIMIZER_TESTS: {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")},
+    QUANTIZED[0]: {VERSIONS: INTEGER_FACTS},
     METRICS[1]: {'    "categorical_accuracy": ': METRIC_CASE},
     PASSES: {
         "merge_activations import": PASS_IMPORT,
@@ -321,6 +369,7 @@ TOUCHED = {
     "loss": ("kernels/losses/log_cosh.py", "tests/op_db/log_cosh.py"),
     "optimizer": ("kernels/optimizers/signum.py", OPTIMIZER_TESTS),
     "metric": METRICS,
+    "quantized operator": QUANTIZED,
     "data format": (
         "src/odt/datasets/formats/json_lines.py",
         "tests/datasets/test_json_lines.py",
