@@ -46,6 +46,7 @@ GROUPS = {
     "Evaluation": (
         *("evaluate", "Evaluation", "predict", "NewData"),
         *("classification_report", "ClassificationReport", "sample_losses"),
+        *("compare_models", "Difference", "Change", "compare_outputs", "Agreement"),
     ),
     "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),

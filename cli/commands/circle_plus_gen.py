@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+import odt
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     LOSS_FIELDS,
@@ -19,10 +20,10 @@ from odt.core.formats.reader import read_model
 from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.model.training_json import format_training_json, read_training_json
-from odt.core.recipe.lowered_model import lower_model
-from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.prepare import Request
 from odt.core.recipe.resolve import values_used
 from odt.errors import OdtError
+from odt.training.recipes import recipe_of
 
 FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
 
@@ -96,7 +97,7 @@ def _info(
     given = {name: options.pop(name) for name in FIELDS}
     request = Request(**given, hyper_parameters=options, last=number)
     saved = {} if read is None else asdict(read)
-    recipe = prepare(lower_model(model), request, lambda _: saved)
+    recipe, _ = recipe_of(odt.Model(model), request, lambda _: saved, trains=False)
     return values_used(graph, replace(recipe.info, loss=recipe.losses[0].name))
 
 

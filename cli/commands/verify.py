@@ -5,15 +5,12 @@ from functools import partial
 
 import click
 
+import odt
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, schedule_options
 from odt.cli.output.progress import Progress
-from odt.core.formats.reader import read_model
-from odt.core.recipe.lowered_model import lower_model
-from odt.core.training.inference import Predictor
-from odt.data.sources import samples_of
 from odt.errors import OdtError
-from odt.evaluation.comparison import compare_models, compare_outputs, describe_difference
+from odt.evaluation.comparison import describe_difference
 
 TOLERANCE = 1e-5
 
@@ -79,9 +76,7 @@ def command(
 
 def _same_files(first: str, second: str) -> bool:
     """Prints the differences between two files; returns whether there are none."""
-    difference = compare_models(
-        *(lower_model(read_model(path), outputs="file") for path in (first, second))
-    )
+    difference = odt.compare_models(first, second)
     click.echo("\n".join(describe_difference(difference, (first, second))))
     return difference.is_empty
 
@@ -96,22 +91,18 @@ def _same_outputs(
     workers: int | None,
 ) -> bool:
     """Prints how far the outputs of two models differ; returns whether the tolerance holds."""
-    options = {"micro_batch": micro_batch, "workers": workers}
-    a, b = (lower_model(read_model(path), outputs="computed").graphs for path in paths)
-    with Predictor(a, batch_size, **options) as one, Predictor(b, batch_size, **options) as other:
-        data, others = (samples_of(inputs, None, model.runtime) for model in (one, other))
-        with closing(Progress()) as bar:
-            seen = partial(bar, "verify")
-            agreements = compare_outputs(one, other, (data, others), data.length, seen)
-    same = True
-    for k, agreement in enumerate(agreements):
-        part = agreement.largest / agreement.span if agreement.span else agreement.largest
-        top = "" if agreement.top is None else f"; same largest output in {agreement.top:.2%}"
-        click.echo(
-            f"output {k}: largest difference {agreement.largest:.3g}, {part:.3g} of the range "
-            f"{agreement.span:.3g}, in sample {agreement.sample} of {data.length}{top}"
+    with closing(Progress()) as bar:
+        agreements = odt.compare_outputs(
+            *paths,
+            inputs,
+            batch_size=batch_size,
+            micro_batch=micro_batch,
+            workers=workers,
+            progress=partial(bar, "verify"),
         )
-        same = same and bool(part <= tolerance)
+    for k, agreement in enumerate(agreements):
+        click.echo(f"output {k}: {agreement}")
+    same = all(agreement.relative <= tolerance for agreement in agreements)
     if not same:
         click.echo(f"The outputs differ by more than {tolerance:g} of their range.")
     return same

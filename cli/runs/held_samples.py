@@ -29,24 +29,17 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import read_sidecar
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
-from odt.core.formats.reader import read_model
-from odt.core.model.model import Model
-from odt.core.recipe.lowered_model import lower_model
-from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.storage.reading import reading
-from odt.core.training.inference import Evaluator
-from odt.core.training.passes import NONE
-from odt.core.training.sample_results import SampleResults
 from odt.data.run_samples import arrange
 from odt.data.sources import samples_of
 from odt.datasets.contact_sheet import picture
 from odt.errors import OdtError
-from odt.evaluation.classification import ClassificationReport, form_of, make_report, numbers_form
-from odt.kernels.families.class_counts import class_counter
+from odt.evaluation.evaluation import ModelEvaluator
 from odt.kernels.loss_text import is_plugin
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
+from odt.models.model import file_of
 
 MOST_CLASSES = 30  # of a matrix that is shown whole
 FILES = ("load-input", "load-expected")
@@ -73,31 +66,30 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
     loss = str(run.recipe.get("loss") or then.loss) or None
     if loss and is_plugin(loss):
         return [heading("Samples", f'<p class="pale">{CUSTOM}</p>')]
-    request = Request(loss=loss and _loss(run, loss), reduction=then.reduction)
-    model = read_model(model_of(run)) if model_of(run) else best_model(run)
-    recipe = prepare(lower_model(model), request)
-    samples = recipe.samples
-    data, order, names = samples_to_judge(run, given, samples, then)
-    record = read_record(model)
-    names = names or (record.classes if record else ())
-    form = form_of(data, samples)
-    counts = class_counter(form) if form else None
-    results = SampleResults(data.length, form or numbers_form(samples), samples.losses[0][1])
-    with Evaluator(recipe.graphs, recipe.info) as evaluator, closing(Progress()) as bar:
+    path = model_of(run)
+    model = odt.load_model(path) if path else best_model(run)
+    loss = loss and _loss(run, loss)
+    with (
+        ModelEvaluator(model, loss=loss, reduction=then.reduction) as evaluator,
+        closing(Progress()) as bar,
+    ):
+        data, order, names = samples_to_judge(run, given, evaluator.samples, then)
+        record = read_record(file_of(model))
         evaluation = evaluator.run(
             data,
             order,
-            {},
-            partial(bar, "samples"),
-            totals={"classes": counts} if counts else NONE,
-            each=results.add,
+            names=names or (record.classes if record else ()),
+            per_sample=True,
+            progress=partial(bar, "samples"),
         )
+    results = evaluation.results
+    assert results is not None
     where = "given" if given else "validation"
     weights = "" if model_of(run) else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
     sections = []
-    if counts:
-        report = make_report(counts, names)
+    report = evaluation.classes
+    if report:
         sections.append(heading("Classes", about + classes(report)))
         about, names = "", report.classes
     worst = results.wrong[np.isin(results.wrong, np.asarray(order))][:most]
@@ -134,14 +126,14 @@ def model_of(run: Run) -> str:
     return next((str(path) for path in paths if path.exists()), "")
 
 
-def best_model(run: Run) -> Model:
+def best_model(run: Run) -> odt.Model:
     """The model with the weights of the best epoch, for a run that has not ended."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped on Windows
         model = str(run.recipe.get("model", ""))
         with odt.Trainer(model, checkpoint=run.path / BEST) as trainer:
             path = Path(folder) / f"model.{trainer.model.format}"
             trainer.export(path)
-        return read_model(path)
+        return odt.load_model(path)
 
 
 def samples_to_judge(
@@ -182,7 +174,7 @@ def samples_to_judge(
     return data, parts.validation, names
 
 
-def classes(report: ClassificationReport) -> str:
+def classes(report: odt.ClassificationReport) -> str:
     """The confusion matrix, and the figures of each class."""
     matrix, names = report.confusion_matrix, report.classes
     parts = []

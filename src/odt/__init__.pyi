@@ -19,6 +19,11 @@ from odt.errors import UnsupportedError as UnsupportedError
 from odt.evaluation.classification import ClassificationReport as ClassificationReport
 from odt.evaluation.classification import classification_report as classification_report
 from odt.evaluation.classification import sample_losses as sample_losses
+from odt.evaluation.comparison import Agreement as Agreement
+from odt.evaluation.comparison import Change as Change
+from odt.evaluation.comparison import Difference as Difference
+from odt.evaluation.comparison import compare_models as compare_models
+from odt.evaluation.comparison import compare_outputs as compare_outputs
 from odt.evaluation.evaluation import Evaluation as Evaluation
 from odt.evaluation.evaluation import evaluate as evaluate
 from odt.evaluation.prediction import predict as predict

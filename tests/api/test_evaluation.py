@@ -135,3 +135,23 @@ def test_new_data_need_a_record(photos: Path) -> None:
 def test_targets_must_be_given() -> None:
     with pytest.raises(odt.DataError, match="y: must be given to evaluate"):
         odt.evaluate(RESNET, X)
+
+
+def test_a_comparison_is_that_of_the_command(files: dict[str, Path], tmp_path: Path) -> None:
+    with odt.Trainer(RESNET, learning_rate=1e-3, batch_size=7) as trainer:
+        trainer.fit(X, Y)
+        trainer.export(tmp_path / "trained.tflite")
+    paths = RESNET, tmp_path / "trained.tflite"
+    (agreement,) = odt.compare_outputs(*paths, X)
+    moved = np.abs(odt.predict(paths[0], X) - odt.predict(paths[1], X))
+    assert agreement.largest == pytest.approx(moved.max(), rel=1e-5)
+    assert agreement.sample == moved.max(axis=1).argmax()
+    words = ["verify", *map(str, paths), "--load-input", str(files["--load-input"])]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, agreement.relative > 1e-5) == (1, True)
+    assert result.stdout.startswith(f"output 0: {agreement}\n")
+    difference = odt.compare_models(*paths)
+    assert len(difference.changes) == 20  # every weight and bias
+    assert odt.compare_models(RESNET, odt.load_model(RESNET)).is_empty
+    result = CliRunner().invoke(main, ["verify", "--diff", *map(str, paths)])
+    assert "same operators; 20 of " in result.stdout

@@ -2,19 +2,21 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from odt.core.data.protocol import Data
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.model.graph import Graph
-from odt.core.model.model import Model
-from odt.core.recipe.lowered_model import LoweredModel
+from odt.core.model.model import Model as File
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.inference import Predictor
-from odt.core.training.passes import Seen, unseen
+from odt.core.training.passes import Seen
+from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array
+from odt.models.model import Model, Path, computed_of, file_of
 from odt.text import table
 
 
@@ -65,9 +67,18 @@ class Difference:
         return not (self.operators or self.changes or self.parts)
 
 
-def compare_models(first: LoweredModel, second: LoweredModel) -> Difference:
-    """Compares the contents of two model files; weights as float32."""
-    a, b = first.graph, second.graph
+def compare_models(first: Model | Path, second: Model | Path) -> Difference:
+    """Compares the contents of two model files; weights as float32.
+
+    Args:
+        first: a model or the path of its file.
+        second: another one.
+
+    Raises:
+        ModelError: if a model cannot be read.
+    """
+    files = file_of(first), file_of(second)
+    a, b = (lower_model(file, outputs="file").graph for file in files)
     operators = tuple(
         line
         for line in difflib.unified_diff(_operators(a), _operators(b), n=0, lineterm="")
@@ -81,7 +92,7 @@ def compare_models(first: LoweredModel, second: LoweredModel) -> Difference:
                 equal += 1
             else:
                 changes.append(change)
-    parts = tuple(_parts(first.file, second.file))
+    parts = tuple(_parts(*files))
     return Difference(operators, tuple(changes), equal, parts)
 
 
@@ -128,7 +139,7 @@ def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
     )
 
 
-def _parts(first: Model, second: Model) -> Iterator[str]:
+def _parts(first: File, second: File) -> Iterator[str]:
     """Names the parts outside the graph that differ."""
     if first.format != second.format:
         yield f"format: {first.format}, {second.format}"
@@ -162,42 +173,81 @@ class Agreement:
         sample: number of the sample with the largest difference.
         top: fraction of samples whose largest value is at the same position; None for an output
             with a single value.
+        samples: number of samples.
     """
 
     largest: float
     span: float
     sample: int
     top: float | None
+    samples: int
+
+    @property
+    def relative(self) -> float:
+        """The largest difference as a fraction of the span."""
+        return self.largest / self.span if self.span else self.largest
+
+    def __str__(self) -> str:
+        """Returns the text of `odt verify` for an output."""
+        top = "" if self.top is None else f"; same largest output in {self.top:.2%}"
+        return (
+            f"largest difference {self.largest:.3g}, {self.relative:.3g} of the range "
+            f"{self.span:.3g}, in sample {self.sample} of {self.samples}{top}"
+        )
 
 
 def compare_outputs(
-    first: Predictor, second: Predictor, data: tuple[Data, Data], length: int, seen: Seen = unseen
-) -> list[Agreement]:
-    """Compares the outputs of two models; returns an Agreement for each output.
+    first: Model | Path,
+    second: Model | Path,
+    x: Any,
+    *,
+    batch_size: int = 32,
+    micro_batch: int | None = None,
+    workers: int | None = None,
+    progress: Seen | None = None,
+) -> tuple[Agreement, ...]:
+    """Compares the outputs of two models on the same samples, as `odt verify` does.
 
     Args:
-        first: predictor of the first model.
-        second: predictor of the second model, with the same batch size.
-        data: the same samples as inputs of each model.
-        length: number of samples.
-        seen: called after each batch with the number of samples done, and of all.
+        first: a model or the path of its file.
+        second: another one, with inputs and outputs of the same shapes.
+        x: inputs (N, …), as in `Trainer.fit`.
+        batch_size: samples of a batch.
+        micro_batch: samples that a worker computes at once; chosen by odt if left out.
+        workers: number of worker threads; chosen by odt if left out.
+        progress: called after each batch with the number of samples done, and of all.
+
+    Returns:
+        An Agreement for each output.
 
     Raises:
+        DataError: if the inputs do not fit a model.
         OdtError: if the outputs have different shapes.
+        UnsupportedError: if odt cannot compute an operator.
     """
-    shapes = [[s.shape for s in p.runtime.output_specs] for p in (first, second)]
-    if shapes[0] != shapes[1]:
-        raise OdtError(f"B: must have outputs of A's shapes {shapes[0]}, but got {shapes[1]}.")
-    running_totals = [_Running() for _ in shapes[0]]
-    at = 0
-    order = range(length)
-    runs = zip(first.run(data[0], order), second.run(data[1], order), strict=True)
-    for ours, theirs in runs:
-        for running, a, b in zip(running_totals, ours, theirs, strict=True):
-            running.add(at, a, b)
-        at += len(ours[0])
-        seen(at, length)
-    return [running.result(length) for running in running_totals]
+    graphs = [
+        computed_of(model if isinstance(model, Model) else Model(file_of(model))).graphs
+        for model in (first, second)
+    ]
+    options = {"micro_batch": micro_batch, "workers": workers}
+    with (
+        Predictor(graphs[0], batch_size, **options) as one,
+        Predictor(graphs[1], batch_size, **options) as other,
+    ):
+        data, others = (samples_of(x, None, predictor.runtime) for predictor in (one, other))
+        shapes = [[s.shape for s in p.runtime.output_specs] for p in (one, other)]
+        if shapes[0] != shapes[1]:
+            raise OdtError(f"B: must have outputs of A's shapes {shapes[0]}, but got {shapes[1]}.")
+        running_totals = [_Running() for _ in shapes[0]]
+        at, order = 0, range(data.length)
+        runs = zip(one.run(data, order), other.run(others, order), strict=True)
+        for ours, theirs in runs:
+            for running, a, b in zip(running_totals, ours, theirs, strict=True):
+                running.add(at, a, b)
+            at += len(ours[0])
+            if progress is not None:
+                progress(at, data.length)
+        return tuple(running.result(data.length) for running in running_totals)
 
 
 class _Running:
@@ -220,7 +270,7 @@ class _Running:
 
     def result(self, length: int) -> Agreement:
         top = self._same / length if self._classes > 1 else None
-        return Agreement(self._largest, self._most - self._least, self._sample, top)
+        return Agreement(self._largest, self._most - self._least, self._sample, top, length)
 
 
 def describe_difference(difference: Difference, names: Sequence[str]) -> list[str]:
