@@ -209,10 +209,10 @@ def test_training_info_beyond_circle_plus_is_refused_before_training(folder: Pat
     assert not Path("p.circle").exists()
 
 
-@pytest.mark.parametrize(("said", "warns"), [(False, False), (True, True)])
-def test_the_graph_wins_over_from_logits(said: bool, warns: bool, folder: Path) -> None:
+@pytest.mark.parametrize(("from_logits", "warns"), [(False, False), (True, True)])
+def test_the_graph_wins_over_from_logits(from_logits: bool, warns: bool, folder: Path) -> None:
     info = TrainingInfo(
-        loss="categorical_crossentropy", from_logits=said, batch_size=16, optimizer="sgd"
+        loss="categorical_crossentropy", from_logits=from_logits, batch_size=16, optimizer="sgd"
     )
     add_training_info(read_model("m.circle"), info, "p.circle")
     result = train(f"p.circle {DATA} --epoch 1")

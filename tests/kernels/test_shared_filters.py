@@ -62,8 +62,8 @@ def test_threads_give_the_bits_of_one(
     arrays = {n: rng.normal(size=s).astype(np.float32) for n, s in (("x", x), ("w", w))}
     case = Case.make(row, row.attrs({"padding": 0, "stride_w": 1, "stride_h": 1}, {}), arrays)
     alone = assert_bits_of_one_thread(case, {"y": row.forward, **case.gradients()})
-    of = "abco,abci->oi" if operator == "CONV_2D" else "abco,abco->o"
-    exact = np.einsum(of, case.arrays["dy"], case.arrays["x"], dtype=np.float64)
+    sums = "abco,abci->oi" if operator == "CONV_2D" else "abco,abco->o"
+    exact = np.einsum(sums, case.arrays["dy"], case.arrays["x"], dtype=np.float64)
     centre = alone["w"]["dw"][:, (w[1] - 1) // 2, (w[2] - 1) // 2]
     np.testing.assert_allclose(centre.reshape(exact.shape), exact, rtol=1e-4, atol=1e-3)
 

@@ -15,6 +15,9 @@ from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table, u32
 from odt.dataclass import dataclass
 
 MARK = b"odt+"
+HEADER = 16  # bytes of a front before its vtable: offset of the root, identifier, MARK, size
+OFFSET, VTABLE_ENTRY = 4, 2  # bytes of an offset or a number, and of an entry of a vtable
+TABLE_ALIGNMENT = 16  # alignment of new tables, as the schema requires of data in a Buffer
 ALIGNMENT = 64  # alignment of a front, so that aligned data stays aligned
 MOST_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
 VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
@@ -54,18 +57,18 @@ class OwnBuffer:
 def metadata_table(name: str, buffer: int) -> NewTable:
     """Makes a Metadata table: name and buffer index."""
     text = name.encode()
-    vtable = struct.pack("<4H", 8, 12, 4, 8)
-    return NewTable(
-        vtable + struct.pack("<iIII", 8, 8, buffer, len(text)) + text + b"\0", len(vtable)
-    )
+    vtable = struct.pack("<4H", 8, 12, 4, 8)  # sizes of both; name and buffer at 4 and 8
+    table = struct.pack("<iII", len(vtable), 8, buffer)  # the name is 8 bytes after its offset
+    return NewTable(vtable + table + struct.pack("<I", len(text)) + text + b"\0", len(vtable))
 
 
 def buffer_table(data: bytes) -> NewTable:
     """Makes a Buffer table whose data begins at a multiple of 16; an empty table without data."""
     if not data:
         return NewTable(struct.pack("<HHi", 4, 4, 4), 4)
-    vtable = struct.pack("<4H", 6, 8, 4, 0)
-    return NewTable(vtable + struct.pack("<iI12xI", 8, 16, len(data)) + data, len(vtable))
+    vtable = struct.pack("<4H", 6, 8, 4, 0)  # sizes of both; data at 4; padding
+    table = struct.pack("<iI", len(vtable), 16)  # the data is 16 bytes after its offset
+    return NewTable(vtable + table + struct.pack("<12xI", len(data)) + data, len(vtable))
 
 
 def name_own_buffers(
@@ -117,9 +120,9 @@ def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Itera
 def original(source: FlatBuffer) -> tuple[int, Table]:
     """Returns the offset of the original file after a front (0 without a front), and its root."""
     data = source.data
-    if bytes(data[8:12]) == MARK and len(data) >= 16:
+    if bytes(data[8:12]) == MARK and len(data) >= HEADER:
         base = u32(data, 12)
-        if 16 <= base <= len(data) - 8 and data[base + 4 : base + 8] == data[4:8]:
+        if HEADER <= base <= len(data) - 8 and data[base + 4 : base + 8] == data[4:8]:
             return base, Table(source, base + u32(data, base), "original root")
     return 0, source.root()
 
@@ -157,56 +160,75 @@ def front(
         ModelError: if the root's fields lie outside it, or the new tables take 2 GiB.
     """
     vectors = vectors or {}
-    ends = [f + (4 if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
-    limit = min(MOST_ROOT, root.source.size - root.pos)
-    if not max([4, *ends]) <= root.nbytes <= limit:
-        raise root.error(
-            f"must have {max([4, *ends])} to {limit} bytes for its fields, but got {root.nbytes}"
-        )
-    slots = max([len(root.fields), 1, *(1 + slot for slot in vectors)])
-    vtable = 16
-    table = vtable + 4 + 2 * slots
-    table += (root.pos - table) % 16
-    nbytes = root.nbytes + -root.nbytes % 4
-    fields = [*root.fields, *[0] * (slots - len(root.fields))]
-    for slot in (*vectors, *([VERSION] if version is not None else [])):
-        if not fields[slot]:
-            fields[slot] = nbytes
-            nbytes += 4
-
+    _check_size(root)
+    fields, nbytes = _fields(root, vectors, version)
+    vtable_nbytes = VTABLE_ENTRY * (2 + len(fields))  # its size and the table's come first
+    table = HEADER + vtable_nbytes
+    table += (root.pos - table) % TABLE_ALIGNMENT  # the fields stay aligned as they were
     out = bytearray(table + nbytes)
-    struct.pack_into(f"<{2 + slots}H", out, vtable, 4 + 2 * slots, nbytes, *fields)
+    struct.pack_into(f"<{2 + len(fields)}H", out, HEADER, vtable_nbytes, nbytes, *fields)
     out[table : table + root.nbytes] = root.source.data[root.pos : root.pos + root.nbytes]
-    struct.pack_into("<i", out, table, table - vtable)
+    struct.pack_into("<i", out, table, table - HEADER)
     if version is not None:
         struct.pack_into("<I", out, table + fields[VERSION], version)
-    old = [
+    kept = [
         (table + fields[slot], root.target(slot))
         for slot in range(len(root.fields))
         if slot not in vectors and _is_offset(root, slot)
     ]
-    new = []
+    tables = list[tuple[int, NewTable]]()
     for slot, items in vectors.items():
-        _point(out, table + fields[slot], len(out))
-        entries = len(out) + 4
-        out += struct.pack("<I", len(items)) + bytes(4 * len(items))
-        for k, item in enumerate(items):
+        for place, item in _add_vector(out, table + fields[slot], items):
             if isinstance(item, NewTable):
-                new.append((entries + 4 * k, item))
+                tables.append((place, item))
             else:
-                old.append((entries + 4 * k, item))
-    for at, item in new:
-        out += bytes(-len(out) % 16)
-        _point(out, at, len(out) + item.start)
+                kept.append((place, item))
+    for place, item in tables:
+        out += bytes(-len(out) % TABLE_ALIGNMENT)
+        _point(out, place, len(out) + item.start)
         out += item.data
     out += bytes(-len(out) % ALIGNMENT)
-    for at, target in old:
-        _point(out, at, target + len(out) - base)
+    for place, target in kept:
+        _point(out, place, target + len(out) - base)
     if len(out) > MOST_FRONT:
         raise root.error(f"its new buffers must fit into {MOST_FRONT} bytes, but got {len(out)}")
     mark = bytes(len(MARK)) if lasting else MARK
     struct.pack_into("<I4s4sI", out, 0, table, identifier, mark, len(out))
     return bytes(out)
+
+
+def _check_size(root: Table) -> None:
+    """Raises ModelError if the root's fields lie outside it."""
+    ends = [f + (OFFSET if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
+    least, limit = max([OFFSET, *ends]), min(MOST_ROOT, root.source.size - root.pos)
+    if not least <= root.nbytes <= limit:
+        raise root.error(
+            f"must have {least} to {limit} bytes for its fields, but got {root.nbytes}"
+        )
+
+
+def _fields(
+    root: Table, vectors: Mapping[int, Sequence[int | NewTable]], version: int | None
+) -> tuple[list[int], int]:
+    """Returns the offsets of the fields in a new root, and its size: new fields come last."""
+    slots = max([len(root.fields), 1, *(1 + slot for slot in vectors)])
+    fields = [*root.fields, *[0] * (slots - len(root.fields))]
+    nbytes = root.nbytes + -root.nbytes % OFFSET
+    for slot in (*vectors, *([VERSION] if version is not None else [])):
+        if not fields[slot]:
+            fields[slot] = nbytes
+            nbytes += OFFSET
+    return fields, nbytes
+
+
+def _add_vector(
+    out: bytearray, field: int, items: Sequence[int | NewTable]
+) -> list[tuple[int, int | NewTable]]:
+    """Adds a vector of offsets to which a field points; returns the place of each offset."""
+    _point(out, field, len(out))
+    first = len(out) + OFFSET
+    out += struct.pack("<I", len(items)) + bytes(OFFSET * len(items))
+    return [(first + OFFSET * k, item) for k, item in enumerate(items)]
 
 
 def _point(out: bytearray, at: int, target: int) -> None:

@@ -30,7 +30,7 @@ def tagger(dtype: type[np.floating] = np.float64) -> Graph:
 
 
 @pytest.mark.parametrize("name", [None, BCE])
-def test_a_final_logistic_asks_for_it_and_is_taken_in(name: str | None) -> None:
+def test_a_final_logistic_has_this_loss_on_its_logits(name: str | None) -> None:
     graph = tagger()
     (loss,) = output_losses(LoweredGraphs(graph), TrainingInfo(loss=name))
     assert loss.name == BCE
@@ -94,7 +94,7 @@ def test_one_unit_gets_random_targets_of_both_kinds() -> None:
     assert set(out.ravel()) == {0, 1}
 
 
-def test_a_circle_plus_cannot_say_it() -> None:
+def test_a_circle_plus_cannot_hold_the_loss() -> None:
     with pytest.raises(OptionError, match=r"must be .* in a circle\+ file, but got `binary_cross"):
         encode_training_info(TrainingInfo(loss=BCE), 2)
 

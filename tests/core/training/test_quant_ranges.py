@@ -187,7 +187,7 @@ def test_the_best_epoch_has_its_own_ranges(tmp_path: Path) -> None:
         trained = trainer(path, keep_best=keep, monitor="loss", learning_rate=1e-3)
         trained.fit(*data, epochs=1, seed=1)
         if keep:  # a second epoch that is far worse
-            trained.build().parameters.optimizer.learning_rate = 10.0  # type: ignore[union-attr]
+            trained.learning_rate = 10.0
             trained.fit(*data, epochs=2, seed=1)
         trained.export(tmp_path / f"{keep}.tflite")
     assert (tmp_path / "True.tflite").read_bytes() == (tmp_path / "False.tflite").read_bytes()
@@ -211,9 +211,9 @@ def test_frozen_activations_keep_their_range(tmp_path: Path) -> None:
 
 def test_a_float_export_has_no_ranges(tmp_path: Path) -> None:
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
-    trained = trainer(path, batch_size=8) if small_net(path) else None
-    assert trained is not None
-    trained.fit(*samples(read_model(path)), epochs=1, seed=1)
+    data = samples(small_net(path))
+    trained = trainer(path, batch_size=8)
+    trained.fit(*data, epochs=1, seed=1)
     trained.export(out, float_weights=True)
     assert not read_model(out).quantization
 
