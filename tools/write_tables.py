@@ -1,4 +1,4 @@
-"""Writes the tables of losses, optimizers, schedules, metrics and data formats into the pages.
+"""Writes tables of options, losses, optimizers, schedules, metrics and formats into the pages.
 
 python tools/write_tables.py
 
@@ -14,7 +14,10 @@ from pathlib import Path
 from list_operators import source
 from write_optimizer_classes import defaults, documentation, summary
 
+from odt.cli.output.spelling import spell
 from odt.core.model.training_info import TrainingInfo
+from odt.core.options.option import Kind, Number, Switch, Whole
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.datasets.open_source import SOURCE_FORMATS
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 from odt.kernels.rows.scheduledef import Schedule
@@ -87,7 +90,26 @@ def formats() -> Iterable[tuple[str, ...]]:
         yield option(row.name), row.contents, ", ".join(f"`{s}`" for s in row.suffixes)
 
 
+def training_options() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/options/training_options.py."""
+    yield "option", "values", "default", "description", "stored in"
+    for name, row in TRAINING_OPTIONS.items():
+        default = "off" if isinstance(row.kind, Switch) else row.shown_default or f"{row.default:g}"
+        help_text = spell(row.help)
+        yield f"`--{option(name)}`", _values(row.kind), spell(default), help_text, row.stored
+
+
+def _values(kind: Kind) -> str:
+    """The values of a kind."""
+    if isinstance(kind, Number):
+        return kind.rule
+    if isinstance(kind, Whole):
+        return f"a whole number of at least {kind.least}"
+    return "a switch" if isinstance(kind, Switch) else ", ".join(kind.words)
+
+
 TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
+    ("reference.md", "Options of training steps"): training_options,
     ("reference.md", "Losses"): losses,
     ("reference.md", "Optimizers"): optimizers,
     ("reference.md", "Learning rate schedules"): schedules,

@@ -28,7 +28,8 @@ LOSS_OPTIONS = dict(zip(STORABLE_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
 class TrainingInfo(TrainingOptions):
     """Training options that belong to a model. The defaults are odt's.
 
-    The options of `TrainingOptions`, such as clip_norm and ema, must be given by name.
+    The options of training steps, from clip_norm to qas, are given by name; docs/reference.md
+    describes them.
 
     Attributes:
         optimizer: one of OPTIMIZERS.

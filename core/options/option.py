@@ -1,7 +1,7 @@
 """Option: the row of an option of a training run, from which its handling is made.
 
 The option on the command line, the check of its value, the field of training info and of
-checkpoints, the settings of federations and its line in docs/options.md come from the row.
+checkpoints, the settings of federations and its line in docs/reference.md come from the row.
 """
 
 from collections.abc import Collection, Mapping
