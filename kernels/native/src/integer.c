@@ -56,30 +56,59 @@ static void fill_line(const product_job *c, const uint8_t *x, int64_t h, int64_t
   memset(from + inside * depth, border, (columns - inside) * depth - (from - to));
 }
 
-/* Writes start, m and weights of each vector of a period in the order of the sums. */
-static void fill_tables(const product_job *c, const depthwise_job *d, uint8_t *to) {
-  const depthwise_layout *l = &d->layout;
-  int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w, width = d->form->width;
-  for (int64_t p = 0; p < l->period; p += width, to += l->block) {
-    int32_t *start = (int32_t *)to;
-    float *m = (float *)to + width;
-    uint8_t *four = to + 8 * width;
-    for (int64_t k = 0, u = p % depth; k < width; k++, u = u + 1 < depth ? u + 1 : 0) {
-      int64_t at = k % 16 / 4 * (width / 4) + k / 16 * 4 + k % 4;
-      start[at] = c->start[u];
-      for (int64_t t = 0; t < taps && d->form->less; t++)
-        start[at] += d->form->less * c->w[t * depth + u];
-      m[at] = c->m[u];
+/* Writes the table of the vector of results from channel `first` on, which continue with channel 0
+   after the last: start and m in the order of the sums, and the weights, four taps side by side. */
+static void fill_table(const product_job *c, const depthwise_job *d, int64_t first, uint8_t *to) {
+  const depthwise_form *form = d->form;
+  int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w, width = form->width;
+  int32_t *start = (int32_t *)to;
+  float *m = (float *)to + width;
+  uint8_t *weights = to + 8 * width;
+  for (int64_t lane = 0, channel = first; lane < width; lane++) {
+    int64_t at = lane % 16 / 4 * (width / 4) + lane / 16 * 4 + lane % 4;
+    start[at] = c->start[channel];
+    for (int64_t tap = 0; tap < taps && form->less; tap++)
+      start[at] += form->less * c->w[tap * depth + channel];
+    m[at] = c->m[channel];
+    channel = channel + 1 < depth ? channel + 1 : 0;
+  }
+  memset(weights, 0, d->layout.block - 8 * width);
+  for (int64_t tap = 0; tap < taps; tap++) {
+    uint8_t *row = weights + (tap / QUAD * QUAD * form->weight + tap % QUAD) * width;
+    for (int64_t lane = 0, channel = first, run; lane < width; lane += run, channel = 0) {
+      run = depth - channel < width - lane ? depth - channel : width - lane;
+      memcpy(row + lane, c->w + tap * depth + channel, run);
     }
-    memset(four, 0, l->block - 8 * width);
-    for (int64_t t = 0; t < taps; t++) {
-      uint8_t *row = four + (t / QUAD * QUAD * d->form->weight + t % QUAD) * width;
-      for (int64_t i = 0, u = p % depth, run; i < width; i += run, u = 0) {
-        run = depth - u < width - i ? depth - u : width - i;
-        memcpy(row + i, c->w + t * depth + u, run);
-      }
-    }
-    d->form->order_weights(four, l->quads);
+  }
+  form->order_weights(weights, d->layout.quads);
+}
+
+/* Columns of the lines of x that the windows of a row of results read. Windows of the next row read
+   most of these lines again, so that they stay: line h is in slot (h - start_h) / step modulo the
+   taps, where step is the distance of two taps. The lines of a row thus have different slots. */
+typedef struct {
+  uint8_t *lines;
+  int64_t left, columns;    /* the first column, and how many */
+  int64_t loaded[MAX_TAPS]; /* slot -> its line, or NOT_LOADED */
+} line_ring;
+
+#define NOT_LOADED INT64_MIN
+
+/* Loads the lines for a row of results of an image, and writes where each tap reads. */
+static void load_lines(const depthwise_job *d, line_ring *ring, int64_t image, int64_t row,
+                       const uint8_t **taps) {
+  const product_job *c = d->products;
+  const window_walk *g = c->g;
+  const uint8_t *pixels = c->x + image * g->image_stride;
+  int64_t step = g->taps_h > 1 ? g->row_taps[1] : 1;
+  for (int64_t tap_row = 0; tap_row < g->taps_h; tap_row++) {
+    int64_t below = row * g->stride_h + g->row_taps[tap_row], h = g->start_h + below;
+    int64_t slot = below / step % g->taps_h;
+    uint8_t *line = ring->lines + slot * d->layout.line;
+    if (ring->loaded[slot] != h) fill_line(c, pixels, h, ring->left, ring->columns, line);
+    ring->loaded[slot] = h;
+    for (int64_t tap_col = 0; tap_col < g->taps_w; tap_col++)
+      *taps++ = line + g->col_taps[tap_col] * g->depth;
   }
 }
 
@@ -89,28 +118,25 @@ static void depthwise_part(void *job, int part, int parts) {
   const product_job *c = d->products;
   const window_walk *g = c->g;
   uint8_t scratch[DEPTHWISE_BYTES] __attribute__((aligned(SLACK)));
-  const uint8_t *x[MAX_TAPS + QUAD];
-  int64_t loaded[MAX_TAPS], depth = g->depth, step = g->taps_h > 1 ? g->row_taps[1] : 1;
-  int64_t all = g->images * g->rows, end = chunk_begin(all, part + 1, parts);
-  fill_tables(c, d, scratch);
+  const uint8_t *taps[MAX_TAPS + QUAD];
+  line_ring ring = {.lines = scratch + l->tables};
+  int64_t depth = g->depth, width = d->form->width, rows = g->images * g->rows;
+  int64_t first = chunk_begin(rows, part, parts), end = chunk_begin(rows, part + 1, parts);
+  for (int64_t at = 0, vector = 0; at < l->period; at += width, vector++)
+    fill_table(c, d, at % depth, scratch + vector * l->block);
   for (int64_t col = 0; col < g->cols; col += l->columns) {
     int64_t count = g->cols - col < l->columns ? g->cols - col : l->columns;
-    int64_t read = (l->line - SLACK) / depth - (l->columns - count) * g->stride_w;
-    for (int64_t line = chunk_begin(all, part, parts), image = -1; line < end; line++) {
-      int is_new = line / g->rows != image;
-      image = line / g->rows;
-      for (int64_t a = 0, t = 0; a < g->taps_h; a++) {
-        int64_t h = g->start_h + (line - image * g->rows) * g->stride_h + g->row_taps[a];
-        int64_t slot = (h - g->start_h) / step % g->taps_h;
-        uint8_t *to = scratch + l->tables + slot * l->line;
-        if (is_new || loaded[slot] != h)
-          fill_line(c, c->x + image * g->image_stride, h, g->start_w + col * g->stride_w, read, to);
-        loaded[slot] = h;
-        for (int64_t b = 0; b < g->taps_w; b++) x[t++] = to + g->col_taps[b] * depth;
-      }
-      for (int64_t t = g->taps_h * g->taps_w; t < l->quads * QUAD; t++) x[t] = x[0];
+    ring.left = g->start_w + col * g->stride_w;
+    ring.columns = (l->line - SLACK) / depth - (l->columns - count) * g->stride_w;
+    for (int64_t line = first; line < end; line++) {
+      int64_t image = line / g->rows, row = line - image * g->rows;
+      if (line == first || row == 0)
+        for (int64_t slot = 0; slot < g->taps_h; slot++) ring.loaded[slot] = NOT_LOADED;
+      load_lines(d, &ring, image, row, taps);
+      for (int64_t tap = g->taps_h * g->taps_w; tap < l->quads * QUAD; tap++)
+        taps[tap] = taps[0]; /* with weights of 0 */
       uint8_t *y = c->y + (line * g->cols + col) * depth;
-      d->form->row(c, l, scratch, x, y, count * depth);
+      d->form->row(c, l, scratch, taps, y, count * depth);
     }
   }
 }
