@@ -96,6 +96,6 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
         run.write_exports(trainer, exports, options, lost)
     log.end(stages)
     if lost is not None:
-        steps = f"Training ended after step {trainer.build().parameters.step}"
+        steps = f"Training ended after step {trainer.session.build().parameters.step}"
         raise LostFileError(f"{lost} {steps}; all requested files are written.")
     leave(stopped)

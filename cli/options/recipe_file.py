@@ -198,9 +198,10 @@ def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
     """
     from odt.core.recipe.resolve import values_used
 
-    info = values_used(trainer.recipe.lowered.part.graph, trainer.recipe.info)
+    prepared = trainer.session.recipe
+    info = values_used(prepared.lowered.part.graph, prepared.info)
     used: dict[str, Any] = {
-        "loss": " ".join({loss.name.replace("_", "-") for loss in trainer.recipe.losses}),
+        "loss": " ".join({loss.name.replace("_", "-") for loss in prepared.losses}),
         "reduction": info.reduction,
         "optimizer": info.optimizer,
         "learning_rate": info.learning_rate,

@@ -22,6 +22,7 @@ from odt.data.sources import recorded
 from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.models.model import lowered_of
+from odt.training.exports import check_export
 
 # Arguments of `fit` for command lines in ONE's spelling.
 ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}
@@ -82,7 +83,7 @@ def check_exports(trainer: odt.Trainer, exports: dict[str, str], options: dict[s
     """Checks that the weights can be exported; warns if training would write nothing."""
     if exports or options["run_dir"]:
         floats = options["export_weights"] == "float"
-        trainer.check_export(float_weights=floats, training_info="circle+" in exports)
+        check_export(trainer.session, float_weights=floats, training_info="circle+" in exports)
     written = exports or options["export_checkpoint"]
     if not written and options["epochs"] and not spelled_as_one():
         click.echo(
@@ -218,19 +219,20 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         given("--load-input", options["load_input"], "the file with the inputs of all samples"),
         given("--load-expected", options["load_expected"], "the file with the expected outputs"),
     )
+    session = trainer.session
     if options["new_data"]:
-        trainer.resume = trainer.resume.on_new_data()
-    data = trainer.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
+        session.resume = session.resume.on_new_data()
+    data = session.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
     trainer.record = recorded(files[0])
     held = _validation_data(trainer, options)
     validated = options["validation_split"] or held
     shuffle = options["shuffle"]
     if shuffle is None:
-        own = trainer.resume.own
+        own = session.resume.own
         shuffle = own.progress.shuffle if own else not spelled_as_one()
     uses_seed = shuffle or options["validation_split"] or options["augment"]
     refuse_alone("--seed", options["seed"] is not None, "--shuffle", uses_seed)
-    plateau = is_plateau(trainer.recipe.info.schedule)
+    plateau = is_plateau(session.recipe.info.schedule)
     users = {
         "--keep-best": options["keep_best"],
         "--patience": options["patience"],
@@ -262,7 +264,7 @@ def _validation_data(trainer: odt.Trainer, options: dict[str, Any]) -> DataSet |
     refuse_alone("--validation-expected", targets, "--validation-input", inputs)
     if not inputs:
         return None
-    return trainer.open(odt.DataSet(inputs, targets, ignore_rest=spelled_as_one()))
+    return trainer.session.open(odt.DataSet(inputs, targets, ignore_rest=spelled_as_one()))
 
 
 def build(
@@ -270,11 +272,12 @@ def build(
 ) -> None:
     """Plans and allocates the memory that `fit` will need."""
     given = (options["sample_weight"], options["class_weight"])
-    weighted = any(w is not None for w in given) or bool(trainer.resume.progress.class_weight)
+    session, before = trainer.session, trainer.session.resume.progress
+    weighted = any(w is not None for w in given) or bool(before.class_weight)
     held = fit["validation_data"]
     samples = (options["data_length"] or data.length) + (held.length if held else 0)
-    augment = options["augment"] or trainer.resume.progress.augment
-    trainer.build(samples, weighted=weighted, prepared=trainer.prepared(augment))
+    augment = options["augment"] or before.augment
+    session.build(samples, weighted=weighted, prepared=session.prepared(augment))
 
 
 def write_exports(
@@ -297,7 +300,7 @@ def write_exports(
     floats = options["export_weights"] == "float"
     try:
         if lost:
-            trainer.finish()
+            trainer.checkpoints.finish()
         for kind, path in exports.items():
             if kind == ADAPTERS:
                 trainer.export_adapters(path)
@@ -321,7 +324,7 @@ def write_exports(
             )
     except LostFileError as e:
         path = f"{next(iter(exports.values()), options['export_checkpoint'])}.rescued.odt"
-        trainer.rescue(path)
+        trainer.checkpoints.rescue(path)
         raise LostFileError(
             f"{e} The weights are saved as {path}; put the model file back, and export them with "
             "this --checkpoint and --epochs 0."

@@ -16,7 +16,7 @@ def find_rate(trainer: odt.Trainer, data: DataSet, options: dict[str, Any]) -> N
     """Runs the test, prints its table and the suggestion, and draws the plot."""
     figure = new_figure(figsize=(8, 5)) if options["png"] else None
     with closing(Progress("step")) as bar:
-        trainer.build().seen = partial(bar, "find rate")
+        trainer.session.build().seen = partial(bar, "find rate")
         result = trainer.find_rate(
             data, seed=options["seed"] or 0, sample_weight=options["sample_weight"]
         )

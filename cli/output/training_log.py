@@ -68,14 +68,14 @@ class TrainingLog(odt.Callback):
 
     def on_train_begin(self, logs: odt.Logs) -> None:
         """Prints the training parameters, the number of trained weights and the memory."""
-        trainer, options = self.trainer, self._options
-        core, graph = trainer.build(), trainer.recipe.model.graph
-        used, part = values_used(graph, core.info), trainer.recipe.lowered.part.graph
+        session, options = self.trainer.session, self._options
+        core, graph = session.build(), session.recipe.model.graph
+        used, part = values_used(graph, core.info), session.recipe.lowered.part.graph
         block: dict[str, Any] = {
             "learning_rate": core.info.learning_rate,
             "batch_size": core.info.batch_size,
             "loss": ", ".join(
-                dict.fromkeys(loss_label(x.name, x.options) for x in trainer.recipe.losses)
+                dict.fromkeys(loss_label(x.name, x.options) for x in session.recipe.losses)
             ),
             "reduction": core.info.reduction,
             "optimizer": core.info.optimizer,
@@ -84,7 +84,7 @@ class TrainingLog(odt.Callback):
         }
         if options["verbose_level"]:
             block |= {
-                "origins": trainer.recipe.origins,
+                "origins": session.recipe.origins,
                 "hyper_parameters": used.hyper_parameters,
             }
         click.echo(report.parameter_block(**block))
@@ -96,12 +96,12 @@ class TrainingLog(odt.Callback):
         if any(options[name] for name in names):
             click.echo(trained_line(core.parameters.trained.values()))
         click.echo(spell(memory_block(core.memory(), core.runtime.schedule)))
-        if trainer.memory_budget is not None and core.predicted is not None:
-            click.echo(report.budget_line(core.predicted, trainer.memory_budget))
-        if trainer.cache is not None:
-            click.echo(report.cache_line(trainer.cache))
+        if session.memory_budget is not None and core.predicted is not None:
+            click.echo(report.budget_line(core.predicted, session.memory_budget))
+        if session.cache is not None:
+            click.echo(report.cache_line(session.cache))
         steps = self.params["steps"] or 0
-        self._first, done = trainer.resume.start(core.info.step_samples, steps)
+        self._first, done = session.resume.start(core.info.step_samples, steps)
         left = max(steps * (options["epochs"] - self._first + 1) - done, 0)
         self._bar.begin("epoch", left)
         self._phase = "epoch 0"
@@ -116,7 +116,7 @@ class TrainingLog(odt.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
         """Shows the epoch on the progress bar; prints the results before the first epoch."""
-        start = self.trainer.epoch
+        start = self.trainer.session.epoch
         if start is not None and start.number == 0 and not spelled_as_one():
             results = start.training, start.validation
             click.echo(report.epoch_line(0, self._options["epochs"], *results))
@@ -137,7 +137,7 @@ class TrainingLog(odt.Callback):
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
         """Prints the epoch's line."""
-        record = self.trainer.epoch
+        record = self.trainer.session.epoch
         assert record is not None
         self._evaluation.close()
         self._bar.clear()
@@ -148,10 +148,10 @@ class TrainingLog(odt.Callback):
 
     def end(self, stages: StageTimer) -> None:
         """Prints the best epoch, and time and memory of each stage."""
-        best, options = self.trainer.build().best, self._options
+        best, options = self.trainer.session.build().best, self._options
         if (options["keep_best"] or options["patience"]) and best.epoch:
             click.echo(report.best_line(best, options["keep_best"]))
-        feed = self.trainer.feed
+        feed = self.trainer.session.feed
         if feed is not None and self._times:
             click.echo(report.feed_line(feed.waited, self._times))
         click.echo(report.timing_table(stages.times_ms, self._times, self._first))

@@ -37,7 +37,7 @@ from odt.cli.runs.run import (
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import open_input, printable, reading
-from odt.errors import OdtError
+from odt.errors import OdtError, warn
 from odt.kernels.native.library import describe_kernels
 
 OFTEN = 5.0  # seconds between two drawings of the curves
@@ -66,24 +66,27 @@ class RowLog(odt.Callback):
 
     def first(self) -> int:
         """Number of the first epoch."""
-        samples, resume = self.trainer.build().info.step_samples, self.trainer.resume
-        return resume.start(samples, self.params["steps"] or 0)[0]
+        session = self.trainer.session
+        samples = session.build().info.step_samples
+        return session.resume.start(samples, self.params["steps"] or 0)[0]
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
         """Adds epoch 0 before the first epoch."""
         self._rate = self.trainer.learning_rate
-        record = self.trainer.epoch
+        session = self.trainer.session
+        record = session.epoch
         if record is not None and record.number == 0 and not self._begun:
-            values = self.trainer.logs(record.training)
+            values = session.logs(record.training)
             if record.validation:
-                values |= self.trainer.logs(record.validation, "val_")
+                values |= session.logs(record.validation, "val_")
             self.write(row_of(0, 0, values, record.training.seconds, self._rate))
         self._begun = True
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
         """Adds the epoch."""
-        assert self.trainer.epoch is not None
-        seconds, step = self.trainer.epoch.training.seconds, self.trainer.build().parameters.step
+        session = self.trainer.session
+        assert session.epoch is not None
+        seconds, step = session.epoch.training.seconds, session.build().parameters.step
         self.write(row_of(epoch + 1, step, logs, seconds, self._rate))
 
     def write(self, row: Row) -> None:
@@ -154,7 +157,7 @@ class RunFolder(RowLog):
         self._put(RECORD, json.dumps(self._record, indent=1))
         for name, now in self._record["files"].items():
             if self._begun_as.get("files", {}).get(name, now)["sha256"] != now["sha256"]:
-                self.trainer.warn(f"Warning: {now['path']} has changed since the run began.")
+                warn(f"Warning: {now['path']} has changed since the run began.")
         self._put(MEMORY, memory_of(self.trainer))
         self._events = EventFile(self._folder) if self._tensorboard else None
         self._drawn = time.monotonic()
@@ -215,7 +218,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 def memory_of(trainer: odt.Trainer) -> dict[str, Any]:
     """Returns the memory of a step: constant parts, and the use of the arenas at each call."""
-    core = trainer.build()
+    core = trainer.session.build()
     memory, schedule = core.memory(), core.runtime.schedule
     plan = core.runtime.engine_of(0).plan
     return {

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -147,6 +146,8 @@ def _key(entry: Entry) -> str:
 
 
 def _h5_key(entry: Entry) -> str:
+    from urllib.parse import quote
+
     name = quote(entry.tensor, safe=" :;,+()[]")
     if not name.strip("."):  # . and .. name groups too, and a name must not be empty
         name = name.replace(".", "%2E") or "%"

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.core.storage.closing import Closing
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 MIXING = 1  # stream of random numbers
 AHEAD = 2  # batches that are prepared while one is read
@@ -55,6 +58,8 @@ class InputPipeline(Closing):
         augmentations: Sequence[Augmentation],
         seed: int,
     ) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self.waited = 0.0
         self.weights: Array | None = None
         self._data, self._samples, self._batch = data, samples, batch
@@ -155,7 +160,7 @@ class InputPipeline(Closing):
             np.clip(np.rint(self._scratch), limits.min, limits.max, out=self._scratch)
         np.copyto(x, self._scratch, casting="unsafe")
 
-    def _apply(self, x: Array, random: np.random.Generator) -> None:
+    def _apply(self, x: Array, random: "np.random.Generator") -> None:
         for change in self._changes:
             change.apply(x, random, self._facts)
 

@@ -16,7 +16,6 @@ from odt.kernels.rows.opdef import (
     no_attrs,
     no_specs,
 )
-from odt.kernels.rows.quantizeddef import QuantizedDef
 
 BOOL = np.dtype(bool)
 
@@ -78,7 +77,6 @@ def unary(
     back_workspace: Callable[[Attrs, Specs], Specs] = no_specs,
     compiled: Compiled | None = None,
     compiled_back: Compiled | None = None,
-    quantized: QuantizedDef | None = None,
 ) -> OpDef:
     """Makes the row of an elementwise operator y = f(x); y may alias x.
 
@@ -113,5 +111,4 @@ def unary(
         },
         attrs=attrs,
         permute=same,
-        quantized=quantized,
     )

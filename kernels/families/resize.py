@@ -17,7 +17,6 @@ from odt.kernels.geometry.im2col import TILE_BYTES
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.gather import entries, fits, multiply
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
-from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +61,7 @@ def step(attrs: ResizeAttrs, size: int, out: int) -> float:
 Weigh = Callable[[ResizeAttrs, int, int], Array]
 
 
-def resize(
-    name: str,
-    weigh: Weigh,
-    infer: Callable[[ResizeAttrs, Specs], Specs] = infer,
-    *,
-    quantized: QuantizedDef | None = None,
-) -> OpDef:
+def resize(name: str, weigh: Weigh, infer: Callable[[ResizeAttrs, Specs], Specs] = infer) -> OpDef:
     """Makes the row of a resizing operator.
 
     Args:
@@ -113,7 +106,6 @@ def resize(
         },
         static=("size",),
         attrs=attrs,
-        quantized=quantized,
     )
 
 

@@ -3,10 +3,5 @@
 import numpy as np
 
 from odt.kernels.families.compare import comparison
-from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison(
-    "GREATER",
-    np.greater,
-    quantized=QuantizedDef(versions={"INT8": 2}),
-)
+OP = comparison("GREATER", np.greater)

@@ -3,10 +3,5 @@
 import numpy as np
 
 from odt.kernels.families.compare import comparison
-from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison(
-    "LESS_EQUAL",
-    np.less_equal,
-    quantized=QuantizedDef(versions={"INT8": 2}),
-)
+OP = comparison("LESS_EQUAL", np.less_equal)

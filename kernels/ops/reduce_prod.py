@@ -17,7 +17,6 @@ from odt.kernels.geometry.reduce_geometry import (
     reduce_attrs,
 )
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 
@@ -84,5 +83,4 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=later_axes,
     permute=moved_axes,
-    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 2}),
 )

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Attrs: TypeAlias = Any
@@ -239,7 +238,6 @@ class OpDef:
             samples, selecting rows from a batch does.
         usual: values of inputs of integers that are not positions or flags, by name, for random
             data: that of a sample rate.
-        quantized: what files with quantized tensors ask of it; None if they ask nothing.
     """
 
     name: str
@@ -264,7 +262,6 @@ class OpDef:
     permute: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
     takes_complex: bool = False
     usual: tuple[tuple[str, int], ...] = ()
-    quantized: QuantizedDef | None = None
 
 
 # Elements updated at a time, and of each scratch array: tiles stay in the cache.

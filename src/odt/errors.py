@@ -101,8 +101,14 @@ class OdtWarning(UserWarning):
     """A likely mistake that does not stop training, such as samples that fill no batch."""
 
 
-def warn(message: str) -> None:
-    """Issues an OdtWarning that points to the user's code: to the last call from outside of odt."""
+def warn(message: str | None) -> None:
+    """Issues an OdtWarning that points to the user's code: to the last call from outside of odt.
+
+    Args:
+        message: text of the warning; None or empty for no warning.
+    """
+    if not message:
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "odt":
         level, frame = level + 1, frame.f_back

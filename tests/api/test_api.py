@@ -238,11 +238,11 @@ def test_arguments_are_lists_or_tuples(kind: Callable[[list[Any]], Any]) -> None
     assert found.keys() == {"loss", "accuracy"}
     assert odt.plan(MODEL, **options).parameters
     assert odt.check(MODEL, **options)
-    info = trained.recipe.info
+    info = trained.session.recipe.info
     assert info.sparse[0][1] != tuple(range(CLASSES))
     again = replace(info, trainable_tensors=kind([*(info.trainable_tensors or ())]))
     assert again == info
-    with core.Trainer(trained.recipe.graphs, again) as rebuilt:
+    with core.Trainer(trained.session.recipe.graphs, again) as rebuilt:
         assert rebuilt.weights().keys() == set(info.trainable_tensors or ())
 
 

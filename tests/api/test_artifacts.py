@@ -16,7 +16,6 @@ from model_builder import ModelBuilder
 from support import base_packages
 
 import odt
-from odt.artifacts.files import sha256
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.data.sidecar import Sidecar
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
@@ -24,6 +23,7 @@ from odt.core.formats.reader import read_model
 from odt.core.model.record import Record
 from odt.core.storage.atomic_folders import AtomicFolder
 from odt.kernels.rows.opdef import TensorSpec
+from odt.training.artifact_files import sha256
 
 FILES = ("model.circle", "checkpoint.odt", "recipe.toml")
 RNG = np.random.default_rng(5)
@@ -81,7 +81,7 @@ def test_the_device_trains_as_the_desk_would(
         odt.Trainer.from_artifacts(tmp_path / "d") as device,
         odt.Trainer(models[kind], trainable=odt.freeze("dense_0/*"), **options) as desk,
     ):
-        assert device.memory_budget == 10**8
+        assert device.session.memory_budget == 10**8
         assert device.fit(X, Y, epochs=2).history == desk.fit(X, Y, epochs=2).history
         assert np.array_equal(
             device.state.get_contiguous_parameters(), desk.state.get_contiguous_parameters()
@@ -98,7 +98,7 @@ def test_the_model_is_a_circle_plus_if_it_can_be(models: dict[str, Path], tmp_pa
     odt.generate_artifacts(models["circle"], tmp_path / "d", optimizer="lion", trainable=["*/w"])
     assert odt.read_training_info(tmp_path / "d" / "model.circle") is None
     with odt.Trainer.from_artifacts(tmp_path / "d") as t:
-        assert t.recipe.info.optimizer == "lion"
+        assert t.session.recipe.info.optimizer == "lion"
         assert t.state.trainable == ("dense_0/w", "dense_1/w")
 
 

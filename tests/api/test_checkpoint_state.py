@@ -10,6 +10,7 @@ from model_builder import ModelBuilder
 
 import odt
 from odt.core.checkpoints.checkpoint import Entry, encode
+from odt.training.checkpoint_state import resume_from
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(32, 6)).astype(np.float32)
@@ -258,7 +259,7 @@ def test_a_nominal_state_of_another_model_is_refused(model: Path, tmp_path: Path
 def test_a_nominal_state_cannot_claim_any_memory(model: Path, tmp_path: Path) -> None:
     with trainer(model) as t:
         t.state.save(tmp_path / "n.odt", nominal=True)
-    whole = odt.CheckpointState.load(tmp_path / "n.odt").resume().own
+    whole = resume_from(odt.CheckpointState.load(tmp_path / "n.odt")).own
     assert whole is not None
     for role, rule in (("m", "must have at most the 3 values"), ("ema", "must have the shape")):
         others = [e for e in whole.entries if (e.tensor, e.role) != ("dense_1/b", role)]

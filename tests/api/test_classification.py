@@ -65,17 +65,17 @@ def test_metrics_are_monitored_by_any_of_their_names(monitor: str) -> None:
     with odt.Trainer(MODEL, batch_size=16, **options) as trainer:  # type: ignore[arg-type]
         history = trainer.fit(X, Y, epochs=3, validation_split=0.4).history
         values = history["val_f1" if monitor.startswith("val_") else "f1"]
-        assert trainer.build().best.epoch == int(np.argmax(values)) + 1
+        assert trainer.session.build().best.epoch == int(np.argmax(values)) + 1
 
 
 def test_outputs_that_auc_keeps_count_as_memory() -> None:
     with odt.Trainer(MODEL, batch_size=16, metrics=["auc"]) as trainer:
         trainer.fit(X, Y, validation_split=0.2)
-        memory = trainer.build().memory()
+        memory = trainer.session.build().memory()
         assert memory.kept == 50 * (10 * 4 + 80)
     with odt.Trainer(MODEL, batch_size=16, metrics=["accuracy"]) as other:
         other.fit(X, Y, validation_split=0.2)
-        assert other.build().memory().total == memory.total - memory.kept
+        assert other.session.build().memory().total == memory.total - memory.kept
 
 
 def test_training_warns_of_classes_that_validation_never_sees_predicted() -> None:
@@ -87,7 +87,7 @@ def test_training_warns_of_classes_that_validation_never_sees_predicted() -> Non
         pytest.warns(odt.OdtWarning, match=r"validation: 1 of 2 classes is never predicted: 1 \("),
     ):
         trainer.fit(noise, y, epochs=3, validation_split=0.4)
-    assert not trainer.build().counts
+    assert not trainer.session.build().counts
 
 
 def test_training_does_not_warn_where_every_class_is_predicted() -> None:

@@ -148,7 +148,7 @@ def test_regressions_take_the_outputs_as_targets() -> None:
 def test_the_teacher_is_part_of_memory_and_budget(teacher: Path) -> None:
     with odt.Trainer(MODEL, teacher=teacher) as trainer:
         trainer.fit(X, Y)
-        assert trainer.build().memory().taught == 96 * 10 * 4
+        assert trainer.session.build().memory().taught == 96 * 10 * 4
     assert odt.plan(MODEL, teacher=teacher).arenas >= odt.plan(MODEL).arenas
 
 

@@ -120,14 +120,16 @@ def test_a_detector_trains_before_its_post_processing(
     make(path)
     losses = {"0": MSE, "1": "binary_crossentropy"}
     with odt.Trainer(path, batch_size=8, learning_rate=0.02, output_losses=losses) as trainer:
-        x = rng.normal(size=(COUNT, *trainer.samples.input_specs[0].shape)).astype(np.float32)
-        if trainer.samples.quantizations[0] is not None:
+        x = rng.normal(size=(COUNT, *trainer.session.samples.input_specs[0].shape)).astype(
+            np.float32
+        )
+        if trainer.session.samples.quantizations[0] is not None:
             x = rng.integers(0, 255, x.shape, endpoint=True).astype(np.uint8)
         falls = [trainer.train_on_batch(x[:8], [BOXES[:8], SCORES[:8]]) for _ in range(20)]
         assert falls[-1]["loss"] < falls[0]["loss"]
         predicted = trainer.predict(x)
         trainer.export(out)
-        numbers = trainer.recipe.graph.outputs
+        numbers = trainer.session.recipe.graph.outputs
     assert_rest_stays(path, out)
     for values, expected in zip(predicted, tensors(out, x[:1], numbers), strict=True):
         span = np.ptp(expected)
@@ -143,7 +145,7 @@ def test_a_detector_needs_losses(tmp_path: Path) -> None:
 def test_the_float_export_of_a_quantized_detector(tmp_path: Path) -> None:
     quantized_detection(tmp_path / "m.tflite")
     with odt.Trainer(tmp_path / "m.tflite", batch_size=8, loss=MSE) as trainer:
-        x = rng.normal(size=(8, *trainer.samples.input_specs[0].shape)).astype(np.float32)
+        x = rng.normal(size=(8, *trainer.session.samples.input_specs[0].shape)).astype(np.float32)
         trainer.train_on_batch(x, [BOXES[:8], SCORES[:8]])
         trainer.export(tmp_path / "float.tflite", float_weights=True)
     found = litert(tmp_path / "float.tflite", [x])
@@ -168,7 +170,7 @@ def test_a_run_resumes_with_the_same_outputs(tmp_path: Path) -> None:
     assert stored is not None
     assert stored.loss == "sparse_categorical_crossentropy"
     with odt.Trainer(tmp_path / "whole.circle") as trainer:
-        assert trainer.samples.losses[0][0] == "sparse_categorical_crossentropy"
+        assert trainer.session.samples.losses[0][0] == "sparse_categorical_crossentropy"
 
 
 def test_commands_say_what_is_left_out(tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_a_prediction_of_classes_is_the_files_own(tmp_path: Path) -> None:
 def test_the_last_operators_count_without_those_left_out(tmp_path: Path) -> None:
     segmentation(tmp_path / "m.tflite")
     with odt.Trainer(tmp_path / "m.tflite", trainable=odt.last(1)) as trainer:
-        assert trainer.recipe.info.trainable_ops == (2,)
+        assert trainer.session.recipe.info.trainable_ops == (2,)
 
 
 def test_nor_do_operators_behind_one_that_odt_cannot_compute(tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def test_nor_do_operators_behind_one_that_odt_cannot_compute(tmp_path: Path) -> 
     most = model.add_constant(np.array([2], np.float32))
     model.write(path, model.add_operator("MINIMUM", (y, most), (1, 1)))
     with odt.Trainer(path, loss=MSE, trainable=odt.last(1)) as trainer:
-        assert trainer.recipe.info.trainable_ops == (1,)
+        assert trainer.session.recipe.info.trainable_ops == (1,)
     listed = [line.split() for line in run("inspect", path).output.splitlines()]
     layers = [words for words in listed if words[1:2] == ["FULLY_CONNECTED"]]
     assert [words[-2] for words in layers] == ["2", "1"]

@@ -22,7 +22,7 @@ Y = np.eye(10, dtype=np.float32)[LABELS]
 
 
 def state(trainer: odt.Trainer) -> list[bytes]:
-    core = trainer.build()
+    core = trainer.session.build()
     found = checkpoint.capture(core.graph, core.parameters, Progress())
     return [*(a.tobytes() for a in found.arrays), repr(found.hyper_parameters).encode()]
 
@@ -40,14 +40,18 @@ def state(trainer: odt.Trainer) -> list[bytes]:
 def test_weights_and_state_are_untouched(options: dict[str, Any]) -> None:
     with odt.Trainer(MODEL, **options) as trainer:
         if "cache_frozen" in options:
-            trainer.build(len(X))
+            trainer.session.build(len(X))
         else:
             trainer.train_on_batch(X[:8], Y[:8])
-        before, rate, step = state(trainer), trainer.learning_rate, trainer.build().parameters.step
+        before, rate, step = (
+            state(trainer),
+            trainer.learning_rate,
+            trainer.session.build().parameters.step,
+        )
         found = trainer.find_rate(X, Y, steps=20)
         assert len(found.rates) > 5
         assert state(trainer) == before
-        assert (trainer.learning_rate, trainer.build().parameters.step) == (rate, step)
+        assert (trainer.learning_rate, trainer.session.build().parameters.step) == (rate, step)
 
 
 def test_training_afterwards_has_the_same_bits() -> None:

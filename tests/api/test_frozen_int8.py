@@ -97,7 +97,7 @@ def test_what_makes_no_sense_is_refused(
     model: Path, trainable: odt.Trainable | None, message: str
 ) -> None:
     with pytest.raises(OptionError, match=message):
-        odt.Trainer(model, trainable=trainable, frozen_int8=X).build()
+        odt.Trainer(model, trainable=trainable, frozen_int8=X).session.build()
 
 
 def test_other_frozen_weights_than_those_of_the_file_are_refused() -> None:
@@ -107,4 +107,4 @@ def test_other_frozen_weights_than_those_of_the_file_are_refused() -> None:
         data = graph.tensors[first].data
         assert data is not None
         with pytest.raises(OptionError, match="must come with the frozen weights of the model"):
-            t.replace_frozen({first: data / 2})
+            t.session.replace_frozen({first: data / 2})

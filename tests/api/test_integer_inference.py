@@ -93,7 +93,9 @@ def test_validation_computes_what_evaluate_computes(options: dict[str, Any]) -> 
     last = int(np.argmin(history["val_loss"])) if "keep_best" in options else -1
     found = trainer.evaluate(*held)
     assert found["loss"] == pytest.approx(history["val_loss"][last], rel=1e-5)
-    fake = trainer.logs(trainer.build().evaluate(trainer.open(*held), range(13)))
+    fake = trainer.session.logs(
+        trainer.session.build().evaluate(trainer.session.open(*held), range(13))
+    )
     assert fake["loss"] != pytest.approx(found["loss"], rel=1e-5)
 
 
@@ -122,7 +124,7 @@ def test_quantized_models_have_a_moving_average_by_default() -> None:
         return plan.optimizer // 4
 
     with odt.Trainer(RESNET, optimizer="sgd") as trainer:
-        core = trainer.build()
+        core = trainer.session.build()
         values = sum(a.size for a in core.weights().values())
         assert core.memory().slots == 4 * values
     assert floats() == floats(ema=0.95) == values
@@ -156,4 +158,4 @@ def test_plans_are_kept_until_weights_change(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_limited_budget_keeps_no_second_plan() -> None:
     trainer = odt.Trainer(RESNET, batch_size=8, trainable=odt.last(4), memory_budget="64MB")
     trainer.predict(X)
-    assert trainer._form is None
+    assert trainer.evaluation._form is None

@@ -27,7 +27,7 @@ def test_acc_is_the_accuracy_that_fits() -> None:
 
 def test_a_name_of_an_optimizer_may_have_capitals() -> None:
     with odt.Trainer(MODEL, optimizer="Adam") as trainer:
-        assert trainer.recipe.info.optimizer == "adam"
+        assert trainer.session.recipe.info.optimizer == "adam"
 
 
 def test_one_callback_needs_no_list() -> None:
@@ -57,7 +57,7 @@ def test_the_name_of_one_tensor_cuts_a_model(tmp_path: Path) -> None:
 def test_the_loss_of_each_output_may_be_a_mapping_or_a_list() -> None:
     for loss in ("mse", ["mse"], {"0": "mse"}, [odt.MeanSquaredError()]):
         with odt.Trainer(MODEL, loss=loss) as trainer:
-            assert [loss.name for loss in trainer.recipe.losses] == ["mean_squared_error"]
+            assert [loss.name for loss in trainer.session.recipe.losses] == ["mean_squared_error"]
     for loss, words in (
         (["mse", "mse"], "must have a loss for each of the 1 outputs, or None for none, but got 2"),
         ({"scores": "mse"}, "must be for one output, .* or its number, but got scores"),

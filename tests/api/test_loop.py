@@ -87,7 +87,7 @@ def test_a_rate_of_zero_changes_the_state_of_the_optimizer_only() -> None:
         trained.train_on_batch(X[:BATCH], Y[:BATCH])
         for n, a in trained.weights.items():
             np.testing.assert_array_equal(a, before[n])
-        parameters = trained.build().parameters
+        parameters = trained.session.build().parameters
         assert parameters.step == 1
         assert all(a.any() for a in parameters.slots["m"].values())
         bad: Any
@@ -100,7 +100,7 @@ def test_single_batches_need_the_steps_of_a_schedule() -> None:
     with trainer(learning_rate=odt.CosineDecay(0.1)) as trained:
         with pytest.raises(odt.OptionError, match="`decay_steps=`: must be given"):
             trained.train_on_batch(X[:BATCH], Y[:BATCH])
-        assert trained.build().parameters.step == 0
+        assert trained.session.build().parameters.step == 0
 
 
 def test_a_schedule_of_the_user_is_called_and_has_to_be_given_again(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_accumulated_batches_are_one_large_batch(samples: int) -> None:
     for options in ({"batch_size": 16}, {"batch_size": 4, "accumulate": 4}):
         with trainer(**options, optimizer="sgd", learning_rate=0.1) as trained:
             history = trained.fit(X[:samples], Y[:samples], epochs=2, seed=1)
-            assert trained.build().parameters.step == 2 * -(-samples // 16)
+            assert trained.session.build().parameters.step == 2 * -(-samples // 16)
             found.append((history.history, {n: a.copy() for n, a in trained.weights.items()}))
     (values_of_large, weights), (accumulated, others) = found
     for name, values in values_of_large.items():
@@ -184,13 +184,13 @@ def test_accumulated_batches_are_one_large_batch(samples: int) -> None:
 def test_training_ends_after_its_steps_or_time() -> None:
     with trainer() as trained:
         history = trained.fit(X, Y, epochs=9, max_steps=8, validation_data=(X[:32], Y[:32]))
-        assert trained.build().parameters.step == 8
+        assert trained.session.build().parameters.step == 8
         assert len(history.history["val_loss"]) == 2
         trained.fit(X, Y, epochs=9, max_steps=8)
-        assert trained.build().parameters.step == 8
+        assert trained.session.build().parameters.step == 8
     with trainer() as trained:
         trained.fit(X, Y, epochs=10**6, max_time=0.05)
-        assert trained.build().parameters.step > 0
+        assert trained.session.build().parameters.step > 0
     with trainer(learning_rate=odt.PolynomialDecay(0.1)) as trained:
         trained.fit(X, Y, epochs=9, max_steps=8)
         assert trained.learning_rate == 0
@@ -255,7 +255,7 @@ def test_the_moving_average_begins_with_the_first_step() -> None:
         values[...] = 0
         assert np.abs(trained.predict(X) - before).max() > 1e-3
         trained.fit(X[:BATCH], Y[:BATCH], epochs=1)
-        named = by_name(trained.build().graph, trained.build().weights())
+        named = by_name(trained.session.build().graph, trained.session.build().weights())
         np.testing.assert_allclose(named[name], trained.weights[name], atol=1e-6)
 
 
@@ -266,7 +266,7 @@ def test_weights_set_by_name_are_those_of_the_average() -> None:
         with pytest.raises(ValueError, match="read-only"):
             values += 1  # would not change the average
         trained.weights[name] = values + 1
-        named = by_name(trained.build().graph, trained.build().weights())
+        named = by_name(trained.session.build().graph, trained.session.build().weights())
         np.testing.assert_array_equal(named[name], trained.weights[name])
 
 
@@ -283,11 +283,11 @@ def test_a_moving_average_is_planned_and_begins_at_a_checkpoint_without_one(tmp_
     plain, kept = (odt.plan(MODEL, ema=ema) for ema in (0.0, 0.9))
     assert kept.optimizer - plain.optimizer == kept.parameters
     with trainer() as trained:
-        assert trained.build().memory().slots == plain.optimizer
+        assert trained.session.build().memory().slots == plain.optimizer
         trained.fit(X, Y, save_to=tmp_path / "state.odt")
         loss = trained.evaluate(X, Y)["loss"]
     with trainer(ema=0.9, checkpoint=tmp_path / "state.odt") as resumed:
-        assert resumed.build().memory().slots == kept.optimizer
+        assert resumed.session.build().memory().slots == kept.optimizer
         assert resumed.evaluate(X, Y)["loss"] == pytest.approx(loss, rel=1e-6)
 
 
@@ -295,7 +295,7 @@ def test_gradients_that_are_kept_are_planned() -> None:
     plain, kept = (odt.plan(MODEL, batch_size=16, workers=1, clip_norm=n) for n in (0.0, 1.0))
     assert (plain.gradients, kept.gradients) == (0, kept.parameters)
     with trainer(clip_norm=1.0, workers=1) as trained:
-        assert trained.build().memory().gradients == kept.gradients
+        assert trained.session.build().memory().gradients == kept.gradients
 
 
 @pytest.mark.parametrize(
@@ -316,5 +316,5 @@ def test_the_best_epoch_is_that_of_the_monitored_value() -> None:
     with trainer(keep_best=True, monitor="val_accuracy", learning_rate=0.02) as trained:
         history = trained.fit(X, Y, epochs=6, validation_data=(X[:40], Y[:40]), seed=2)
         best = int(np.argmax(history.history["val_accuracy"]))
-        assert trained.build().best.epoch == best + 1
+        assert trained.session.build().best.epoch == best + 1
         assert trained.evaluate(X[:40], Y[:40])["accuracy"] == max(history.history["val_accuracy"])

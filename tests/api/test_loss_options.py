@@ -39,7 +39,7 @@ def test_a_checkpoint_keeps_the_hyper_parameters(tmp_path: Path) -> None:
     with trained(odt.Huber(0.05), 1) as first:
         first.save_checkpoint(tmp_path / "c.odt")
     with trained(None, 3, checkpoint=tmp_path / "c.odt") as resumed:
-        assert resumed.recipe.info.loss == "huber:delta=0.05"
+        assert resumed.session.recipe.info.loss == "huber:delta=0.05"
     assert weights(resumed) == weights(whole)
 
 

@@ -104,7 +104,7 @@ def test_the_command_line_imports_a_loss(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_checkpoint_imports_nothing(tmp_path: Path) -> None:
     with trained(Squared()) as trainer:
         trainer.save_checkpoint(tmp_path / "c.odt")
-        name = str(trainer.recipe.info.loss)
+        name = str(trainer.session.recipe.info.loss)
     data = (tmp_path / "c.odt").read_bytes()
     assert name.encode() in data
     from odt.kernels.registry import LOSSES

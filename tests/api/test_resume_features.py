@@ -124,17 +124,17 @@ def test_other_data_need_a_word(tmp_path: Path) -> None:
     with odt.Trainer(MODEL, batch_size=16, keep_best=True) as trainer:
         trainer.fit(X, Y, epochs=2, validation_split=0.2, save_to=state)
         wanted = {n: a.copy() for n, a in trainer.weights.items()}
-        step = trainer.build().parameters.step
+        step = trainer.session.build().parameters.step
     rule = r"`checkpoint=`: must go on with 72 training samples as before, but got 90. .*new_data"
     with odt.Trainer(MODEL, checkpoint=state) as trainer:
         with pytest.raises(odt.OptionError, match=rule):
             trainer.fit(X, Y, epochs=3)
         assert trainer.fit(X, Y, epochs=0).history == {}
-        assert trainer.build().parameters.step == step
+        assert trainer.session.build().parameters.step == step
     with odt.Trainer(MODEL, checkpoint=state, learning_rate=1e-30) as trainer:
         history = trainer.fit(X[:40], Y[:40], epochs=2, new_data=True)
         assert history.epoch == [0, 1]
-        assert trainer.build().parameters.step == step + 2 * 3
+        assert trainer.session.build().parameters.step == step + 2 * 3
     assert wanted.keys() == trainer.weights.keys()
 
 

@@ -30,7 +30,7 @@ def trainer(**options: Any) -> odt.Trainer:
 
 def state(trained: odt.Trainer) -> list[bytes]:
     """All bytes that a step changes, the learning rate and the number of updates."""
-    core = trained.build()
+    core = trained.session.build()
     found = checkpoint.capture(core.graph, core.parameters, Progress())
     arrays = [a.tobytes() for a in found.arrays]
     return [*arrays, repr((found.hyper_parameters, found.progress.step)).encode()]
@@ -69,7 +69,7 @@ def test_weights_and_optimizer_return_to_the_state_before(split: float) -> None:
         history, undone = fit(one, validation_split=split)
         assert len(undone) == 1
         assert state(one)[:-1] == before[:-1]
-        assert one.build().parameters.step == 0
+        assert one.session.build().parameters.step == 0
         assert one.learning_rate == 0.001 / 10
         name = "val_loss" if split else "loss"
         assert history.history[name][0] > 10 * history.start[name]
@@ -115,7 +115,7 @@ def test_a_given_rate_gets_a_warning_alone(given: dict[str, Any]) -> None:
         before = state(one)
         one.fit(LARGE, Y, epochs=1, validation_split=0.25)
         assert state(one)[0] != before[0]
-        assert one.build().parameters.step == STEPS
+        assert one.session.build().parameters.step == STEPS
     texts = [str(w.message) for w in seen]
     assert not [t for t in texts if "undone" in t]
     (line,) = [t for t in texts if "is above" in t]
@@ -204,7 +204,7 @@ def test_the_best_epoch_is_none_that_was_undone() -> None:
         before = state(one)
         _, undone = fit(one, epochs=1, patience=3)
         assert undone
-        assert one.build().best.epoch == 0
+        assert one.session.build().best.epoch == 0
         assert state(one)[:-1] == before[:-1]
     with trainer() as one:
         history, undone = fit(one, epochs=6, patience=1)
@@ -217,7 +217,7 @@ def test_quantized_weights_return_too(tmp_path: Path) -> None:
         given: dict[str, Any] = {"optimizer": "sgd", "batch_size": 16, **options}
         with odt.Trainer(quantized, **given) as one:
             before = state(one)
-            core = one.build()
+            core = one.session.build()
             one.fit(X, Y, epochs=1, max_steps=1)
             assert core.undo is not None
             assert state(one) != before

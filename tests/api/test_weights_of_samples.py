@@ -125,9 +125,9 @@ def test_evaluation_with_weights_changes_no_bit_of_training() -> None:
 def test_a_trainer_takes_weights_after_training_without() -> None:
     with trainer() as t:
         plain = t.train_on_batch(X, Y)["loss"]
-        slots = t.build().parameters.step
+        slots = t.session.build().parameters.step
         assert t.train_on_batch(X, Y, np.zeros(N))["loss"] == 0
-        assert t.build().parameters.step == slots + 1
+        assert t.session.build().parameters.step == slots + 1
         assert t.train_on_batch(X, Y)["loss"] < plain
 
 

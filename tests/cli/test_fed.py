@@ -132,7 +132,7 @@ def test_checkpoints_of_devices_are_merged(
     for k in (1, 2):
         with odt.Trainer(folder / "model.tflite", batch_size=8, ema=ema) as trainer:
             trainer.fit(x[40 * k :], y[40 * k :], seed=k, save_to=f"{k}.odt")
-            core = trainer.build()
+            core = trainer.session.build()
             trained.append({n: a.copy() for n, a in by_name(core.graph, core.weights()).items()})
     words = ["fed", "merge", "1.odt", "2.odt", "--weights", "3,1", "-o", f"merged.{extension}"]
     done = CliRunner().invoke(main, [*words, "--model", str(folder / "model.tflite")])
@@ -146,7 +146,7 @@ def test_checkpoints_of_devices_are_merged(
         for name, a in trainer.weights.items():
             mean = 0.75 * trained[0][name] + 0.25 * trained[1][name]
             np.testing.assert_allclose(a, mean, atol=1e-6)
-        assert trainer.build().parameters.step == 0
+        assert trainer.session.build().parameters.step == 0
         history = trainer.fit(x, y, epochs=1)
     assert history.epoch == [0]
 

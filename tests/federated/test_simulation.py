@@ -107,7 +107,7 @@ def test_the_proximal_term_is_that_of_its_formula() -> None:
     rate, mu = 0.1, 0.5
     with trainer(optimizer="sgd", learning_rate=rate, batch_size=64) as used:
         client = Client(used, X[:64], Y[:64], epochs=3)
-        used.build().parameters.proximal_mu = mu
+        used.session.build().parameters.proximal_mu = mu
         begin = client.tensors
         update = client.train(begin, 1)
     with trainer(batch_size=64) as other:

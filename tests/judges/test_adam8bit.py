@@ -33,7 +33,7 @@ def test_the_loss_is_adams_within_one_percent(name: str) -> None:
             before = trainer.evaluate(x, y)["loss"]
             trainer.fit(x, y, epochs=4, shuffle=True)
             losses[optimizer] = trainer.evaluate(x, y)["loss"]
-            states[optimizer] = trainer.build().memory().slots
+            states[optimizer] = trainer.session.build().memory().slots
     print(name, before, losses, states)
     assert losses["adam"] < 0.9 * before
     assert losses["adam8bit"] == pytest.approx(losses["adam"], rel=0.01)

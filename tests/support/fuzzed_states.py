@@ -16,8 +16,8 @@ from model_builder import ModelBuilder
 
 import odt
 from odt import federated
-from odt.artifacts.files import sha256
 from odt.cli.main import main
+from odt.training.artifact_files import sha256
 from support.bounded import answers
 from support.file_mutations import (
     Damage,

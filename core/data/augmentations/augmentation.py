@@ -43,7 +43,7 @@ class Augmentation:
     def check(self, shape: Sequence[int]) -> None:
         """Checks the value, and that samples of this shape can be changed; raises OptionError."""
 
-    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Changes a sample in place.
 
         Args:
@@ -78,9 +78,9 @@ class Custom(Augmentation):
     """
 
     word: ClassVar[str] = "custom"
-    function: Callable[[Array, np.random.Generator], Array | None] = lambda x, rng: None
+    function: "Callable[[Array, np.random.Generator], Array | None]" = lambda x, rng: None
 
-    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Calls the function."""
         found = self.function(x, rng)
         if found is not None:

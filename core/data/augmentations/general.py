@@ -27,7 +27,7 @@ class Noise(Augmentation):
         """Checks the strength."""
         self.check_value(self.strength, 0, math.inf)
 
-    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Adds noise to a sample in place."""
         deviation = np.float32(self.strength) * np.asarray(facts.std, np.float32)
         x += rng.standard_normal(x.shape, np.float32) * deviation
@@ -51,6 +51,6 @@ class Mixup(Augmentation):
         """Checks α."""
         self.check_value(self.alpha, 0, math.inf)
 
-    def draw(self, rng: np.random.Generator, samples: int) -> tuple[float, int]:
+    def draw(self, rng: "np.random.Generator", samples: int) -> tuple[float, int]:
         """Draws λ, and the position of the other sample among the training samples."""
         return rng.beta(self.alpha, self.alpha), int(rng.integers(samples))

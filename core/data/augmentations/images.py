@@ -30,11 +30,11 @@ class ImageAugmentation(Augmentation):
         if not gray and not (len(shape) == 3 and min(shape[0], shape[-1]) <= CHANNELS):
             raise self.refuse("needs images (H, W), (H, W, C) or (C, H, W)", tuple(shape))
 
-    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Changes an image in place."""
         self.change(channels_last(x), rng, facts)
 
-    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Changes an image (H, W, C) in place."""
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ class Flip(ImageAugmentation):
         if self.axis not in ("horizontal", "vertical", "both"):
             raise self.refuse("its value must be horizontal, vertical or both", self.axis)
 
-    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Mirrors the image with probability 1/2."""
         if self.axis != "vertical" and rng.random() < 0.5:
             x[...] = x[:, ::-1].copy()
@@ -125,7 +125,7 @@ class Shift(ImageAugmentation):
         super().check(shape)
         self.check_value(self.fraction, 0, 1)
 
-    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Shifts the image along both axes."""
         moved = x
         for axis, size in enumerate(x.shape[:2]):
@@ -150,7 +150,7 @@ class Crop(ImageAugmentation):
         super().check(shape)
         self.check_value(self.fraction, 0, 1)
 
-    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Crops the image; keeps the aspect ratio."""
         part = 1 - rng.random() * (1 - self.fraction)
         height, width = x.shape[:2]
@@ -177,7 +177,7 @@ class Rotate(ImageAugmentation):
         super().check(shape)
         self.check_value(self.degrees, 0, 180)
 
-    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Rotates the image."""
         angle = np.deg2rad((2 * rng.random() - 1) * self.degrees)
         sine, cosine = np.float32(np.sin(angle)), np.float32(np.cos(angle))
@@ -204,7 +204,7 @@ class ColourAugmentation(ImageAugmentation):
         super().check(shape)
         self.check_value(self.strength, 0, 1)
 
-    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Computes reference + factor · (x − reference), within the range of the data."""
         factor = np.float32(1 + (2 * rng.random() - 1) * self.strength)
         reference = self.reference(x, facts)
@@ -286,7 +286,7 @@ class Cutout(ImageAugmentation):
         super().check(shape)
         self.check_value(self.fraction, 0, 1)
 
-    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Fills the square."""
         side = max(1, round(self.fraction * min(x.shape[:2])))
         top, left = (int(rng.random() * n) - side // 2 for n in x.shape[:2])

@@ -18,7 +18,7 @@ class SampleRandom:
         self._state = self._bits.state
         self._seed = seed % WORD
 
-    def at(self, epoch: int, sample: int, stream: int = 0) -> np.random.Generator:
+    def at(self, epoch: int, sample: int, stream: int = 0) -> "np.random.Generator":
         """Returns the generator of a sample in an epoch, which is valid until the next call.
 
         Args:

@@ -1,6 +1,5 @@
 """All augmentations by name, and their text form: NAME or NAME:VALUE, separated by commas."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
@@ -57,6 +56,8 @@ def _parse(text: str) -> Any:
         raise OptionError("augment", "functions must be given again to resume", name)
     kind: Any = BY_WORD.get(name)
     if kind is None:
+        import difflib
+
         close = difflib.get_close_matches(name, BY_WORD, n=1)
         hint = f"Did you mean {close[0]}?" if close else ""
         raise OptionError("augment", f"must be one of {', '.join(BY_WORD)}", name, hint)

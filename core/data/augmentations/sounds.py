@@ -27,7 +27,7 @@ class TimeShift(Augmentation):
         """Checks the fraction."""
         self.check_value(self.fraction, 0, 1)
 
-    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Shifts a sample in place."""
         by = round((2 * rng.random() - 1) * self.fraction * len(x))
         x[...] = x.take(np.arange(len(x)) - by, 0, mode="clip")
@@ -50,7 +50,7 @@ class Gain(Augmentation):
         if len(shape) != 1:
             raise self.refuse("needs waveforms (time); use brightness for spectrograms", shape)
 
-    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Multiplies a waveform in place."""
         x *= np.float32(10 ** ((2 * rng.random() - 1) * self.decibels / 20))
 
@@ -72,7 +72,7 @@ class Mask(Augmentation):
         if len(shape) < 2:
             raise self.refuse("needs spectrograms (time, frequency)", tuple(shape))
 
-    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+    def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Masks a spectrogram in place."""
         size = x.shape[self.axis]
         width = int(rng.random() * (self.fraction * size + 1))

@@ -5,22 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import odt
-from odt.artifacts.files import (
-    ADAPTERS,
-    CHECKPOINT,
-    MANIFEST,
-    MOST_LOSSES,
-    NAMES,
-    RECIPE,
-    Expected,
-    Manifest,
-    model_of,
-    read_manifest,
-    read_recipe,
-    recipe_text,
-    sha256,
-)
+from odt import __version__
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.checkpoints.checkpoint import BEST, Checkpoint
 from odt.core.export.exporter import export_model
@@ -32,22 +17,35 @@ from odt.core.recipe.resolve import values_used
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.atomic_folders import AtomicFolder, entries
 from odt.core.storage.reading import listed
-from odt.core.training.random_data import FLOATS, random_data
+from odt.core.training.random_data import FLOATS
 from odt.data.sources import recorded
 from odt.dataclass import dataclass
-from odt.errors import DataError, ModelError, OdtError, OptionError, TrainingError
+from odt.errors import DataError, OdtError, OptionError, TrainingError
 from odt.kernels.loss_text import is_plugin
 from odt.kernels.rows.scheduledef import Schedule
-from odt.models.model import Model, Path, load_model
+from odt.models.model import Model, Path
 from odt.text import size, table
+from odt.training.artifact_files import (
+    ADAPTERS,
+    CHECKPOINT,
+    MANIFEST,
+    MOST_LOSSES,
+    NAMES,
+    RECIPE,
+    Expected,
+    Manifest,
+    read_manifest,
+    recipe_text,
+    sha256,
+)
 from odt.training.callbacks import LambdaCallback
-from odt.training.option_forms import resume_from, words_of
+from odt.training.first_steps import first_losses, trainer_from_folder, trainer_of_first_steps
+from odt.training.option_forms import words_of
+from odt.training.session import Session
 from odt.training.trainable import Trainable
 from odt.training.trainer import NEW_RUN, Trainer
 
 STEPS = 3
-MOST_SAMPLES = 256  # of a synthetic batch
-HERE = ("memory_budget", "micro_batch", "workers")  # options that do not change the losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,35 +81,6 @@ class Artifacts:
         names = (*manifest.files, MANIFEST)
         sizes = {name: os.path.getsize(os.path.join(where, name)) for name in names}
         return cls(where, sizes, manifest.expected.losses, manifest.data, manifest.odt)
-
-    @staticmethod
-    def trainer(
-        kind: "type[Trainer]", folder: Path, checkpoint: Any, check: bool, **options: Any
-    ) -> Trainer:
-        """Makes a trainer from a folder; arguments are those of `Trainer.from_artifacts`.
-
-        Args:
-            kind: class of the trainer.
-            folder: the folder.
-            checkpoint: a checkpoint of the device; None for the folder's.
-            check: whether to compare the first losses.
-            **options: arguments of the trainer.
-        """
-        where = os.fspath(folder)
-        manifest = read_manifest(where)
-        recipe = read_recipe(where)
-        if check:
-            here = {name: value for name, value in options.items() if name in HERE}
-            with _probe(where, manifest.files, here) as probe:
-                _compare(where, probe, manifest.expected)
-                if checkpoint is not None:
-                    _check_checkpoint(probe, checkpoint)
-        if checkpoint is not None:
-            recipe["checkpoint"] = checkpoint
-        trainer = _trainer(kind, where, manifest.files, {**recipe, **options})
-        if checkpoint is None:
-            trainer.resume = trainer.resume.on_new_data()
-        return trainer
 
     def __str__(self) -> str:
         rows = [(f"  {name}", size(nbytes)) for name, nbytes in self.sizes.items()]
@@ -173,7 +142,7 @@ def generate_artifacts(
     """
     chosen = _selection(trainable, words_of(frozen))
     options |= {"loss": loss, "optimizer": optimizer, "memory_budget": memory_budget}
-    with odt.Trainer(model, trainable=chosen, **options) as trainer:
+    with Trainer(model, trainable=chosen, **options) as trainer:
         return write_artifacts(trainer, out, x, y, nominal=nominal, steps=steps, seed=seed)
 
 
@@ -198,15 +167,16 @@ def write_artifacts(
         steps: as for `generate_artifacts`.
         seed: as for `generate_artifacts`.
     """
-    _check(trainer, out, steps, seed)
+    session = trainer.session
+    _check(session, out, steps, seed)
     if x is None and y is not None:
         raise OptionError("x", "must be given with `y=`", "targets alone")
     if x is not None:
-        trainer.build(trainer.open(x, y).length)
+        session.build(session.open(x, y).length)
     start, record = _start(trainer), recorded(x)
     losses = () if x is None else _losses_on(trainer, x, y, steps)
-    rate = trainer.recipe.info.learning_rate
-    if losses and not trainer.recipe.info.schedule:
+    rate = session.recipe.info.learning_rate
+    if losses and not session.recipe.info.schedule:
         rate = trainer.learning_rate  # `fit` lowers the default for a trained model
     start = replace(start, hyper_parameters={**start.hyper_parameters, "learning_rate": rate})
     if nominal:
@@ -215,35 +185,10 @@ def write_artifacts(
         names = _write_files(trainer, folder.temporary, start, record)
         files = {name: sha256(os.path.join(folder.temporary, name)) for name in names}
         expected = _expected(folder.temporary, files, steps, seed)
-        manifest = Manifest(files, expected, odt.__version__, losses)
+        manifest = Manifest(files, expected, __version__, losses)
         write_atomically(os.path.join(folder.temporary, MANIFEST), [manifest.to_bytes()])
-        Artifacts.trainer(odt.Trainer, folder.temporary, None, True).close()  # as the device
+        trainer_from_folder(Trainer, folder.temporary).close()  # as the device
     return Artifacts.read(out)
-
-
-def _trainer(
-    kind: "type[Trainer]", folder: str, files: Mapping[str, str], options: Mapping[str, Any]
-) -> Trainer:
-    adapters = os.path.join(folder, ADAPTERS) if ADAPTERS in files else None
-    model = load_model(os.path.join(folder, model_of(files)), adapters)
-    return kind(model, **{"checkpoint": os.path.join(folder, CHECKPOINT), **options})
-
-
-def _probe(folder: str, files: Mapping[str, str], options: Mapping[str, Any]) -> Trainer:
-    """Makes a trainer for the first steps: without metrics and caches, which need the data."""
-    recipe = read_recipe(folder)
-    for name in ("metrics", "cache_frozen", "cache_dtype"):
-        recipe.pop(name, None)
-    return _trainer(odt.Trainer, folder, files, {**recipe, **options})
-
-
-def _first_losses(trainer: Trainer, expected: Expected) -> tuple[float, ...]:
-    """Trains on the same synthetic batch as often as there are losses; returns the losses."""
-    engine = trainer.allocate()  # with the model's weights if the checkpoint is nominal
-    data = replace(random_data(engine.runtime, expected.seed), floats=expected.floats)
-    engine.start_schedule(len(expected.losses))
-    samples = min(engine.info.batch_size, MOST_SAMPLES)
-    return tuple(engine.step(data, samples) for _ in expected.losses)
 
 
 def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> Expected:
@@ -252,46 +197,24 @@ def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> E
     for floats in FLOATS:
         wanted = Expected(seed, floats, (0.0,) * steps)
         try:
-            with _probe(folder, files, {}) as probe:
-                return replace(wanted, losses=_first_losses(probe, wanted))
+            with trainer_of_first_steps(Trainer, folder, files, {}) as probe:
+                return replace(wanted, losses=first_losses(probe, wanted))
         except (DataError, TrainingError) as e:
             refused = refused or e
     assert refused is not None
     raise refused
 
 
-def _compare(folder: str, trainer: Trainer, expected: Expected) -> None:
-    """Raises ModelError unless the first losses are those of the desk."""
-    try:
-        difference = expected.difference(_first_losses(trainer, expected))
-    except (DataError, TrainingError) as e:
-        difference = str(e)
-    if difference:
-        raise ModelError(
-            f"{os.path.join(folder, MANIFEST)}: the first losses must be those of the desk but for "
-            f"rounding, but got {difference}. Generate the artifacts again, with the device's "
-            "version of odt."
-        )
-
-
-def _check_checkpoint(trainer: Trainer, given: Any) -> None:
-    """Raises ModelError if a checkpoint of the device belongs to another model."""
-    resume = resume_from(given)
-    if resume.own is not None:
-        engine = trainer.allocate()
-        own_format.matching(resume.own, resume.path, engine.graph, engine.parameters)
-
-
-def _check(trainer: Trainer, out: Path, steps: int, seed: int) -> None:
+def _check(session: Session, out: Path, steps: int, seed: int) -> None:
     """Raises OptionError for options that artifacts cannot hold."""
-    trainer.recipe.model.check_flatbuffer("generate_artifacts")
+    session.recipe.model.check_flatbuffer("generate_artifacts")
     for field, value, least in (("steps", steps, 1), ("seed", seed, 0)):
         check_whole(field, value, least)
     if steps > MOST_LOSSES:
         raise OptionError("steps", f"must be at most {MOST_LOSSES}", steps)
-    if trainer.teacher is not None:
+    if session.teacher is not None:
         raise OptionError("teacher", "must be left out of artifacts", "a teacher")
-    info = trainer.recipe.info
+    info = session.recipe.info
     if info.schedule and str(info.schedule).startswith(Schedule.word):
         raise OptionError("schedule", "must be one of odt's in artifacts", info.schedule)
     for name in (info.loss, *(loss for _, loss in info.output_losses)):
@@ -311,9 +234,10 @@ def _check(trainer: Trainer, out: Path, steps: int, seed: int) -> None:
 
 def _start(trainer: Trainer) -> Checkpoint:
     """Returns a copy of the state as the start of a run on the device, on data of its own."""
-    trainer.build()
-    own = trainer.saver().state()
-    before = trainer.resume.progress if trainer.resume.own else NEW_RUN
+    session = trainer.session
+    session.build()
+    own = trainer.checkpoints.saver().state()
+    before = session.resume.progress if session.resume.own else NEW_RUN
     progress = replace(
         own.progress,
         epoch=1,
@@ -342,7 +266,7 @@ def _losses_on(trainer: Trainer, x: Any, y: Any, steps: int) -> tuple[float, ...
     """Trains some steps on samples; returns their losses."""
     losses: list[float] = []
     see = LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
-    last = trainer.build().parameters.step + steps
+    last = trainer.session.build().parameters.step + steps
     trainer.fit(x, y, max_steps=last, callbacks=[see], new_data=True)
     return tuple(losses)
 
@@ -351,26 +275,27 @@ def _write_files(
     trainer: Trainer, folder: str, start: Checkpoint, record: Record | None
 ) -> list[str]:
     """Writes all files but the manifest; returns their names."""
-    file = trainer.recipe.model
+    session, file = trainer.session, trainer.session.recipe.model
     names = {"model": f"model.{file.format}", "checkpoint": CHECKPOINT}
-    info = _storable(trainer) if file.format == "circle" else None
+    info = _storable(session) if file.format == "circle" else None
     path = os.path.join(folder, names["model"])
     export_model(file, {}, path, file.format, info, record=record)
-    if trainer.recipe.lowered.adapted is not None:
+    if session.recipe.lowered.adapted is not None:
         names["adapters"] = ADAPTERS
         trainer.model.save_adapters(os.path.join(folder, ADAPTERS))
     write_atomically(os.path.join(folder, CHECKPOINT), own_format.encode(start))
-    text = recipe_text(names, trainer.device_options()).encode()
+    text = recipe_text(names, session.device_options()).encode()
     write_atomically(os.path.join(folder, RECIPE), [text])
     return [*names.values(), RECIPE]
 
 
-def _storable(trainer: Trainer) -> TrainingInfo | None:
+def _storable(session: Session) -> TrainingInfo | None:
     """Returns the training info if a circle+ can hold it; the checkpoint always does."""
-    graph, part = trainer.recipe.model.graph, trainer.recipe.lowered.part.graph
-    used = values_used(part, replace(trainer.recipe.info, loss=trainer.build().info.loss))
+    recipe = session.recipe
+    info = replace(recipe.info, loss=session.build().info.loss)
+    used = values_used(recipe.lowered.part.graph, info)
     try:
-        encode_training_info(used, len(graph.nodes))
+        encode_training_info(used, len(recipe.model.graph.nodes))
     except OptionError:
         return None
     return used

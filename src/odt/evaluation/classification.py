@@ -169,8 +169,8 @@ def classification_report(
     Raises:
         DataError: if the targets are no classes.
     """
-    data = trainer.open(x, y)
-    counts = class_counter(check_classes(form_of(data, trainer.samples), data))
+    data = trainer.session.open(x, y)
+    counts = class_counter(check_classes(form_of(data, trainer.session.samples), data))
     _evaluate(trainer, data, {"classes": counts})
     return make_report(counts, classes)
 
@@ -187,8 +187,8 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
     Returns:
         Losses (N,), float64; their mean is the loss of `Trainer.evaluate`.
     """
-    data, output = trainer.open(x, y, sample_weight), trainer.samples.losses[0][1]
-    results = SampleResults(data.length, numbers_form(trainer.samples), output)
+    data, output = trainer.session.open(x, y, sample_weight), trainer.session.samples.losses[0][1]
+    results = SampleResults(data.length, numbers_form(trainer.session.samples), output)
     _evaluate(trainer, data, each=results.add)
     return results.losses
 
@@ -197,13 +197,13 @@ def _evaluate(
     trainer: Trainer, data: DataSet, totals: Totals = NONE, each: Each | None = None
 ) -> None:
     """Evaluates a trainer's model on all samples."""
-    core, order = trainer.build(), range(data.length)
-    with trainer.integer_form() as form:
+    core, order = trainer.session.build(), range(data.length)
+    with trainer.evaluation.integer_form() as form:
         if form is not None:
             evaluator = form.evaluator(weighted=data.weights is not None)
             evaluator.run(data, order, {}, totals=totals, each=each)
             return
-    computation = Computation(trainer.recipe.losses, outputs=True)
+    computation = Computation(trainer.session.recipe.losses, outputs=True)
     computation = computation if data.weights is None else computation.weighted()
     engine = core.runtime.engine(computation, micro_batch=1 if each else None)
     reduction = core.info.reduction

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-import odt
 from odt.core.data.dataset import EpochOrder
 from odt.core.recipe.option_values import check_whole
 from odt.errors import OptionError, TrainingError
 from odt.federated.tensors import load_tensors, tensors_of
 from odt.federated.update import Tensors, Update
+from odt.training.trainer import Trainer
 
 
 class Client:
@@ -28,7 +28,7 @@ class Client:
 
     def __init__(
         self,
-        trainer: "odt.Trainer",
+        trainer: Trainer,
         x: Any,
         y: Any = None,
         *,
@@ -60,14 +60,14 @@ class Client:
         check_whole("partition", partition, 0)
         check_whole("seed", seed, 0)
         self.trainer, self.partition = trainer, partition
-        self._data = trainer.open(x, y)
+        self._data = trainer.session.open(x, y)
         self.samples = range(self._data.length) if samples is None else samples
         self._epochs, self._rounds, self._seed = epochs, rounds, seed
-        if trainer.recipe.info.schedule:
+        if trainer.session.recipe.info.schedule:
             raise OptionError(
                 "schedule",
                 "must be left out in a federation, whose rate falls by rounds",
-                trainer.recipe.info.schedule,
+                trainer.session.recipe.info.schedule,
             )
 
     @property
@@ -90,13 +90,13 @@ class Client:
             TrainingError: if the loss or a trained value is NaN or infinite.
         """
         load_tensors(self.trainer, tensors)
-        core = self.trainer.build(weighted=self._data.weights is not None)
+        core = self.trainer.session.build(weighted=self._data.weights is not None)
         seed = round_seed(self._seed, round, self.partition)
         core.parameters.mask_seed = seed
         self.trainer.learning_rate = core.info.learning_rate * rate_factor(round, self._rounds)
         order = EpochOrder(self.samples, shuffle=True, seed=seed, drop_last=False)
-        for epoch in core.train(self._data, order, epochs=self._epochs, drop_last=False):
-            logs = self.trainer.logs(epoch.training)
+        for epoch in core.fit(self._data, order, epochs=self._epochs, drop_last=False):
+            logs = self.trainer.session.logs(epoch.training)
         trained = tensors_of(self.trainer)
         for name, a in trained.items():
             if not np.isfinite(a).all():
@@ -115,8 +115,8 @@ class Client:
             DataError: if the tensors do not match the model.
         """
         load_tensors(self.trainer, tensors)
-        found = self.trainer.validate(self._data, self.samples, rest=True)
-        return finite(self.trainer.logs(found))
+        found = self.trainer.evaluation.validate(self._data, self.samples, rest=True)
+        return finite(self.trainer.session.logs(found))
 
 
 def rate_factor(round: int, rounds: int | None) -> float:

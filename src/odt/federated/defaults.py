@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import odt
-from odt.models.model import Model
+from odt.models.model import Model, load_model
+from odt.training.trainer import Trainer
 
 OPTIMIZER, MOMENTUM, LEARNING_RATE = "sgd", 0.9, 0.05
 BATCH_SIZE, CLIP_NORM = 8, 3.0
 
 
-def new_trainer(model: Any, **options: Any) -> "odt.Trainer":
+def new_trainer(model: Any, **options: Any) -> Trainer:
     """Returns a trainer with the defaults of federations: SGD, batch size 8, clipped gradients.
 
     SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. There is no moving
@@ -24,7 +24,7 @@ def new_trainer(model: Any, **options: Any) -> "odt.Trainer":
     Raises:
         OdtError: as Trainer.
     """
-    loaded = model if isinstance(model, Model) else odt.load_model(model)
+    loaded = model if isinstance(model, Model) else load_model(model)
     given = {"ema": 0} | {name: value for name, value in options.items() if value is not None}
     if loaded.training_info is None:
         given.setdefault("batch_size", BATCH_SIZE)
@@ -37,4 +37,4 @@ def new_trainer(model: Any, **options: Any) -> "odt.Trainer":
                 "clip_norm": given.get("clip_norm", None if "clip_value" in given else CLIP_NORM),
                 "hyper_parameters": {"momentum": MOMENTUM, **own},
             }
-    return odt.Trainer(loaded, **given)
+    return Trainer(loaded, **given)

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import odt
 from odt.core.data.dataset import DataSet
 from odt.core.model.record import Record
-from odt.errors import DataError, TrainingError
+from odt.errors import DataError, TrainingError, warn
 from odt.federated.checks import check_update
 from odt.federated.client import Client, finite
 from odt.federated.history import History, Round
@@ -16,6 +15,7 @@ from odt.federated.payloads import broadcast, decode, encode, nbytes_of, receive
 from odt.federated.settings import Settings
 from odt.federated.tensors import load_tensors, tensors_of
 from odt.federated.update import Array, Tensors, Update
+from odt.training.trainer import Trainer
 
 SAMPLING, OFFLINE, HOLDING = 2**31 + 1, 2**31 + 2, 2**31 + 3  # in place of a client in the seed
 
@@ -35,7 +35,7 @@ class Federation:
 
     def __init__(
         self,
-        trainer: "odt.Trainer",
+        trainer: Trainer,
         data: DataSet,
         settings: Settings,
         held: DataSet | None = None,
@@ -54,10 +54,10 @@ class Federation:
             OptionError: if settings contradict the data or the model.
         """
         self.trainer, self.settings, self._held = trainer, settings, held
-        labels = data.labels(trainer.samples.losses)
+        labels = data.labels(trainer.session.samples.losses)
         parts = partition(settings.partition, data, labels, settings.clients, settings.seed, record)
         self.strategy = settings.new_strategy()
-        core = trainer.build(weighted=data.weights is not None)
+        core = trainer.session.build(weighted=data.weights is not None)
         core.parameters.proximal_mu = self.strategy.proximal_mu
         self.tensors = tensors_of(trainer)
         self.residuals: list[Tensors] = [{} for _ in parts]
@@ -97,7 +97,7 @@ class Federation:
         tensors, settings = nbytes_of(self.tensors), self.settings
         feedback = settings.clients if settings.payload == "int8" else 0
         return {
-            "one client": self.trainer.build().memory().total,
+            "one client": self.trainer.session.build().memory().total,
             "tensors of the server": tensors,
             f"updates of {settings.sampled} clients": settings.sampled * tensors,
             "error feedback of all clients": feedback * tensors,
@@ -142,7 +142,7 @@ class Federation:
                 self.residuals[k] = before
                 line = str(e).removeprefix(f"client {k}: ")
                 refused.append(f"round {number}: client {k}: {line}")
-                self.trainer.warn(refused[-1])
+                warn(refused[-1])
         if len(updates) < settings.min_clients:
             self.load()
             raise TrainingError(
@@ -182,8 +182,8 @@ class Federation:
         self.load()
         logs: dict[str, float] = {}
         if self._held is not None:
-            held = trainer.validate(self._held, range(self._held.length), rest=True)
-            logs |= finite(trainer.logs(held, "val_"))
+            held = trainer.evaluation.validate(self._held, range(self._held.length), rest=True)
+            logs |= finite(trainer.session.logs(held, "val_"))
         own = [c.evaluate(self.tensors) for c in self._own if c is not None]
         for name in own[0] if own else ():
             values = [metrics[name] for metrics in own if name in metrics]

@@ -58,7 +58,7 @@ def save(path: str | os.PathLike[str], federation: Federation) -> None:
         for name, a in tensors.items():
             entries.append(Entry(name, role, a.shape, a.dtype.name))
             arrays.append(a)
-    info = federation.trainer.build().info
+    info = federation.trainer.session.build().info
     state = Checkpoint(
         info.optimizer,
         {"learning_rate": info.learning_rate},
@@ -125,7 +125,7 @@ def described(federation: Federation) -> dict[str, Any]:
     Args:
         federation: a federation.
     """
-    info = federation.trainer.build().info
+    info = federation.trainer.session.build().info
     return federation.settings.described() | {
         "samples": sum(len(c.samples) for c in federation.clients),
         "optimizer": info.optimizer,

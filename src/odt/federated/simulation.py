@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import odt
 from odt.data.sources import recorded
 from odt.federated import federation_file
 from odt.federated.federation import Federation
@@ -13,12 +12,13 @@ from odt.federated.settings import Settings
 from odt.federated.strategies.strategy import Strategy
 from odt.federated.update import Array
 from odt.training.fitting import pair
+from odt.training.trainer import Trainer
 
 Path = str | os.PathLike[str]
 
 
 def simulate(
-    trainer: "odt.Trainer",
+    trainer: Trainer,
     x: Any,
     y: Any = None,
     *,
@@ -108,9 +108,9 @@ def simulate(
         check_log(log)
     if save_to is not None:
         federation_file.check_path(save_to)
-    held = None if validation_data is None else trainer.open(*pair(validation_data))
+    held = None if validation_data is None else trainer.session.open(*pair(validation_data))
     record = recorded(x)
-    federation = Federation(trainer, trainer.open(x, y), settings, held, record)
+    federation = Federation(trainer, trainer.session.open(x, y), settings, held, record)
     trainer.record = record or trainer.record
     if checkpoint is not None:
         federation_file.resume(checkpoint, federation)

@@ -1,13 +1,13 @@
 """The tensors that travel: what a trainer trains, by name."""
 
-import odt
 from odt.core.runtime.parameters import by_name
 from odt.errors import OptionError
 from odt.federated.checks import check_tensors
 from odt.federated.update import Tensors
+from odt.training.trainer import Trainer
 
 
-def tensors_of(trainer: "odt.Trainer") -> Tensors:
+def tensors_of(trainer: Trainer) -> Tensors:
     """Returns copies of what a trainer trains.
 
     Args:
@@ -20,14 +20,14 @@ def tensors_of(trainer: "odt.Trainer") -> Tensors:
     Raises:
         OptionError: if no weight trains.
     """
-    core = trainer.build()
+    core = trainer.session.build()
     values = core.parameters.values()
     if not values:
         raise OptionError("trainable", "must select weights", "none")
     return by_name(core.graph, {i: values[i] for i in sorted(values)})
 
 
-def load_tensors(trainer: "odt.Trainer", tensors: Tensors, where: str = "server") -> None:
+def load_tensors(trainer: Trainer, tensors: Tensors, where: str = "server") -> None:
     """Sets what a trainer trains, and resets its optimizer state; all of it or nothing.
 
     Args:
@@ -38,7 +38,7 @@ def load_tensors(trainer: "odt.Trainer", tensors: Tensors, where: str = "server"
     Raises:
         DataError: if names, shapes or dtypes differ, or a value is not finite.
     """
-    core = trainer.build()
+    core = trainer.session.build()
     trained = core.parameters.trained
     expected = by_name(core.graph, {i: trained[i] for i in sorted(trained)})
     check_tensors(tensors, expected, where, "The model is unchanged.")

@@ -64,7 +64,7 @@ class Replay:
             DataError: if there is not one class for each sample.
             TrainingError: if features are not finite, or too large.
         """
-        inputs = trainer.open(x, targets=False)
+        inputs = trainer.session.open(x, targets=False)
         new = inputs.length
         if len(given.labels) != new:
             raise DataError(
@@ -78,8 +78,8 @@ class Replay:
         training = np.setdiff1d(np.arange(count), self.held)
         self._order = BalancedOrder(training, self.labels[training], seed)
         labels = self.labels.astype(np.int32)
-        targets = DataSet((), array_columns([labels], trainer.samples.target_specs, "y"))
-        self._core = core = trainer.build(count)
+        targets = DataSet((), array_columns([labels], trainer.session.samples.target_specs, "y"))
+        self._core = core = trainer.session.build(count)
         self._data = core.frozen(inputs, targets, [range(new), range(new, count)])
         self.memory = core.memory().total + self._data.nbytes + self._data.arena_nbytes
         self._data.put(range(new, count), store.features)
@@ -93,8 +93,8 @@ class Replay:
         tensors = core.parameters.tensors
         self._weights = tensors[head.weights]
         self._bias = tensors[head.bias] if head.bias != ABSENT else np.zeros(classes)
-        self._head, self._model = head, trainer.recipe.lowered.unrolled
-        stored = {i: t.real for i, t in enumerate(trainer.recipe.graph.tensors)}
+        self._head, self._model = head, trainer.session.recipe.lowered.unrolled
+        stored = {i: t.real for i, t in enumerate(trainer.session.recipe.graph.tensors)}
         self._before = self._rows(stored, head.classes)
         self._after: tuple[Array, Array] | None = None  # once trained
 
@@ -104,7 +104,7 @@ class Replay:
         if classes > self._head.classes:
             groups = [self._features[samples[labels == k]] for k in range(classes)]
             self._weights[:], self._bias[:] = new_class_rows(*self._before, groups)
-        for _ in self._core.train(self._data, self._order, epochs=epochs, drop_last=False):
+        for _ in self._core.fit(self._data, self._order, epochs=epochs, drop_last=False):
             pass
 
     def _rows(self, values: Mapping[int, Any], classes: int) -> tuple[Array, Array]:

@@ -137,7 +137,7 @@ class EarlyStopping(Callback):
         if self._monitor.improves(logs):
             self.best_epoch, self._waited = epoch, 0
             if self.restore_best_weights:
-                core = self.trainer.build()
+                core = self.trainer.session.build()
                 named = by_name(core.graph, core.weights())
                 self._weights = {n: a.copy() for n, a in named.items()}
         elif self._waited > self.patience or self._waited == self.patience > 0:

@@ -121,7 +121,7 @@ def check(
         lines.add(*describe_refusals(refused, could))
         return CheckResult(False, tuple(map(str, refused)), could_train=could, text=str(lines))
     with _SingleRuns(source, **options) as trainer:
-        core, recipe = trainer.build(), trainer.recipe
+        core, recipe = trainer.session.build(), trainer.session.recipe
         facts = trainability(recipe.graph, core.info, core.plan)
         graph, memory, schedule = core.plan.graph, core.memory(), core.runtime.schedule
         forward, both = flops(graph), training_flops(core.plan)

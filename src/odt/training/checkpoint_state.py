@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +17,14 @@ from odt.core.checkpoints.checkpoint import (
 )
 from odt.core.checkpoints.files import FORMATS, decode_any, write_any
 from odt.core.checkpoints.progress import MOST_NUMBER
-from odt.core.checkpoints.resume import Resume, read_checkpoint
+from odt.core.checkpoints.resume import Resume, read_checkpoint, read_resume
 from odt.core.recipe.option_values import check_whole
 from odt.core.runtime.parameters import AVERAGE, WEIGHT
 from odt.core.storage.reading import printable
 from odt.errors import DataError, ModelError, OptionError
 from odt.models.model import Model, Path, file_of
-from odt.training.state_sources import PARAMETERS, Live, Source, Stored
+from odt.training.state_sources import PARAMETERS, Source, Stored
 from odt.training.weights import Array, as_array, fitting
-
-if TYPE_CHECKING:
-    from odt.training.saving_trainer import SavingTrainer
 
 
 class CheckpointState:
@@ -59,15 +56,6 @@ class CheckpointState:
         self.parameters = Parameters(source, PARAMETERS)
         self.optimizer_state = Slots(source)
         self.properties = Properties(source)
-
-    @classmethod
-    def of(cls, trainer: "SavingTrainer") -> "CheckpointState":
-        """Returns the state of a trainer, as `Trainer.state` does.
-
-        Args:
-            trainer: the trainer.
-        """
-        return cls(Live(trainer))
 
     @classmethod
     def load(cls, path: Path, model: Model | Path | None = None) -> "CheckpointState":
@@ -185,7 +173,7 @@ class CheckpointState:
         entries = [*self.optimizer_state.entries().values()]
         self._source.put(_split(buffer, entries, "arrays of the optimizer state"))
 
-    def resume(self) -> Resume:
+    def _resume(self) -> Resume:
         """Returns the state in the form from which a trainer resumes."""
         return Resume(self._source.where, self._checkpoint(False, False))
 
@@ -218,6 +206,25 @@ class CheckpointState:
             f"CheckpointState({self._source.where!r}, step {self.step}, {len(train)} trainable and "
             f"{every - len(train)} frozen parameters, {len(self.properties)} properties{nominal})"
         )
+
+
+def resume_from(checkpoint: Path | CheckpointState | None) -> Resume:
+    """Returns the checkpoint of a path or a CheckpointState; None for a new run.
+
+    Args:
+        checkpoint: the path or state; None for none.
+
+    Raises:
+        ModelError: if the file cannot be read.
+        OptionError: if it is something else.
+    """
+    if checkpoint is None:
+        return Resume("", None)
+    if isinstance(checkpoint, str | os.PathLike):
+        return read_resume(checkpoint)
+    if not isinstance(checkpoint, CheckpointState):
+        raise OptionError("checkpoint", "must be a path or a CheckpointState", repr(checkpoint))
+    return checkpoint._resume()
 
 
 class Parameters(MutableMapping[str, Array]):

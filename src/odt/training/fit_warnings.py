@@ -17,7 +17,7 @@ from odt.data.run_samples import Samples
 from odt.errors import MOST, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.training.batch_trainer import BatchTrainer
+from odt.training.session import Session
 
 MOST_NAMED = 5  # classes that a warning names
 MOST_NAME = 24  # characters of a class name
@@ -205,11 +205,17 @@ def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], lea
 class ValidationClasses:
     """Counts the classes of validation, to warn of those that the trained model never predicts."""
 
-    def __init__(self, trainer: BatchTrainer, samples: Samples) -> None:
-        self._core, specs = trainer.build(), trainer.samples
-        self._names = trainer.record.classes if trainer.record else ()
+    def __init__(self, session: Session, samples: Samples, names: Sequence[str]) -> None:
+        """Begins to count.
+
+        Args:
+            session: model, options and memory.
+            samples: samples of the run.
+            names: names of the classes; empty if they are unknown.
+        """
+        self._core, specs, self._names = session.build(), session.samples, names
         self._form = None
-        if samples.judged is not None and trainer.teacher is None:
+        if samples.judged is not None and session.teacher is None:
             self._form = preferred_form(*specs.losses[0], logits=specs.logits[0])
         self._counts: ClassCounts | None = None
         self._counter: ClassCounts | None = None

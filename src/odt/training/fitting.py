@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import odt
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
@@ -19,7 +18,7 @@ from odt.core.training.undo import Undo, worst
 from odt.core.training.watch import Feed, Watch
 from odt.data.run_samples import Samples
 from odt.data.sources import ClassWeight, batches_of, class_weighted
-from odt.errors import DataError, OptionError
+from odt.errors import DataError, OptionError, warn
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
 from odt.training.batch_totals import BatchTotals
@@ -39,6 +38,8 @@ from odt.training.fit_warnings import (
     warnings_before_training,
     worse_than_untrained,
 )
+from odt.training.pipelines import pipeline_of
+from odt.training.teacher import taught_samples
 
 if TYPE_CHECKING:
     from odt.core.data.augmentations.augmentation import Augmentation
@@ -67,6 +68,8 @@ class Fit:
         given = [callbacks] if isinstance(callbacks, Callback) else callbacks
         callbacks = [self.history, *given]
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
+        self.session, self.evaluation = trainer.session, trainer.evaluation
+        self.checkpoints = trainer.checkpoints
         for callback in callbacks:
             callback.trainer = trainer
         self._batch_begin = _overriding(callbacks, "on_train_batch_begin")
@@ -82,8 +85,8 @@ class Fit:
         augmentations: Sequence["Augmentation"] = (),
     ) -> None:
         """Trains on a data set, whose samples are read by number."""
-        trainer, resume = self.trainer, self.trainer.resume
-        core = trainer.build()
+        trainer, session, resume = self.trainer, self.session, self.session.resume
+        core = session.build()
         order = samples.order
         steps = order.steps(core.info.step_samples)
         first, done = resume.start(core.info.step_samples, steps)
@@ -94,38 +97,45 @@ class Fit:
         left = max(steps * (self.epochs - first + 1) - done, 0)
         left = int(min(left, max(self.max_steps - core.parameters.step, 0)))
         core.start_schedule(left)
-        undoes = fine_tune and left and trainer.rate_is_default
+        undoes = fine_tune and left and session.rate_is_default
         core.undo = Undo(core.parameters) if undoes else None
         self._begin(steps)
         if self._compute:
             self._compute()
         self._warn(samples, check_data)
 
+        def step(epoch: int, number: int, loss: float) -> None:
+            saver.step(epoch, number)
+            for callback in self._batch_end:
+                callback.on_train_batch_end(number - 1, {"loss": loss})
+            if number < steps and not trainer.stop_training:
+                for callback in self._batch_begin:
+                    callback.on_train_batch_begin(number, {})
+
         logs: dict[str, float] = {}
         with source as given, feed as prepared:
             if first <= self.epochs:
-                trainer.warn(self._start(given, samples, left, mixed=bool(augmentations)))
+                warn(self._start(given, samples, left, mixed=bool(augmentations)))
                 self._epoch_begin(first - 1)
-            classes = ValidationClasses(trainer, samples)
-            for epoch in core.train(
+            names = trainer.record.classes if trainer.record else ()
+            classes = ValidationClasses(session, samples, names)
+            for epoch in core.fit(
                 given,
                 order,
                 epochs=self.epochs,
                 validation=samples.validation,
                 validate_rest=samples.held is not None,
-                watch=_Steps(trainer, saver, steps, self._batch_begin, self._batch_end),
-                max_steps=self.max_steps,
-                max_seconds=self.max_time,
+                watch=Watch(step, lambda: trainer.stop_training, self.max_steps, self.max_time),
                 start=first,
                 skip=done,
                 patience=patience,
                 drop_last=order.drop_last,
                 feed=prepared,
-                evaluate=trainer.validate,
+                evaluate=self.evaluation.validate,
             ):
-                trainer.epoch, logs = epoch, self._logs(epoch)
+                session.epoch, logs = epoch, self._logs(epoch)
                 warning = self._warning(epoch, mixed=bool(augmentations))
-                trainer.warn(warning)
+                warn(warning)
                 classes.end_epoch(epoch.number, worse=bool(warning))
                 if not epoch.undone and (not core.best.nbytes or core.best.epoch == epoch.number):
                     trainer.worse = bool(warning)
@@ -137,8 +147,8 @@ class Fit:
                 if epoch.number < self.epochs:
                     self._epoch_begin(epoch.number)
                 classes.begin_epoch()
-            trainer.warn(classes.end())
-        trainer.finish()
+            warn(classes.end())
+        self.checkpoints.finish()
         for callback in self.callbacks:
             callback.on_train_end(logs)
 
@@ -146,11 +156,13 @@ class Fit:
         self, samples: Samples, augmentations: Sequence["Augmentation"]
     ) -> tuple[AbstractContextManager[Data], AbstractContextManager[Feed | None]]:
         """The data that training reads: with a teacher's outputs, cached or augmented if wanted."""
-        trainer, core = self.trainer, self.trainer.build()
+        session, core = self.session, self.session.build()
         data, targets = samples.all, samples.targets
-        trainer.feed = None
-        if trainer.teacher is not None:
-            data, targets, self._compute = trainer.teacher.teach(trainer, samples)
+        session.feed = None
+        if session.teacher is not None:
+            data, targets, self._compute = taught_samples(
+                session.teacher, samples, session.samples, core, session.memory_budget
+            )
         if core.caches:
             if augmentations:
                 raise OptionError(
@@ -158,24 +170,20 @@ class Fit:
                     "must be left out with `cache_frozen=`, whose values stay the same",
                     ",".join(map(str, augmentations)),
                 )
-            trainer.cache = core.frozen(data, targets, samples.parts)
-            return trainer.cache, nullcontext()
+            session.cache = core.frozen(data, targets, samples.parts)
+            return session.cache, nullcontext()
         if augmentations:
-            trainer.feed = odt.augment.pipeline(
-                data,
-                samples,
-                trainer.recipe.graphs.at_file_batch,
-                core.runtime,
-                core.info.batch_size,
-                augmentations,
+            graph = session.recipe.graphs.at_file_batch
+            session.feed = pipeline_of(
+                data, samples, graph, core.runtime, core.info.batch_size, augmentations
             )
-            return nullcontext(data), trainer.feed
+            return nullcontext(data), session.feed
         return nullcontext(data), nullcontext()
 
     def batches(self, data: Any, validation_data: Any, class_weight: ClassWeight | None) -> None:
         """Trains on an iterable of batches."""
-        trainer = self.trainer
-        core = trainer.build()
+        trainer, session = self.trainer, self.session
+        core = session.build()
         batch_size, core.undo = core.info.batch_size, None
         if core.info.accumulate > 1:
             raise OptionError(
@@ -183,28 +191,28 @@ class Fit:
             )
         if min(self.max_steps, self.max_time) < math.inf:
             raise OptionError("max_steps, max_time", "must be left out with an iterable of batches")
-        validation = trainer.open(*pair(validation_data)) if validation_data is not None else None
+        validation = session.open(*pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
         self._begin(None)
         for number in range(self.epochs):
             self._epoch_begin(number)
             totals = BatchTotals(core)
-            for k, batch in enumerate(batches_of(data, trainer.samples, batch_size)):
+            for k, batch in enumerate(batches_of(data, session.samples, batch_size)):
                 for callback in self._batch_begin if k else ():
                     callback.on_train_batch_begin(k, {})
                 samples = self._open(batch, class_weight)
-                batch_logs = trainer.logs(totals.add(samples, update=True))
+                batch_logs = session.logs(totals.add(samples, update=True))
                 for callback in self._batch_end:
                     callback.on_train_batch_end(k, batch_logs)
                 if trainer.stop_training:
                     break
             if not totals.samples:
                 raise DataError("x: must give batches in every epoch, but it gave none.")
-            logs = trainer.logs(totals.result)
+            logs = session.logs(totals.result)
             if validation is not None:
-                logs |= trainer.logs(
-                    trainer.validate(validation, range(validation.length), rest=True), "val_"
-                )
+                order = range(validation.length)
+                result = self.evaluation.validate(validation, order, rest=True)
+                logs |= session.logs(result, "val_")
             self._epoch_end(number, logs)
             if trainer.stop_training:
                 break
@@ -213,36 +221,36 @@ class Fit:
 
     def _warn(self, samples: Samples, check_data: bool) -> None:
         """Issues the warnings before training; checks all samples if requested."""
-        trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
+        session, core, resume = self.session, self.session.build(), self.session.resume
         order = samples.order
         first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
         files = [samples.data] if samples.held is None else [samples.data, samples.held]
-        for note in (*trainer.recipe.notes, *(n for data in files for n in data.notes)):
-            trainer.warn(note)
-        trainer.warn(one_class(samples, trainer.samples.losses))
-        wrong = contradiction(trainer.recipe.lowered.part.graph, core.info)
-        trainer.warn(wrong and f"Warning: {wrong}")
+        for note in (*session.recipe.notes, *(n for data in files for n in data.notes)):
+            warn(note)
+        warn(one_class(samples, session.samples.losses))
+        wrong = contradiction(session.recipe.lowered.part.graph, core.info)
+        warn(wrong and f"Warning: {wrong}")
         for data in files if check_data else ():
             data.check_all()
         changed = resume.warning(core, order)
-        trainer.warn(changed and f"Warning: {changed}")
+        warn(changed and f"Warning: {changed}")
         if samples.labels is not None and samples.judged is not None:
-            trainer.warn(validation_warning(samples.labels, samples.judged))
+            warn(validation_warning(samples.labels, samples.judged))
         for message in warnings_before_training(core, samples, resume, first, self.epochs):
-            trainer.warn(message)
+            warn(message)
 
     def _untrained(self, data: Data, samples: Samples) -> Epoch:
         """Computes epoch 0: results before the first step on training and validation samples."""
-        core, chosen = self.trainer.build(), _some(samples)
+        core, chosen = self.session.build(), _some(samples)
         training, validation = core.evaluate(data, chosen, rest=True), None
         rest = samples.held is not None or not samples.order.drop_last
         if len(samples.validation):
-            validation = self.trainer.validate(data, samples.validation, rest=rest)
+            validation = self.evaluation.validate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
 
     def _check_monitor(self, patience: int | None, *, validates: bool) -> None:
         """Raises OptionError if epochs are compared by a value of validation, but there is none."""
-        core = self.trainer.build()
+        core = self.session.build()
         compares = patience is not None or core.plateau or core.best.nbytes
         if compares and core.best.monitor.name.startswith("val_") and not validates:
             raise OptionError(
@@ -261,24 +269,24 @@ class Fit:
             steps: number of steps of the run.
             mixed: whether training samples are augmented.
         """
-        trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
+        session, core, resume = self.session, self.session.build(), self.session.resume
         first, done = resume.start(
             core.info.step_samples, samples.order.steps(core.info.step_samples)
         )
         warning, some = None, _some(samples)
         if (first, done) == (1, 0):
-            trainer.epoch = self.start = self._untrained(data, samples)
-            self.history.start = self._logs(trainer.epoch)
-            losses = trainer.samples.losses
+            session.epoch = self.start = self._untrained(data, samples)
+            self.history.start = self._logs(session.epoch)
+            losses = session.samples.losses
             has_classes = LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS)
             if has_classes or core.undo:
                 constant = constant_loss(samples.data, some, losses)
             if has_classes:
-                loss = trainer.epoch.training.loss
-                trainer.warn(unscaled_inputs(samples.data, some[:FEW], loss, constant))
+                loss = session.epoch.training.loss
+                warn(unscaled_inputs(samples.data, some[:FEW], loss, constant))
             if core.undo:
                 warning = self._choose_rate(data, samples, steps, constant, mixed=mixed)
-            if trainer.teacher:  # whose loss is another one than that of the labels
+            if session.teacher:  # whose loss is another one than that of the labels
                 core.undo = None
         if core.undo:
             core.undo.measure = lambda: core.evaluate(data, some, rest=True).loss
@@ -302,18 +310,18 @@ class Fit:
             constant: loss of the best constant prediction; NaN if unknown.
             mixed: whether training samples are augmented.
         """
-        trainer, core = self.trainer, self.trainer.build()
-        start, undo, rate = trainer.epoch, core.undo, core.info.learning_rate
+        session, core = self.session, self.session.build()
+        start, undo, rate = session.epoch, core.undo, core.info.learning_rate
         assert start is not None
         assert undo is not None
         loss = start.training.loss
-        adapted = trainer.recipe.lowered.adapted is not None  # adapters begin at zero
-        numbers, (name, _) = samples.order.samples, trainer.samples.losses[0]
+        adapted = session.recipe.lowered.adapted is not None  # adapters begin at zero
+        numbers, (name, _) = samples.order.samples, session.samples.losses[0]
         highest = 1.0 if adapted else highest_of(loss, constant, len(numbers), name)
         trained = highest < 1
-        if not loss >= NEW * constant and not trainer.rate_is_chosen and not trainer.resume.own:
+        if not loss >= NEW * constant and not session.rate_is_chosen and not session.resume.own:
             rate = choose_rate(core, data, numbers, steps, highest)
-        trainer.rate_is_chosen = True
+        session.rate_is_chosen = True
         before, usual = start.validation or start.training, core.info.learning_rate
         undo.loss, undo.worst = before.loss, worst(before.loss, before.spread)
         undo.running = trained and not (mixed or core.info.dropout)
@@ -336,7 +344,7 @@ class Fit:
             epoch: results of the epoch.
             mixed: whether training samples are augmented.
         """
-        core, start = self.trainer.build(), self.start
+        core, start = self.session.build(), self.start
         if epoch.undone:
             assert core.undo is not None
             return undone(epoch, core.undo, core.info.learning_rate)
@@ -344,7 +352,7 @@ class Fit:
             return None
         after, before = epoch.validation, start.validation
         if after is None or before is None:
-            if mixed or self.trainer.teacher:  # the loss of training is another one
+            if mixed or self.session.teacher:  # the loss of training is another one
                 return None
             after, before = epoch.training, start.training
         return worse_than_untrained(epoch.number, after.loss, before, core.info.learning_rate)
@@ -357,10 +365,10 @@ class Fit:
                 "must be weights by class for an iterable of batches",
                 f"{BALANCED}, which needs all samples",
             )
-        samples = self.trainer.open_batch(*batch)
+        samples = self.session.open_batch(*batch)
         if class_weight:
-            samples, _ = class_weighted(samples, self.trainer.samples.losses, class_weight)
-        self.trainer.build(weighted=samples.weights is not None)
+            samples, _ = class_weighted(samples, self.session.samples.losses, class_weight)
+        self.session.build(weighted=samples.weights is not None)
         return samples
 
     def _begin(self, steps: int | None) -> None:
@@ -379,43 +387,8 @@ class Fit:
             callback.on_epoch_end(number, logs)
 
     def _logs(self, epoch: Epoch) -> dict[str, float]:
-        logs, validation = self.trainer.logs(epoch.training), epoch.validation
-        return logs | (self.trainer.logs(validation, "val_") if validation else {})
-
-
-class _Steps(Watch):
-    """Saves and calls callbacks after each step, until one of them stops training."""
-
-    def __init__(
-        self,
-        trainer: "Trainer",
-        saver: Saver,
-        steps: int,
-        begin: Sequence[Callback],
-        end: Sequence[Callback],
-    ) -> None:
-        """Watches a run.
-
-        Args:
-            trainer: the trainer, which callbacks may stop.
-            saver: writes checkpoints.
-            steps: number of steps in an epoch.
-            begin: callbacks that see the beginning of a step.
-            end: callbacks that see its end.
-        """
-        self._trainer, self._saver, self._steps = trainer, saver, steps
-        self._begin, self._end = begin, end
-
-    def step(self, epoch: int, step: int, loss: float) -> None:
-        self._saver.step(epoch, step)
-        for callback in self._end:
-            callback.on_train_batch_end(step - 1, {"loss": loss})
-        if step < self._steps and not self.stop():
-            for callback in self._begin:
-                callback.on_train_batch_begin(step, {})
-
-    def stop(self) -> bool:
-        return self._trainer.stop_training
+        logs, validation = self.session.logs(epoch.training), epoch.validation
+        return logs | (self.session.logs(validation, "val_") if validation else {})
 
 
 def _overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:
@@ -432,7 +405,7 @@ def _some(samples: Samples) -> Any:
 
 
 def pair(data: Any) -> tuple[Any, ...]:
-    """Returns the arguments of Trainer.open for data given as a tuple or as one object."""
+    """Returns the arguments of Session.open for data given as a tuple or as one object."""
     if not isinstance(data, tuple | list):
         return (data,)
     if len(data) not in (2, 3):

@@ -1,23 +1,14 @@
 """Conversions of Python arguments to the form that `core` uses."""
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from odt.core.checkpoints.resume import Resume, read_resume
 from odt.core.recipe.option_values import check_whole
 from odt.errors import OptionError
 from odt.text import parse_size
 
 T = TypeVar("T")
 Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
-
-
-class Resumable(Protocol):
-    """What training continues from besides a file: a `CheckpointState`."""
-
-    def resume(self) -> Resume:
-        """Returns the values from which training resumes."""
 
 
 def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
@@ -100,18 +91,3 @@ def nbytes(size: int | str | None) -> int | None:
     if parsed is None:
         raise OptionError("memory_budget", "must be a size such as 64MB or 64MiB", size)
     return parsed
-
-
-def resume_from(checkpoint: str | os.PathLike[str] | Resumable | None) -> Resume:
-    """Returns the checkpoint of a path or a CheckpointState; None for a new run.
-
-    Raises:
-        OptionError: if it is something else.
-    """
-    if checkpoint is None:
-        return Resume("", None)
-    if isinstance(checkpoint, str | os.PathLike):
-        return read_resume(checkpoint)
-    if not hasattr(checkpoint, "resume"):
-        raise OptionError("checkpoint", "must be a path or a CheckpointState", repr(checkpoint))
-    return checkpoint.resume()

@@ -27,6 +27,8 @@ from odt.errors import OptionError
 from odt.models.model import Model, Path
 from odt.training import plan_text as text
 from odt.training.memory_text import describe_cache
+from odt.training.session import Session
+from odt.training.teacher import outputs_nbytes
 from odt.training.trainer import Trainer
 
 
@@ -163,17 +165,17 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
     if bool(policy) != bool(data_length) and not (policy is None and _counts_samples(options)):
         rule = "must be given with `data_length=`, the number of samples"
         raise OptionError("cache_frozen", rule, "one alone")
-    trainer = Trainer(model, **options)
-    recipe, info = trainer.recipe, trainer.recipe.info
-    plans = Plans(_graphs_of(trainer, recipe, options.get("frozen_int8")))
-    parts = training_and_validation(plans.graphs, info, outputs=bool(trainer.metrics))
-    reserves, cached = _reserves(trainer, plans, parts[0], data_length or 0, options), 0
+    session = Trainer(model, **options).session
+    recipe, info = session.recipe, session.recipe.info
+    plans = Plans(_graphs_of(session, options.get("frozen_int8")))
+    parts = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
+    reserves, cached = _reserves(session, plans, parts[0], data_length or 0, options), 0
     plans = with_integer_weights(plans, parts[0], info)
     if policy:
         parts = split_frozen(plans, parts)
         size = cache_size(plans, parts[0], info.batch_size, policy)
         reserves["a cache"], cached = size.resident, size.kept
-    budget = trainer.memory_budget
+    budget = session.memory_budget
     forecast = fit_budget(plans, parts, info, budget, micro_batch, workers, reserves=reserves)
     return MemoryForecast(
         forecast.peak,
@@ -202,11 +204,13 @@ def _counts_samples(options: Mapping[str, Any]) -> bool:
     return options.get("teacher") is not None or bool(options.get("metrics"))
 
 
-def _graphs_of(trainer: Trainer, recipe: Recipe, frozen_int8: Any) -> LoweredGraphs:
+def _graphs_of(session: Session, frozen_int8: Any) -> LoweredGraphs:
     """Returns the graphs that train, with a frozen part that computes integers where it does."""
+    graphs = session.recipe.graphs
     if frozen_int8 is True:
-        return frozen_in_int8(recipe, partial(_some_samples, recipe.graphs.file_batch))
-    return trainer.with_frozen_integers(recipe.graphs)
+        samples = partial(_some_samples, graphs.file_batch)
+        return frozen_in_int8(session.recipe, samples)
+    return session.with_frozen_integers(graphs)
 
 
 def _some_samples(count: int, specs: SampleSpecs) -> DataSet:
@@ -216,7 +220,7 @@ def _some_samples(count: int, specs: SampleSpecs) -> DataSet:
 
 
 def _reserves(
-    trainer: Trainer,
+    session: Session,
     plans: Plans,
     training: Computation,
     samples: int,
@@ -226,9 +230,9 @@ def _reserves(
     plan, _ = plans.at(training, plans.graphs.file_batch)
     tensors = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
     best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
-    teacher, output = trainer.teacher, trainer.samples.losses[0][1]
+    teacher, specs = session.teacher, session.samples
     return {
         "a copy of the best weights": best if options.get("keep_best") else 0,
-        "a teacher's outputs": teacher.nbytes(trainer.samples, samples) if teacher else 0,
-        "outputs kept for metrics": kept_nbytes(trainer.metrics, samples, output),
+        "a teacher's outputs": outputs_nbytes(teacher, specs, samples) if teacher else 0,
+        "outputs kept for metrics": kept_nbytes(session.metrics, samples, specs.losses[0][1]),
     }

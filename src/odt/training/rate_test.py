@@ -2,19 +2,16 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from odt.core.data.dataset import EpochOrder
+from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.training.rate_test import rate_test
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.text import table
-
-if TYPE_CHECKING:
-    from odt.training.trainer import Trainer
+from odt.training.session import Session
 
 MARGIN = 10.0  # the suggestion is the rate of the lowest loss divided by this
 ROWS = 25  # of the table
@@ -52,38 +49,46 @@ class RateTest:
             rows.append((*values, note))
         return "\n".join(table(rows, right=(0, 1, 2)))
 
-    @classmethod
-    def run(
-        cls,
-        trainer: "Trainer",
-        x: Any,
-        y: Any,
-        lowest: float,
-        highest: float,
-        steps: int,
-        seed: int,
-        sample_weight: Any,
-    ) -> "RateTest":
-        """Runs the test; arguments are those of `Trainer.find_rate`."""
-        if not 0 < lowest < highest < float("inf"):
-            rule = "must be rates above 0, in order"
-            raise OptionError("lowest, highest", rule, f"{lowest:g} and {highest:g}")
-        if trainer.teacher is not None:
-            raise OptionError("teacher", "must be left out with `find_rate=`", "both")
-        data = trainer.open(x, y, sample_weight)
-        core = trainer.build(data.length, weighted=data.weights is not None)
-        order = EpochOrder(range(data.length), shuffle=True, seed=seed)
-        parts = _parts(order, core.info.step_samples, steps + 1)
-        rates = np.geomspace(lowest, highest, steps).tolist()
-        source: AbstractContextManager[Data] = nullcontext(data)
-        if core.caches:
-            source = core.frozen(data, data.without_inputs(), [range(data.length)])
-        with source as given:
-            losses, changes = rate_test(core, given, parts, rates)
-        found = cls(tuple(rates[: len(losses)]), tuple(losses), tuple(changes), None)
-        if found.best is None:
-            return found
-        return replace(found, suggestion=float(f"{found.rates[found.best] / MARGIN:.1g}"))
+
+def find_rate(
+    session: Session,
+    data: DataSet,
+    lowest: float = 1e-7,
+    highest: float = 10.0,
+    steps: int = 100,
+    seed: int = 0,
+) -> RateTest:
+    """Runs the test, as `Trainer.find_rate`.
+
+    Args:
+        session: model, options and memory.
+        data: the samples.
+        lowest: rate of the first step.
+        highest: rate of the last step.
+        steps: number of steps.
+        seed: random seed of the order of the samples.
+
+    Raises:
+        OptionError: if the rates are not in order, or the model has a teacher.
+    """
+    if not 0 < lowest < highest < float("inf"):
+        rule = "must be rates above 0, in order"
+        raise OptionError("lowest, highest", rule, f"{lowest:g} and {highest:g}")
+    if session.teacher is not None:
+        raise OptionError("teacher", "must be left out with `find_rate=`", "both")
+    core = session.build(data.length, weighted=data.weights is not None)
+    order = EpochOrder(range(data.length), shuffle=True, seed=seed)
+    parts = _parts(order, core.info.step_samples, steps + 1)
+    rates = np.geomspace(lowest, highest, steps).tolist()
+    source: AbstractContextManager[Data] = nullcontext(data)
+    if core.caches:
+        source = core.frozen(data, data.without_inputs(), [range(data.length)])
+    with source as samples:
+        losses, changes = rate_test(core, samples, parts, rates)
+    result = RateTest(tuple(rates[: len(losses)]), tuple(losses), tuple(changes), None)
+    if result.best is None:
+        return result
+    return replace(result, suggestion=float(f"{result.rates[result.best] / MARGIN:.1g}"))
 
 
 def _parts(orders: EpochOrder, size: int, count: int) -> list[SampleOrder]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from odt.core.checkpoints.frozen import frozen_by_name, with_frozen
 from odt.core.runtime.parameters import AVERAGE, WEIGHT
 from odt.core.storage.reading import printable
 from odt.errors import ModelError
+from odt.training.checkpoints import Checkpoints
 from odt.training.weights import Array
-
-if TYPE_CHECKING:
-    from odt.training.saving_trainer import SavingTrainer
 
 PARAMETERS = (WEIGHT, FROZEN)  # roles
 
@@ -108,12 +106,12 @@ class Stored:
 class Live:
     """The state of a trainer, in the arrays that train."""
 
-    def __init__(self, trainer: "SavingTrainer") -> None:
-        self._parameters = trainer.allocate().parameters
-        self._trainer = trainer
-        self.where = trainer.model.path
-        self.missing = trainer.missing
-        self.properties = trainer.properties
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints, self._session = checkpoints, checkpoints.session
+        self._parameters = self._session.allocate().parameters
+        self.where = self._session.model.path
+        self.missing = self._session.missing
+        self.properties = self._session.properties
 
     @property
     def step(self) -> int:
@@ -138,7 +136,7 @@ class Live:
         """Sets the values of arrays."""
         names = self._frozen
         frozen = {names[e.tensor]: new for e, new in values.items() if e.role == FROZEN}
-        self._trainer.replace_frozen(frozen)
+        self._session.replace_frozen(frozen)
         for entry, new in values.items():
             if entry.role != FROZEN:
                 np.copyto(self._arrays[_key(entry)][1], new, casting="same_kind")
@@ -160,15 +158,15 @@ class Live:
     @cached_property
     def _frozen(self) -> dict[str, int]:
         """Tensor indices of the frozen weights by name."""
-        return frozen_by_name(self._trainer.recipe.graphs, self._parameters.tensors)
+        return frozen_by_name(self._session.recipe.graphs, self._parameters.tensors)
 
     def _frozen_array(self, name: str) -> Array:
         """Returns a frozen weight as it is now: setting it replaces the array."""
-        return np.asarray(self._trainer.allocate().graph.tensors[self._frozen[name]].real)
+        return np.asarray(self._session.allocate().graph.tensors[self._frozen[name]].real)
 
     def _whole(self) -> Checkpoint:
         frozen = {name: self._frozen_array(name) for name in self._frozen}
-        return with_frozen(self._trainer.saver().state(), frozen)
+        return with_frozen(self._checkpoints.saver().state(), frozen)
 
 
 def _checked(checkpoint: Checkpoint, where: str) -> list[str]:

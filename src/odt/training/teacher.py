@@ -17,6 +17,7 @@ from odt.core.recipe.distillation import CATEGORICAL
 from odt.core.recipe.output_losses import default_loss, ends_in_softmax
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.inference import Predictor
+from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.geometry.quantize import Quantization
@@ -28,7 +29,6 @@ from odt.models.model import Model, Path, lowered_of
 if TYPE_CHECKING:
     from odt.core.runtime.runtime import Runtime
     from odt.data.run_samples import Samples
-    from odt.training.trainer import Trainer
 
 Compute: TypeAlias = Callable[[], None]
 FLOAT32 = np.dtype(np.float32)
@@ -68,105 +68,131 @@ class Teacher:
         if not 0 < self.weight <= 1:
             raise OptionError("teacher_weight", "must be above 0, up to 1", self.weight)
 
-    @classmethod
-    def of(cls, given: "Teacher | Model | Path") -> "Teacher":
-        """A teacher from itself, a model or a path."""
-        return given if isinstance(given, cls) else cls(given)
 
-    def teach(self, trainer: "Trainer", samples: "Samples") -> tuple[Data, Data, Compute | None]:
-        """Adds the teacher's outputs to the targets of training.
+def teacher_of(teacher: "Teacher | Model | Path | None") -> Teacher | None:
+    """Returns a teacher from itself, a model or a path; None for None."""
+    return teacher if teacher is None or isinstance(teacher, Teacher) else Teacher(teacher)
 
-        Args:
-            trainer: trainer of the student.
-            samples: samples of the run.
 
-        Returns:
-            All samples, the same without inputs, and a function that computes the teacher's
-            outputs before they are read; None if they are stored.
+def taught_samples(
+    teacher: Teacher,
+    samples: "Samples",
+    specs: SampleSpecs,
+    core: Trainer,
+    budget: int | None,
+) -> tuple[Data, Data, Compute | None]:
+    """Adds a teacher's outputs to the targets of training.
 
-        Raises:
-            OptionError: if the teacher's inputs or outputs are not those of the student.
-            DataError: if the file of outputs does not fit.
-        """
-        (loss, spec), *_ = trainer.samples.losses
-        compute: Compute | None = None
-        if self.model is None:
-            column = self._stored(spec, samples.count)
-        else:
-            outputs = np.empty((samples.count, *spec.shape), spec.dtype)
-            (column,) = array_columns([outputs], [spec], "the teacher's outputs")
-            compute = partial(self._run, trainer, samples.data, outputs)
-        kind, temperature = LOSSES[loss].targets, self.temperature
-        logits = self._gives_logits(column, kind)
-        convert: Callable[[Array], None] = _nothing
-        if kind in CATEGORICAL:
-            size = spec.shape[-1]
+    Args:
+        teacher: the teacher.
+        samples: samples of the run.
+        specs: specs of one sample of the student.
+        core: trainer of the student.
+        budget: bytes that training may use; None for no limit.
 
-            def convert(rows: Array) -> None:
-                _soften(rows.reshape(-1, size, copy=False), temperature, logits)
-        elif kind == FRACTIONS and logits:
-            convert = _logistic
-        targets = len(trainer.samples.target_specs)
-        return (
-            Taught(samples.all, targets, column, convert),
-            Taught(samples.targets, targets, column, convert),
-            compute,
+    Returns:
+        All samples, the same without inputs, and a function that computes the teacher's
+        outputs before they are read; None if they are stored.
+
+    Raises:
+        OptionError: if the teacher's inputs or outputs are not those of the student.
+        DataError: if the file of outputs does not fit.
+    """
+    (loss, spec), *_ = specs.losses
+    compute: Compute | None = None
+    if teacher.model is None:
+        column = _stored(teacher.outputs, spec, samples.count)
+    else:
+        outputs = np.empty((samples.count, *spec.shape), spec.dtype)
+        (column,) = array_columns([outputs], [spec], "the teacher's outputs")
+        compute = partial(_run, teacher.model, samples.data, outputs, specs, core, budget)
+    kind, temperature = LOSSES[loss].targets, teacher.temperature
+    logits = _gives_logits(teacher, column, kind)
+    convert: Callable[[Array], None] = _nothing
+    if kind in CATEGORICAL:
+        size = spec.shape[-1]
+
+        def convert(rows: Array) -> None:
+            _soften(rows.reshape(-1, size, copy=False), temperature, logits)
+    elif kind == FRACTIONS and logits:
+        convert = _logistic
+    targets = len(specs.target_specs)
+    return (
+        Taught(samples.all, targets, column, convert),
+        Taught(samples.targets, targets, column, convert),
+        compute,
+    )
+
+
+def outputs_nbytes(teacher: Teacher, specs: SampleSpecs, count: int) -> int:
+    """Bytes of the outputs that a teacher computes for samples; 0 for stored outputs.
+
+    Args:
+        teacher: the teacher.
+        specs: specs of one sample of the student.
+        count: number of samples.
+    """
+    return 0 if teacher.model is None else count * specs.losses[0][1].nbytes
+
+
+def _stored(outputs: Any, spec: TensorSpec, count: int) -> Column:
+    """Opens stored outputs, an array or the path of a file."""
+    if isinstance(outputs, str) or hasattr(outputs, "__fspath__"):
+        (column,) = open_columns(str(outputs), [spec], "teacher's output")
+    else:
+        (column,) = array_columns([np.asarray(outputs)], [spec], "teacher_outputs")
+    if column.length < count:
+        raise OptionError(
+            "teacher_outputs", f"must hold the outputs of all {count} samples", column.length
         )
-
-    def nbytes(self, specs: SampleSpecs, count: int) -> int:
-        """Bytes of the outputs that `teach` computes for samples; 0 for stored outputs."""
-        return 0 if self.model is None else count * specs.losses[0][1].nbytes
-
-    def _stored(self, spec: TensorSpec, count: int) -> Column:
-        if isinstance(self.outputs, str) or hasattr(self.outputs, "__fspath__"):
-            (column,) = open_columns(str(self.outputs), [spec], "teacher's output")
-        else:
-            (column,) = array_columns([np.asarray(self.outputs)], [spec], "teacher_outputs")
-        if column.length < count:
-            raise OptionError(
-                "teacher_outputs", f"must hold the outputs of all {count} samples", column.length
-            )
-        return column
-
-    def _run(self, trainer: "Trainer", data: DataSet, outputs: Array) -> None:
-        """Computes the outputs for all samples; within a budget, one at a time."""
-        core, graphs = trainer.build(), lowered_of(self.model).graphs
-        batch, least = core.info.batch_size, None if trainer.memory_budget is None else 1
-        with Predictor(graphs, batch, micro_batch=least, workers=least) as predictor:
-            specs, ours = predictor.runtime, trainer.samples
-            spec = ours.losses[0][1]
-            read, real = ours.input_specs, _real_inputs(specs, ours)
-            wanted = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
-            if [(s.size, s.dtype) for s in specs.input_specs] != wanted:
-                raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
-            if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
-                raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))
-            constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
-            _check_budget(trainer, core.parameters.nbytes + constants + specs.arena_nbytes)
-            first = 0
-            for (rows,) in predictor.run(RealInputs(data, read, real), range(len(outputs))):
-                outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
-                first += len(rows)
-                core.seen(first, len(outputs))
-
-    def _gives_logits(self, column: Column, kind: str) -> bool:
-        """Whether the outputs are logits: of a model by its end, of a file by its values."""
-        if self.model is not None:
-            graph = lowered_of(self.model).graph
-            if kind in CATEGORICAL:
-                return not ends_in_softmax(graph, graph.outputs[0])
-            return default_loss(graph, graph.outputs[0]) is None
-        rows = np.empty((min(ROWS, column.length), column.spec.size), column.spec.dtype)
-        column.read(range(len(rows)), rows)
-        if rows.min() < 0 or rows.max() > 1:
-            return True
-        sums = rows.reshape(-1, *column.spec.shape[-1:]).sum(-1)
-        return kind in CATEGORICAL and bool(np.abs(sums - 1).max() > 1e-3)
+    return column
 
 
-def _check_budget(trainer: "Trainer", needed: int) -> None:
+def _run(
+    model: Any,
+    data: DataSet,
+    outputs: Array,
+    ours: SampleSpecs,
+    core: Trainer,
+    budget: int | None,
+) -> None:
+    """Computes the outputs for all samples; within a budget, one at a time."""
+    graphs, batch = lowered_of(model).graphs, core.info.batch_size
+    least = None if budget is None else 1
+    with Predictor(graphs, batch, micro_batch=least, workers=least) as predictor:
+        specs, spec = predictor.runtime, ours.losses[0][1]
+        read, real = ours.input_specs, _real_inputs(specs, ours)
+        wanted = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
+        if [(s.size, s.dtype) for s in specs.input_specs] != wanted:
+            raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
+        if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
+            raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))
+        constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
+        _check_budget(budget, core.parameters.nbytes + constants + specs.arena_nbytes)
+        first = 0
+        for (rows,) in predictor.run(RealInputs(data, read, real), range(len(outputs))):
+            outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
+            first += len(rows)
+            core.seen(first, len(outputs))
+
+
+def _gives_logits(teacher: Teacher, column: Column, kind: str) -> bool:
+    """Whether the outputs are logits: of a model by its end, of a file by its values."""
+    if teacher.model is not None:
+        graph = lowered_of(teacher.model).graph
+        if kind in CATEGORICAL:
+            return not ends_in_softmax(graph, graph.outputs[0])
+        return default_loss(graph, graph.outputs[0]) is None
+    rows = np.empty((min(ROWS, column.length), column.spec.size), column.spec.dtype)
+    column.read(range(len(rows)), rows)
+    if rows.min() < 0 or rows.max() > 1:
+        return True
+    sums = rows.reshape(-1, *column.spec.shape[-1:]).sum(-1)
+    return kind in CATEGORICAL and bool(np.abs(sums - 1).max() > 1e-3)
+
+
+def _check_budget(budget: int | None, needed: int) -> None:
     """Refuses a memory budget of fewer bytes than the teacher needs beside the student."""
-    budget = trainer.memory_budget
     if budget is not None and needed > budget:
         raise OptionError(
             "memory_budget",

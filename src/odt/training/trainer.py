@@ -1,79 +1,229 @@
-"""Trainer: `fit` and the search for a learning rate."""
+"""Trainer: what a user calls to train, evaluate and export a model."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import odt
 from odt.core.checkpoints.progress import Progress
-from odt.core.checkpoints.saver import Saver
+from odt.core.data.augmentations.registry import parse_augmentations
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
-from odt.core.recipe.option_values import check_whole
+from odt.core.model.record import Record
+from odt.core.recipe.option_values import check_learning_rate, check_whole
+from odt.core.recipe.sequences import need_sequences
+from odt.core.runtime.parameters import by_name
+from odt.core.storage.closing import Closing
 from odt.data.run_samples import arrange
 from odt.data.sources import ClassWeight, class_weighted, is_batches, recorded
-from odt.errors import OptionError
-from odt.models.habits import known_arguments
-from odt.models.model import Path
+from odt.errors import OdtError, OptionError, warn
+from odt.kernels.rows.scheduledef import Schedule
+from odt.models.habits import TRAINER, known_arguments, missing_attribute
+from odt.models.model import Model, Path, file_of
+from odt.optimizer import Optimizer
+from odt.training import exports, rate_test
 from odt.training.callbacks import Callback, History
+from odt.training.checkpoint_state import CheckpointState, resume_from
+from odt.training.checkpoints import Checkpoints
+from odt.training.evaluation import Evaluation
+from odt.training.first_steps import trainer_from_folder
 from odt.training.fit_warnings import clipped_activations
 from odt.training.fitting import Fit, pair
-from odt.training.saving_trainer import SavingTrainer
-
-if TYPE_CHECKING:
-    from odt.core.training.input_pipeline import InputPipeline
+from odt.training.option_forms import Pairs
+from odt.training.rate_test import RateTest
+from odt.training.recipes import recipe_of, request_of
+from odt.training.session import Logs, Session
+from odt.training.state_sources import Live
+from odt.training.teacher import teacher_of
+from odt.training.trainable import Trainable
+from odt.training.weights import Arrays
 
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 
 
-class Trainer(SavingTrainer):
+class Trainer(Closing):
     """Trains, evaluates and exports a model.
 
     Arguments that are left out come from the checkpoint, then from the training info of a circle+
     file, then from odt's defaults: Adam with learning rate 0.001, batch size 32, all weights
     trainable, and the loss that matches the model's last operator. Memory is planned and allocated
-    when training begins, or by `build`. A trainer is a context manager; `close` ends its threads.
-    Several trainers can run in several threads; a trainer is used by one thread at a time.
+    when training begins. A trainer is a context manager; `close` ends its threads. Several trainers
+    can run in several threads; a trainer is used by one thread at a time.
 
     Attributes:
         model: the model.
         stop_training: set to True to end `fit` after the current batch.
-        fitting: whether `fit` runs.
         worse: whether the loss after the last `fit` is above that before it by more than its spread
             over batches.
         record: preprocessing record that `export` stores; `fit` takes it from the JSON file of its
             data file.
-        feed: pipeline of `augment` in the last `fit`; None for none.
     """
 
-    feed: "InputPipeline | None" = None
+    _runs_singly = False  # whether a sample may be a single run of a model that keeps state
 
-    @classmethod
-    def from_artifacts(
-        cls,
-        folder: Path,
+    @known_arguments(lambda: Trainer.fit)
+    def __init__(
+        self,
+        model: Model | Path,
         *,
-        checkpoint: "Path | odt.CheckpointState | None" = None,
-        check: bool = True,
-        **options: Any,
-    ) -> "Trainer":
-        """Makes a trainer from a folder that `generate_artifacts` or `odt artifacts` wrote.
+        loss: Any = None,
+        optimizer: str | Optimizer | None = None,
+        learning_rate: float | Schedule | None = None,
+        schedule: Schedule | None = None,
+        warmup: int | None = None,
+        batch_size: int | None = None,
+        accumulate: int | None = None,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        ema: float | None = None,
+        quant_ranges: Literal["file", "follow", "follow-all"] | None = None,
+        qas: bool | None = None,
+        teacher: Any = None,
+        dropout: float | Pairs[float] | None = None,
+        metrics: str | Sequence[str] = (),
+        trainable: Trainable | None = None,
+        sparse: Pairs[float] | None = None,
+        learning_rate_of: Pairs[float] | None = None,
+        reduction: str | None = None,
+        output_losses: Pairs[Any] | None = None,
+        loss_weights: Pairs[float] | None = None,
+        hyper_parameters: Mapping[str, Any] | None = None,
+        memory_budget: int | str | None = None,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+        cache_frozen: str | None = None,
+        cache_dtype: str | None = None,
+        frozen_int8: Any = None,
+        keep_best: bool = False,
+        monitor: str = "val_loss",
+        checkpoint: Path | CheckpointState | None = None,
+    ) -> None:
+        """Reads the model and prepares its training; memory is allocated later.
 
         Args:
-            folder: the folder.
-            checkpoint: a checkpoint of this device to resume from, instead of the folder's.
-            check: whether to train the first steps on synthetic data, in another trainer, and to
-                compare their losses with those of the desk.
-            **options: arguments of Trainer, which override the recipe.
+            model: a model or the path of its file.
+            loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
+                "huber:delta=0.5" or Huber(0.5); docs/reference.md lists them. A custom loss is an
+                object with functions value and gradient of targets and outputs, a pair of these
+                functions, or "module:object". A mapping from names of outputs to losses, or a list
+                of one for each output, gives other outputs none.
+            optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such
+                as Adam(1e-3); docs/reference.md lists them.
+            learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
+            schedule: learning rate schedule, if `learning_rate` is a number.
+            warmup: number of steps in which the learning rate grows linearly before the schedule
+                starts.
+            batch_size: samples per batch; a batch is a step unless `accumulate` is given.
+            accumulate: batches per step of `fit`, whose gradients are accumulated.
+            clip_norm: gradient clipping: largest norm of all gradients together; 0 for none.
+            clip_value: gradient clipping: largest magnitude of a gradient's values; 0 for none.
+            teacher: Teacher(…), or the path of a larger model, whose outputs the model learns too.
+            ema: decay of an exponential moving average of the weights, which validation,
+                `evaluate`, `predict` and `export` use; 0 for none. If left out, 0.95 for quantized
+                models without `qas`, and none for others.
+            quant_ranges: ranges of the activations of a quantized model: "file", as in the file,
+                the default; "follow", they follow the values that training sees, and weights that
+                share a scale are equalized; "follow-all", those of the model's outputs too.
+            qas: whether to keep the weights of a quantized model as integers in memory, and update
+                them with quantization-aware scaling; docs/quantization.md.
+            dropout: dropout rate of the last trained FULLY_CONNECTED layer: the probability with
+                which its inputs become 0 in training. For other layers, a mapping from patterns of
+                weight names to rates. The random masks depend on `seed` of `fit`.
+            metrics: one or several names, such as "accuracy" or "mean_absolute_error";
+                docs/reference.md lists them.
+            trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
+            learning_rate_of: mapping from patterns of weight names or operators to factors of the
+                learning rate; or pairs.
+            sparse: mapping from patterns of filter names to the fraction of the output channels
+                that trains, those with the largest norm; or pairs.
+            hyper_parameters: hyper-parameters of an optimizer that is given by name.
+            reduction: sum_over_batch_size or sum.
+            output_losses: mapping from names or numbers of outputs to losses, or "none"; or pairs.
+                Outputs have the names of their tensors and those of the signature.
+            loss_weights: mapping from names or numbers of outputs to weights of their losses; or
+                pairs, or a list of one for each output.
+            memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
+            micro_batch: samples that a worker computes at once; chosen by odt if left out.
+            workers: number of worker threads; chosen by odt if left out.
+            cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
+                later epochs compute the trained layers only.
+            cache_dtype: dtype of the cached values; "float16" halves the size of the cache.
+            frozen_int8: inputs (N, …), arrays or the path of a data file, from which the frozen
+                layers of a float model are quantized as by `odt.quantize`; they then compute int8.
+            keep_best: whether to restore the weights of the epoch with the best monitored value.
+            monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss,
+                or a metric; the prefix val_ selects its validation value.
+            checkpoint: path of a checkpoint to resume from, or a CheckpointState.
 
         Raises:
-            ModelError: if a file is missing, changed or newer than this version of odt, the
-                checkpoint is another model's, or the first losses are not those of the desk.
+            ModelError: if the model or the checkpoint cannot be read.
+            UnsupportedError: if odt cannot compute an operator.
+            OptionError: if arguments contradict each other or the model.
         """
-        return odt.Artifacts.trainer(cls, folder, checkpoint, check, **options)
+        check_whole("micro_batch", micro_batch, 1)
+        check_whole("workers", workers, 1)
+        self.model = model if isinstance(model, Model) else Model(file_of(model))
+        if not self._runs_singly:
+            need_sequences(file_of(self.model))
+        resume, helper = resume_from(checkpoint), teacher_of(teacher)
+        request = request_of(
+            self.model,
+            loss=loss,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            warmup=warmup,
+            batch_size=batch_size,
+            accumulate=accumulate,
+            clip_norm=clip_norm,
+            clip_value=clip_value,
+            ema=ema,
+            quant_ranges=quant_ranges,
+            qas=qas,
+            teacher=helper,
+            dropout=dropout,
+            trainable=trainable,
+            sparse=sparse,
+            learning_rate_of=learning_rate_of,
+            reduction=reduction,
+            output_losses=output_losses,
+            loss_weights=loss_weights,
+            hyper_parameters=hyper_parameters,
+        )
+        # The parts of a trainer, which other modules of odt use; users call the methods below.
+        self.session = Session(
+            self.model,
+            *recipe_of(self.model, request, resume.training_info),
+            resume,
+            teacher=helper,
+            metrics=metrics,
+            memory_budget=memory_budget,
+            micro_batch=micro_batch,
+            workers=workers,
+            cache_frozen=cache_frozen,
+            cache_dtype=cache_dtype,
+            frozen_int8=frozen_int8,
+            keep_best=keep_best,
+            monitor=monitor,
+        )
+        self.evaluation = Evaluation(self.session)
+        self.checkpoints = Checkpoints(self.session)
+        self.record: Record | None = None
+        self.stop_training = self.worse = False
 
-    @known_arguments(lambda: odt.Trainer.__init__)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute("Trainer", name, TRAINER)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise OdtError(
+            "odt.Trainer: must be neither pickled nor copied, because it holds threads and memory. "
+            "Save its state with `save_checkpoint`, and give that to another Trainer."
+        )
+
+    # ---- training
+
+    @known_arguments(lambda: Trainer.__init__)
     def fit(
         self,
         x: Any,
@@ -162,9 +312,9 @@ class Trainer(SavingTrainer):
             ("save_every", save_every, 0),
         ):
             check_whole(field, value, least)
-        self._check_path("save_to", save_to)
-        self.stop_training = self.worse = False
-        self.resume = self.resume.on_new_data() if new_data else self.resume
+        self.checkpoints.check_path("save_to", save_to)
+        session, self.stop_training, self.worse = self.session, False, False
+        session.resume = session.resume.on_new_data() if new_data else session.resume
         run = Fit(self, callbacks, epochs, max_steps, max_time)
         if is_batches(x, y):
             if sample_weight is not None:
@@ -180,14 +330,14 @@ class Trainer(SavingTrainer):
             with self._in_fit():
                 run.batches(x, validation_data, class_weight)
             return run.history
-        data = self.open(x, y, sample_weight)
-        held = self.open(*pair(validation_data)) if validation_data is not None else None
+        data = session.open(x, y, sample_weight)
+        held = session.open(*pair(validation_data)) if validation_data is not None else None
         self.record = recorded(x) or self.record
-        before = self.resume.progress if self.resume.own else NEW_RUN
+        before = session.resume.progress if session.resume.own else NEW_RUN
         samples = arrange(
             data,
-            self.samples.losses,
-            self.recipe.info.step_samples,
+            session.samples.losses,
+            session.recipe.info.step_samples,
             length=data_length,
             fraction=validation_split,
             stratify=before.stratified if stratify is None else stratify,
@@ -196,9 +346,8 @@ class Trainer(SavingTrainer):
             drop_last=before.drop_last if drop_last is None else drop_last,
             held=held,
         )
-        self._order = samples.order
         if validation_split and not len(samples.validation):
-            self.warn(
+            warn(
                 f"Warning: `validation_split={validation_split:g}`: no sample is left for "
                 f"validation: all {samples.count} train."
             )
@@ -206,54 +355,33 @@ class Trainer(SavingTrainer):
         given = checksum(data.weights)
         class_weight = dict(before.class_weight) if class_weight is None else class_weight
         if class_weight:
-            losses, training = self.samples.losses, samples.order.samples
+            losses, training = session.samples.losses, samples.order.samples
             data, classes = class_weighted(data, losses, class_weight, training)
             samples = replace(samples, data=data)
         augment = before.augment if augment is None else augment
-        changes = odt.augment.chosen(augment) if augment else ()
-        trainer = self.build(
+        changes = parse_augmentations(augment) if augment else ()
+        core = session.build(
             samples.count + (held.length if held else 0),
             weighted=samples.all.weights is not None,
-            prepared=self.prepared(changes),
+            prepared=session.prepared(changes),
         )
-        trainer.augment = ",".join(map(str, changes))
-        trainer.parameters.mask_seed = samples.order.seed
-        trainer.weighting = Weighting(classes, given)
-        self._saver = Saver(
-            os.fspath(save_to) if save_to is not None else None,
-            trainer,
-            self._order,
-            every=save_every or 0,
-            properties=properties,
-            before=self.resume,
-            kept=self.properties,
-        )
-        fine_tune = fine_tune and self.recipe.lowered.adapted is None  # adapters begin at zero
+        core.augment = ",".join(map(str, changes))
+        core.parameters.mask_seed = samples.order.seed
+        core.weighting = Weighting(classes, given)
+        saver = self.checkpoints.begin(samples.order, save_to, save_every, properties)
+        fine_tune = fine_tune and session.recipe.lowered.adapted is None  # adapters begin at zero
         with self._in_fit():
-            run.samples(samples, self._saver, patience, check_data, fine_tune, changes)
-        self.warn(clipped_activations(self.build()))
+            run.samples(samples, saver, patience, check_data, fine_tune, changes)
+        warn(clipped_activations(session.build()))
         return run.history
 
     @contextmanager
     def _in_fit(self) -> Iterator[None]:
-        self.fitting = True
+        self.session.fitting = True
         try:
             yield
         finally:
-            self.fitting = False
-
-    def prepared(self, augment: Any) -> int:
-        """Bytes of the batches that an augmentation prepares.
-
-        Args:
-            augment: argument of `fit`.
-        """
-        if not augment:
-            return 0
-        specs = (*self.samples.input_specs, *self.samples.target_specs)
-        if self.teacher is not None:
-            specs = (*specs, self.samples.losses[0][1])
-        return odt.augment.batches_nbytes(specs, self.recipe.info.batch_size, augment)
+            self.session.fitting = False
 
     def find_rate(
         self,
@@ -265,7 +393,7 @@ class Trainer(SavingTrainer):
         steps: int = 100,
         seed: int = 0,
         sample_weight: Any = None,
-    ) -> "odt.RateTest":
+    ) -> RateTest:
         """Suggests a learning rate: trains some steps with a growing rate, then undoes them.
 
         Source: Smith, Cyclical Learning Rates for Training Neural Networks (2017). The weights and
@@ -288,4 +416,250 @@ class Trainer(SavingTrainer):
             OptionError: if the rates are not in order.
         """
         check_whole("steps", steps, 1)
-        return odt.RateTest.run(self, x, y, lowest, highest, steps, seed, sample_weight)
+        data = self.session.open(x, y, sample_weight)
+        return rate_test.find_rate(self.session, data, lowest, highest, steps, seed)
+
+    # ---- evaluation
+
+    @known_arguments(lambda: Trainer.__init__)
+    def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
+        """Computes loss and metrics on samples.
+
+        Args:
+            x: inputs, as in `fit`.
+            y: targets (N, …), as in `fit`.
+            sample_weight: weights of the samples' losses, as in `fit`; metrics are not weighted.
+
+        Returns:
+            Loss and metrics by name.
+        """
+        return self.evaluation.evaluate(x, y, sample_weight)
+
+    @known_arguments(lambda: Trainer.__init__)
+    def predict(self, x: Any) -> Any:
+        """Computes the model's outputs with the current weights.
+
+        For outputs that odt does not compute, such as those of a detector's post-processing, it
+        returns the outputs of training instead.
+
+        Args:
+            x: inputs (N, …), as in `fit`.
+
+        Returns:
+            An array (N, …); a list of arrays if the model has several outputs.
+        """
+        return self.evaluation.predict(x)
+
+    # ---- files
+
+    def export(
+        self,
+        path: Path,
+        file_format: str | None = None,
+        *,
+        float_weights: bool = False,
+        training_info: bool = False,
+        preprocessing: bool = True,
+    ) -> None:
+        """Writes the model file with the trained weights; everything else in it stays unchanged.
+
+        Args:
+            path: path of the new file.
+            file_format: "tflite" or "circle"; "onnx" for an ONNX model. None for the format that
+                the path's suffix names, or else the model's format.
+            float_weights: whether to store float16 and int8 weights of the model as float32.
+            training_info: whether to add training info: a circle+ file.
+            preprocessing: whether to store the preprocessing record of the training data in the
+                model's metadata, so that `odt predict` takes raw photos, sounds or tables.
+
+        Raises:
+            ModelError: if the file cannot be written.
+            OptionError: if there is no such format.
+        """
+        exports.export(
+            self.session,
+            path,
+            file_format,
+            float_weights=float_weights,
+            training_info=training_info,
+            record=self.record if preprocessing else None,
+        )
+
+    def export_adapters(self, path: Path) -> None:
+        """Writes the trained low-rank adapters of a model that `odt.lora` returned.
+
+        Args:
+            path: path of the new file, an .npz that holds the adapters and a hash of the model.
+
+        Raises:
+            OptionError: if the model has no adapters.
+            DataError: if the file cannot be written.
+        """
+        exports.export_adapters(self.session, path)
+
+    def save_checkpoint(self, path: Path) -> None:
+        """Saves weights, optimizer state and position in the data.
+
+        Args:
+            path: path of the checkpoint. A name that ends in .odt selects odt's format, from which
+                training resumes bit for bit; any other name selects onert's format.
+
+        Raises:
+            ModelError: if the file cannot be written.
+        """
+        self.checkpoints.save(path)
+
+    def load_checkpoint(self, path: Path | CheckpointState) -> None:
+        """Restores weights and optimizer state from a checkpoint.
+
+        Args:
+            path: path of a checkpoint in odt's or onert's format, or a CheckpointState.
+
+        Raises:
+            ModelError: if the file cannot be read or belongs to another model.
+            OptionError: if it has other frozen weights, and these cannot be changed now.
+        """
+        self.checkpoints.load(resume_from(path))
+
+    @property
+    def state(self) -> CheckpointState:
+        """Parameters, optimizer state, properties and step, which can be read and set in place."""
+        return CheckpointState(Live(self.checkpoints))
+
+    @classmethod
+    def from_artifacts(
+        cls,
+        folder: Path,
+        *,
+        checkpoint: Path | CheckpointState | None = None,
+        check: bool = True,
+        **options: Any,
+    ) -> "Trainer":
+        """Makes a trainer from a folder that `generate_artifacts` or `odt artifacts` wrote.
+
+        Args:
+            folder: the folder.
+            checkpoint: a checkpoint of this device to resume from, instead of the folder's.
+            check: whether to train the first steps on synthetic data, in another trainer, and to
+                compare their losses with those of the desk.
+            **options: arguments of Trainer, which override the recipe.
+
+        Raises:
+            ModelError: if a file is missing, changed or newer than this version of odt, the
+                checkpoint is another model's, or the first losses are not those of the desk.
+        """
+        return trainer_from_folder(cls, folder, checkpoint, check, **options)
+
+    # ---- loops written by hand
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+    ) -> Logs:
+        """Runs one training step; returns loss and metrics before the update.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+            sample_weight: weights of the samples' losses (N,).
+            class_weight: mapping from classes to weights of their samples' losses.
+        """
+        session = self.session
+        data = session.open_batch(x, y, sample_weight)
+        if class_weight:
+            data, _ = class_weighted(data, session.samples.losses, class_weight)
+        core = session.build(weighted=data.weights is not None)
+        return session.logs(core.batch(data, data.length, update=True))
+
+    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
+        """Returns loss and metrics of a batch without an update.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+            sample_weight: weights of the samples' losses (N,).
+        """
+        return self.evaluation.evaluate_batch(x, y, sample_weight)
+
+    def forward_backward(
+        self, x: Any, y: Any, scale: float = 1.0, sample_weight: Any = None
+    ) -> float:
+        """Adds the gradients of a batch to `gradients`, for custom training loops.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+            scale: factor of the loss and its gradients, such as 1/K to average K batches.
+            sample_weight: weights of the samples' losses (N,). Give them from the first batch on:
+                they cannot begin while gradients are accumulated.
+
+        Returns:
+            The loss multiplied by `scale`.
+
+        Raises:
+            TrainingError: if the loss is not finite; accumulated gradients are then discarded.
+            DataError: if shapes do not match the model; or if values cannot be used, such as a
+                label out of range: accumulated gradients are then discarded.
+            OptionError: if weights of samples begin while gradients are accumulated.
+        """
+        data = self.session.open_batch(x, y, sample_weight)
+        core = self.session.build(weighted=data.weights is not None)
+        return core.accumulate(data, data.length, scale)
+
+    def apply_gradients(self) -> None:
+        """Updates the weights with `gradients`, then clears them."""
+        self.session.build().apply_gradients()
+
+    @property
+    def gradients(self) -> Arrays:
+        """Accumulated gradients by weight name; can be read and set in place."""
+        core = self.session.build()
+        return Arrays(lambda: by_name(core.graph, core.gradients))
+
+    @property
+    def weights(self) -> Arrays:
+        """Trainable weights by name; can be read and set in place.
+
+        With a moving average (`ema=`; quantized models have one by default), which `predict` and
+        `export` use, arrays are read-only after the first step: `weights[name] = values` sets both.
+        """
+        core = self.session.build()
+        graph, parameters = core.graph, core.parameters
+        return Arrays(
+            lambda: by_name(graph, parameters.tensors),
+            lambda: by_name(graph, parameters.averages()),
+        )
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of the next update; can be set between batches without a schedule.
+
+        An update with the rate 0 changes the optimizer's state only.
+        """
+        parameters = self.session.build().parameters
+        assert parameters.optimizer is not None
+        return parameters.optimizer.rate(parameters.step + 1)
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        if value != 0:
+            check_learning_rate(value)
+        optimizer = self.session.build().parameters.optimizer
+        assert optimizer is not None
+        if optimizer.schedule:
+            raise OptionError(
+                "learning_rate",
+                f"follows the schedule {optimizer.schedule}",
+                f"{value:g}",
+                "Leave the schedule out to set the rate.",
+            )
+        self.session.rate_is_set, self.session.build().undo = True, None
+        optimizer.learning_rate = value
+
+    def close(self) -> None:
+        """Ends the worker threads; weights stay readable."""
+        self.evaluation.close()
+        self.session.close()

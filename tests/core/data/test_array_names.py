@@ -108,7 +108,7 @@ def test_outputs_without_a_loss_need_no_targets(model: Path, tmp_path: Path) -> 
         for y in ({"early": Q}, {"early": Q, "late": P + 9}, {"1": Q, "0": P + 9}, {"x": Q}, Q):
             assert trainer.evaluate(x, y)["loss"] == pytest.approx(0, abs=1e-9)
         path = written(tmp_path / "y.npz", {"early": Q, "late": P, "more": P})
-        assert trainer.open(x, path).notes == (
+        assert trainer.session.open(x, path).notes == (
             f"{path}: late, more: no expected output that is needed has this name: ignored.",
         )
         with pytest.raises(odt.DataError, match=r"y: must hold one array, .* but got late"):
@@ -123,15 +123,15 @@ def test_arrays_in_order_say_which_order_that_is(model: Path, tmp_path: Path) ->
     with odt.Trainer(model, loss="mse") as trainer:
         in_order: list[Any] = [[B, A], tmp_path / "x.npz", tmp_path / "x.bin"]
         for x in in_order:
-            (note,) = trainer.open(x, targets=False).notes
+            (note,) = trainer.session.open(x, targets=False).notes
             assert words in note
         for x in ({"a": A, "b": B}, written(tmp_path / "n.npz", {"a": A, "b": B})):
-            assert not trainer.open(x, targets=False).notes
-        (note,) = trainer.open({"a": A, "b": B}, [P, Q]).notes
+            assert not trainer.session.open(x, targets=False).notes
+        (note,) = trainer.session.open({"a": A, "b": B}, [P, Q]).notes
         assert "y: read in the order of the file's expected outputs, late, early" in note
     single = odt.load_model(MLP_SM / "model.circle")
     with odt.Trainer(single) as trainer:
-        assert not trainer.open(MLP_SM / "input.bin", MLP_SM / "expected.bin").notes
+        assert not trainer.session.open(MLP_SM / "input.bin", MLP_SM / "expected.bin").notes
 
 
 class Loader:

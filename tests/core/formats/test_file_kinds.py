@@ -165,7 +165,7 @@ def test_data_of_another_kind_are_named(tmp_path: Path, name: str) -> None:
 def test_checkpoints_of_another_kind_are_named(tmp_path: Path, data: bytes, kind: str) -> None:
     (tmp_path / "c.odt").write_bytes(data)
     with pytest.raises(odt.ModelError, match=f"checkpoint of odt or onert, but is {kind}"):
-        odt.Trainer(MLP_SM / "model.circle", checkpoint=tmp_path / "c.odt").build()
+        odt.Trainer(MLP_SM / "model.circle", checkpoint=tmp_path / "c.odt").session.build()
 
 
 @pytest.mark.parametrize("name", ["photos.zip", "table.csv", "x.npz", "x.bin"])

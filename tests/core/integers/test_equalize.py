@@ -93,7 +93,7 @@ def test_weights_that_train_are_equalized_if_ranges_follow(
 ) -> None:
     uneven_net(tmp_path / "m.tflite")
     trainer = odt.Trainer(tmp_path / "m.tflite", loss="mse", **options)  # type: ignore[arg-type]
-    assert len(trainer.recipe.model.equalized) == count
+    assert len(trainer.session.recipe.model.equalized) == count
 
 
 def test_the_exported_file_computes_the_same_with_finer_weights(tmp_path: Path) -> None:

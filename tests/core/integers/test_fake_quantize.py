@@ -256,7 +256,10 @@ def test_conversions_at_the_end_do_not_count_as_last_operators(tmp_path: Path) -
     path = tmp_path / "m.tflite"
     small_net(path, floats=True)  # …, FULLY_CONNECTED, SOFTMAX, DEQUANTIZE
     sizes = [
-        {i: a.size for i, a in odt.Trainer(path, trainable=odt.last(n)).build().weights().items()}
+        {
+            i: a.size
+            for i, a in odt.Trainer(path, trainable=odt.last(n)).session.build().weights().items()
+        }
         for n in range(3)
     ]
     assert sizes[:2] == [{}, {}]
@@ -302,7 +305,7 @@ def test_cached_frozen_layers_give_the_same_file(tmp_path: Path) -> None:
 
 def test_the_memory_report_counts_the_rounded_copies(tmp_path: Path) -> None:
     small_net(tmp_path / "m.tflite")
-    report = options(tmp_path / "m.tflite").build().memory()
+    report = options(tmp_path / "m.tflite").session.build().memory()
     weights, biases = 4 * 3 * 3 * 2 + 3 * 36, 4 + 3
     assert report.parameters == 4 * (2 * weights + biases)
 
@@ -327,6 +330,6 @@ def test_a_note_warns_of_data_of_another_range(factor: float, words: str, tmp_pa
     np.save(tmp_path / "x.npy", real)
     np.save(tmp_path / "y.npy", labels)
     trainer = options(tmp_path / "m.tflite")
-    notes = trainer.open(tmp_path / "x.npy", tmp_path / "y.npy").notes
+    notes = trainer.session.open(tmp_path / "x.npy", tmp_path / "y.npy").notes
     assert len(notes) == (2 if words else 1)
     assert re.search(words, notes[-1])

@@ -79,5 +79,5 @@ def test_other_frozen_weights_than_the_file_has_are_used() -> None:
     first = next(n for n in model.graph.nodes if n.op == "CONV_2D").inputs[1]
     data = real_graph(model).graph.tensors[first].data
     assert data is not None
-    trainer.replace_frozen({first: data / 2})
+    trainer.session.replace_frozen({first: data / 2})
     assert np.abs(trainer.predict(x) - before).max() > 0.01

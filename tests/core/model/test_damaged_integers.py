@@ -107,10 +107,10 @@ def test_the_rule_is_named(build: object, tmp_path: Path) -> None:
     run("inspect", str(path))
     run("check", str(path))
     with pytest.raises(OdtError, match="must"):
-        odt.Trainer(path, loss="mean_squared_error").build()
+        odt.Trainer(path, loss="mean_squared_error").session.build()
 
 
 def test_a_cell_clip_is_a_number(tmp_path: Path) -> None:
     path = quantized_lstm.build(tmp_path / "m.tflite", cell_clip=float("nan"))
     with pytest.raises(OdtError, match="cell_clip must be a number of 0 or more, but got nan"):
-        odt.Trainer(path, loss="mean_squared_error").build()
+        odt.Trainer(path, loss="mean_squared_error").session.build()

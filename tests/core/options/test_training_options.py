@@ -57,7 +57,9 @@ def test_the_trainer_has_a_keyword_that_reaches_the_recipe(name: str, row: Optio
             odt.Trainer(MODEL, loss="categorical_crossentropy", **values)
         return
     with odt.Trainer(MODEL, loss="categorical_crossentropy", **values) as trainer:
-        assert getattr(trainer.recipe.info, name) == other(row), f"odt.Trainer: pass {name} on"
+        assert getattr(trainer.session.recipe.info, name) == other(row), (
+            f"odt.Trainer: pass {name} on"
+        )
 
 
 @ROWS
@@ -93,7 +95,7 @@ def test_checkpoints_hold_what_the_row_says(name: str, row: Option, tmp_path: Pa
         path = tmp_path / "state.odt"
         with odt.Trainer(MODEL, loss="categorical_crossentropy", **{name: other(row)}) as trainer:
             trainer.save_checkpoint(path)
-            fields = read_resume(path).training_info(trainer.recipe.graph)
+            fields = read_resume(path).training_info(trainer.session.recipe.graph)
         assert fields[name] == other(row)
 
 

@@ -102,7 +102,7 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
                 found.append(trainer.weights["dense_1/w"].copy())
     assert np.array_equal(found[0], found[-1])
     with odt.Trainer(MODEL, checkpoint=tmp_path / "c.odt") as trainer:
-        assert [p for _, p in trainer.recipe.info.dropout] == [0.4, 0.4]
+        assert [p for _, p in trainer.session.recipe.info.dropout] == [0.4, 0.4]
 
 
 def test_validation_and_prediction_have_no_dropout() -> None:
@@ -123,8 +123,8 @@ def test_the_plan_counts_the_masks() -> None:
 def test_a_number_alone_means_the_last_layer_or_the_adapters() -> None:
     def layers(model: odt.Model, **options: Any) -> list[str]:
         with odt.Trainer(model, **options) as trainer:
-            graph = trainer.recipe.graph
-            return [graph.tensors[i].name for i, _ in trainer.recipe.info.dropout]
+            graph = trainer.session.recipe.graph
+            return [graph.tensors[i].name for i, _ in trainer.session.recipe.info.dropout]
 
     assert layers(MODEL, dropout=0.2) == ["output/w"]
     adapted = odt.lora(MODEL, 2)

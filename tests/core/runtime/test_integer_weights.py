@@ -88,10 +88,10 @@ def test_integers_learn_as_floats_do(options: dict[str, object], tmp_path: Path)
 def test_weights_take_a_byte_and_scales_stay(tmp_path: Path) -> None:
     out = tmp_path / "out.tflite"
     run = odt.Trainer(RESNET, optimizer="sgd", learning_rate=1e-4, qas=True)
-    weights = {i: a for i, a in run.build().parameters.tensors.items() if a.ndim > 1}
+    weights = {i: a for i, a in run.session.build().parameters.tensors.items() if a.ndim > 1}
     assert {a.dtype.name for a in weights.values()} == {"int8"}
-    assert run.build().memory().parameters < 1.02 * sum(
-        a.nbytes for a in run.build().parameters.tensors.values()
+    assert run.session.build().memory().parameters < 1.02 * sum(
+        a.nbytes for a in run.session.build().parameters.tensors.values()
     )
     (x,) = full_range(read_model(str(RESNET)), 32, seed=1)
     run.fit(x, np.eye(10, dtype=np.float32)[np.arange(32) % 10], epochs=2, seed=1)
@@ -106,7 +106,7 @@ def test_weights_take_a_byte_and_scales_stay(tmp_path: Path) -> None:
         assert new is not None
         changed += int(np.not_equal(old, new).sum())
         np.testing.assert_array_equal(
-            after.graph.tensors[i].data, run.build().parameters.tensors[i]
+            after.graph.tensors[i].data, run.session.build().parameters.tensors[i]
         )
     assert changed > 100
 
@@ -129,7 +129,7 @@ def test_large_weights_that_stay_are_the_integers_of_the_file(
             qas=True,
         )
         run.fit(x, np.eye(10, dtype=np.float32)[np.arange(16) % 10], epochs=2, seed=1)
-        tensors = run.recipe.graph.tensors
+        tensors = run.session.recipe.graph.tensors
         sizes.append([t.spec.nbytes for t in tensors if t.holds_integers])
         run.export(tmp_path / "out.tflite")
         found.append((tmp_path / "out.tflite").read_bytes())
@@ -170,8 +170,8 @@ def test_a_resumed_run_has_the_same_integers(tmp_path: Path) -> None:
     first.save_checkpoint(half)
     second = trainer(path, checkpoint=half)
     second.fit(x, y, epochs=4, seed=5)
-    for i, a in whole.build().parameters.tensors.items():
-        np.testing.assert_array_equal(second.build().parameters.tensors[i], a)
+    for i, a in whole.session.build().parameters.tensors.items():
+        np.testing.assert_array_equal(second.session.build().parameters.tensors[i], a)
 
 
 @pytest.mark.parametrize(

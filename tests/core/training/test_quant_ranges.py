@@ -139,7 +139,9 @@ def test_a_step_moves_a_range_to_its_batch(scale: float, tmp_path: Path) -> None
         options = {"loss": "mean_squared_error", "micro_batch": m, "workers": workers}
         trained = trainer(path, "follow-all", learning_rate=1e-9, **options)
         trained.train_on_batch(*data)
-        ends.append({i: a.copy() for i, a in trained.build().parameters.ranges.ends.items()})
+        ends.append(
+            {i: a.copy() for i, a in trained.session.build().parameters.ranges.ends.items()}
+        )
     for other in ends[1:]:
         for i, a in ends[0].items():
             np.testing.assert_array_equal(a, other[i])
@@ -175,7 +177,7 @@ def test_a_resumed_training_gives_the_same_file(tmp_path: Path) -> None:
     second.export(tmp_path / "second.tflite")
     assert (tmp_path / "second.tflite").read_bytes() == (tmp_path / "whole.tflite").read_bytes()
     with pytest.raises(ModelError, match="range"):
-        trainer(path, "file", checkpoint=checkpoint).build()
+        trainer(path, "file", checkpoint=checkpoint).session.build()
     with pytest.raises(ModelError, match="ranges of activations"):
         first.save_checkpoint(tmp_path / "onert.ckpt")
 

@@ -7,13 +7,16 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import odt
 from odt.compat.ort.checkpoint_state import write_checkpoint
 from odt.compat.ort.onnxblock import loss as losses
 from odt.compat.ort.onnxblock import optim
 from odt.compat.ort.recipe import Recipe, check_names, refuse_onnx
 from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OptionError
+from odt.kernels.rows.scheduledef import Schedule
+from odt.loss import Loss
+from odt.models.model import Model, load_model
+from odt.optimizer import Optimizer
 
 
 class LossType(Enum):
@@ -33,11 +36,11 @@ class OptimType(Enum):
 
 
 def generate_artifacts(
-    model: "odt.Model | str | os.PathLike[str]",
+    model: Model | str | os.PathLike[str],
     requires_grad: Sequence[str] | None = None,
     frozen_params: Sequence[str] | None = None,
-    loss: "LossType | losses.Loss | odt.Loss | str | None" = None,
-    optimizer: "OptimType | optim.AdamW | optim.SGD | odt.Optimizer | None" = None,
+    loss: LossType | losses.Loss | Loss | str | None = None,
+    optimizer: OptimType | optim.AdamW | optim.SGD | Optimizer | None = None,
     artifact_directory: str | bytes | os.PathLike[str] | None = None,
     prefix: str = "",
     ort_format: bool = False,
@@ -98,10 +101,10 @@ def generate_artifacts(
     )
     _check_parameters(recipe, [*loaded.parameters])
     with recipe.trainer(loaded) as trainer:
-        if trainer.recipe.lowered.adapted:
+        if trainer.session.recipe.lowered.adapted:
             rule = "must have no low-rank adapters"
             raise OptionError("model", rule, loaded.path, "Train it with `odt.Trainer`.")
-        trainer.build()
+        trainer.session.build()
         folder = Path(os.fsdecode(artifact_directory or ""))
         _make(folder)
         loaded.save(folder / recipe.model)
@@ -112,15 +115,15 @@ def generate_artifacts(
             write_checkpoint(trainer.state, folder / f"{prefix}nominal_checkpoint", names_only=True)
 
 
-def _model_of(model: Any) -> "odt.Model":
-    if isinstance(model, odt.Model):
+def _model_of(model: Any) -> Model:
+    if isinstance(model, Model):
         return model
     if not isinstance(model, str | os.PathLike):
         rule = "must be a Circle or TFLite model, or the path of its file"
         remedy = "Convert the model to TFLite or Circle."
         raise OptionError("model", rule, type(model).__name__, remedy)
     refuse_onnx(model, "a Circle or TFLite model")
-    return odt.load_model(model)
+    return load_model(model)
 
 
 def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
@@ -129,7 +132,7 @@ def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
         loss = getattr(losses, loss.name)()
     if isinstance(loss, losses.LOSSES):
         return type(loss).__name__, asdict(loss)
-    if isinstance(loss, odt.Loss | str):
+    if isinstance(loss, Loss | str):
         return str(loss), {}
     rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
     raise OptionError("loss", rule, repr(loss))
@@ -144,10 +147,10 @@ def _optimizer_of(optimizer: Any) -> dict[str, Any]:
     clip = optimizer.clip_grad if isinstance(optimizer, optim.AdamW | optim.SGD) else None
     if isinstance(optimizer, optim.AdamW | optim.SGD):
         optimizer = optimizer.optimizer()
-    if not isinstance(optimizer, odt.Optimizer):
+    if not isinstance(optimizer, Optimizer):
         rule = "must be an OptimType, an optimizer of onnxblock.optim or an optimizer of odt"
         raise OptionError("optimizer", rule, optimizer)
-    if isinstance(optimizer.learning_rate, odt.Schedule):
+    if isinstance(optimizer.learning_rate, Schedule):
         rule = "must have a number as learning rate"
         raise OptionError("optimizer", rule, optimizer, "Use LinearLRScheduler.")
     return {

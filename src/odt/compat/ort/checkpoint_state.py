@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import odt
 from odt.core.checkpoints.checkpoint import MAGIC, Property, encode, nominal
 from odt.core.checkpoints.parts import without_frozen, without_optimizer_state
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import ModelError
+from odt.training import checkpoint_state
 from odt.training.weights import Array
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class CheckpointState:
         module: the module that uses the state, if there is one.
     """
 
-    def __init__(self, state: "odt.CheckpointState") -> None:
+    def __init__(self, state: checkpoint_state.CheckpointState) -> None:
         """Wraps a state.
 
         Args:
@@ -161,7 +161,7 @@ class CheckpointState:
                 f"{name}: must be a checkpoint in odt's format, but got {got}. "
                 "Give one that generate_artifacts or save_checkpoint of odt.compat.ort wrote."
             )
-        return cls(odt.CheckpointState.load(checkpoint_uri))
+        return cls(checkpoint_state.CheckpointState.load(checkpoint_uri))
 
     @classmethod
     def save_checkpoint(
@@ -198,7 +198,7 @@ class CheckpointState:
         """The properties."""
         return Properties(self)
 
-    def attach(self, module: "Module", state: "odt.CheckpointState") -> None:
+    def attach(self, module: "Module", state: checkpoint_state.CheckpointState) -> None:
         """Makes this the state of a module.
 
         Args:
@@ -212,7 +212,7 @@ class CheckpointState:
 
 
 def write_checkpoint(
-    state: "odt.CheckpointState",
+    state: checkpoint_state.CheckpointState,
     path: Path,
     *,
     optimizer_state: bool = False,
@@ -229,7 +229,7 @@ def write_checkpoint(
     Raises:
         ModelError: if the file cannot be written.
     """
-    whole = state.resume().own
+    whole = checkpoint_state.resume_from(state).own
     assert whole is not None  # a state has odt's format
     chosen = without_frozen(whole if optimizer_state else without_optimizer_state(whole))
     write_atomically(path, encode(nominal(chosen) if names_only else chosen))

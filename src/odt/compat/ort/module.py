@@ -120,7 +120,8 @@ class Module(Closing):
         block, weights, factor = self.recipe.block, None, 1.0
         if block is not None:
             targets, weights, factor = block.weigh(targets)
-        self.trainer.open(_given(inputs), targets).check_all()  # a bad sample changes no gradient
+        data = self.trainer.session.open(_given(inputs), targets)
+        data.check_all()  # a bad sample changes no gradient
         outputs = self._outputs(inputs)
         step = self._train if self.training else self._evaluate
         results = (np.asarray(step(inputs, targets, weights, factor), np.float32), *outputs)
@@ -256,7 +257,7 @@ class Module(Closing):
 
     @property
     def _target_kind(self) -> str:
-        return LOSSES[self.trainer.samples.losses[0][0]].targets
+        return LOSSES[self.trainer.session.samples.losses[0][0]].targets
 
     def _check_values(self) -> None:
         if self._state.odt_state.is_nominal:
@@ -266,7 +267,7 @@ class Module(Closing):
             )
 
     def _check_labels(self, targets: Array) -> None:
-        shape = self.trainer.samples.target_specs[0].shape
+        shape = self.trainer.session.samples.target_specs[0].shape
         rows = targets.ndim > 1 + len(shape) and targets.shape[-1] != 1
         if self._target_kind == LABELS and (rows or targets.dtype.kind not in "iu"):
             raise DataError(

@@ -7,13 +7,15 @@ from dataclasses import asdict
 from glob import escape
 from typing import Any
 
-import odt
 from odt.compat.ort.onnxblock.loss import LOSSES, Loss
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import read_input, reading
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.kernels.loss_text import stored_loss
+from odt.models.model import Model, load_model
+from odt.training.trainable import Trainable
+from odt.training.trainer import Trainer
 
 Path = str | os.PathLike[str]
 VERSION = 1
@@ -46,7 +48,7 @@ class Recipe:
     batch_size: int
     optimizer: Mapping[str, Any]
 
-    def trainer(self, model: "odt.Model | Path", **options: Any) -> "odt.Trainer":
+    def trainer(self, model: Model | Path, **options: Any) -> Trainer:
         """Returns a trainer of the model.
 
         Args:
@@ -56,15 +58,15 @@ class Recipe:
         Raises:
             OptionError: if the recipe does not fit the model.
         """
-        loaded = model if isinstance(model, odt.Model) else odt.load_model(model)
+        loaded = model if isinstance(model, Model) else load_model(model)
         losses = {t.name: "none" for t in loaded.outputs} | {self.output: self.odt_loss}
         check_names("additional_output_names", self.additional_output_names, losses)
         several = {"output_losses": losses} if len(losses) > 1 else {"loss": self.odt_loss}
-        trainable = odt.Trainable(
+        trainable = Trainable(
             patterns=tuple(map(escape, self.requires_grad or ())),
             freeze=tuple(map(escape, self.frozen_params or ())),
         )
-        trainer = odt.Trainer(
+        trainer = Trainer(
             loaded,
             trainable=trainable,
             batch_size=self.batch_size,
@@ -73,7 +75,7 @@ class Recipe:
             **options,
         )
         weight = self.loss_options.get("weight")
-        (_, output), *_ = trainer.samples.losses
+        (_, output), *_ = trainer.session.samples.losses
         if weight is not None and (len(weight),) != output.shape[-1:]:
             rule = f"must be {output.shape[-1]} class weights for {self.output}"
             raise OptionError("weight", rule, len(weight))

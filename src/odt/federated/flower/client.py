@@ -81,7 +81,7 @@ def client_app(
         tensors = from_record(message.content.array_records[ARRAYS], SERVER)
         config = message.content.config_records[CONFIG]
         member = of(context)
-        core = member.trainer.build()
+        core = member.trainer.session.build()
         core.parameters.proximal_mu = float(cast(float, config.get(PROXIMAL, 0.0)))
         update = member.train(tensors, int(cast(int, config[ROUND])))
         metrics = _metrics(update.samples, member.partition, update.metrics)

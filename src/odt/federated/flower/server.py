@@ -14,7 +14,6 @@ from flwr.serverapp.strategy import (
     Strategy,
 )
 
-import odt
 from odt.core.storage.reading import printable
 from odt.errors import DataError, OdtError, OptionError, TrainingError
 from odt.federated.checks import check_tensors
@@ -27,6 +26,7 @@ from odt.federated.flower.saved_round import SavedRound, parts
 from odt.federated.flower.settings import ServerSettings, trainer_of
 from odt.federated.privacy import composed_loss
 from odt.federated.tensors import load_tensors, tensors_of
+from odt.training.trainer import Trainer
 
 ADAPTIVE = DifferentialPrivacyClientSideAdaptiveClipping
 CLIENTS_CLIP = (ADAPTIVE, DifferentialPrivacyClientSideFixedClipping)
@@ -35,7 +35,7 @@ CLIENTS_CLIP = (ADAPTIVE, DifferentialPrivacyClientSideFixedClipping)
 def server_app(
     strategy: Strategy | Callable[[Context], Strategy],
     *,
-    trainer: Callable[[Context], "odt.Trainer"] = trainer_of,
+    trainer: Callable[[Context], Trainer] = trainer_of,
 ) -> ServerApp:
     """Returns a ServerApp that trains what a trainer trains, round by round.
 
@@ -79,9 +79,7 @@ class Federation:
         noise: noise multipliers of all releases so far, for differential privacy.
     """
 
-    def __init__(
-        self, grid: Grid, context: Context, strategy: Strategy, trainer: "odt.Trainer"
-    ) -> None:
+    def __init__(self, grid: Grid, context: Context, strategy: Strategy, trainer: Trainer) -> None:
         self._settings = ServerSettings.of(context)
         weights = [part.weighted_by_key for part in parts(strategy) if has_weights(part)]
         self._grid = CheckedGrid(

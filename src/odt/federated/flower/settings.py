@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-import odt
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.data.sources import recorded
@@ -19,6 +18,8 @@ from odt.federated.privacy import DELTA
 from odt.federated.settings import DECAYS
 from odt.kernels.loss_text import stored_loss
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
+from odt.training.trainable import Trainable
+from odt.training.trainer import Trainer
 
 # Settings have the names of options of `odt fed simulate`, where there is one.
 TRAINER = (
@@ -63,7 +64,7 @@ def settings_of(context: "Context") -> Settings:
     return {name: value for name, value in merged.items() if value != ""}
 
 
-def trainer_of(context: "Context") -> "odt.Trainer":
+def trainer_of(context: "Context") -> Trainer:
     """Returns the trainer that the settings describe.
 
     Args:
@@ -82,7 +83,7 @@ def trainer_of(context: "Context") -> "odt.Trainer":
         needed(settings, "model"),
         metrics=words(settings.get("metric", "")),
         hyper_parameters=given(*HYPER),
-        trainable=odt.Trainable(
+        trainable=Trainable(
             last=settings.get("num-of-trainable-ops"),
             patterns=words(settings.get("trainable", "")),
             freeze=words(settings.get("freeze", "")),
@@ -113,10 +114,10 @@ def client_of(context: "Context") -> Client:
     settings, node = settings_of(context), context.node_config
     trainer, number = trainer_of(context), int(node.get(PARTITION, 0))
     files = needed(settings, "load-input"), needed(settings, "load-expected")
-    data, samples = trainer.open(*files), None
+    data, samples = trainer.session.open(*files), None
     seed, rounds = int(settings.get("seed", 0)), int(settings.get("rounds", ROUNDS))
     if "load-input" not in node:
-        labels = data.labels(trainer.samples.losses)
+        labels = data.labels(trainer.session.samples.losses)
         kind, count = str(settings.get("partition", "iid")), int(needed(node, PARTITIONS))
         parts = partition(kind, data, labels, count, seed, recorded(files[0]))
         if not 0 <= number < count:
@@ -194,7 +195,7 @@ class ServerSettings:
             held=(str(held), str(needed(settings, "validation-expected"))) if held else None,
         )
 
-    def judge(self, trainer: "odt.Trainer") -> Client | None:
+    def judge(self, trainer: Trainer) -> Client | None:
         """Returns a client that evaluates on the validation data; None without it.
 
         Args:

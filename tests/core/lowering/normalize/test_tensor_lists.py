@@ -17,6 +17,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.trainer import Trainer
 from odt.kernels.rows.opdef import Array
+from odt.training.exports import check_export
 
 STEPS = 3
 LISTS = "CUSTOM:FlexTensorList"
@@ -137,7 +138,7 @@ def test_weights_of_the_loop_train_and_are_exported(x: Array, tmp_path: Path) ->
     data = ArrayData([x], [np.zeros((6, STEPS, WIDTH), np.float32)])
     with Trainer(lowered.graphs, info) as trainer:
         assert len(trainer.parameters.trained) == 2  # the first state does not
-        losses = [e.training.loss for e in trainer.train(data, InOrder(6), epochs=9)]
+        losses = [e.training.loss for e in trainer.fit(data, InOrder(6), epochs=9)]
         trained = trainer.weights()
         model.v, model.w = (trained[i] for i in sorted(trained))
         export_model(lowered.file, trainer.weights(), out)
@@ -191,7 +192,7 @@ def test_a_loop_behind_quantized_weights_is_unrolled(tmp_path: Path) -> None:
     stored = [lowered.unrolled.graph.tensors[n.inputs[1]].spec.dtype for n in layers]
     assert {*stored} == {np.dtype(np.int8)}
     with odt_api.Trainer(path, loss="mean_squared_error", batch_size=2) as trainer:
-        trainer.check_export()
+        check_export(trainer.session)
         trainer.export(tmp_path / "out.tflite")
     again = lower_model(read_model(tmp_path / "out.tflite"))
     stored = [again.unrolled.graph.tensors[n.inputs[1]].spec.dtype for n in layers]

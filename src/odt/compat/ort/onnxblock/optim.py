@@ -1,8 +1,9 @@
 """Optimizers with the names and arguments of onnxruntime.training.onnxblock.optim."""
 
-import odt
+from odt import optimizers
 from odt.dataclass import dataclass
 from odt.errors import OptionError
+from odt.optimizer import Optimizer
 
 LEARNING_RATE = 0.001  # of both; Optimizer.set_learning_rate changes it
 
@@ -40,9 +41,9 @@ class AdamW:
         if not self.bias_correction:
             raise OptionError("bias_correction", "must be True", self.bias_correction)
 
-    def optimizer(self) -> "odt.Optimizer":
+    def optimizer(self) -> Optimizer:
         """Returns the optimizer of odt."""
-        return odt.OrtAdamW(LEARNING_RATE, *self.betas, self.eps, self.weight_decay)
+        return optimizers.OrtAdamW(LEARNING_RATE, *self.betas, self.eps, self.weight_decay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,6 @@ class SGD:
 
     clip_grad: ClipGradNorm | None = None
 
-    def optimizer(self) -> "odt.Optimizer":
+    def optimizer(self) -> Optimizer:
         """Returns the optimizer of odt."""
-        return odt.SGD(LEARNING_RATE)
+        return optimizers.SGD(LEARNING_RATE)

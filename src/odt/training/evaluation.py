@@ -1,4 +1,4 @@
-"""Evaluation and prediction with a trainer's weights: a base class of `odt.Trainer`."""
+"""Evaluation and prediction with a trainer's weights; quantized models compute integers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,40 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import odt
-from odt.core.checkpoints.resume import changed_constants
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.variables import SVDF
 from odt.core.recipe.lowered_model import lower_model
+from odt.core.storage.closing import Closing
 from odt.core.training.passes import Result
 from odt.data.sources import batches_of, is_batches
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.models.habits import known_arguments
-from odt.training.base_trainer import Logs
 from odt.training.batch_totals import BatchTotals
-from odt.training.batch_trainer import BatchTrainer
 from odt.training.integer_form import IntegerForm, digest_of
+from odt.training.session import Logs, Session
 
 if TYPE_CHECKING:
     from odt.core.training.inference import Evaluator, Predictor
 
 
-class InferenceTrainer(BatchTrainer):
-    """Evaluates and predicts with the current weights; quantized models in integers."""
+class Evaluation(Closing):
+    """Evaluates and predicts with the current weights of a session."""
 
-    _form: IntegerForm | None = None
+    def __init__(self, session: Session) -> None:
+        """Plans nothing yet.
 
-    def _exported(self) -> dict[int, Any]:
-        """Weights by tensor of the file, with adapters merged into them, and ranges that moved."""
-        trainer, adapted = self.build(), self.recipe.lowered.adapted
-        changed = changed_constants(self.recipe.graph, self._graph)
-        weights = {**changed, **trainer.weights()}
-        weights = weights if adapted is None else adapted.merged(weights)
-        return {**weights, **trainer.parameters.ranges.current()}
+        Args:
+            session: model, options and memory.
+        """
+        self._session = session
+        self._form: IntegerForm | None = None
 
     @contextmanager
     def integer_form(self) -> Iterator[IntegerForm | None]:
@@ -51,7 +47,7 @@ class InferenceTrainer(BatchTrainer):
         if not self._computes_integers:
             yield None
             return
-        weights = self._exported()
+        weights = self._session.exported()
         digest = digest_of(weights)
         if self._form is None or self._form.digest != digest:
             self._forget_integers()
@@ -60,12 +56,12 @@ class InferenceTrainer(BatchTrainer):
         try:
             yield self._form
         finally:
-            if self.memory_budget is not None:
+            if self._session.memory_budget is not None:
                 self._forget_integers()
 
     @property
     def _computes_integers(self) -> bool:
-        model = self.recipe.model
+        model = self._session.recipe.model
         svdf = any(node.op == SVDF for node in model.graph.nodes)
         return not svdf and has_quantized_activations(model)
 
@@ -78,11 +74,13 @@ class InferenceTrainer(BatchTrainer):
         """
         from odt.core.recipe.inference_graphs import trained_integers
 
-        return trained_integers(self.recipe.lowered.unrolled, weights, computed)
+        return trained_integers(self._session.recipe.lowered.unrolled, weights, computed)
 
     def _whole_graphs(self) -> LoweredGraphs:
         """The graphs that compute the outputs of the file, of which training leaves some out."""
-        whole, weights = lower_model(self.recipe.model, outputs="computed"), self._exported()
+        session = self._session
+        whole = lower_model(session.recipe.model, outputs="computed")
+        weights = session.exported()
         if self._computes_integers:
             return self._integers(weights, whole.unrolled)
         return whole.with_weights(weights).graphs
@@ -93,18 +91,18 @@ class InferenceTrainer(BatchTrainer):
         self._form = None
 
     def close(self) -> None:
-        """Ends the worker threads; weights stay readable."""
+        """Ends the worker threads of the integer form."""
         self._forget_integers()
-        super().close()
 
     def _evaluator(self, integers: LoweredGraphs, weighted: bool) -> "Evaluator":
         from odt.core.training.inference import Evaluator
 
+        session = self._session
         return Evaluator(
-            self.recipe.graphs,
-            self.recipe.info,
-            micro_batch=self._micro_batch,
-            workers=self._workers,
+            session.recipe.graphs,
+            session.recipe.info,
+            micro_batch=session.micro_batch,
+            workers=session.workers,
             weighted=weighted,
             computed=integers,
         )
@@ -112,8 +110,9 @@ class InferenceTrainer(BatchTrainer):
     def _predictor(self, integers: LoweredGraphs) -> "Predictor":
         from odt.core.training.inference import Predictor
 
-        schedule = {"micro_batch": self._micro_batch, "workers": self._workers}
-        return Predictor(integers, self.recipe.info.batch_size, **schedule)
+        session = self._session
+        schedule = {"micro_batch": session.micro_batch, "workers": session.workers}
+        return Predictor(integers, session.recipe.info.batch_size, **schedule)
 
     def validate(self, data: Data, order: SampleOrder, *, rest: bool) -> Result:
         """Returns loss and metrics on validation samples.
@@ -126,13 +125,13 @@ class InferenceTrainer(BatchTrainer):
             order: numbers of the samples.
             rest: whether to include a last batch that is not full, as in the engine's `evaluate`.
         """
-        trainer = self.build()
-        if self.memory_budget is not None or trainer.caches:
+        trainer = self._session.build()
+        if self._session.memory_budget is not None or trainer.caches:
             return trainer.evaluate(data, order, rest=rest)
         return self._evaluated(data, order, rest=rest)
 
     def _evaluated(self, data: Data, order: SampleOrder, *, rest: bool = True) -> Result:
-        trainer = self.build()
+        trainer = self._session.build()
         rest = rest or len(order) < trainer.info.batch_size
         with self.integer_form() as form:
             if form is None:
@@ -141,25 +140,38 @@ class InferenceTrainer(BatchTrainer):
                 data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
             )
 
-    @known_arguments(lambda: odt.Trainer.__init__)
     def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
-        """Computes loss and metrics on samples.
+        """Computes loss and metrics on samples; arguments are those of `Trainer.evaluate`.
 
         Args:
-            x: inputs, as in `fit`.
-            y: targets (N, …), as in `fit`.
-            sample_weight: weights of the samples' losses, as in `fit`; metrics are not weighted.
-
-        Returns:
-            Loss and metrics by name.
+            x: inputs, or an iterable of batches.
+            y: targets (N, …); None with a DataSet or an iterable.
+            sample_weight: weights of the samples' losses.
         """
-        self.build()
+        session = self._session
+        session.build()
         if is_batches(x, y):
             return self._evaluate_batches(x)
-        data = self.open(x, y, sample_weight)
-        return self.logs(self._evaluated(data, range(data.length)))
+        data = session.open(x, y, sample_weight)
+        return session.logs(self._evaluated(data, range(data.length)))
 
-    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
+    def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
+        session = self._session
+        totals = BatchTotals(session.build())
+        with self.integer_form() as form:
+            for batch in batches_of(batches, session.samples, session.recipe.info.batch_size):
+                data = session.open_batch(*batch)
+                if form is None:
+                    totals.add(data, update=False)
+                    continue
+                evaluator = form.evaluator(weighted=data.weights is not None)
+                result = evaluator.run(data, range(data.length), {}, totals=totals.metrics)
+                totals.count(result, data.length)
+        if not totals.samples:
+            raise DataError("x: must give batches, but it gave none.")
+        return session.logs(totals.result)
+
+    def evaluate_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
         """Returns loss and metrics of a batch without an update.
 
         Args:
@@ -167,29 +179,24 @@ class InferenceTrainer(BatchTrainer):
             y: targets (N, …).
             sample_weight: weights of the samples' losses (N,).
         """
-        data, trainer = self.open_batch(x, y, sample_weight), self.build()
+        session = self._session
+        data, trainer = session.open_batch(x, y, sample_weight), session.build()
         with self.integer_form() as form:
             if form is None:
-                return self.logs(trainer.batch(data, data.length, update=False))
+                return session.logs(trainer.batch(data, data.length, update=False))
             evaluator = form.evaluator(weighted=data.weights is not None)
-            return self.logs(evaluator.run(data, range(data.length), trainer.metrics))
+            return session.logs(evaluator.run(data, range(data.length), trainer.metrics))
 
-    @known_arguments(lambda: odt.Trainer.__init__)
     def predict(self, x: Any) -> Any:
-        """Computes the model's outputs with the current weights.
-
-        For outputs that odt does not compute, such as those of a detector's post-processing, it
-        returns the outputs of training instead.
+        """Computes the model's outputs with the current weights, as `Trainer.predict`.
 
         Args:
-            x: inputs (N, …), as in `fit`.
-
-        Returns:
-            An array (N, …); a list of arrays if the model has several outputs.
+            x: inputs (N, …).
         """
-        data = self.open(x, targets=False)
-        trainer, order = self.build(), range(data.length)
-        if self.recipe.lowered.left_out is not None:
+        session = self._session
+        data = session.open(x, targets=False)
+        trainer, order = session.build(), range(data.length)
+        if session.recipe.lowered.left_out is not None:
             with self._predictor(self._whole_graphs()) as predictor:
                 specs = predictor.runtime.output_specs
                 return _whole(specs, data.length, predictor.run(data, order))
@@ -199,21 +206,6 @@ class InferenceTrainer(BatchTrainer):
                 trainer.predict(data, order) if form is None else form.predictor.run(data, order)
             )
             return _whole(specs, data.length, parts)
-
-    def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
-        totals = BatchTotals(self.build())
-        with self.integer_form() as form:
-            for batch in batches_of(batches, self.samples, self.recipe.info.batch_size):
-                data = self.open_batch(*batch)
-                if form is None:
-                    totals.add(data, update=False)
-                    continue
-                evaluator = form.evaluator(weighted=data.weights is not None)
-                found = evaluator.run(data, range(data.length), {}, totals=totals.metrics)
-                totals.count(found, data.length)
-        if not totals.samples:
-            raise DataError("x: must give batches, but it gave none.")
-        return self.logs(totals.result)
 
 
 def _whole(specs: Sequence[TensorSpec], length: int, parts: Iterable[Sequence[Array]]) -> Any:

@@ -1,0 +1,97 @@
+"""Exports of trained weights: model files and adapters."""
+
+import os
+from dataclasses import replace
+
+from odt.core.export.adapter_file import write_adapters
+from odt.core.export.exporter import check_format, check_shared_ranges, export_model
+from odt.core.export.record_metadata import differing_normalization
+from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
+from odt.core.integers.stored_values import stored_values
+from odt.core.model.record import Record
+from odt.core.recipe.option_values import check_word
+from odt.core.recipe.resolve import values_used
+from odt.errors import OptionError, warn
+from odt.kernels.loss_text import is_plugin
+from odt.models.model import Path
+from odt.training.session import Session
+
+FORMATS = ("tflite", "circle", "onnx")
+
+
+def export(
+    session: Session,
+    path: Path,
+    file_format: str | None = None,
+    *,
+    float_weights: bool = False,
+    training_info: bool = False,
+    record: Record | None = None,
+) -> None:
+    """Writes the model file with the trained weights, as `Trainer.export`.
+
+    Args:
+        session: model, options and memory.
+        path: path of the new file.
+        file_format: "tflite", "circle" or "onnx"; None for that of the suffix or of the model.
+        float_weights: whether to store float16 and int8 weights of the model as float32.
+        training_info: whether to add training info.
+        record: preprocessing record to store; None for none.
+    """
+    trainer, suffix = session.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
+    if file_format is None:
+        file_format = suffix if suffix in FORMATS else session.model.format
+    check_word("file_format", file_format, FORMATS)
+    part, model = session.recipe.lowered.part, session.recipe.model
+    used = values_used(part.graph, trainer.info) if training_info else None
+    if record is not None and (differing := differing_normalization(model, record)):
+        old, new = differing
+        warn(
+            f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
+            f"but the training data have {new}."
+        )
+    loss = trainer.info.loss
+    if record is not None and loss is not None and not is_plugin(loss):
+        record = replace(record, loss=loss)
+    weights = session.exported()
+    export_model(
+        model, weights, path, file_format, used, float_weights=float_weights, record=record
+    )
+
+
+def check_export(
+    session: Session, *, float_weights: bool = False, training_info: bool = False
+) -> None:
+    """Checks that `export` will be able to write the weights.
+
+    Args:
+        session: model, options and memory.
+        float_weights: as in `export`.
+        training_info: as in `export`.
+
+    Raises:
+        OptionError: if the circle+ format cannot represent the training info.
+        UnsupportedError: if the weights cannot be stored in their type.
+    """
+    trainer, recipe = session.build(), session.recipe
+    check_format(recipe.model, None, float_weights=float_weights)
+    if training_info:
+        used = values_used(recipe.lowered.part.graph, trainer.info)
+        encode_training_info(used, len(recipe.model.graph.nodes))
+    if not float_weights:
+        stored_values(recipe.lowered.part, recipe.dequantized, session.exported())
+    check_shared_ranges(recipe.model, session.exported())
+
+
+def export_adapters(session: Session, path: Path) -> None:
+    """Writes the trained low-rank adapters of a model, as `Trainer.export_adapters`.
+
+    Args:
+        session: model, options and memory.
+        path: path of the new file.
+    """
+    trainer, adapted = session.build(), session.recipe.lowered.adapted
+    if adapted is None:
+        rule = "must be a model with adapters"
+        raise OptionError("model", rule, session.model.path, "Make them with `odt.lora`.")
+    write_adapters(path, adapted.of(trainer.weights()), adapted.graph)

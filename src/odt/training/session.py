@@ -1,0 +1,373 @@
+"""Model, options and memory of a trainer, which its other parts share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.checkpoints.resume import Resume, changed_constants
+from odt.core.data import dataset
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.recipe.prepare import Recipe
+from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.recipe.training_outputs import describe_left_out
+from odt.core.storage.closing import Closing
+from odt.core.storage.mapped_pages import DATA_PAGES
+from odt.core.training import trainer as engine
+from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
+from odt.core.training.input_pipeline import InputPipeline
+from odt.core.training.metrics import fitting_metrics, kept_nbytes, monitored_name
+from odt.core.training.passes import Result
+from odt.core.training.results import Epoch
+from odt.data.sources import samples_of, weights_of
+from odt.errors import DataError, ModelError, OptionError
+from odt.models.model import Model
+from odt.training import option_forms as forms
+from odt.training.pipelines import batches_nbytes
+from odt.training.teacher import Teacher, outputs_nbytes
+
+Logs: TypeAlias = dict[str, float]
+
+
+class Session(Closing):
+    """A model with the options of its training, and the memory that training takes.
+
+    Attributes:
+        model: the model.
+        recipe: how the model trains.
+        samples: specs of one sample.
+        resume: checkpoint from which training resumes.
+        properties: user metadata of checkpoints.
+        missing: names of parameters that have no values yet.
+        teacher: teacher of the model; None for none.
+        metrics: names of the metrics, as the engine has them.
+        memory_budget: bytes that training may use; None for no limit.
+        micro_batch: samples that a worker computes at once; None to choose them.
+        workers: number of worker threads; None to choose it.
+        graph: graph that trains, with its frozen weights as they are now.
+        fitting: whether `fit` runs.
+        rate_is_set: whether the learning rate was set after the trainer was made.
+        rate_is_chosen: whether `fit` has chosen a rate in place of the default.
+        epoch: results of the last epoch of `fit`; None before it.
+        cache: outputs of frozen layers in the last `fit`; None for none.
+        feed: pipeline of augmented batches in the last `fit`; None for none.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        recipe: Recipe,
+        samples: SampleSpecs,
+        resume: Resume,
+        *,
+        teacher: Teacher | None = None,
+        metrics: str | Sequence[str] = (),
+        memory_budget: int | str | None = None,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+        cache_frozen: str | None = None,
+        cache_dtype: str | None = None,
+        frozen_int8: Any = None,
+        keep_best: bool = False,
+        monitor: str = "val_loss",
+    ) -> None:
+        """Plans nothing yet.
+
+        Args:
+            model: the model.
+            recipe: how it trains.
+            samples: specs of one sample.
+            resume: checkpoint from which training resumes.
+            teacher: teacher of the model; None for none.
+            metrics: as in `Trainer`, like all that follow.
+            memory_budget: as in `Trainer`.
+            micro_batch: as in `Trainer`.
+            workers: as in `Trainer`.
+            cache_frozen: as in `Trainer`.
+            cache_dtype: as in `Trainer`.
+            frozen_int8: as in `Trainer`.
+            keep_best: as in `Trainer`.
+            monitor: as in `Trainer`.
+
+        Raises:
+            OptionError: if arguments contradict each other or the model.
+        """
+        self.model, self.recipe, self.resume, self.teacher = model, recipe, resume, teacher
+        self.samples = samples
+        self.properties = dict(resume.properties)
+        self.missing: set[str] = set()
+        names, logits = forms.words_of(metrics), self.samples.logits[0]
+        self.metrics = fitting_metrics(names, *self.samples.losses[0], logits=logits)
+        self._names = dict(zip(self.metrics, names, strict=False))
+        self.memory_budget = forms.nbytes(memory_budget)
+        self.micro_batch, self.workers = micro_batch, workers
+        self._cache_policy = cache_policy(cache_frozen, cache_dtype)
+        self._frozen_int8 = frozen_int8
+        if frozen_int8 is not None:
+            from odt.core.quantization.frozen_int8 import check_frozen_int8
+
+            check_frozen_int8(recipe.model)
+        self._keep_best, self._monitor = keep_best, monitor
+        self._engine: engine.Trainer | None = None
+        self.graph = recipe.graph
+        self.fitting = self.rate_is_set = self.rate_is_chosen = False
+        self.epoch: Epoch | None = None
+        self.cache: FrozenCache | None = None
+        self.feed: InputPipeline | None = None
+
+    # ---- data
+
+    def open(
+        self, x: Any, y: Any = None, sample_weight: Any = None, *, targets: bool = True
+    ) -> dataset.DataSet:
+        """Checks samples against the model.
+
+        Args:
+            x: inputs: arrays (N, …), the path of a data file, or a DataSet.
+            y: targets: arrays (N, …), also by name; or the path of a data file; None with a
+                DataSet.
+            sample_weight: weights (N,) or the path of a data file; None for 1.
+            targets: whether targets are needed; False for prediction.
+
+        Raises:
+            DataError: if shapes, dtypes or numbers of samples do not match the model, or targets
+                are missing.
+        """
+        data = x
+        if not isinstance(data, dataset.DataSet):
+            try:
+                data = samples_of(x, y, self.samples)
+            except DataError as e:
+                if not targets or not self.recipe.lowered.left_out:
+                    raise
+                left_out = describe_left_out(self.recipe.lowered, "training")
+                raise DataError(f"{e} {left_out}") from e
+            if self.memory_budget is not None:
+                data.limit_mapped(DATA_PAGES)
+        if targets and not data.targets:
+            raise DataError("y: must be given to train or evaluate, but got None.")
+        if sample_weight is not None:
+            data = data.weighted(weights_of(sample_weight, data.length))
+        return data
+
+    def open_batch(self, x: Any, y: Any, sample_weight: Any = None) -> dataset.DataSet:
+        """Checks the samples of one step against the model.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+            sample_weight: weights (N,); None for 1.
+
+        Raises:
+            DataError: if shapes or dtypes do not match the model, or there are more samples than
+                the batch size.
+            OptionError: if the trainer has a cache of frozen layers or a teacher.
+        """
+        if self._cache_policy:
+            raise needs_samples()
+        data, most = self.open(x, y, sample_weight), self.recipe.info.batch_size
+        if self.teacher is not None:
+            raise OptionError("teacher", "must come with `fit` on arrays or files", "a batch")
+        if data.length > most:
+            raise DataError(
+                f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
+                "trainer a larger `batch_size=`."
+            )
+        return data
+
+    # ---- memory
+
+    def build(
+        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0
+    ) -> engine.Trainer:
+        """Plans and allocates the memory of training; later calls return the same engine.
+
+        Args:
+            samples: number of samples, for `cache_frozen`, a teacher and metrics such as AUC.
+            weighted: whether samples have weights.
+            prepared: bytes of the batches that `augment` prepares.
+
+        Raises:
+            UnsupportedError: if the model cannot be trained.
+            OptionError: if the model cannot be trained with these options.
+            ModelError: if the checkpoint is nominal and parameters have no values yet.
+        """
+        trainer = self.allocate(samples, weighted=weighted, prepared=prepared)
+        if self.missing:
+            raise ModelError(
+                f"{self.resume.path}: must hold values to resume from, but is nominal: it holds "
+                "only names and shapes. Set them: `Trainer.state.copy_buffer_to_parameters`."
+            )
+        return trainer
+
+    def allocate(
+        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0
+    ) -> engine.Trainer:
+        """Does what `build` does, even while parameters of a nominal checkpoint are missing.
+
+        Args:
+            samples: as for `build`.
+            weighted: as for `build`.
+            prepared: as for `build`.
+        """
+        if self._engine is None:
+            batch, output = self.recipe.info.batch_size, self.samples.losses[0][1]
+            taught = outputs_nbytes(self.teacher, self.samples, samples) if self.teacher else 0
+            m, w = self.resume.schedule(batch, self.micro_batch, self.workers)
+            graphs = self.resume.on(self.recipe.graphs)
+            self.graph = graphs.graph
+            graphs = self.with_frozen_integers(graphs)
+            self._engine = core = engine.Trainer(
+                graphs,
+                self.recipe.info,
+                micro_batch=m,
+                workers=w,
+                budget=self.memory_budget,
+                metrics=self.metrics,
+                keep=self._cache_policy and replace(self._cache_policy, samples=samples),
+                keep_best=self._keep_best,
+                monitor=monitored_name(self._monitor, self._names),
+                weighted=weighted,
+                reserves={
+                    "prepared batches": prepared,
+                    "a teacher's outputs": taught,
+                    "outputs kept for metrics": kept_nbytes(self.metrics, samples, output),
+                },
+            )
+            self.recipe.model.release_pages()  # the weights that train are copied
+            if self.resume.path:
+                self.missing = self.resume.missing
+                self.resume.restore(self.graph, core.parameters, core.best, names_only=True)
+            if core.plateau:
+                core.plateau.state = self.resume.progress.plateau
+        if weighted:
+            self._engine.weigh()
+        return self._engine
+
+    def prepared(self, augment: Any) -> int:
+        """Bytes of the batches that an augmentation prepares.
+
+        Args:
+            augment: argument of `fit`.
+        """
+        if not augment:
+            return 0
+        specs = (*self.samples.input_specs, *self.samples.target_specs)
+        if self.teacher is not None:
+            specs = (*specs, self.samples.losses[0][1])
+        return batches_nbytes(specs, self.recipe.info.batch_size, augment)
+
+    # ---- weights that do not train
+
+    def with_frozen_integers(self, graphs: LoweredGraphs) -> LoweredGraphs:
+        """Returns graphs in which the frozen part computes integers, where it does.
+
+        Args:
+            graphs: graphs of the model, or with other frozen weights.
+
+        Raises:
+            OptionError: if `frozen_int8` is given, but nothing is frozen, or with other weights
+                than those of the model file.
+        """
+        if self._frozen_int8 is not None:
+            from odt.core.quantization.frozen_int8 import frozen_in_int8
+
+            if graphs is not self.recipe.graphs:
+                rule = "must come with the frozen weights of the model file"
+                raise OptionError("frozen_int8", rule, "others", "Export the checkpoint first.")
+            return frozen_in_int8(self.recipe, partial(samples_of, self._frozen_int8, None))
+        if self.recipe.computes_integers(graphs):
+            from odt.core.recipe.frozen_integers import frozen_in_integers
+
+            return frozen_in_integers(self.recipe)
+        return graphs
+
+    def replace_frozen(self, values: Mapping[int, Any]) -> None:
+        """Replaces weights that do not train; plans again if one differs.
+
+        Args:
+            values: tensor index → values.
+
+        Raises:
+            OptionError: during `fit`, with accumulated gradients or a cache of frozen layers.
+        """
+        trainer, tensors = self.allocate(), list(self.graph.tensors)
+        changed = {
+            i: new
+            for i, new in values.items()
+            if not np.array_equal(new, np.asarray(tensors[i].real))
+        }
+        if not changed:
+            return
+        self.check_replaceable()
+        for i, new in changed.items():
+            data = np.array(new, tensors[i].spec.dtype)
+            data.flags.writeable = False  # a change in place would miss what is derived from it
+            tensors[i] = replace(tensors[i], data=data)
+        graphs = LoweredGraphs(replace(self.graph, tensors=tuple(tensors)))
+        trainer.use(self.with_frozen_integers(graphs))
+        self.graph = graphs.graph
+
+    def check_replaceable(self) -> None:
+        """Checks that weights that do not train can be replaced now.
+
+        Raises:
+            OptionError: during `fit`, with accumulated gradients or a cache of frozen layers.
+        """
+        rule = "must have its frozen weights changed"
+        if self.fitting:
+            raise OptionError("checkpoint", f"{rule} before or after `fit`", "a change during it")
+        if self.allocate().caches:
+            raise OptionError("cache_frozen", f"{rule} without a cache of their outputs", "one")
+        self.allocate().check_no_gradients("checkpoint")
+
+    # ---- facts
+
+    def exported(self) -> dict[int, Any]:
+        """Weights by tensor of the file, with adapters merged into them, and ranges that moved."""
+        trainer, adapted = self.build(), self.recipe.lowered.adapted
+        changed = changed_constants(self.recipe.graph, self.graph)
+        weights = {**changed, **trainer.weights()}
+        weights = weights if adapted is None else adapted.merged(weights)
+        return {**weights, **trainer.parameters.ranges.current()}
+
+    @property
+    def rate_is_default(self) -> bool:
+        """Whether neither the user nor the model nor a schedule gives the learning rate."""
+        origin = self.recipe.origins["learning_rate"]
+        if self.resume.path:
+            is_default = origin == "checkpoint" and bool(self.resume.progress.undo)
+        else:
+            is_default = origin == "default"
+        return is_default and not self.rate_is_set and not self.recipe.info.schedule
+
+    def device_options(self) -> dict[str, Any]:
+        """Returns the options that neither checkpoints nor circle+ files hold, by argument."""
+        info, cache = self.recipe.info, self._cache_policy
+        return {
+            "memory_budget": self.memory_budget,
+            "micro_batch": self.micro_batch,
+            "workers": self.workers,
+            "metrics": tuple(self._names.values()),
+            "cache_frozen": cache and ("disk" if cache.on_disk else "ram"),
+            "cache_dtype": cache and cache.dtype and cache.dtype.name,
+            "output_losses": info.output_losses,
+            "loss_weights": info.loss_weights,
+        }
+
+    def logs(self, result: Result, prefix: str = "") -> Logs:
+        """Returns loss and metrics by name; metrics have the names given to the trainer.
+
+        Args:
+            result: loss and metrics of a batch or an epoch.
+            prefix: text before each name, such as "val_".
+        """
+        metrics = {self._names.get(n, n): value for n, value in result.metrics.items()}
+        return {f"{prefix}{n}": v for n, v in {"loss": result.loss, **metrics}.items()}
+
+    def close(self) -> None:
+        """Ends the worker threads; weights stay readable."""
+        if self._engine is not None:
+            self._engine.close()
