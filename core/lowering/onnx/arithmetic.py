@@ -15,7 +15,7 @@ UNARY = {
     **{"Relu": "RELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH", "Sqrt": "SQRT", "Exp": "EXP"},
     **{"Log": "LOG", "Neg": "NEG", "Abs": "ABS", "Floor": "FLOOR", "Ceil": "CEIL", "Sin": "SIN"},
     **{"Cos": "COS", "Sign": "SIGN", "Round": "ROUND", "Not": "LOGICAL_NOT"},
-    **{"HardSwish": "HARD_SWISH"},
+    **{"HardSwish": "HARD_SWISH", "Erf": "CUSTOM:Erf", "Softplus": "CUSTOM:Softplus"},
 }
 BINARY = {
     **{"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Equal": "EQUAL", "Greater": "GREATER"},
@@ -173,16 +173,6 @@ def prelu(u: Use) -> int:
     return u.b.add("PRELU", (x, alpha))
 
 
-def softplus_of(u: Use, x: int) -> int:
-    """max(x, 0) + log(1 + exp(−|x|))."""
-    small = u.b.add("EXP", (u.b.add("NEG", (u.b.add("ABS", (x,)),)),))
-    return u.b.add("ADD", (u.b.add("RELU", (x,)), u.b.add("LOG", (shifted(u, small, 1),))))
-
-
-def softplus(u: Use) -> int:
-    return softplus_of(u, u.input(0))
-
-
 def softsign(u: Use) -> int:
     x = u.input(0)
     return u.b.add("DIV", (x, shifted(u, u.b.add("ABS", (x,)), 1)))
@@ -190,7 +180,7 @@ def softsign(u: Use) -> int:
 
 def mish(u: Use) -> int:
     x = u.input(0)
-    return u.b.add("MUL", (x, u.b.add("TANH", (softplus_of(u, x),))))
+    return u.b.add("MUL", (x, u.b.add("TANH", (u.b.add("CUSTOM:Softplus", (x,)),))))
 
 
 def swish(u: Use) -> int:
@@ -251,7 +241,7 @@ KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     **_table(VARIADIC, variadic),
     **{"Div": divide, "Mod": modulo, "Pow": power, "Mean": mean_of, "Clip": clip},
     **{"LeakyRelu": leaky_relu, "Elu": elu, "Selu": selu, "Celu": celu, "PRelu": prelu},
-    **{"Softplus": softplus, "Softsign": softsign, "Mish": mish, "HardSigmoid": hard_sigmoid},
+    **{"Softsign": softsign, "Mish": mish, "HardSigmoid": hard_sigmoid},
     **{"Swish": swish, "ThresholdedRelu": thresholded_relu, "Gelu": gelu},
     **{"Reciprocal": reciprocal, "Where": where, "IsNaN": is_nan, "Cast": cast},
     **{"Identity": same, "Dropout": same},

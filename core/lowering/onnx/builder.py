@@ -23,6 +23,10 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 FORMULA = "constant of an operator's formula"
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
+MOST_MOVES = 64  # from zeros to where they are used
+MOVES = frozenset(
+    ("FILL", "BROADCAST_TO", "RESHAPE", "TRANSPOSE", "STRIDED_SLICE", "CONCATENATION", "GATHER")
+)
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
 BOOLS = frozenset((*COMPARISONS, "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"))
 
@@ -81,6 +85,20 @@ class Builder:
         """Marks a constant as one that does not train unless a user names it."""
         if self.tensors[x].data is not None and not self.tensors[x].held:
             self.tensors[x] = replace(self.tensors[x], held=reason)
+
+    def is_zero(self, x: int) -> bool:
+        """Whether a tensor is zeros, such as a first state in the size of the batch."""
+        rest, makers = [x], {y: node for node in self.nodes for y in node.outputs}
+        for i in rest:
+            data, maker = self.tensors[i].data, makers.get(i)
+            if data is not None:
+                if data.any():
+                    return False
+            elif maker is None or maker.op not in MOVES or len(rest) > MOST_MOVES:
+                return False
+            else:
+                rest += [k for k in maker.inputs if self.spec(k).dtype.kind == "f"]
+        return True
 
     def plain(self, x: int) -> int:
         """Returns a tensor with the layout of the file."""

@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from odt.core.lowering.onnx import arithmetic, norms, products, reductions, shapes, windows
+from odt.core.lowering.onnx import (
+    arithmetic,
+    norms,
+    products,
+    recurrent,
+    reductions,
+    resize,
+    shapes,
+    windows,
+)
 from odt.core.lowering.onnx.builder import Builder, Use
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.model import Model
@@ -22,7 +31,9 @@ KINDS: Mapping[str, Lowering] = {
     **arithmetic.KINDS,
     **norms.KINDS,
     **products.KINDS,
+    **recurrent.KINDS,
     **reductions.KINDS,
+    **resize.KINDS,
     **shapes.KINDS,
     **windows.KINDS,
 }

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.lowering.onnx.arithmetic import number, shifted
 from odt.core.lowering.onnx.builder import Use
 from odt.errors import ShapeError
 
@@ -136,21 +135,19 @@ def _softmax(u: Use, op: str, x: int) -> int:
 
 def lrn(u: Use) -> int:
     """x / (k + α/n · the sum of squares of n neighbouring channels)^β."""
-    shape, n = u.shape(0), int(u.attr("size", 0))
-    if len(shape) < 3 or n < 1:
-        raise ShapeError(f"size must be above 0 and x have channels, but got {n}, {shape}")
-    rank, count, channels = len(shape), math.prod(shape), shape[1]
+    size, rank = int(u.attr("size", 0)), u.rank(0)
+    if rank < 3 or size < 1 or size % 2 == 0:
+        raise ShapeError(f"size must be odd and x have channels, but got {size}, {u.shape(0)}")
     x = u.b.transpose(u.input(0), (0, *range(2, rank), 1))
-    rows = u.b.reshape(u.b.add("SQUARE", (x,)), (shape[0], 1, count // shape[0], channels))
-    band = np.zeros((channels, channels))
-    for c in range(channels):
-        band[c, max(0, c - (n - 1) // 2) : c + n // 2 + 1] = 1
-    alpha = float(u.attr("alpha", 1e-4))
-    filters = u.b.constant(band.reshape(channels, 1, 1, channels) * (alpha / n), u.dtype(0))
-    sums = u.b.add("CONV_2D", (rows, filters), padding=1, stride_h=1, stride_w=1)
-    sums = shifted(u, u.b.reshape(sums, u.b.shape(x)), float(u.attr("bias", 1.0)))
-    power = u.b.add("POW", (sums, number(u, x, -float(u.attr("beta", 0.75)))))
-    return u.b.transpose(u.b.add("MUL", (x, power)), (0, rank - 1, *range(1, rank - 1)))
+    y = u.b.add(
+        "LOCAL_RESPONSE_NORMALIZATION",
+        (x,),
+        radius=size // 2,
+        bias=float(u.attr("bias", 1.0)),
+        alpha=float(u.attr("alpha", 1e-4)) / size,
+        beta=float(u.attr("beta", 0.75)),
+    )
+    return u.b.transpose(y, (0, rank - 1, *range(1, rank - 1)))
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
