@@ -17,10 +17,10 @@ from odt.core.data.dataset import DataSet
 from odt.core.export.onnx_file import ONNX
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
-from odt.core.training.monitor import is_plateau
 from odt.data.sources import recorded
 from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
+from odt.kernels.rows.schedules import ReduceOnPlateau
 from odt.models.model import lowered_of
 from odt.training.exports import check_export
 
@@ -232,7 +232,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         shuffle = own.progress.shuffle if own else not spelled_as_one()
     uses_seed = shuffle or options["validation_split"] or options["augment"]
     refuse_alone("--seed", options["seed"] is not None, "--shuffle", uses_seed)
-    plateau = is_plateau(session.recipe.info.schedule)
+    plateau = isinstance(session.recipe.info.schedule, ReduceOnPlateau)
     users = {
         "--keep-best": options["keep_best"],
         "--patience": options["patience"],

@@ -2,11 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TypeGuard
 
 from odt.core.runtime.optimizer import Optimizer
 from odt.errors import OptionError
-from odt.kernels.rows.scheduledef import Schedule
 from odt.kernels.rows.schedules import ReduceOnPlateau
 
 # Suffixes of the names of values that should fall.
@@ -62,11 +60,6 @@ class Monitor:
         if better:
             self.best = value
         return better
-
-
-def is_plateau(schedule: Schedule | None) -> "TypeGuard[ReduceOnPlateau]":
-    """Whether a schedule is a ReduceOnPlateau, without importing the schedules."""
-    return schedule is not None and schedule.word == "plateau"
 
 
 class Plateau:

@@ -25,7 +25,7 @@ from odt.core.storage.free_memory import paused_collector
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
-from odt.core.training.monitor import Plateau, check_monitor, is_plateau
+from odt.core.training.monitor import Plateau, check_monitor
 from odt.core.training.passes import (
     NONE,
     NotFiniteLossError,
@@ -42,6 +42,7 @@ from odt.core.training.undo import DIVISOR, Undo
 from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.schedules import ReduceOnPlateau
 
 TRAINING, VALIDATION = range(2)  # computations of the runtime
 
@@ -133,7 +134,9 @@ class Trainer(Closing):
         self.best = Best(self.parameters.state if keep_best else {}, monitor)
         self.undo: Undo | None = None
         self.augment, self.schedule_steps = "", 0
-        self.plateau = Plateau(info.schedule, monitor) if is_plateau(info.schedule) else None
+        self.plateau: Plateau | None = None
+        if isinstance(info.schedule, ReduceOnPlateau):
+            self.plateau = Plateau(info.schedule, monitor)
 
     def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
         """Chooses plans and schedule, and binds programs to memory."""
