@@ -1,22 +1,27 @@
-"""Writes kernels/rows/row_index.py from the rows: python tools/write_row_index.py.
+"""Writes row_index.py and quantized_index.py in kernels/rows from the rows.
 
-The index holds what lists of names and `odt train --help` show, so that they import no row. A test
-compares it with the rows.
+The first holds what lists of names and `odt train --help` show, the second what readers and writers
+of quantized files ask of operators: neither imports a row. Tests compare them with the rows.
+
+    python tools/write_row_index.py
 """
 
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from pprint import pformat
 
 import odt.kernels
 from odt.kernels import registry
-from odt.kernels.registry import OPTIMIZERS, R, Rows
+from odt.kernels.registry import OPTIMIZERS, R, Rows, find_operator, operator_names
+from odt.kernels.rows.quantizeddef import QuantizedDef
 from odt.kernels.rows.schedules import SCHEDULES
 from odt.kernels.rows.updatedef import HyperParameter, UpdateRule
 
 INDEX = Path(odt.kernels.__path__[0]) / "rows/row_index.py"
+QUANTIZED_INDEX = INDEX.with_name("quantized_index.py")
 TOP = '''"""What lists show of the rows in this folder, readable without importing a row or NumPy.
 
 Written by tools/write_row_index.py from the rows.
@@ -24,6 +29,15 @@ Written by tools/write_row_index.py from the rows.
 
 # Folder → names in the order of lists → onert_train's number.
 ROWS: dict[str, dict[str, int | None]] = '''
+QUANTIZED_TOP = '''"""What operators' rows hold of quantized tensors, readable without a row.
+
+Written by tools/write_row_index.py from the rows.
+"""
+
+from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
+
+# Operator → `quantized` of its row.
+QUANTIZED: dict[str, QuantizedDef] = '''
 SCHEDULE_NAMES = """
 # Words for learning rate schedules.
 SCHEDULES: tuple[str, ...] = """
@@ -40,6 +54,26 @@ def index() -> str:
         f"{SCHEDULE_NAMES}{tuple(SCHEDULES)}\n"
         f"{HYPER_PARAMETERS}{pformat(hyper_parameters(), sort_dicts=False)}\n"
     )
+    return formatted(text)
+
+
+def quantized_index() -> str:
+    """The whole module of operators on quantized tensors, formatted."""
+    rows = [row for row in map(find_operator, operator_names()) if row is not None]
+    entries = [f"{r.name!r}: {constructor(r.quantized)}" for r in rows if r.quantized is not None]
+    return formatted(f"{QUANTIZED_TOP}{{{', '.join(entries)},}}\n")
+
+
+def constructor(facts: QuantizedDef) -> str:
+    """The call that makes a QuantizedDef, without defaults."""
+    default = QuantizedDef()
+    values = [(f.name, getattr(facts, f.name)) for f in fields(QuantizedDef)]
+    other = [f"{name}={value!r}" for name, value in values if value != getattr(default, name)]
+    return f"QuantizedDef({', '.join(other)})"
+
+
+def formatted(text: str) -> str:
+    """A module as ruff formats it."""
     ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(INDEX), "-"]
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
@@ -91,3 +125,4 @@ def series(names: Sequence[str]) -> str:
 
 if __name__ == "__main__":
     INDEX.write_text(index(), encoding="utf-8")
+    QUANTIZED_INDEX.write_text(quantized_index(), encoding="utf-8")

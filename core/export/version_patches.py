@@ -13,9 +13,10 @@ from odt.core.formats.flatbuffer.operator_options import operator_name
 from odt.core.formats.flatbuffer.operator_versions import builtin_code, operands_version
 from odt.core.formats.flatbuffer.schema_tables import unpack
 from odt.core.model.model import Model
+from odt.kernels.rows.quantized_index import QUANTIZED
 
 OPERATORS, CODES, CODE_VERSION = 3, 1, 2
-HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+HYBRID = frozenset(op for op, row in QUANTIZED.items() if row.hybrid)
 
 
 def version_patches(model: Model) -> Iterator[Patch]:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.kernels.geometry.quantize import limits
+from odt.kernels.rows.quantized_index import QUANTIZED
 
 # The converter fused activations into these.
-OPERATORS = frozenset(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"))
+OPERATORS = frozenset(op for op, row in QUANTIZED.items() if row.implies_activation)
 FUSED = "fused_activation_function"  # the option of an operator
 NONE, RELU, RELU6 = 0, 1, 3  # codes of activations
 

@@ -15,37 +15,29 @@ import numpy as np
 
 from odt.core.integers.stored_values import layer_scale
 from odt.core.integers.vector_biases import vector_biases
-from odt.core.lowering.binding import bind
+from odt.core.lowering.binding import bind, names_of, row_of
 from odt.core.lowering.checked_operators import check_operators
 from odt.core.lowering.final_activation import producer
 from odt.core.lowering.passes.split_groups import groups_of
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
-from odt.core.model.integer_operators import CONVERSIONS, LSTM, MOVING
+from odt.core.model.integer_operators import CONVERSIONS, MOVING
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import (
     ACTIVATIONS,
-    GATES,
     LAYERS,
-    PEEPHOLES,
-    PROJECTION,
 )
 from odt.errors import ModelError, ShapeError
 from odt.kernels.families.requantize import BOUNDS, Quantized
 from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.geometry.window import SAME, VALID
-from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
-from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.kernels.registry import INTEGER, integer_constants, integer_names
+from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 FLOAT32 = np.dtype(np.float32)
 INT8 = np.dtype(np.int8)
-
-
-WINDOWS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-BYTES = ("HARD_SWISH", "LEAKY_RELU", "MEAN")  # integer rows for 8 bits
-WITH_NUMBERS = ("RESIZE_BILINEAR", "MEAN")  # whose other inputs are numbers
-MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")  # integer rows for one quantization
 
 
 def integer_graph(model: Model) -> Graph:
@@ -56,6 +48,12 @@ def integer_graph(model: Model) -> Graph:
     """
     check_operators(model)
     return _Builder(model).build()
+
+
+def quantized_def(row: OpDef) -> QuantizedDef:
+    """Returns what the row of an operator with an integer row says of quantized tensors."""
+    assert row.quantized is not None, f"{row.name}: its row must have `quantized`"
+    return row.quantized
 
 
 class _Builder:
@@ -107,27 +105,34 @@ class _Builder:
 
     def _has_integer_form(self, node: Node) -> bool:
         """Whether the integer row of a node's operator takes its tensors."""
-        if node.op == LSTM:
-            weights = [node.inputs[k] for layer in GATES for k in (layer.w, layer.w + 4, layer.b)]
-            weights += node.inputs[PEEPHOLES] + node.inputs[PROJECTION : PROJECTION + 1]
-            return all(i == ABSENT or self.graph.tensors[i].data is not None for i in weights)
-        if node.options.get("fused_activation_function", 0) not in BOUNDS or ABSENT in node.outputs:
+        row = row_of(node.op)
+        facts, names = quantized_def(row), names_of(row.inputs).plain
+        activation = node.options.get("fused_activation_function", 0)
+        if activation not in BOUNDS and not row.keeps_activation:
             return False
-        layer, inputs = LAYERS.get(node.op), node.inputs
-        if layer is not None:
-            constants = [i for i in inputs[layer.w :] if i != ABSENT]
-            inputs = tuple(i for k, i in enumerate(inputs) if k in (layer.x, layer.w))
+        passed = {  # without shapes, axes and states
+            k: i
+            for k, (name, i) in enumerate(zip(names, node.inputs, strict=False))
+            if name not in row.static and name not in row.zero_state
+        }
+        inputs = [*passed.values()]
+        if facts.layers:
+            activations = {layer.x for layer in facts.layers}
+            weights = {layer.w for layer in facts.layers}
+            constants = [i for k, i in passed.items() if k not in activations and i != ABSENT]
             if any(self.graph.tensors[i].data is None for i in constants):
                 return False
-        if node.op in WITH_NUMBERS:
-            inputs = inputs[:1]
-        if ABSENT in inputs or groups_of(self.graph, node) > 1:
+            inputs = [passed[k] for k in activations]
+            inputs += [passed[k] for k in weights if passed[k] != ABSENT]
+        bound = (*inputs, *node.outputs)
+        if ABSENT in bound or groups_of(self.graph, node) > 1:
             return False
-        whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))
-        types = {self.graph.tensors[i].spec.dtype for i in (*inputs, *node.outputs)}
-        if node.op in BYTES and (len(types) > 1 or types.pop().itemsize > 1):
+        if not all(map(self._is_quantized, bound)):
             return False
-        return whole and (node.op not in MEANS or self._have_one_quantization(node))
+        types = {self.graph.tensors[i].spec.dtype for i in bound}
+        if facts.bytes_only and (len(types) > 1 or types.pop().itemsize > 1):
+            return False
+        return not facts.one_scale or self._have_one_quantization(node)
 
     def _add_input(self, i: int) -> None:
         tensor = self.tensors[i]
@@ -153,9 +158,7 @@ class _Builder:
 
     def _add_integer(self, node: Node) -> None:
         """Adds the integer row of a node, and the real numbers of its outputs."""
-        file_row, row = find_operator(node.op), find_operator(INTEGER + node.op)
-        assert file_row is not None, node.op
-        assert row is not None, node.op
+        file_row, row = row_of(node.op), row_of(INTEGER + node.op)
         try:
             inputs = bind(file_row.inputs, node.inputs)
             outputs = bind(file_row.outputs, node.outputs)
@@ -183,7 +186,8 @@ class _Builder:
     def _padded(self, node: Node) -> tuple[int, Array] | None:
         """What a PAD of images before VALID windows reads: its input and its constant (4, 2)."""
         before = producer(self.graph, node.inputs[0])
-        if node.op not in WINDOWS or node.options.get("padding", SAME) != VALID:
+        takes_zeros = quantized_def(row_of(node.op)).pads_input
+        if not takes_zeros or node.options.get("padding", SAME) != VALID:
             return None
         if before is None or before.op != "PAD" or len(before.inputs) != 2:
             return None

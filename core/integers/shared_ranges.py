@@ -5,14 +5,15 @@ from collections.abc import Collection
 import numpy as np
 
 from odt.core.model.graph import Graph
-from odt.core.model.integer_operators import LSTM, MOVING, PRESCRIBED
+from odt.core.model.integer_operators import LSTM, PRESCRIBED
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import is_quantized_activation
+from odt.kernels.rows.quantized_index import QUANTIZED
 
 # Operators whose outputs are values of their inputs, or 0.
-KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"}
+KEEPING = frozenset(op for op, row in QUANTIZED.items() if row.values in ("moved", "kept"))
 # Operators whose outputs have the quantization of their inputs.
-SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
+SHARING = frozenset(op for op, row in QUANTIZED.items() if row.values != "computed")
 
 
 def has_same_range(model: Model, graph: Graph, i: int, y: int) -> bool:

@@ -8,25 +8,14 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.geometry.quantize import Quantization, limits
+from odt.kernels.rows.quantized_index import QUANTIZED
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 # Operators that move values: their rows of kernels/ops compute integers too.
-MOVING = frozenset(
-    (
-        *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER"),
-        *("GATHER_ND", "SPLIT", "SPLIT_V", "PACK", "UNPACK", "CONCATENATION", "TILE"),
-        *("REVERSE_V2", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "BROADCAST_TO", "MIRROR_PAD"),
-        *("MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EMBEDDING_LOOKUP"),
-    )
-)
+MOVING = frozenset(op for op, row in QUANTIZED.items() if row.values == "moved")
 # Outputs with a prescribed range: smallest and largest value.
-PRESCRIBED = {
-    "SOFTMAX": (0.0, 1.0),
-    "LOGISTIC": (0.0, 1.0),
-    "TANH": (-1.0, 1.0),
-    "L2_NORMALIZATION": (-1.0, 1.0),
-}
+PRESCRIBED = {op: row.range for op, row in QUANTIZED.items() if row.range is not None}
 
 
 def prescribed_quantization(op: str, dtype: np.dtype[Any]) -> Quantization:

@@ -11,10 +11,11 @@ import numpy as np
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.integer_operators import LSTM
 from odt.core.model.model import Model
-from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization, limits
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantized_index import QUANTIZED
+from odt.kernels.rows.quantizeddef import Layer
 
 ACTIVATIONS = tuple(map(np.dtype, (np.int8, np.uint8, np.int16)))
 SMALLEST = float(np.finfo(np.float32).tiny)  # no smaller scale has an inverse
@@ -23,41 +24,17 @@ SMALLEST = float(np.finfo(np.float32).tiny)  # no smaller scale has an inverse
 BIAS_TOLERANCE = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """Positions of input, weights and bias of a layer, and the axis of its units in the weights."""
-
-    x: int
-    w: int
-    b: int
-    axis: int
-
-
-LAYERS = {
-    "CONV_2D": Layer(0, 1, 2, 0),
-    "DEPTHWISE_CONV_2D": Layer(0, 1, 2, 3),
-    "FULLY_CONNECTED": Layer(0, 1, 2, 0),
-    "TRANSPOSE_CONV": Layer(2, 1, 3, 0),
-}
+# Operators of one layer, such as CONV_2D.
+LAYERS = {op: row.layers[0] for op, row in QUANTIZED.items() if len(row.layers) == 1}
 SVDF_LAYER = Layer(4, 2, 3, 0)  # its bias follows a product of the state
-GATES = tuple(Layer(0, k, k + 11, 0) for k in range(1, 5))  # of an LSTM, with the bias of each
-PEEPHOLES, PROJECTION = slice(9, 12), 16  # positions of their weights
+PEEPHOLES, PROJECTION = slice(9, 12), 16  # positions of an LSTM's weights
 LSTM_STATE, LSTM_CELL = 18, 19  # positions of its state
-# Inputs of an LSTM that must be absent if it is quantized.
-WITHOUT = {
-    17: "a bias of the projection",
-    **dict.fromkeys((20, 21, 22, 23), "layer normalization"),
-}
 SMALLEST_CELL, LARGEST_CELL = -15, -9  # exponents of the scale of a cell
-# Operators that compute numbers from the integers of these tensors, which so need a scale.
-COMPUTING = frozenset((*LAYERS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "SOFTMAX", "LOGISTIC"))
 
 
 def layers_of(op: str) -> tuple[Layer, ...]:
     """Returns the layers of an operator whose biases have the scale of x times that of w."""
-    if op == LSTM:
-        return GATES
-    return (LAYERS[op],) if op in LAYERS else ()
+    return QUANTIZED[op].layers if op in QUANTIZED else ()
 
 
 def with_cell_clip(model: Model, node: Node) -> Node:
@@ -127,7 +104,7 @@ def _faults(model: Model) -> Iterator[tuple[str, str]]:
         active += [i for i in integers if graph.tensors[i].data is None]
         if not active:
             continue
-        if node.op in COMPUTING:
+        if node.op in QUANTIZED and QUANTIZED[node.op].needs_scale:
             for i in integers:
                 if i not in model.quantization:
                     where = f"node {node.origin} ({node.op}), {graph.label(i)}"
@@ -185,7 +162,8 @@ def _tensor_faults(graph: Graph, i: int, found: Quantization) -> Iterator[str]:
 def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
     """Yields rules that an LSTM on integers breaks."""
     graph, quantization = model.graph, model.quantization
-    found = {WITHOUT[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in WITHOUT}
+    absent = QUANTIZED[LSTM].absent
+    found = {absent[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in absent}
     if found:
         yield (
             "a quantized LSTM must be without bias of its projection and layer normalization, "

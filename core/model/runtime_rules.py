@@ -12,26 +12,16 @@ from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import prescribed_quantization
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import ACTIVATIONS
+from odt.kernels.rows.quantized_index import QUANTIZED
 
-PRESCRIBED = ("SOFTMAX", "LOGISTIC", "L2_NORMALIZATION")
 TOLERANCE = 1e-3  # relative, between scales that count as equal
+# Refused if their output has another quantization than the prescribed one.
+PRESCRIBED = frozenset(op for op, row in QUANTIZED.items() if row.range and row.checks_scales)
 # Refused if their tensors have different scales; CONCATENATION of uint8 is computed.
-EQUAL = frozenset(
-    (
-        *("CONCATENATION", "PACK", "UNPACK", "REDUCE_MAX", "REDUCE_MIN", "EXPAND_DIMS"),
-        *("MIRROR_PAD", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"),
-    )
-)
+EQUAL = frozenset(op for op, row in QUANTIZED.items() if row.checks_scales) - PRESCRIBED
 # Move integers, or compute with them, as if all their tensors had one scale.
-MOVED = frozenset(
-    (
-        *("RESHAPE", "SQUEEZE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER", "SPLIT"),
-        "SPLIT_V",
-        *("PAD", "TILE", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "MAXIMUM", "MINIMUM", "MAX_POOL_2D"),
-        *("AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"),
-    )
-)
-WITHOUT_INTEGERS = ("SQUARE", "SIGN", "CUMSUM")
+MOVED = frozenset(op for op, row in QUANTIZED.items() if row.same) - EQUAL
+WITHOUT_INTEGERS = frozenset(op for op, row in QUANTIZED.items() if row.refused)
 MOST = 3  # operators that a note names
 
 

@@ -20,11 +20,12 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.quantization.weights import least_error_scales
 from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantized_index import QUANTIZED
 
 STORED = ("int8-weights", "int4-weights", "float16")
 # Operators on real numbers that read weights of int8, and of int4, with a scale for each unit.
-HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-HYBRID_INT4 = ("CONV_2D", "FULLY_CONNECTED")
+HYBRID = frozenset(op for op, row in QUANTIZED.items() if row.hybrid)
+HYBRID_INT4 = frozenset(op for op in HYBRID if "int4" in QUANTIZED[op].hybrid)
 LARGEST_INT4 = 7
 
 

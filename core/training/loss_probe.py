@@ -74,7 +74,7 @@ class LossProbe:
     def gradient(self) -> dict[int, Array]:
         """Returns the gradient at the start: the change by one SGD step with learning rate 1."""
         self._set(self.start)
-        list(self._trainer.fit(self.data, _OneBatch(self._samples), epochs=1))
+        list(self._trainer.train(self.data, _OneBatch(self._samples), epochs=1))
         tensors = self._trainer.parameters.tensors
         return {i: self.start[i] - tensors[i] for i in self.start}
 

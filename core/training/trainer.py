@@ -1,7 +1,8 @@
 """Trains a model: epochs of steps over data, with validation after each."""
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -39,7 +40,7 @@ from odt.core.training.passes import (
 )
 from odt.core.training.results import Epoch, MemoryReport
 from odt.core.training.undo import DIVISOR, Undo
-from odt.core.training.watch import Feed, Watch
+from odt.core.training.watch import Evaluate, Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.schedules import ReduceOnPlateau
@@ -59,7 +60,7 @@ class Trainer(Closing):
         best: the best epoch so far, if there is validation.
         schedule_steps: updates over which a schedule without its own length extends; 0 if unknown.
         weighted: whether samples may have weights.
-        undo: undoes epochs in `fit`; None for a learning rate that was given.
+        undo: undoes epochs in `train`; None for a learning rate that was given.
         weighting: identifies the weights of the samples, for checkpoints.
         seen: called after each batch of `evaluate`.
         augment: text of the augmentations, for checkpoints.
@@ -179,7 +180,7 @@ class Trainer(Closing):
         if self.gradients:
             raise OptionError(field, "must be given while no gradients are accumulated", "some")
 
-    def fit(
+    def train(
         self,
         data: Data,
         orders: SampleOrders,
@@ -192,8 +193,10 @@ class Trainer(Closing):
         skip: int = 0,
         patience: int | None = None,
         drop_last: bool = True,
+        max_steps: float = math.inf,
+        max_seconds: float = math.inf,
         feed: Feed | None = None,
-        evaluate: Callable[..., Result] | None = None,
+        evaluate: Evaluate | None = None,
     ) -> Iterator[Epoch]:
         """Trains; yields after each epoch.
 
@@ -203,14 +206,16 @@ class Trainer(Closing):
             epochs: number of the last epoch.
             validation: samples to validate on after each epoch.
             validate_rest: validates on a last batch that is not full even with `drop_last`.
-            watch: callbacks.
+            watch: sees the steps, and may end training.
             start: number of the first epoch.
             skip: batches of the first epoch to skip, because they were completed before a resume.
             patience: epochs without improvement after which training stops early.
             drop_last: whether to leave out a last batch that is not full, as onert_train does.
                 Otherwise its loss is the mean over its samples, an epoch's that over all samples.
+            max_steps: number of updates, from the first epoch, after which training ends.
+            max_seconds: time after which training ends.
             feed: prepares the training samples; None to read them from `data`.
-            evaluate: validates, with the arguments of `evaluate`; None for `evaluate` itself.
+            evaluate: validates; None for the method `evaluate`.
 
         Raises:
             TrainingError: if the loss is not finite; with `undo`, if it is not before the epoch
@@ -219,10 +224,10 @@ class Trainer(Closing):
         """
         watch, evaluate = watch or Watch(), evaluate or self.evaluate
         reduction, batch = self.info.reduction, self.info.step_samples
-        deadline = time.monotonic() + watch.max_seconds
+        deadline = time.monotonic() + max_seconds
 
         def ended() -> bool:
-            return self.parameters.step >= watch.max_steps or time.monotonic() >= deadline
+            return self.parameters.step >= max_steps or time.monotonic() >= deadline
 
         for number in range(start, 1 if ended() else epochs + 1):
             if self.undo and not (number == start and skip):

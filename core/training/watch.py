@@ -1,32 +1,35 @@
-"""Arguments of the training loop: callbacks, limits, and a feed of batches."""
+"""What the training loop works with: what sees its steps, prepares samples and validates."""
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from odt.core.data.protocol import Data, SampleOrder
+from odt.core.training.passes import Result
 
 
-@dataclass(slots=True)
 class Watch:
-    """Callbacks and limits of a training run.
+    """Sees the steps of a training run; subclasses override what they need."""
 
-    Attributes:
-        step: called after each step with the number of the epoch, the step's number in it, and the
-            loss.
-        stop: called after each step; True ends training.
-        max_steps: number of updates, from the first epoch, after which training ends.
-        max_seconds: time after which training ends.
-    """
+    def step(self, epoch: int, step: int, loss: float) -> None:
+        """Sees a step.
 
-    step: Callable[[int, int, float], None] = lambda epoch, step, loss: None
-    stop: Callable[[], bool] = lambda: False
-    max_steps: float = math.inf
-    max_seconds: float = math.inf
+        Args:
+            epoch: number of the epoch, from 1.
+            step: number of the step in the epoch, from 1.
+            loss: loss of the step, before its update.
+        """
+
+    def stop(self) -> bool:
+        """Returns whether training ends; called after each step."""
+        return False
 
 
 class Feed(Protocol):
     """Prepares the training samples of an epoch, which are then read by position in its order."""
 
     def epoch(self, number: int, order: SampleOrder, first: int, end: int) -> Data: ...
+
+
+class Evaluate(Protocol):
+    """Returns loss and metrics on samples; arguments as for `Trainer.evaluate`."""
+
+    def __call__(self, data: Data, order: SampleOrder, *, rest: bool) -> Result: ...

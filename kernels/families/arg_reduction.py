@@ -15,6 +15,7 @@ from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ def best_so_far(attrs: ArgumentAttrs, s: Specs) -> Specs:
     return {"best": TensorSpec(shape, s["x"].dtype), "better": TensorSpec(shape, BOOL)}
 
 
-def arg_reduction(name: str, compare: Callable[..., Any]) -> OpDef:
+def arg_reduction(
+    name: str, compare: Callable[..., Any], quantized: QuantizedDef | None = None
+) -> OpDef:
     """Makes the row; `compare` is np.greater or np.less."""
 
     def forward(attrs: ArgumentAttrs, *, x: Array, y: Array, best: Array, better: Array) -> None:
@@ -75,4 +78,5 @@ def arg_reduction(name: str, compare: Callable[..., Any]) -> OpDef:
         attrs=attrs,
         mixes_samples=mixes_samples,
         add_batch_axis=later_axis,
+        quantized=quantized,
     )

@@ -19,6 +19,7 @@ from odt.kernels.rows.opdef import (
     TensorSpec,
     no_specs,
 )
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -162,6 +163,7 @@ def binary(
     grad_a: Kernel,
     grad_b: Kernel,
     compiled: Compiled | None = None,
+    quantized: QuantizedDef | None = None,
 ) -> OpDef:
     """Makes the row of an elementwise operator y = f(a, b); y may alias a or b."""
     return OpDef(
@@ -173,4 +175,5 @@ def binary(
         mixes_samples=mixes_samples,
         add_batch_axis=same,
         permute=same,
+        quantized=quantized,
     )

@@ -17,6 +17,7 @@ from odt.kernels.rows.opdef import (
     TensorSpec,
     never_mixes_samples,
 )
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 # (attrs, x, y) → pairs of equal parts of x and y, as views.
 Parts = Callable[[Attrs, Array, Array], Iterator[tuple[Array, Array]]]
@@ -31,6 +32,7 @@ def block_move(
     inputs: tuple[str, ...] = ("x",),
     mixes_samples: Callable[[Attrs, Specs, Names], bool] = never_mixes_samples,
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None,
+    quantized: QuantizedDef | None = None,
 ) -> OpDef:
     """Makes the row of an operator that moves the values of its input x.
 
@@ -63,6 +65,7 @@ def block_move(
         attrs=attrs,
         mixes_samples=mixes_samples,
         add_batch_axis=add_batch_axis,
+        quantized=quantized,
     )
 
 

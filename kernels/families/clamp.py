@@ -13,9 +13,10 @@ from odt.kernels.families.elementwise import (
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Epilogue, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
-def clamp(name: str, lo: float, hi: float) -> OpDef:
+def clamp(name: str, lo: float, hi: float, quantized: QuantizedDef | None = None) -> OpDef:
     """Makes the row of y = min(max(x, lo), hi), with dx = dy where lo < y < hi, else 0.
 
     Backward reads y instead of x, so that y may overwrite x.
@@ -61,4 +62,5 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
             )
         },
         permute=same,
+        quantized=quantized,
     )

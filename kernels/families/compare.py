@@ -8,6 +8,7 @@ from odt.kernels.families.binary import BINARY, infer_any, mixes_samples
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import same
 from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -21,7 +22,11 @@ def infer_logical(attrs: Attrs, s: Specs) -> Specs:
 
 
 def comparison(
-    name: str, f: Callable[..., Any], infer: Callable[[Attrs, Specs], Specs] = infer
+    name: str,
+    f: Callable[..., Any],
+    infer: Callable[[Attrs, Specs], Specs] = infer,
+    *,
+    quantized: QuantizedDef | None = None,
 ) -> OpDef:
     """Makes the row of an elementwise comparison y = f(a, b)."""
 
@@ -38,4 +43,5 @@ def comparison(
         mixes_samples=mixes_samples,
         add_batch_axis=same,
         permute=same,
+        quantized=quantized,
     )

@@ -16,6 +16,7 @@ from odt.kernels.rows.opdef import (
     no_attrs,
     no_specs,
 )
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 BOOL = np.dtype(bool)
 
@@ -77,6 +78,7 @@ def unary(
     back_workspace: Callable[[Attrs, Specs], Specs] = no_specs,
     compiled: Compiled | None = None,
     compiled_back: Compiled | None = None,
+    quantized: QuantizedDef | None = None,
 ) -> OpDef:
     """Makes the row of an elementwise operator y = f(x); y may alias x.
 
@@ -111,4 +113,5 @@ def unary(
         },
         attrs=attrs,
         permute=same,
+        quantized=quantized,
     )

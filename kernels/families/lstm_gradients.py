@@ -67,6 +67,7 @@ from odt.kernels.rows.opdef import (
     TensorSpec,
     no_specs,
 )
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Workspace = Callable[[Attrs, Specs], Specs]
 
@@ -274,7 +275,9 @@ def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
     return {"m": s["cells"]}
 
 
-def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
+def lstm_row(
+    name: str, attrs: Callable[..., Attrs], quantized: QuantizedDef | None = None
+) -> OpDef:
     """Makes the row of an operator; inputs except x are optional, `infer` reports missing ones."""
     return OpDef(
         name,
@@ -342,4 +345,5 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
         mixes_samples=mixes_samples,
         batch_first=batch_first,
         flops=flops,
+        quantized=quantized,
     )

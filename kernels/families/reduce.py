@@ -17,6 +17,7 @@ from odt.kernels.geometry.reduce_geometry import (
 )
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 
@@ -64,7 +65,7 @@ def extreme_grad_x(
     np.multiply(part, mask, out=dx)
 
 
-def extreme(name: str, find: Callable[..., Array]) -> OpDef:
+def extreme(name: str, find: Callable[..., Array], quantized: QuantizedDef | None = None) -> OpDef:
     """Makes the row of REDUCE_MAX or REDUCE_MIN; `find` is np.max or np.min.
 
     dx = dy / n at each of the n elements equal to y, else 0, as in TensorFlow and PyTorch's amax.
@@ -102,6 +103,7 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
         mixes_samples=mixes_samples,
         add_batch_axis=later_axes,
         permute=moved_axes,
+        quantized=quantized,
     )
 
 

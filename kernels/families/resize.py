@@ -17,6 +17,7 @@ from odt.kernels.geometry.im2col import TILE_BYTES
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.gather import entries, fits, multiply
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,13 @@ def step(attrs: ResizeAttrs, size: int, out: int) -> float:
 Weigh = Callable[[ResizeAttrs, int, int], Array]
 
 
-def resize(name: str, weigh: Weigh, infer: Callable[[ResizeAttrs, Specs], Specs] = infer) -> OpDef:
+def resize(
+    name: str,
+    weigh: Weigh,
+    infer: Callable[[ResizeAttrs, Specs], Specs] = infer,
+    *,
+    quantized: QuantizedDef | None = None,
+) -> OpDef:
     """Makes the row of a resizing operator.
 
     Args:
@@ -106,6 +113,7 @@ def resize(name: str, weigh: Weigh, infer: Callable[[ResizeAttrs, Specs], Specs]
         },
         static=("size",),
         attrs=attrs,
+        quantized=quantized,
     )
 
 

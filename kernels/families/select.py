@@ -13,6 +13,7 @@ from odt.kernels.families.binary import summed_axes
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: Attrs, *, c: Array, a: Array, b: Array, y: Array, shape: Any) -> None:
@@ -25,6 +26,7 @@ def selection(
     infer: Callable[[Attrs, Specs], Specs],
     mixes_samples: Callable[[Attrs, Specs, Names], bool],
     condition_shape: Callable[[Specs], tuple[int, ...]],
+    quantized: QuantizedDef | None = None,
 ) -> OpDef:
     """Makes the row; `condition_shape` returns the shape of c that is broadcast to y."""
 
@@ -88,4 +90,5 @@ def selection(
         stops=("c",),
         mixes_samples=mixes_samples,
         add_batch_axis=same,
+        quantized=quantized,
     )

@@ -5,6 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import number_like_x, unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -25,4 +26,5 @@ OP = unary(
     infer=number_like_x,
     compiled=elementwise.kernel("abs", "y", ("x",)),
     compiled_back=elementwise.kernel("abs_back", "dx", ("dy", "x")),
+    quantized=QuantizedDef(versions={"INT8": 2, "UINT8": 2, "INT16": 3}),
 )

@@ -3,5 +3,10 @@
 import numpy as np
 
 from odt.kernels.families.arg_reduction import arg_reduction
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = arg_reduction("ARG_MIN", np.less)
+OP = arg_reduction(
+    "ARG_MIN",
+    np.less,
+    quantized=QuantizedDef(versions={"INT8": 2}),
+)

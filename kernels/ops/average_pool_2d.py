@@ -14,6 +14,7 @@ from odt.kernels.geometry.pool_geometry import PoolAttrs, average_geometry, pool
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.native import pool as compiled
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(
@@ -75,4 +76,13 @@ OP = OpDef(
     },
     flops=flops,
     attrs=pool_attrs,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3},
+        int8=True,
+        int16=True,
+        needs_scale=True,
+        same="output",
+        values="within",
+        one_scale=True,
+    ),
 )

@@ -24,6 +24,7 @@ from odt.kernels.families.binary import summed_axes
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import batch_matmul
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,4 +182,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     flops=flops,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}, int8=True, int16=True),
 )

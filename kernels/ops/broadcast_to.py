@@ -12,6 +12,7 @@ from odt.kernels.families.binary import reducer, sum_into
 from odt.kernels.families.copies import Moves, copying
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Shape = tuple[int, ...]
 
@@ -76,4 +77,5 @@ OP = OpDef(
     scale_batch=scale_batch,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(versions={"INT8": 3, "INT16": 3}, values="moved"),
 )

@@ -37,6 +37,7 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis
 from odt.kernels.native import convolution
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -166,4 +167,14 @@ OP = OpDef(
     },
     attrs=conv_attrs,
     flops=flops,
+    quantized=QuantizedDef(
+        versions={"INT8": 3, "INT16": 4},
+        int8=True,
+        int16=True,
+        hybrid=("int8", "int4"),
+        layers=(Layer(x=0, w=1, b=2, axis=0),),
+        needs_scale=True,
+        implies_activation=True,
+        pads_input=True,
+    ),
 )

@@ -15,6 +15,7 @@ from odt.errors import ShapeError
 from odt.kernels.geometry.axes import later_axis, moved_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +66,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,
     permute=moved_axis,
+    quantized=QuantizedDef(refused=True),
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from odt.errors import ShapeError
 from odt.kernels.families.block_moves import block_attrs, block_move, blocks, images
 from odt.kernels.rows.opdef import Array, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(size: int, s: Specs) -> Specs:
@@ -25,4 +26,10 @@ def parts(size: int, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
     yield blocks(x, y, size)
 
 
-OP = block_move("DEPTH_TO_SPACE", parts, infer, block_attrs)
+OP = block_move(
+    "DEPTH_TO_SPACE",
+    parts,
+    infer,
+    block_attrs,
+    quantized=QuantizedDef(versions={"INT8": 2}, int8=True, same="output", values="moved"),
+)

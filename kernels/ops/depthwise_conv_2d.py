@@ -32,6 +32,7 @@ from odt.kernels.geometry.row_windows import joined, joined_windows, joins, repe
 from odt.kernels.geometry.window import windows
 from odt.kernels.native import depthwise
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -236,4 +237,14 @@ OP = OpDef(
     },
     attrs=conv_attrs,
     flops=flops,
+    quantized=QuantizedDef(
+        versions={"INT8": 3, "INT16": 5},
+        int8=True,
+        int16=True,
+        hybrid=("int8",),
+        layers=(Layer(x=0, w=1, b=2, axis=3),),
+        needs_scale=True,
+        implies_activation=True,
+        pads_input=True,
+    ),
 )

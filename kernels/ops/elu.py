@@ -5,6 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import part_like_y, unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array, part: Array) -> None:
@@ -29,4 +30,5 @@ OP = unary(
     workspace=part_like_y,
     compiled=elementwise.kernel("elu", "y", ("x",)),
     compiled_back=elementwise.kernel("elu_back", "dx", ("dy", "y")),
+    quantized=QuantizedDef(int8=True),
 )

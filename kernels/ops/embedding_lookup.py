@@ -13,6 +13,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.gather import INDEX, find, put, take
 from odt.kernels.native.gather import fits, scatter_add, select
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: None, s: Specs) -> Specs:
@@ -80,4 +81,5 @@ OP = OpDef(
     },
     stops=("ids",),
     mixes_samples=mixes_samples,
+    quantized=QuantizedDef(values="moved"),
 )

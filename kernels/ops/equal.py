@@ -3,5 +3,10 @@
 import numpy as np
 
 from odt.kernels.families.compare import comparison
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison("EQUAL", np.equal)
+OP = comparison(
+    "EQUAL",
+    np.equal,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 4}),
+)

@@ -10,6 +10,7 @@ from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.geometry.axes import same
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
@@ -31,4 +32,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     permute=same,
+    quantized=QuantizedDef(versions={"INT8": 3, "INT16": 3}),
 )

@@ -19,6 +19,7 @@ from odt.kernels.families.binary import (
 )
 from odt.kernels.geometry.axes import same
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 
@@ -54,4 +55,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     permute=same,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 2}),
 )

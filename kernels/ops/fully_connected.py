@@ -19,6 +19,7 @@ from odt.kernels.families.bias import GRAD_B
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import dense
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +94,13 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     flops=flops,
+    quantized=QuantizedDef(
+        versions={"INT8": 4, "INT16": 7},
+        int8=True,
+        int16=True,
+        hybrid=("int8", "int4"),
+        layers=(Layer(x=0, w=1, b=2, axis=0),),
+        needs_scale=True,
+        implies_activation=True,
+    ),
 )

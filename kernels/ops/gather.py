@@ -21,6 +21,7 @@ from odt.kernels.families.gather import INDEX, put, take
 from odt.kernels.geometry.axes import behind
 from odt.kernels.native.gather import fits, scatter_add, select
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +147,7 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4, "INT4": 7}, int8=True, same="output", values="moved"
+    ),
 )

@@ -12,6 +12,7 @@ from typing import Any
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(samples: int | None, s: Specs) -> Specs:
@@ -90,4 +91,5 @@ OP = OpDef(
     stops=("indices",),
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(versions={"INT16": 3}, values="moved"),
 )

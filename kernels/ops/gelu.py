@@ -18,6 +18,7 @@ from odt.kernels.families.elementwise import BOOL, unary
 from odt.kernels.families.erf import erf
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import TILE, Array, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 CUBIC = 0.044715
 
@@ -110,4 +111,5 @@ OP = unary(
     back_workspace=scratch,
     compiled=elementwise.kernel(compiled, "y", ("x",)),
     compiled_back=elementwise.kernel(compiled_back, "dx", ("dy", "x")),
+    quantized=QuantizedDef(versions={"INT8": 2, "UINT8": 2}),
 )

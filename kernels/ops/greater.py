@@ -3,5 +3,10 @@
 import numpy as np
 
 from odt.kernels.families.compare import comparison
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison("GREATER", np.greater)
+OP = comparison(
+    "GREATER",
+    np.greater,
+    quantized=QuantizedDef(versions={"INT8": 2}),
+)

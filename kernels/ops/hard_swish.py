@@ -9,6 +9,7 @@ import numpy as np
 from odt.kernels.families.elementwise import part_and_mask, part_like_y, unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def clamp(x: Array, part: Array) -> None:
@@ -42,4 +43,5 @@ OP = unary(
     back_workspace=part_and_mask,
     compiled=elementwise.kernel("hard_swish", "y", ("x",)),
     compiled_back=elementwise.kernel("hard_swish_back", "dx", ("dy", "x")),
+    quantized=QuantizedDef(int8=True, bytes_only=True),
 )

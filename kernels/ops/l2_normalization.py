@@ -14,6 +14,7 @@ from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import normalization
 from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 SMALLEST = 1e-6
 COMPILED, COMPILED_BACK = normalization.l2(SMALLEST)
@@ -97,4 +98,5 @@ OP = OpDef(
     aux=row_norms,
     mixes_samples=mixes_samples,
     add_batch_axis=same,
+    quantized=QuantizedDef(versions={"INT8": 2}, int8=True, range=(-1.0, 1.0), checks_scales=True),
 )

@@ -14,6 +14,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import mask_like_y, unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Options
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,5 @@ OP = unary(
     back_workspace=mask_like_y,
     compiled=elementwise.kernel("leaky_relu", "y", ("x", "x"), lambda attrs: attrs.alpha),
     compiled_back=elementwise.kernel("leaky_relu", "dx", ("dy", "y"), lambda attrs: attrs.alpha),
+    quantized=QuantizedDef(versions={"INT16": 2}, int8=True, int16=True, bytes_only=True),
 )

@@ -3,5 +3,10 @@
 import numpy as np
 
 from odt.kernels.families.compare import comparison
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison("LESS", np.less)
+OP = comparison(
+    "LESS",
+    np.less,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}),
+)

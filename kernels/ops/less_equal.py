@@ -3,5 +3,10 @@
 import numpy as np
 
 from odt.kernels.families.compare import comparison
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison("LESS_EQUAL", np.less_equal)
+OP = comparison(
+    "LESS_EQUAL",
+    np.less_equal,
+    quantized=QuantizedDef(versions={"INT8": 2}),
+)

@@ -5,6 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -23,4 +24,5 @@ OP = unary(
     over=("dy", "x"),
     compiled=elementwise.kernel("log", "y", ("x",)),
     compiled_back=elementwise.kernel("divide", "dx", ("dy", "x")),
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 2}),
 )

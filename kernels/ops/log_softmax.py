@@ -14,6 +14,7 @@ from odt.kernels.families.softmax import rows, shift_by_max
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import softmax
 from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -72,4 +73,5 @@ OP = OpDef(
     },
     mixes_samples=mixes_samples,
     add_batch_axis=same,
+    quantized=QuantizedDef(versions={"INT8": 2}),
 )

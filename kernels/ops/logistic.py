@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.families.elementwise import unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -31,4 +32,12 @@ OP = unary(
     reads=("y",),
     compiled=elementwise.kernel("logistic", "y", ("x",)),
     compiled_back=elementwise.kernel("logistic_back", "dx", ("dy", "y")),
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3},
+        int8=True,
+        int16=True,
+        needs_scale=True,
+        range=(0.0, 1.0),
+        checks_scales=True,
+    ),
 )

@@ -19,6 +19,7 @@ from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, 
 from odt.kernels.geometry.window import Axis, clear_border, windows
 from odt.kernels.native import pool as compiled
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 BOOL = np.dtype(bool)
 
@@ -138,4 +139,7 @@ OP = OpDef(
     },
     flops=flops,
     attrs=pool_attrs,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, same="output", values="kept"
+    ),
 )

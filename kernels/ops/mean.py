@@ -17,6 +17,7 @@ from odt.kernels.geometry.reduce_geometry import (
 )
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 FLOAT64 = np.dtype(np.float64)
@@ -70,4 +71,7 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=later_axes,
     permute=moved_axes,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, bytes_only=True
+    ),
 )

@@ -21,6 +21,7 @@ from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.families.pad import mixes_samples as pad_mixes
 from odt.kernels.native import gather
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 LONG = 8  # values of a row
 
@@ -156,4 +157,11 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3},
+        int8=True,
+        same="output",
+        values="moved",
+        checks_scales=True,
+    ),
 )

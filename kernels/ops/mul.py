@@ -17,6 +17,7 @@ from odt.kernels.families.binary import (
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 
@@ -95,4 +96,11 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     permute=same,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4},
+        int8=True,
+        int16=True,
+        needs_scale=True,
+        implies_activation=True,
+    ),
 )

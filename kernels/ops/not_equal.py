@@ -3,5 +3,10 @@
 import numpy as np
 
 from odt.kernels.families.compare import comparison
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison("NOT_EQUAL", np.not_equal)
+OP = comparison(
+    "NOT_EQUAL",
+    np.not_equal,
+    quantized=QuantizedDef(versions={"INT8": 2}),
+)

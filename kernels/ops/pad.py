@@ -14,6 +14,7 @@ from odt.kernels.families.pad import (
     pad_attrs,
 )
 from odt.kernels.rows.opdef import Array, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: PadAttrs, *, x: Array, y: Array) -> Moves:
@@ -31,4 +32,7 @@ OP = OpDef(
     attrs=pad_attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis_to_pads,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, same="output", values="kept"
+    ),
 )

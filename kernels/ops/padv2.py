@@ -18,6 +18,7 @@ from odt.kernels.families.pad import (
 )
 from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.rows.opdef import Array, OpDef, Specs
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: PadAttrs, s: Specs) -> Specs:
@@ -43,4 +44,5 @@ OP = OpDef(
     attrs=pad_attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis_to_pads,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}, values="within"),
 )

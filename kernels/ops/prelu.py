@@ -14,6 +14,7 @@ from odt.kernels.families.elementwise import mask_like_y, part_like_y
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, Specs
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -77,4 +78,5 @@ OP = OpDef(
         ),
     },
     permute=same,
+    quantized=QuantizedDef(int8=True),
 )

@@ -7,5 +7,16 @@ amax.
 import numpy as np
 
 from odt.kernels.families.reduce import extreme
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = extreme("REDUCE_MAX", np.max)
+OP = extreme(
+    "REDUCE_MAX",
+    np.max,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3},
+        int8=True,
+        same="output",
+        values="moved",
+        checks_scales=True,
+    ),
+)

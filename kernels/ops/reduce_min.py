@@ -7,5 +7,10 @@ amin.
 import numpy as np
 
 from odt.kernels.families.reduce import extreme
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = extreme("REDUCE_MIN", np.min)
+OP = extreme(
+    "REDUCE_MIN",
+    np.min,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}, values="moved", checks_scales=True),
+)

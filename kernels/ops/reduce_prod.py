@@ -17,6 +17,7 @@ from odt.kernels.geometry.reduce_geometry import (
     reduce_attrs,
 )
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 
@@ -83,4 +84,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=later_axes,
     permute=moved_axes,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 2}),
 )

@@ -15,6 +15,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.reshape import FORWARD, GRAD_X
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +72,5 @@ OP = OpDef(
     scale_batch=scale_batch,
     mixes_samples=mixes_samples,
     takes_complex=True,
+    quantized=QuantizedDef(int8=True, int16=True, same="output", values="moved"),
 )

@@ -15,6 +15,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.resize import ResizeAttrs, resize, step
 from odt.kernels.families.resize import infer as resize_infer
 from odt.kernels.rows.opdef import Array, Specs
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
@@ -34,4 +35,16 @@ def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
     return resize_infer(attrs, s)
 
 
-OP = resize("RESIZE_BILINEAR", weigh, infer)
+OP = resize(
+    "RESIZE_BILINEAR",
+    weigh,
+    infer,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4},
+        int8=True,
+        int16=True,
+        same="output",
+        values="within",
+        one_scale=True,
+    ),
+)

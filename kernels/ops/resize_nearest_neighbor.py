@@ -15,6 +15,7 @@ import numpy as np
 
 from odt.kernels.families.resize import ResizeAttrs, resize, step
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
@@ -26,4 +27,10 @@ def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
     return weights
 
 
-OP = resize("RESIZE_NEAREST_NEIGHBOR", weigh)
+OP = resize(
+    "RESIZE_NEAREST_NEIGHBOR",
+    weigh,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4}, int8=True, int16=True, same="output", values="within"
+    ),
+)

@@ -11,6 +11,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.block_moves import block_move
 from odt.kernels.geometry.axes import behind
 from odt.kernels.rows.opdef import Array, Names, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 
@@ -52,4 +53,5 @@ OP = block_move(
     inputs=("x", "axes"),
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(versions={"INT8": 3}, values="moved"),
 )

@@ -5,6 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -26,4 +27,5 @@ OP = unary(
     over=("dy",),
     compiled=elementwise.kernel("rsqrt", "y", ("x",)),
     compiled_back=elementwise.kernel("rsqrt_back", "dx", ("dy", "y")),
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}),
 )

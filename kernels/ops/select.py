@@ -8,6 +8,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.families.select import selection
 from odt.kernels.rows.opdef import Attrs, Specs, never_mixes_samples
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -26,4 +27,10 @@ def condition_shape(s: Specs) -> tuple[int, ...]:
     return c if c == y else (s["c"].size, *(1,) * (len(y) - 1)) if y else ()
 
 
-OP = selection("SELECT", infer, never_mixes_samples, condition_shape)
+OP = selection(
+    "SELECT",
+    infer,
+    never_mixes_samples,
+    condition_shape,
+    quantized=QuantizedDef(versions={"INT8": 2}),
+)

@@ -5,6 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import IN_PLACE, number_like_x
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -17,4 +18,5 @@ OP = OpDef(
     infer=number_like_x,
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={"x": zero("x")},
+    quantized=QuantizedDef(refused=True),
 )

@@ -12,6 +12,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.copies import slicing
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +81,7 @@ OP = OpDef(
     scale_batch=scale_batch,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4}, int8=True, int16=True, same="output", values="moved"
+    ),
 )

@@ -18,6 +18,7 @@ from odt.kernels.families.softmax import rows, softmax
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import softmax as compiled
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +87,12 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=same,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3},
+        int8=True,
+        int16=True,
+        needs_scale=True,
+        range=(0.0, 1.0),
+        checks_scales=True,
+    ),
 )

@@ -19,6 +19,7 @@ from odt.kernels.families.space_batch import (
     resized,
 )
 from odt.kernels.rows.opdef import Array, Specs
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(attrs: BatchAttrs, s: Specs) -> Specs:
@@ -46,4 +47,11 @@ OP = block_move(
     inputs=("x", "block", "edges"),
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4},
+        int8=True,
+        same="output",
+        values="kept",
+        checks_scales=True,
+    ),
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from odt.errors import ShapeError
 from odt.kernels.families.block_moves import block_attrs, block_move, blocks, images
 from odt.kernels.rows.opdef import Array, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def infer(size: int, s: Specs) -> Specs:
@@ -26,4 +27,10 @@ def parts(size: int, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
     yield wide, deep
 
 
-OP = block_move("SPACE_TO_DEPTH", parts, infer, block_attrs)
+OP = block_move(
+    "SPACE_TO_DEPTH",
+    parts,
+    infer,
+    block_attrs,
+    quantized=QuantizedDef(versions={"INT8": 2}, int8=True, same="output", values="moved"),
+)

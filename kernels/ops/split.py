@@ -12,6 +12,7 @@ from odt.kernels.families.split_concat import check_outputs, cutting, place, pla
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +57,7 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4}, int8=True, int16=True, same="output", values="moved"
+    ),
 )

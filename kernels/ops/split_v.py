@@ -14,6 +14,7 @@ from odt.kernels.families.split_concat import cutting, place, places
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +66,5 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,
+    quantized=QuantizedDef(versions={"INT8": 2}, int8=True, same="output", values="moved"),
 )

@@ -5,6 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import number_like_x, unary
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -25,4 +26,5 @@ OP = unary(
     infer=number_like_x,
     compiled=elementwise.kernel("multiply", "y", ("x", "x")),
     compiled_back=elementwise.kernel("multiply", "dx", ("dy", "x"), 2),
+    quantized=QuantizedDef(refused=True),
 )

@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.families.binary import BINARY, binary, gradient
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
@@ -36,4 +37,5 @@ OP = binary(
         "b", d_b, READS, compiled=elementwise.kernel("squared_difference_back", "db", READS, -2)
     ),
     elementwise.kernel("squared_difference", "y", BINARY),
+    quantized=QuantizedDef(versions={"INT8": 2}, int8=True),
 )

@@ -17,6 +17,7 @@ from odt.kernels.families.binary import (
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
@@ -57,4 +58,11 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     permute=same,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 5},
+        int8=True,
+        int16=True,
+        needs_scale=True,
+        implies_activation=True,
+    ),
 )

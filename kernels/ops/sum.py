@@ -15,6 +15,7 @@ from odt.kernels.geometry.reduce_geometry import (
 )
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
 
@@ -42,4 +43,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=later_axes,
     permute=moved_axes,
+    quantized=QuantizedDef(versions={"INT8": 2}, int8=True),
 )

@@ -9,6 +9,7 @@ from odt.kernels.families.elementwise import IN_PLACE, float_like_x
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def forward(attrs: None, *, x: Array, y: Array) -> None:
@@ -42,4 +43,7 @@ OP = OpDef(
         )
     },
     permute=same,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, range=(-1.0, 1.0)
+    ),
 )

@@ -11,6 +11,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Multiples = tuple[int, ...]
 
@@ -86,4 +87,5 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(versions={"INT8": 3}, int8=True, same="output", values="moved"),
 )

@@ -16,6 +16,7 @@ from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.statics import number
 from odt.kernels.native.gather import TOPK, TOPK_BACK
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 INDEX, INT32 = np.dtype(np.intp), np.dtype(np.int32)
 
@@ -114,4 +115,5 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=same,
+    quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}),
 )

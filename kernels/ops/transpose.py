@@ -13,6 +13,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
 from odt.kernels.geometry.axes import behind
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +75,11 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 5, "INT4": 7},
+        int8=True,
+        int16=True,
+        same="output",
+        values="moved",
+    ),
 )

@@ -18,6 +18,7 @@ from odt.kernels.families.convolution import checked
 from odt.kernels.families.transposed_convolution import FORWARD, GRADS
 from odt.kernels.geometry.conv_geometry import ConvAttrs, conv_attrs
 from odt.kernels.rows.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +63,11 @@ OP = OpDef(
     static=("output_shape",),
     attrs=attrs,
     scale_batch=scale_batch,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "INT16": 4},
+        int8=True,
+        int16=True,
+        layers=(Layer(x=2, w=1, b=3, axis=0),),
+        needs_scale=True,
+    ),
 )

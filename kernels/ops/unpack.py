@@ -11,6 +11,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.split_concat import check_outputs, cutting, place
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +55,11 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,
+    quantized=QuantizedDef(
+        versions={"INT8": 2, "UINT8": 2, "INT16": 4},
+        int8=True,
+        same="output",
+        values="moved",
+        checks_scales=True,
+    ),
 )

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.dataclass import dataclass
+from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Attrs: TypeAlias = Any
@@ -238,6 +239,7 @@ class OpDef:
             samples, selecting rows from a batch does.
         usual: values of inputs of integers that are not positions or flags, by name, for random
             data: that of a sample rate.
+        quantized: what files with quantized tensors ask of it; None if they ask nothing.
     """
 
     name: str
@@ -262,6 +264,7 @@ class OpDef:
     permute: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
     takes_complex: bool = False
     usual: tuple[tuple[str, int], ...] = ()
+    quantized: QuantizedDef | None = None
 
 
 # Elements updated at a time, and of each scratch array: tiles stay in the cache.

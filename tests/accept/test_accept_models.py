@@ -166,7 +166,7 @@ def train(
     )
     with Trainer(graph, info) as trainer:
         data = ArrayData(inputs, [targets for _, targets in tasks])
-        losses = [e.training.loss for e in trainer.fit(data, InOrder(samples), epochs=20)]
+        losses = [e.training.loss for e in trainer.train(data, InOrder(samples), epochs=20)]
         export_model(model, trainer.weights(), out)
     return losses
 

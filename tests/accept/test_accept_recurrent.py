@@ -43,6 +43,6 @@ def test_the_model_learns_other_labels() -> None:
     info = TrainingInfo(loss="categorical_crossentropy", batch_size=64, learning_rate=0.1)
     with Trainer(read_model(str(MODEL)).graph, info) as trainer:
         data = ArrayData([pictures], [targets])
-        losses = [e.training.loss for e in trainer.fit(data, InOrder(64 * 20), epochs=4)]
+        losses = [e.training.loss for e in trainer.train(data, InOrder(64 * 20), epochs=4)]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.25 * losses[0]

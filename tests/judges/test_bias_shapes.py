@@ -26,7 +26,7 @@ def trained(path: Path, out: Path) -> None:
     x = np.random.default_rng(0).normal(size=(4, 5, 5, 2)).astype(np.float32)
     with Trainer(model.graphs, info) as trainer:
         data = ArrayData([x], [np.ones((4, 3), np.float32)])
-        losses = [e.training.loss for e in trainer.fit(data, InOrder(4), epochs=3)]
+        losses = [e.training.loss for e in trainer.train(data, InOrder(4), epochs=3)]
         export_model(model.file, trainer.weights(), out)
     assert losses[-1] < losses[0]
 

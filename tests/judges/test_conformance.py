@@ -180,6 +180,6 @@ def test_losses_are_those_of_onert(name: str) -> None:
     data = ArrayData([array(x) for x in case.inputs], [array(case.targets)])
     with Trainer(case.graph, info) as trainer:
         order = InOrder(len(case.targets))
-        epochs = list(trainer.fit(data, order, epochs=len(case.losses)))
+        epochs = list(trainer.train(data, order, epochs=len(case.losses)))
     losses = [e.training.loss for e in epochs]
     np.testing.assert_allclose(losses, case.losses, rtol=2e-6, atol=1.5e-4)

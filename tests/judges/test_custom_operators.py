@@ -50,7 +50,8 @@ def trained(path: Path, out: Path, learning_rate: float = 0.01) -> list[np.ndarr
     info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=learning_rate)
     with Trainer(model.graph, info) as trainer:
         losses = [
-            e.training.loss for e in trainer.fit(ArrayData(inputs, targets), InOrder(4), epochs=10)
+            e.training.loss
+            for e in trainer.train(ArrayData(inputs, targets), InOrder(4), epochs=10)
         ]
         export_model(model, trainer.weights(), out)
     assert losses[-1] < losses[0]

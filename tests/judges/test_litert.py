@@ -38,7 +38,7 @@ def test_forward_training_and_export_agree_with_litert(name: str, tmp_path: Path
     info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=1e-5)
     with Trainer(model.graph, info) as trainer:
         data = ArrayData(inputs, [targets])
-        losses = [e.training.loss for e in trainer.fit(data, InOrder(8), epochs=10)]
+        losses = [e.training.loss for e in trainer.train(data, InOrder(8), epochs=10)]
         out = tmp_path / "out.tflite"
         export_model(model, trainer.weights(), str(out), "tflite")
     assert losses[-1] < losses[0]

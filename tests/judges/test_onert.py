@@ -38,7 +38,7 @@ def test_a_trained_circle_infers_the_same_in_onert(path: Path, tmp_path: Path) -
     info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=1e-5)
     out = tmp_path / "out.circle"
     with Trainer(model.graph, info) as trainer:
-        list(trainer.fit(ArrayData(inputs, [targets]), InOrder(4), epochs=2))
+        list(trainer.train(ArrayData(inputs, [targets]), InOrder(4), epochs=2))
         export_model(model, trainer.weights(), str(out), "circle")
     ours = odt(out, inputs)[0]
     assert difference(ours, onert(out, inputs, tmp_path)[0]) < 1e-4

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.losses import Losses
 from support.networks import ArrayData, InOrder
 from support.paths import GOLDEN_TORCH
 
@@ -20,7 +21,6 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.training.trainer import Trainer
-from odt.core.training.watch import Watch
 from odt.kernels.rows.opdef import Array
 
 CASES: list[dict[str, Any]] = json.loads((GOLDEN_TORCH / "cases.json").read_text())["cases"]
@@ -63,16 +63,15 @@ def train(case: dict[str, Any], optimizer: str, rate: float, steps: int, **optio
     samples = np.arange(steps * case["batch_size"]) % len(arrays["targets"])
     inputs = [arrays[f"input{i}"][samples] for i in range(len(graph.inputs))]
     data = ArrayData(inputs, [arrays["targets"][samples]])
-    losses: list[float] = []
+    losses = Losses()
     with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]  # ints all
 
         def weights() -> dict[str, Array]:
             return {graph.tensors[i].name: a.copy() for i, a in trainer.parameters.tensors.items()}
 
         before = weights()
-        watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
-        list(trainer.fit(data, InOrder(len(samples)), epochs=1, watch=watch))
-        return Run(losses, before, weights())
+        list(trainer.train(data, InOrder(len(samples)), epochs=1, watch=losses))
+        return Run(losses.all, before, weights())
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

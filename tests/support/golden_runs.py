@@ -11,8 +11,8 @@ from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime.parameters import by_name
 from odt.core.training.trainer import Trainer
-from odt.core.training.watch import Watch
 from odt.kernels.rows.opdef import Array
+from support.losses import Losses
 from support.networks import ArrayData, InOrder
 
 Case = dict[str, Any]
@@ -63,22 +63,21 @@ def run(folder: Path, case: Case, **options: int) -> Run:
         batch_size=case["batch_size"],
         trainable_ops=None if last == -1 else tuple(range(count - last, count)),
     )
-    losses: list[float] = []
     with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]  # ints all
 
         def weights() -> dict[str, Array]:
             return by_name(graph, {i: a.copy() for i, a in trainer.parameters.tensors.items()})
 
-        snapshots = [weights()]
+        class Steps(Losses):
+            def step(self, epoch: int, step: int, loss: float) -> None:
+                super().step(epoch, step, loss)
+                if step == 1:
+                    snapshots.append(weights())
 
-        def step(epoch: int, number: int, loss: float) -> None:
-            losses.append(loss)
-            if number == 1:
-                snapshots.append(weights())
-
+        snapshots, losses = [weights()], Steps()
         data = ArrayData([x], [t])
-        list(trainer.fit(data, InOrder(samples), epochs=1, watch=Watch(step=step)))
-        return Run(losses, snapshots[0], snapshots[1], weights())
+        list(trainer.train(data, InOrder(samples), epochs=1, watch=losses))
+        return Run(losses.all, snapshots[0], snapshots[1], weights())
 
 
 def update_error(run: Run, recorded: dict[str, Array], after: dict[str, Array]) -> float:

@@ -15,8 +15,8 @@ from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.resolve import last_operators
 from odt.core.training.trainer import Trainer
-from odt.core.training.watch import Watch
 from odt.kernels.rows.opdef import Array
+from support.losses import Losses
 from support.networks import ArrayData, InOrder
 
 FIRST, ALL = 3, 5  # steps before the change, and in all
@@ -126,10 +126,9 @@ def side_by_side(case: Case, folder: Path) -> Outcome:
     data = ArrayData(inputs, [targets])
 
     def train(t: Trainer, first: int, last: int) -> list[float]:
-        losses: list[float] = []
-        watch = Watch(lambda epoch, number, loss: losses.append(loss))
-        list(t.fit(data, InOrder(last * case.batch), epochs=1, watch=watch, skip=first))
-        return losses
+        losses = Losses()
+        list(t.train(data, InOrder(last * case.batch), epochs=1, watch=losses, skip=first))
+        return losses.all
 
     def written(t: Trainer) -> bytes:
         return b"".join(encode(t.graph, t.parameters))

@@ -121,7 +121,7 @@ def check_same_training(
     found = []
     for _ in range(2):
         with Trainer(graph, info) as trainer:
-            list(trainer.fit(data, InOrder(4), epochs=3))
+            list(trainer.train(data, InOrder(4), epochs=3))
             found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
         leave_out(rewrite, monkeypatch)
     for i, a in found[0].items():

@@ -336,7 +336,7 @@ def _train(recipe: Recipe, data: Data, path: Path) -> tuple[float, float]:
             order = InOrder(info.batch_size)
             losses = []
             with suppress(TrainingError):  # too large a step: the loss is not finite
-                for epoch in trainer.fit(data, order, epochs=STEPS):
+                for epoch in trainer.train(data, order, epochs=STEPS):
                     losses.append(epoch.training.loss)
             if len(losses) < STEPS:
                 continue

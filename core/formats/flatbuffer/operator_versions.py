@@ -14,6 +14,7 @@ from typing import Any
 
 from odt.core.formats.flatbuffer.operator_options import default_options, operator_name, tensor_type
 from odt.dataclass import dataclass
+from odt.kernels.rows.quantized_index import QUANTIZED
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,70 +28,35 @@ class Operand:
 
 
 NOTHING = Operand("", ())
-# Versions by the type of the first input; those of other types are 1.
-_TWO = {"INT8": 2}
-_THREE = {"INT8": 2, "INT16": 3}
-_FOUR = {"INT8": 2, "INT16": 4}
-_EITHER = {"INT8": 2, "INT16": 2}
+# Versions by the type of the first input, beside those of integers in the operators' rows
+# (kernels/rows/quantizeddef.py); those of other types are 1.
 BY_TYPE: Mapping[str, Mapping[str, int]] = {
-    **dict.fromkeys(
-        (
-            *("SOFTMAX", "MEAN", "MIRROR_PAD", "REDUCE_MAX", "REDUCE_MIN", "RELU6", "RSQRT"),
-            *("TANH", "LOGISTIC", "MAX_POOL_2D", "AVERAGE_POOL_2D", "LESS", "GREATER_EQUAL"),
-        ),
-        _THREE,
-    ),
-    **dict.fromkeys(
-        (
-            *("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "SPLIT_V", "SUM", "LOG_SOFTMAX", "GREATER"),
-            *("LESS_EQUAL", "SQUARED_DIFFERENCE"),
-        ),
-        _TWO,
-    ),
-    **dict.fromkeys(("EXP", "LOG", "REDUCE_PROD"), _EITHER),
-    "ABS": {"INT8": 2, "UINT8": 2, "INT16": 3, "INT32": 5},
-    "ADD": {"INT8": 2, "INT16": 3, "INT64": 4},
-    "ARG_MAX": {"INT8": 2, "BOOL": 3},
-    "ARG_MIN": {"INT8": 2, "BOOL": 3},
-    "BATCH_MATMUL": _THREE,
-    "BROADCAST_TO": {"INT8": 3, "INT16": 3},
-    "CONCATENATION": {**_THREE, "UINT32": 4},
+    "ABS": {"INT32": 5},
+    "ADD": {"INT64": 4},
+    "ARG_MAX": {"BOOL": 3},
+    "ARG_MIN": {"BOOL": 3},
+    "CONCATENATION": {"UINT32": 4},
     "DEQUANTIZE": {"INT8": 2, "INT16": 3, "FLOAT16": 3, "INT4": 6},
-    "DIV": {},
-    "EQUAL": {"INT8": 2, "STRING": 3, "INT16": 4},
-    "FLOOR_DIV": {"FLOAT32": 2, "INT8": 3, "INT16": 3},
-    "FLOOR_MOD": _EITHER,
-    "GATHER": {"INT8": 2, "BOOL": 3, "INT16": 4, "INT4": 7},
-    "GATHER_ND": {"STRING": 2, "INT16": 3, "BOOL": 5},
-    "GELU": {"INT8": 2, "UINT8": 2},
-    "LEAKY_RELU": {"INT16": 2},
-    "MAXIMUM": _FOUR,
-    "MINIMUM": _FOUR,
-    "MUL": {"INT8": 2, "INT16": 4, "INT64": 5, "COMPLEX64": 6, "UINT32": 7},
-    "NOT_EQUAL": {"INT8": 2, "STRING": 3},
-    "PACK": {**_THREE, "UINT32": 4},
-    "PAD": _THREE,
-    "PADV2": _THREE,
+    "EQUAL": {"STRING": 3},
+    "FLOOR_DIV": {"FLOAT32": 2},
+    "GATHER": {"BOOL": 3},
+    "GATHER_ND": {"STRING": 2, "BOOL": 5},
+    "MUL": {"INT64": 5, "COMPLEX64": 6, "UINT32": 7},
+    "NOT_EQUAL": {"STRING": 3},
+    "PACK": {"UINT32": 4},
     "RANGE": {"INT64": 2},
-    "RELU": {"INT8": 2, "UINT8": 2, "INT16": 3},
-    "RESIZE_BILINEAR": _FOUR,
-    "RESIZE_NEAREST_NEIGHBOR": _FOUR,
-    "REVERSE_V2": {"BOOL": 2, "INT8": 3},
-    "SELECT": {"INT8": 2, "UINT32": 4},
+    "REVERSE_V2": {"BOOL": 2},
+    "SELECT": {"UINT32": 4},
     "SELECT_V2": {"UINT32": 2},
     "SIGN": {"INT32": 2},
-    "SLICE": {"INT8": 2, "STRING": 3, "INT16": 4, "UINT32": 6},
-    "SPACE_TO_BATCH_ND": _FOUR,
-    "BATCH_TO_SPACE_ND": _FOUR,
-    "SPLIT": {"INT8": 2, "INT32": 3, "INT16": 4},
+    "SLICE": {"STRING": 3, "UINT32": 6},
+    "SPLIT": {"INT32": 3},
     "SQUEEZE": {"STRING": 2},
-    "STRIDED_SLICE": {"INT8": 2, "BOOL": 3, "STRING": 5, "UINT32": 7},
-    "SUB": {"INT8": 2, "INT64": 4, "INT16": 5},
-    "SVDF": {"INT8": 3},
-    "TILE": {"STRING": 2, "INT8": 3},
-    "TOPK_V2": _THREE,
-    "TRANSPOSE": {"INT8": 2, "BOOL": 3, "INT16": 5, "INT4": 7},
-    "UNPACK": {"INT8": 2, "UINT8": 2, "BOOL": 3, "INT16": 4},
+    "STRIDED_SLICE": {"BOOL": 3, "STRING": 5, "UINT32": 7},
+    "SUB": {"INT64": 4},
+    "TILE": {"STRING": 2},
+    "TRANSPOSE": {"BOOL": 3},
+    "UNPACK": {"BOOL": 3},
 }
 # Least versions for tensors of more dimensions than the first versions know.
 BY_RANK = {
@@ -133,7 +99,7 @@ def operator_version(
     if op == "CAST":
         types = {x.dtype, *(y.dtype for y in outputs)}
         return next((version for version, kinds in CASTS if types.intersection(kinds)), 1)
-    version = BY_TYPE.get(op, {}).get(x.dtype, 1)
+    version = _type_version(op, x)
     rank = len(x.shape)
     version = max([version, *(least for n, least in BY_RANK.get(op, ()) if rank >= n)])
     broadcasts = padded[0].shape != padded[1].shape and max(len(i.shape) for i in padded) > 4
@@ -141,6 +107,12 @@ def operator_version(
         version = max(version, BY_BROADCASTING.get(op, 1))
     rule = OTHER_RULES.get(op)
     return max(version, rule(padded, outputs, options)) if rule else version
+
+
+def _type_version(op: str, x: Operand) -> int:
+    """The version that an operator needs for the type of an input."""
+    integers = QUANTIZED[op].versions if op in QUANTIZED else {}
+    return integers.get(x.dtype) or BY_TYPE.get(op, {}).get(x.dtype, 1)
 
 
 def _mul(inputs: Sequence[Operand], outputs: Sequence[Operand], options: Mapping[str, Any]) -> int:
@@ -201,7 +173,6 @@ OTHER_RULES: Mapping[
     "FILL": lambda x, y, o: FILLED.get(x[1].dtype, 1),
     "SELECT": lambda x, y, o: 3 if any(len(t.shape) == 5 for t in x[:3]) else 1,
     "WHERE": lambda x, y, o: 1 if x[0].dtype == "BOOL" else 2,
-    "L2_NORMALIZATION": lambda x, y, o: 2 if any(t.dtype == "INT8" for t in y) else 1,
     "DEQUANTIZE": lambda x, y, o: 5 if x[0].dtype == "INT8" and len(x[0].scales) > 1 else 1,
 }
 
@@ -218,29 +189,29 @@ def _has_channels(w: Operand, axis: int) -> bool:
 
 def _conv_2d(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
     x, w = inputs[:2]
+    version = _type_version("CONV_2D", x)
     if x.dtype == "INT16":
-        return 8 if options.get("quantized_bias_type") else 4
+        return 8 if options.get("quantized_bias_type") else version
     if w.dtype == "INT4":
         return 7
     if len(x.shape) == len(w.shape) == 4 and w.shape[3] and x.shape[3] > w.shape[3]:
         return 6
     if _is_hybrid(x, w):
         return 5 if _has_channels(w, 0) else 2
-    return 3 if x.dtype == "INT8" else 1
+    return version
 
 
 def _depthwise(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
     x, w = inputs[:2]
+    version = _type_version("DEPTHWISE_CONV_2D", x)
     if x.dtype == "INT16":
-        return 5
+        return version
     if w.dtype == "INT4":
         return 7
     if _is_hybrid(x, w):
         return 6 if _has_channels(w, -1) else 4
-    if x.dtype == "INT8":
-        return 3
     dilated = any(options.get(f"dilation_{k}_factor", 1) != 1 for k in "wh")
-    return 2 if dilated else 1
+    return max(version, 2 if dilated else 1)
 
 
 def _fully_connected(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
@@ -252,25 +223,23 @@ def _fully_connected(inputs: Sequence[Operand], count: int, options: Mapping[str
         10: w.dtype == "INT4",
         9: _is_hybrid(x, w) and options.get("asymmetric_quantize_inputs"),
         8: w.sparse,
-        7: x.dtype == "INT16",
         6: count == 2,
         5: options.get("keep_num_dims"),
-        4: x.dtype == "INT8",
         3: _is_hybrid(x, w),
         2: options.get("weights_format") == SHUFFLED,
     }
-    return next((version for version, needed in rules.items() if needed), 1)
+    least = next((version for version, needed in rules.items() if needed), 1)
+    return max(least, _type_version("FULLY_CONNECTED", x))
 
 
 def _transpose_conv(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
     x, w = inputs[2], inputs[1]
+    version = max(_type_version("TRANSPOSE_CONV", x), 2 if w.dtype == "INT8" else 1)
     if x.dtype == "INT16" and options.get("quantized_bias_type"):
         return 5
-    if x.dtype == "INT16" or options.get("fused_activation_function"):
-        return 4
-    if count > 3 and inputs[3] != NOTHING:
-        return 3
-    return 2 if w.dtype == "INT8" else 1
+    if options.get("fused_activation_function"):
+        return max(version, 4)
+    return max(version, 3 if count > 3 and inputs[3] != NOTHING else 1)
 
 
 def _svdf(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:

@@ -95,7 +95,7 @@ class Client:
         core.parameters.mask_seed = seed
         self.trainer.learning_rate = core.info.learning_rate * rate_factor(round, self._rounds)
         order = EpochOrder(self.samples, shuffle=True, seed=seed, drop_last=False)
-        for epoch in core.fit(self._data, order, epochs=self._epochs, drop_last=False):
+        for epoch in core.train(self._data, order, epochs=self._epochs, drop_last=False):
             logs = self.trainer.session.logs(epoch.training)
         trained = tensors_of(self.trainer)
         for name, a in trained.items():

@@ -104,7 +104,7 @@ class Replay:
         if classes > self._head.classes:
             groups = [self._features[samples[labels == k]] for k in range(classes)]
             self._weights[:], self._bias[:] = new_class_rows(*self._before, groups)
-        for _ in self._core.fit(self._data, self._order, epochs=epochs, drop_last=False):
+        for _ in self._core.train(self._data, self._order, epochs=epochs, drop_last=False):
             pass
 
     def _rows(self, values: Mapping[int, Any], classes: int) -> tuple[Array, Array]:

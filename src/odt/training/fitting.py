@@ -104,14 +104,6 @@ class Fit:
             self._compute()
         self._warn(samples, check_data)
 
-        def step(epoch: int, number: int, loss: float) -> None:
-            saver.step(epoch, number)
-            for callback in self._batch_end:
-                callback.on_train_batch_end(number - 1, {"loss": loss})
-            if number < steps and not trainer.stop_training:
-                for callback in self._batch_begin:
-                    callback.on_train_batch_begin(number, {})
-
         logs: dict[str, float] = {}
         with source as given, feed as prepared:
             if first <= self.epochs:
@@ -119,13 +111,15 @@ class Fit:
                 self._epoch_begin(first - 1)
             names = trainer.record.classes if trainer.record else ()
             classes = ValidationClasses(session, samples, names)
-            for epoch in core.fit(
+            for epoch in core.train(
                 given,
                 order,
                 epochs=self.epochs,
                 validation=samples.validation,
                 validate_rest=samples.held is not None,
-                watch=Watch(step, lambda: trainer.stop_training, self.max_steps, self.max_time),
+                watch=_Steps(trainer, saver, steps, self._batch_begin, self._batch_end),
+                max_steps=self.max_steps,
+                max_seconds=self.max_time,
                 start=first,
                 skip=done,
                 patience=patience,
@@ -389,6 +383,41 @@ class Fit:
     def _logs(self, epoch: Epoch) -> dict[str, float]:
         logs, validation = self.session.logs(epoch.training), epoch.validation
         return logs | (self.session.logs(validation, "val_") if validation else {})
+
+
+class _Steps(Watch):
+    """Saves and calls callbacks after each step, until one of them stops training."""
+
+    def __init__(
+        self,
+        trainer: "Trainer",
+        saver: Saver,
+        steps: int,
+        begin: Sequence[Callback],
+        end: Sequence[Callback],
+    ) -> None:
+        """Watches a run.
+
+        Args:
+            trainer: the trainer, which callbacks may stop.
+            saver: writes checkpoints.
+            steps: number of steps in an epoch.
+            begin: callbacks that see the beginning of a step.
+            end: callbacks that see its end.
+        """
+        self._trainer, self._saver, self._steps = trainer, saver, steps
+        self._begin, self._end = begin, end
+
+    def step(self, epoch: int, step: int, loss: float) -> None:
+        self._saver.step(epoch, step)
+        for callback in self._end:
+            callback.on_train_batch_end(step - 1, {"loss": loss})
+        if step < self._steps and not self.stop():
+            for callback in self._begin:
+                callback.on_train_batch_begin(step, {})
+
+    def stop(self) -> bool:
+        return self._trainer.stop_training
 
 
 def _overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:

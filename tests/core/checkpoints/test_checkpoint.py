@@ -49,7 +49,7 @@ def trainer(optimizer: str = "adam", units: int = 40, **hyper: Any) -> Trainer:
 def train(t: Trainer) -> None:
     rng = np.random.default_rng(1)
     x, y = (rng.normal(size=(8, n)).astype(np.float32) for n in (30, 3))
-    list(t.fit(ArrayData([x], [y]), InOrder(8), epochs=1))
+    list(t.train(ArrayData([x], [y]), InOrder(8), epochs=1))
 
 
 def taken(t: Trainer) -> Checkpoint:

@@ -44,7 +44,7 @@ def trainer(optimizer: str = "sgd", graph: Graph | None = None, **more: object) 
 
 def train(t: Trainer, steps: int = 1) -> None:
     data = ArrayData([np.array([[1, 2]], np.float32)], [np.array([[3, 5]], np.float32)])
-    list(t.fit(data, InOrder(1), epochs=steps))
+    list(t.train(data, InOrder(1), epochs=steps))
 
 
 def written(t: Trainer) -> bytes:

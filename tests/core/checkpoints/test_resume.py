@@ -60,11 +60,15 @@ def train(
             assert resume.warning(t, order) is None
         first, done = (resume or Resume("", None)).start(BATCH, STEPS)
         saver = Saver(str(path), t, order, every=1, before=resume)
-        watch = Watch(
-            lambda epoch, number, loss: saver.step(epoch, number),
-            lambda: t.parameters.step == stop_at,
-        )
-        for _ in t.fit(samples(), order, epochs=EPOCHS, watch=watch, start=first, skip=done):
+
+        class Saving(Watch):
+            def step(self, epoch: int, step: int, loss: float) -> None:
+                saver.step(epoch, step)
+
+            def stop(self) -> bool:
+                return t.parameters.step == stop_at
+
+        for _ in t.train(samples(), order, epochs=EPOCHS, watch=Saving(), start=first, skip=done):
             saver.epoch()
         return state(t)
 
@@ -92,7 +96,7 @@ def test_a_run_interrupted_at_any_step_ends_in_the_same_bits(
 def test_figures_of_a_resumed_epoch_are_of_the_rest() -> None:
     with trainer(INFO, 1) as t:
         order = EpochOrder(range(SAMPLES))
-        epochs = list(t.fit(samples(), order, epochs=3, start=2, skip=1))
+        epochs = list(t.train(samples(), order, epochs=3, start=2, skip=1))
     assert [(e.number, e.training.steps) for e in epochs] == [(2, STEPS - 1), (3, STEPS)]
 
 

@@ -35,7 +35,7 @@ def trained(model: Model, inputs: list[Array], targets: Array, out: Path) -> lis
     found: list[Array] = []
     data = ArrayData(inputs, [targets])
     with Trainer(dequantize_weights(model).graph, info) as trainer:
-        list(trainer.fit(data, InOrder(8), epochs=5))
+        list(trainer.train(data, InOrder(8), epochs=5))
         m = trainer.runtime.schedule.micro_batch
         trainer.step(
             data, 8, update=False, look=lambda p, at, n: found.append(p.outputs[0][:m].copy())

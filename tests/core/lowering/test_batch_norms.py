@@ -61,7 +61,7 @@ def test_frozen_constants_stay_and_others_train_unchanged() -> None:
     moved = []
     for selection in (Selection(), Selection(freeze_norm=True)):
         with Trainer(graph, select(LoweredGraphs(graph), INFO, selection)) as trainer:
-            list(trainer.fit(data, InOrder(4), epochs=1))
+            list(trainer.train(data, InOrder(4), epochs=1))
             moved.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
     affine, frozen = moved
     assert affine.keys() - frozen.keys() == constants

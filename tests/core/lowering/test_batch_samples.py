@@ -201,7 +201,7 @@ def test_batches_and_single_samples_train_alike(network: Callable[[], Graph]) ->
     for m, w in ((8, 1), (3, 2), (1, 1)):
         with Trainer(graph, info, micro_batch=m, workers=w) as trainer:
             assert not trainer.plan.mixing
-            list(trainer.fit(data, InOrder(8), epochs=3))
+            list(trainer.train(data, InOrder(8), epochs=3))
             found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
     for other in found[1:]:
         for i, a in found[0].items():

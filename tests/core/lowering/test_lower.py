@@ -217,7 +217,7 @@ def test_a_graph_whose_shapes_hold_for_its_own_batch_only_runs_whole() -> None:
     with Trainer(graph, info) as trainer:
         assert trainer.runtime.schedule.micro_batch == 4
         data = ArrayData([samples], [samples])
-        losses = [e.training.loss for e in trainer.fit(data, InOrder(4), epochs=5)]
+        losses = [e.training.loss for e in trainer.train(data, InOrder(4), epochs=5)]
     assert losses[-1] < losses[0]
 
 
@@ -259,7 +259,7 @@ def test_one_sample_at_a_time_trains_as_a_batch_by_hand() -> None:
     t, u = rng.normal(size=(3, 2, 5)), rng.normal(size=(3, 4))
     info = TrainingInfo("sgd", {}, 1.0, "mean_squared_error", batch_size=3)
     with Trainer(graph, info) as trainer:
-        list(trainer.fit(ArrayData([x, w], [t, u]), InOrder(3), epochs=1))
+        list(trainer.train(ArrayData([x, w], [t, u]), InOrder(3), epochs=1))
         a, b = (trainer.parameters.tensors[i] for i in sorted(trainer.parameters.tensors))
     before_a, before_b = factors(graph)
     wide = x.reshape(3, 2, 5)

@@ -21,7 +21,7 @@ from odt.core.training.trainer import Trainer
 def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> list[float]:
     info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=1e-3)
     with Trainer(dequantize_weights(model).graph, info) as trainer:
-        epochs = trainer.fit(ArrayData([inputs], [targets]), InOrder(8), epochs=20)
+        epochs = trainer.train(ArrayData([inputs], [targets]), InOrder(8), epochs=20)
         losses = [e.training.loss for e in epochs]
         export_model(model, trainer.weights(), out)
     return losses

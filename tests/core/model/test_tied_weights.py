@@ -45,7 +45,7 @@ def tied(path: Path, *, two_tensors: bool) -> Model:
 def train(model: Model) -> dict[int, Array]:
     """One step; the weights after it."""
     with Trainer(dequantize_weights(model).graph, INFO) as trainer:
-        list(trainer.fit(ArrayData([X], [T]), InOrder(4), epochs=1))
+        list(trainer.train(ArrayData([X], [T]), InOrder(4), epochs=1))
         return trainer.weights()
 
 
@@ -128,7 +128,7 @@ def test_constants_that_share_a_buffer_with_a_weight_are_kept(kind: str, tmp_pat
     model.write(tmp_path / "m.tflite", model.add_operator("RESHAPE", [y, rows], (1, 6)))
     source, out = read_model(tmp_path / "m.tflite"), tmp_path / "out"
     with Trainer(source.graph, INFO) as trainer:
-        list(trainer.fit(ArrayData([X], [T]), InOrder(4), epochs=1))
+        list(trainer.train(ArrayData([X], [T]), InOrder(4), epochs=1))
         weights = trainer.weights()
     assert bias in weights
     assert weights[bias] != 0
@@ -260,7 +260,7 @@ def test_checkpoints_keep_tensors_of_one_buffer_separate(optimizer: str, tmp_pat
     model = tied(tmp_path / "m.tflite", two_tensors=True)
     info = TrainingInfo(loss=INFO.loss, optimizer=optimizer, batch_size=4)
     with Trainer(model.graph, info) as trainer:
-        list(trainer.fit(ArrayData([X], [T]), InOrder(4), epochs=1))
+        list(trainer.train(ArrayData([X], [T]), InOrder(4), epochs=1))
         own = checkpoint.capture(model.graph, trainer.parameters, Progress())
         theirs = b"".join(onert_checkpoint.encode(model.graph, trainer.parameters))
         groups = [trainer.parameters.tensors, *trainer.parameters.slots.values()]

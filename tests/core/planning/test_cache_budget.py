@@ -49,7 +49,7 @@ def test_a_budget_that_another_schedule_meets_is_met_beside_a_cache() -> None:
         assert trainer.predicted <= less
         assert trainer.runtime.schedule != usual.runtime.schedule
         assert trainer.memory().total + cache.arena_nbytes + reserve <= trainer.predicted
-        list(trainer.fit(cache, EpochOrder(range(32)), epochs=2))
+        list(trainer.train(cache, EpochOrder(range(32)), epochs=2))
 
 
 def test_the_smallest_budget_beside_a_cache_is_named_and_met() -> None:

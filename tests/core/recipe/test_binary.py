@@ -64,7 +64,7 @@ def test_a_step_is_that_of_the_formula() -> None:
     info = TrainingInfo("sgd", {}, 1.0, batch_size=SAMPLES)
     with Trainer(tagger(), info, micro_batch=2, workers=2) as trainer:
         w, b = (a.copy() for a in trainer.parameters.tensors.values())
-        (epoch,) = trainer.fit(ArrayData([x], [t]), InOrder(SAMPLES), epochs=1)
+        (epoch,) = trainer.train(ArrayData([x], [t]), InOrder(SAMPLES), epochs=1)
         after_w, after_b = trainer.parameters.tensors.values()
         p = 1 / (1 + np.exp(-(x @ w.T + b)))
         loss = -np.mean(t * np.log(p) + (1 - t) * np.log(1 - p))
@@ -82,7 +82,7 @@ def test_logits_that_saturate_keep_a_finite_loss() -> None:
         w, b = (a.astype(float) for a in trainer.parameters.tensors.values())
         z = x @ w.T + b
         t = (z < 0).astype(float)
-        (epoch,) = trainer.fit(ArrayData([x], [t]), InOrder(SAMPLES), epochs=1)
+        (epoch,) = trainer.train(ArrayData([x], [t]), InOrder(SAMPLES), epochs=1)
     assert np.abs(z).min() > 50
     assert epoch.training.loss == pytest.approx(np.abs(z).mean(), rel=1e-5)
 

@@ -65,7 +65,7 @@ def test_each_output_has_its_loss_and_its_weight() -> None:
     x, *targets = samples()
     with Trainer(graph, info, micro_batch=2, workers=2) as trainer:
         before = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
-        (epoch,) = trainer.fit(ArrayData([x], targets), InOrder(6), epochs=1)
+        (epoch,) = trainer.train(ArrayData([x], targets), InOrder(6), epochs=1)
         after = trainer.parameters.tensors
     assert epoch.training.loss == pytest.approx(by_hand(graph, before, 0.5, 3.0), rel=1e-12)
     for i, a in before.items():
@@ -87,7 +87,7 @@ def test_an_output_without_a_loss_needs_no_targets() -> None:
         assert [name for name, _ in trainer.runtime.losses] == [MSE]
         frozen = trainer.parameters.tensors.keys()
         losses = [
-            e.training.loss for e in trainer.fit(ArrayData([x], [numbers]), InOrder(6), epochs=5)
+            e.training.loss for e in trainer.train(ArrayData([x], [numbers]), InOrder(6), epochs=5)
         ]
     assert len(frozen) == 4  # nothing reaches the other head
     assert losses[-1] < losses[0]
@@ -211,7 +211,7 @@ def test_cross_entropy_looks_through_operators_that_only_change_the_shape(
         assert head.options["from_logits"]
         assert head.tensor == between
         with Trainer(graph, info, micro_batch=4, workers=1, outputs=True) as trainer:
-            epochs = list(trainer.fit(ArrayData([x], [t]), InOrder(8), epochs=3))
+            epochs = list(trainer.train(ArrayData([x], [t]), InOrder(8), epochs=3))
         losses = [e.training.loss for e in epochs]
         with Predictor(graph, 8) as predictor:
             ((y, *_),) = predictor.run(ArrayData([x], ()), range(8))
@@ -232,7 +232,7 @@ def test_a_sure_and_wrong_sample_gets_a_gradient_behind_a_reshape() -> None:
     info = TrainingInfo("sgd", {}, 1.0, batch_size=1)
     data = ArrayData([np.array([[1, 0]], "f4")], [np.array([[[0, 1]]], "f4")])
     with Trainer(graph, info) as trainer:
-        (epoch,) = trainer.fit(data, InOrder(1), epochs=1)
+        (epoch,) = trainer.train(data, InOrder(1), epochs=1)
         (after,) = trainer.parameters.tensors.values()
     assert epoch.training.loss == pytest.approx(200)
     np.testing.assert_allclose(after, [[199, 0], [1, 200]])

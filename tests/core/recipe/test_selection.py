@@ -69,7 +69,7 @@ def test_a_selected_tensor_moves_as_if_all_trained_and_others_do_not(
     after = []
     for info in (INFO, select(LoweredGraphs(graph), INFO, Selection(selected))):
         with Trainer(graph, info, micro_batch=4, workers=1) as trainer:
-            list(trainer.fit(data, InOrder(4), epochs=1))
+            list(trainer.train(data, InOrder(4), epochs=1))
             tensors = trainer.parameters.tensors
             after.append({graph.tensors[i].name: a.copy() for i, a in tensors.items()})
     assert set(after[1]) == set(selected)

@@ -74,7 +74,7 @@ def filter_of(graph: Graph) -> int:
 
 def train(graph: Graph, info: TrainingInfo, steps: int, **options: int) -> dict[int, Array]:
     with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]
-        list(trainer.fit(arrays(8 * steps), InOrder(8 * steps), epochs=1))
+        list(trainer.train(arrays(8 * steps), InOrder(8 * steps), epochs=1))
         return {i: a.copy() for i, a in trainer.parameters.tensors.items()}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.losses import Losses
 from support.networks import ArrayData, InOrder, Net
 from support.paths import GOLDEN
 from support.tied_network import RELU, data, info, network
@@ -25,7 +26,6 @@ from odt.core.planning.plan import Call, Region
 from odt.core.runtime import arena as arenas
 from odt.core.runtime.program import Program
 from odt.core.training.trainer import VALIDATION, Trainer
-from odt.core.training.watch import Watch
 from odt.errors import TrainingError
 from odt.kernels.native.binding import Calls, addresses
 from odt.kernels.native.library import is_available, kernels_in_use
@@ -35,11 +35,10 @@ from odt.kernels.rows.opdef import Array
 def train(
     graph: Graph, batch: int, steps: int, **options: int
 ) -> tuple[list[float], dict[int, Array]]:
-    losses: list[float] = []
-    watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
+    losses = Losses()
     with Trainer(graph, info(batch), **options) as trainer:  # type: ignore[arg-type]
-        list(trainer.fit(data(batch * steps), InOrder(batch * steps), epochs=1, watch=watch))
-        return losses, {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+        list(trainer.train(data(batch * steps), InOrder(batch * steps), epochs=1, watch=losses))
+        return losses.all, {i: a.copy() for i, a in trainer.parameters.tensors.items()}
 
 
 def same_bits(a: dict[int, Array], b: dict[int, Array]) -> bool:
@@ -55,12 +54,12 @@ def test_gradients_of_a_whole_network_equal_finite_differences() -> None:
         with Trainer(graph, info(5, optimizer="sgd", learning_rate=1.0)) as t:
             for i, a in weights.items():
                 t.parameters.tensors[i][...] = a
-            (epoch,) = t.fit(samples, InOrder(5), epochs=1)
+            (epoch,) = t.train(samples, InOrder(5), epochs=1)
             return epoch.training.loss
 
     with Trainer(graph, info(5, optimizer="sgd", learning_rate=1.0)) as t:
         before = {i: a.copy() for i, a in t.parameters.tensors.items()}
-        list(t.fit(samples, InOrder(5), epochs=1))
+        list(t.train(samples, InOrder(5), epochs=1))
         gradient = {i: before[i] - a for i, a in t.parameters.tensors.items()}
     rng = np.random.default_rng(2)
     for i, weight in before.items():
@@ -105,7 +104,7 @@ def test_cut_or_whole_the_update_is_the_same() -> None:
         graph = network()
         with Trainer(graph, info(16, optimizer="sgd", learning_rate=0.1), **options) as trainer:  # type: ignore[arg-type]
             before = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
-            list(trainer.fit(data(16), InOrder(16), epochs=1))
+            list(trainer.train(data(16), InOrder(16), epochs=1))
             results.append({i: a - before[i] for i, a in trainer.parameters.tensors.items()})
     for i, update in results[0].items():
         assert np.linalg.norm(results[1][i] - update) < 1e-5 * np.linalg.norm(update)
@@ -201,22 +200,18 @@ def test_two_runs_give_the_same_bits() -> None:
 
 @pytest.mark.parametrize("options", [{"micro_batch": 16, "workers": 1}, {"micro_batch": 5}])
 def test_a_step_allocates_next_to_nothing(options: dict[str, int]) -> None:
-    samples, seen = data(16), [0]
-
-    def step(epoch: int, number: int, loss: float) -> None:
-        seen[0] += 1
-
+    samples = data(16)
     with Trainer(network(), info(16), **options) as trainer:  # type: ignore[arg-type]
-        fit = trainer.fit(samples, InOrder(16), epochs=110, watch=Watch(step=step))
-        next(fit)
+        epochs = trainer.train(samples, InOrder(16), epochs=110)
+        next(epochs)
         gc.collect()
         tracemalloc.start()
         try:
-            next(fit)
+            next(epochs)
             gc.collect()
             before, _ = tracemalloc.get_traced_memory()
             for _ in range(100):
-                next(fit)
+                next(epochs)
             gc.collect()
             after, peak = tracemalloc.get_traced_memory()
         finally:
@@ -244,7 +239,7 @@ def test_a_loss_that_is_not_finite_stops_and_names_the_first_bad_tensor(dtype: t
     given = {"micro_batch": 2, "workers": 2}
     with Trainer(network(dtype), info(8, learning_rate=0.01), **given) as trainer:  # type: ignore[arg-type]
         with pytest.raises(TrainingError, match=r"step 3: .*tensor 0 \(\"x0\"\)"):
-            list(trainer.fit(samples, InOrder(32), epochs=1))
+            list(trainer.train(samples, InOrder(32), epochs=1))
         assert trainer.parameters.step == 2
         assert all(np.isfinite(a).all() for a in trainer.parameters.tensors.values())
 
@@ -255,7 +250,7 @@ def test_numbers_of_an_update_beyond_float32_give_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with Trainer(network(), given) as trainer, suppress(TrainingError):
-            list(trainer.fit(data(32), InOrder(32), epochs=1))
+            list(trainer.train(data(32), InOrder(32), epochs=1))
 
 
 def test_only_the_chosen_operators_change() -> None:
@@ -277,7 +272,7 @@ def test_a_weight_that_no_gradient_reaches_stays() -> None:
     rng = np.random.default_rng(1)
     x32, t32 = (rng.normal(size=(4, 2, 3, 4)).astype(np.float32) for _ in range(2))
     with Trainer(net.graph(y), info(4)) as trainer:
-        list(trainer.fit(ArrayData([x32], [t32]), InOrder(4), epochs=1))
+        list(trainer.train(ArrayData([x32], [t32]), InOrder(4), epochs=1))
         assert set(trainer.weights()) == {first}
 
 
@@ -297,7 +292,7 @@ def test_a_step_of_a_cnn_on_data_files_allocates_next_to_nothing(options: dict[s
             open_columns(str(folder / "expected.bin"), runtime.target_specs, "output"),
         )
         order = EpochOrder(range(96), shuffle=True, seed=0)
-        fit = trainer.fit(samples, order, epochs=8)
+        fit = trainer.train(samples, order, epochs=8)
         next(fit)
         gc.collect()
         tracemalloc.start()

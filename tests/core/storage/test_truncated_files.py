@@ -132,12 +132,12 @@ def test_a_step_that_reads_a_hole_changes_nothing(lost: str, workers: int, folde
     data = open_data(folder)
     info = TrainingInfo(batch_size=8, trainable_ops=(1,))
     with Trainer(read_model(folder / "model.circle").graph, info, workers=workers) as trainer:
-        list(trainer.fit(data, InOrder(16), epochs=1))
+        list(trainer.train(data, InOrder(16), epochs=1))
         before = {i: a.tobytes() for i, a in trainer.parameters.tensors.items()}
         assert before
         os.truncate(folder / lost, 0)
         with pytest.raises(LostFileError, match=lost):
-            list(trainer.fit(data, InOrder(16), epochs=1))
+            list(trainer.train(data, InOrder(16), epochs=1))
         assert trainer.parameters.step == 2
         assert {i: a.tobytes() for i, a in trainer.parameters.tensors.items()} == before
 
@@ -244,7 +244,7 @@ def test_a_frozen_part_of_a_shorter_model_is_not_kept(folder: Path) -> None:
         with trainer.frozen(data, data.without_inputs(), parts) as cache:
             os.truncate(folder / "model.circle", 100)
             with pytest.raises(LostFileError, match=r"model\.circle"):
-                list(trainer.fit(cache, EpochOrder(range(SAMPLES)), epochs=1))
+                list(trainer.train(cache, EpochOrder(range(SAMPLES)), epochs=1))
 
 
 def test_a_shorter_source_makes_no_data_files(

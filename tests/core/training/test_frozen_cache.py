@@ -97,7 +97,7 @@ def cache_of(trainer: Trainer) -> FrozenCache:
 def train(trainer: Trainer, data: object, epochs: int = 3) -> tuple[list[object], list[bytes]]:
     """Losses and metrics of training and validation; parameters and state, as bytes."""
     order = EpochOrder(range(TRAINING), shuffle=True, seed=5)
-    found = trainer.fit(data, order, epochs=epochs, validation=range(TRAINING, SAMPLES))  # type: ignore[arg-type]
+    found = trainer.train(data, order, epochs=epochs, validation=range(TRAINING, SAMPLES))  # type: ignore[arg-type]
     figures: list[object] = []
     for e in found:
         assert e.validation is not None
@@ -180,9 +180,9 @@ def test_memory_is_given_back_where_samples_are_left_over_too() -> None:
         Trainer(graph, info, keep=CachePolicy(18), micro_batch=8, workers=1) as trainer,
         trainer.frozen(arrays(Counting), arrays(Targets), (range(18),)) as cache,
     ):
-        list(trainer.fit(cache, order, epochs=1))
+        list(trainer.train(cache, order, epochs=1))
         assert cache.arena_nbytes > 0
-        list(trainer.fit(cache, order, epochs=3))
+        list(trainer.train(cache, order, epochs=3))
         assert isinstance(cache.data, Counting)
         assert (cache.data.count, cache.arena_nbytes) == (16, 0)
 
@@ -302,7 +302,7 @@ def wide_run(epochs: Sequence[int], cut: bool, shuffle: bool) -> list[bytes]:
             trainer.parameters.step = 3 * (first - 1)
             given = trainer.frozen(data, data, (range(192),)) if cut else data
             order = EpochOrder(range(192), shuffle, seed=1)
-            list(trainer.fit(given, order, epochs=epoch, start=first))
+            list(trainer.train(given, order, epochs=epoch, start=first))
             state = [a.copy() for a in arrays]
     return [a.tobytes() for a in state]
 
@@ -339,7 +339,7 @@ def test_the_head_of_a_real_model_is_all_that_is_left(name: str, last: int) -> N
         with Trainer(graph, info, micro_batch=2, workers=2, keep=keep) as trainer:
             flops.append(sum(s.flops for s in trainer.plan.entries if isinstance(s, Call)))
             given = trainer.frozen(data, data, (range(8),)) if keep else data
-            list(trainer.fit(given, EpochOrder(range(8)), epochs=3))
+            list(trainer.train(given, EpochOrder(range(8)), epochs=3))
             found.append([a.tobytes() for a in trainer.parameters.tensors.values()])
     assert flops[1] < flops[0] / 100
     assert found[0] == found[1]
@@ -393,5 +393,5 @@ def test_pages_of_a_cache_on_disk_are_given_back() -> None:
     with Trainer(graph, info, keep=keep, budget=10**9, micro_batch=1, workers=1) as trainer:
         before = mapped()
         with trainer.frozen(data, data, (range(24),)) as cache:
-            list(trainer.fit(cache, EpochOrder(range(24)), epochs=2))
+            list(trainer.train(cache, EpochOrder(range(24)), epochs=2))
             assert mapped() - before < 3_500_000

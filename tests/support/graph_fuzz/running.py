@@ -15,10 +15,10 @@ from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.inference import Predictor
 from odt.core.training.self_test import in_float64
 from odt.core.training.trainer import Trainer
-from odt.core.training.watch import Watch
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
 from support.graph_fuzz.reference import Problem
+from support.losses import Losses
 from support.networks import ArrayData, InOrder
 
 # A power of two, and so large that w − w' holds the gradient's digits.
@@ -90,16 +90,15 @@ class Model:
         targets = self.problem.targets
         samples = len(self.problem.inputs[0])
         data: Data = ArrayData(self.problem.inputs, targets)
-        losses: list[float] = []
-        watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
+        losses = Losses()
         with Trainer(
             self.graph, info, keep=CachePolicy(samples) if cached else None, **options
         ) as trainer:
             if cached:
                 data = trainer.frozen(data, ArrayData((), targets), (range(samples),))
-            list(trainer.fit(data, InOrder(samples), epochs=epochs, watch=watch))
+            list(trainer.train(data, InOrder(samples), epochs=epochs, watch=losses))
             found = {self._own[i]: a.copy() for i, a in trainer.parameters.tensors.items()}
-        return Trained(losses, found)
+        return Trained(losses.all, found)
 
     def gradients(self, info: TrainingInfo, cached: bool = False, **options: Any) -> Trained:
         """The loss and, in place of the weights, the gradients of one batch: a step of SGD."""

@@ -81,7 +81,7 @@ def test_training_keeps_the_zeros_and_the_pattern(
         loss="mean_squared_error", batch_size=batch, learning_rate=0.05, optimizer=optimizer
     )
     with Trainer(graph, info) as trainer:
-        losses = [e.training.loss for e in trainer.fit(ArrayData([x], [t]), InOrder(8), epochs=5)]
+        losses = [e.training.loss for e in trainer.train(ArrayData([x], [t]), InOrder(8), epochs=5)]
         weights = trainer.weights()
         export_model(model, weights, out)
         floats = tmp_path / "float.tflite"
@@ -117,7 +117,7 @@ def test_the_norm_of_gradients_leaves_absent_values_out(tmp_path: Path) -> None:
     )
     with Trainer(graph, info) as trainer:
         start = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
-        list(trainer.fit(data, InOrder(8), epochs=1))
+        list(trainer.train(data, InOrder(8), epochs=1))
         steps = [trainer.parameters.tensors[i] - a for i, a in start.items()]
     assert np.sqrt(sum(float(np.sum(s * s)) for s in steps)) == pytest.approx(0.01, rel=1e-3)
 
@@ -219,7 +219,7 @@ def test_sparse_integers_train_and_keep_the_pattern(
     rng = np.random.default_rng(1)
     data = ArrayData([eye], [rng.standard_normal((8, 3), np.float32)])
     with Trainer(graph, INFO) as trainer:
-        losses = [e.training.loss for e in trainer.fit(data, InOrder(8), epochs=5)]
+        losses = [e.training.loss for e in trainer.train(data, InOrder(8), epochs=5)]
         export_model(model, trainer.weights(), out)
     assert losses[-1] < losses[0]
     (old,), (new,) = model.sparsity.values(), read_model(out).sparsity.values()

@@ -121,7 +121,7 @@ def test_a_network_of_tensorflow_operators_trains(
     info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=1e-2)
     model = lower_model(read_model(path))
     with Trainer(model.graph, info) as trainer:
-        found = [e.training.loss for e in trainer.fit(ArrayData([x], [t]), InOrder(8), epochs=5)]
+        found = [e.training.loss for e in trainer.train(ArrayData([x], [t]), InOrder(8), epochs=5)]
         assert len(trainer.parameters.trained) == 4
         export_model(model.file, trainer.weights(), trained)
     assert found[-1] < found[0]

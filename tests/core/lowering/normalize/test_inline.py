@@ -95,7 +95,7 @@ def test_subgraphs_train_and_are_exported(
     with Trainer(model.graphs, info) as trainer:
         assert len(trainer.parameters.trained) == trained
         losses = [
-            e.training.loss for e in trainer.fit(ArrayData(inputs, targets), InOrder(8), epochs=9)
+            e.training.loss for e in trainer.train(ArrayData(inputs, targets), InOrder(8), epochs=9)
         ]
         expected = [*trainer.weights()]
         export_model(model.file, trainer.weights(), out)

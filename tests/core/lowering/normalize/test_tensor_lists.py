@@ -138,7 +138,7 @@ def test_weights_of_the_loop_train_and_are_exported(x: Array, tmp_path: Path) ->
     data = ArrayData([x], [np.zeros((6, STEPS, WIDTH), np.float32)])
     with Trainer(lowered.graphs, info) as trainer:
         assert len(trainer.parameters.trained) == 2  # the first state does not
-        losses = [e.training.loss for e in trainer.fit(data, InOrder(6), epochs=9)]
+        losses = [e.training.loss for e in trainer.train(data, InOrder(6), epochs=9)]
         trained = trainer.weights()
         model.v, model.w = (trained[i] for i in sorted(trained))
         export_model(lowered.file, trainer.weights(), out)

@@ -122,7 +122,7 @@ def test_it_trains_the_same(network: Callable[[], Graph], monkeypatch: pytest.Mo
     found = []
     for _ in range(2):
         with Trainer(graph, info, micro_batch=3, workers=2) as trainer:
-            list(trainer.fit(ArrayData([x], [y]), InOrder(8), epochs=3))
+            list(trainer.train(ArrayData([x], [y]), InOrder(8), epochs=3))
             found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
             nodes = Counter(node.op for node in trainer.plan.graph.nodes)
         leave_out("push_transposes", monkeypatch)
@@ -169,7 +169,7 @@ def test_logits_that_a_loss_reads_are_kept(
     for _ in range(2):
         info = TrainingInfo(loss=loss, optimizer="sgd", learning_rate=0.5, batch_size=6)
         with Trainer(graph, info, outputs=True) as trainer:
-            epochs = trainer.fit(ArrayData([x], [t]), InOrder(6), epochs=4)
+            epochs = trainer.train(ArrayData([x], [t]), InOrder(6), epochs=4)
             found.append([e.training.loss for e in epochs])
         leave_out("push_transposes", monkeypatch)
     assert found[0][-1] < found[0][0]

@@ -69,7 +69,7 @@ def test_groups_of_channels_train(
     }
     assert passed[DIFFERENCES]
     with Trainer(model.graph, info) as trainer:
-        list(trainer.fit(data, InOrder(4), epochs=10))
+        list(trainer.train(data, InOrder(4), epochs=10))
         weights = trainer.weights()
         moved = [np.abs(a - model.graph.tensors[i].data).max() for i, a in weights.items()]
         assert min(moved) > 1e-3

@@ -1,0 +1,156 @@
+"""Asks the rows of operators on quantized tensors: QuantizedDef and the integer kernels.
+
+A new one needs `quantized` in kernels/ops/NAME.py, its kernel in kernels/integer/NAME.py and its
+file in tests/op_db. What to do when one of these fails stands in the assertion's message.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from op_db import OP_DB, OpInfo, Sample
+from support.op_run import Arrays, Case, draw, row_of
+
+from odt.core.formats.flatbuffer.operator_options import tensor_type
+from odt.core.lowering.binding import names_of
+from odt.core.model.integer_operators import CONVERSIONS
+from odt.kernels.families.requantize import Quantized
+from odt.kernels.geometry.quantize import (
+    Quantization,
+    dequantize,
+    limits,
+    one_scale,
+    quantize,
+    range_quantization,
+)
+from odt.kernels.registry import INTEGER, integer_constants, integer_names, operator_names
+from odt.kernels.rows.opdef import Array, OpDef
+from odt.kernels.rows.quantizeddef import QuantizedDef
+
+INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
+TYPES = {tensor_type(k) for k in range(20)}
+ROWS = {
+    row.name: row.quantized for row in map(row_of, operator_names()) if row.quantized is not None
+}
+EACH = pytest.mark.parametrize("op", sorted(ROWS))
+
+
+def samples(names: list[str]) -> pytest.MarkDecorator:
+    """Parametrizes a test with all small samples of operators on real numbers."""
+    infos = [OP_DB[name] for name in names]
+    pairs = [(info, s) for info in infos for s in info.samples if is_real(info, s)]
+    ids = [f"{info.name}-{sample.label}" for info, sample in pairs]
+    return pytest.mark.parametrize(("info", "sample"), pairs, ids=ids)
+
+
+def is_real(info: OpInfo, sample: Sample) -> bool:
+    """Whether all inputs but positions and sizes are real numbers."""
+    stops = row_of(info.name).stops
+    inputs = draw(info, sample, np.float64)
+    return all(a.dtype.kind == "f" for n, a in inputs.items() if n not in stops)
+
+
+def test_every_integer_kernel_has_a_row_that_says_quantized() -> None:
+    missing = sorted(integer_names() - {*CONVERSIONS} - ROWS.keys())
+    assert not missing, f"give OP `quantized=QuantizedDef(…)` in kernels/ops/<name>.py of {missing}"
+
+
+@EACH
+def test_facts_fit_the_row(op: str) -> None:
+    row, facts = row_of(op), ROWS[op]
+    least = [*facts.versions.values()]
+    assert facts.versions.keys() <= TYPES & {"INT8", "UINT8", "INT16", "INT4"}
+    assert not least or min(least) > 1, "leave out types of version 1"
+    assert facts.int8 or not facts.int16, "int16 activations are computed where int8 ones are"
+    assert facts.int8 or not facts.layers or len(facts.layers) > 1
+    assert bool(facts.hybrid) <= bool(facts.layers), "hybrid operators are layers"
+    assert set(facts.hybrid) <= {"int8", "int4"}
+    assert not facts.refused or not facts.int8
+    assert facts.range is None or facts.range[0] < facts.range[1]
+    names = names_of(row.inputs).plain
+    for layer in facts.layers:
+        assert names[layer.w] in {n.rstrip("?") for n in row.grads}, "weights train"
+        assert f"{names[layer.b]}?" in row.inputs, "a layer may be without bias"
+    assert all(f"{names[k]}?" in row.inputs for k in facts.absent), "these are optional inputs"
+
+
+@EACH
+def test_facts_of_an_integer_kernel_have_one(op: str) -> None:
+    facts = ROWS[op]
+    told = facts.bytes_only or facts.one_scale or facts.pads_input
+    assert not told or op in integer_names(), f"write kernels/integer/{op.lower()}.py"
+
+
+@samples([op for op, facts in ROWS.items() if facts.values == "moved"])
+def test_operators_that_move_values_move_integers(info: OpInfo, sample: Sample) -> None:
+    real = draw(info, sample, np.float64)
+    inputs = {n: as_integers(a) if a.dtype.kind == "f" else a for n, a in real.items()}
+    row = row_of(info.name)
+    case = Case.make(row, row.attrs(sample.options, sample.statics), inputs)
+    expected = info.reference({**sample.options, **sample.statics}, inputs)
+    for name, y in case.forward().items():
+        assert y.dtype == INT8, f"{name}: infer and run must keep the type of integers"
+        np.testing.assert_array_equal(y, expected[name])
+
+
+def as_integers(a: Array) -> Array:
+    """Quantizes to int8 over the whole range, so that few values are equal."""
+    most = float(np.abs(a).max(initial=0)) or 1.0
+    return np.asarray(np.rint(a / most * 127), INT8)
+
+
+@samples([op for op in ROWS if op in integer_names() and len(ROWS[op].layers) < 2])
+def test_integer_kernels_compute_the_definition(info: OpInfo, sample: Sample) -> None:
+    """The output is at most one step from the reference, on the numbers of the integers."""
+    row, facts = row_of(info.name), ROWS[info.name]
+    tensors, integers = quantized_inputs(row, facts, draw(info, sample, np.float64))
+    real = {n: dequantize(integers[n], t.quantization) for n, t in tensors.items()}
+    options = {**sample.options, **sample.statics}
+    expected = np.asarray(info.reference(options, real)["y"])
+    to = tensors["x"].quantization if facts.one_scale else output_quantization(facts, expected)
+    tensors["y"] = Quantized(to, INT8)
+    y = integer_output(info.name, sample, tensors, integers)
+    assert y.dtype == INT8
+    steps = np.rint(expected / float(to.scale[0])) + int(to.zero_point[0])
+    beyond = np.abs(y - np.clip(steps, *limits(INT8)))
+    assert beyond.max(initial=0) <= 1, f"off by {beyond.max()} steps"
+
+
+def quantized_inputs(
+    row: OpDef, facts: QuantizedDef, inputs: Arrays
+) -> tuple[dict[str, Quantized], Arrays]:
+    """Quantizes inputs: activations over their range, weights around 0, biases by both scales."""
+    tensors: dict[str, Quantized] = {}
+    names = names_of(row.inputs).plain
+    layer = facts.layers[0] if facts.layers else None
+    weights, bias = (names[layer.w], names[layer.b]) if layer else ("", "")
+    for name, a in inputs.items():
+        if name == bias:
+            continue
+        scale = one_scale(float(np.abs(a).max()) / 127, 0)
+        spread = range_quantization(float(a.min()), float(a.max()), INT8)
+        tensors[name] = Quantized(scale if name == weights else spread, INT8)
+    integers = {n: quantize(inputs[n], t.quantization, INT8) for n, t in tensors.items()}
+    if layer and bias in inputs:
+        scale = one_scale(tensors[names[layer.x]].scale * tensors[weights].scale, 0)
+        tensors[bias] = Quantized(scale, INT32)
+        integers[bias] = quantize(inputs[bias], scale, INT32)
+    constants = {weights, bias} & integers.keys()
+    return tensors | {n: replace(tensors[n], data=integers[n]) for n in constants}, integers
+
+
+def output_quantization(facts: QuantizedDef, y: Array) -> Quantization:
+    lo, hi = facts.range or (float(y.min(initial=0)), float(y.max(initial=0)))
+    return one_scale((hi - lo) / 256, -128) if facts.range else range_quantization(lo, hi, INT8)
+
+
+def integer_output(
+    op: str, sample: Sample, tensors: Mapping[str, Quantized], integers: Arrays
+) -> Array:
+    """Runs the integer row of an operator."""
+    row = row_of(INTEGER + op)
+    arrays = {**integers, **integer_constants(op)(tensors)}
+    options = {**sample.options, "quantized": tensors}
+    inputs = {n: arrays[n] for n in names_of(row.inputs).plain if n in arrays}
+    return Case.make(row, row.attrs(options, sample.statics), inputs).forward()["y"]
