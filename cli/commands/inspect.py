@@ -8,15 +8,15 @@ import json
 
 import click
 
+import odt
 from odt.cli.options.shared import interface_options, model_argument, selection_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
-from odt.core.recipe.interface import read_interface
-from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.selection import Selection
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
-from odt.models.summary import describe, inspect_selected
+from odt.models.model import lowered_of
+from odt.models.summary import inspect_selected
 
 
 @click.command()
@@ -48,17 +48,20 @@ def command(
     --trainable, --freeze or --bias-only, both columns and the list of parameters count only the
     selected weights.
     """
-    selection = Selection(trainable, freeze, bias_only, freeze_norm)
-    source = read_interface(model, signature, dict(input_shapes))
+    source = odt.load_model(model, signature=signature, input_shapes=dict(input_shapes))
     check_outputs({"--svg": svg}, {"MODEL": source.path})
-    lowered = lower_model(source)
+    lowered = lowered_of(source)
+    selection = Selection(trainable, freeze, bias_only, freeze_norm)
     if svg:
         graph_picture = importlib.import_module("odt.cli.output.graph_picture")
-        picture = graph_picture.draw(source.graph, inspect_selected(lowered, selection))
+        picture = graph_picture.draw(lowered.file.graph, inspect_selected(lowered, selection))
         write_atomically(svg, [picture.encode()], OdtError)
     if as_json:
         model_json = importlib.import_module("odt.cli.output.model_json")
         content = model_json.content_of(lowered, inspect_selected(lowered, selection))
         click.echo(json.dumps(content, indent=1))
     elif not svg:
-        click.echo(spell(describe(lowered, selection)))
+        text = source.summary(
+            patterns=trainable, freeze=freeze, bias_only=bias_only, freeze_norm=freeze_norm
+        )
+        click.echo(spell(text))

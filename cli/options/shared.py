@@ -1,7 +1,7 @@
 """Options shared by several commands, with one name, meaning and help text."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -25,11 +25,6 @@ from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
-
-if TYPE_CHECKING:
-    from odt.core.data.dataset import DataSet
-    from odt.core.recipe.sample_specs import SampleSpecs
-    from odt.core.runtime.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -344,19 +339,3 @@ def hyper_parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
             made = option(OPTIMIZER, option_name, type=kind, help=text)
         options.append(made)
     return combine(*options)(command)
-
-
-def open_data(
-    load_input: str | None, load_expected: str | None, model: "Runtime | SampleSpecs"
-) -> "DataSet":
-    """Opens the data files of a command and checks their sizes against the model.
-
-    Raises:
-        OdtError: if an option was left out.
-        DataError: if a file does not fit the model.
-    """
-    from odt.data.sources import samples_of
-
-    inputs = given("--load-input", load_input, "the file with the inputs of all samples")
-    targets = given("--load-expected", load_expected, "the file with the expected outputs")
-    return samples_of(inputs, targets, model)

@@ -139,3 +139,12 @@ def test_fewer_samples_than_a_batch_are_checked(samples: int, tmp_path: Path) ->
 def test_inputs_without_targets_are_not_checked() -> None:
     with pytest.raises(odt.DataError, match="y: must be given"):
         odt.check(RESNET, np.zeros((2, 32, 32, 3), np.float32))
+
+
+def test_a_summary_is_that_of_the_command() -> None:
+    model = odt.load_model(RESNET)
+    assert spell(model.summary()) == printed("inspect", RESNET)
+    chosen = model.summary(patterns=["FULLY_CONNECTED"], bias_only=True)
+    words = ("--trainable", "FULLY_CONNECTED", "--bias-only")
+    assert spell(chosen) == printed("inspect", RESNET, *words)
+    assert "10 values in 1 tensors" in chosen

@@ -17,6 +17,7 @@ from odt.core.model.training_info import StoredInfo, TrainingInfo
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
+from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
 from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass
@@ -121,9 +122,29 @@ class Model:
         """Training info of a circle+ file: loss, optimizer, …; None if the file has none."""
         return stored_training_info(self._file)
 
-    def summary(self) -> str:
-        """Text of `odt inspect`: operators with their shapes, parameters and training info."""
-        return describe(self._lowered)
+    def summary(
+        self,
+        *,
+        patterns: Sequence[str] = (),
+        freeze: Sequence[str] = (),
+        bias_only: bool = False,
+        freeze_norm: bool = False,
+    ) -> str:
+        """Text of `odt inspect`: operators with their shapes, parameters and training info.
+
+        The arguments select the weights that are counted, as of Trainable.
+
+        Args:
+            patterns: patterns of weights or operators; only weights that match one are counted.
+            freeze: patterns of weights or operators that are not counted.
+            bias_only: whether only biases are counted.
+            freeze_norm: whether to leave out batch normalization.
+
+        Raises:
+            OptionError: if a pattern matches no weight.
+        """
+        selection = Selection(tuple(patterns), tuple(freeze), bias_only, freeze_norm)
+        return describe(self._lowered, selection)
 
     def save(self, path: Path) -> None:
         """Writes a copy of the model file; low-rank adapters are merged into its weights.
