@@ -16,7 +16,7 @@ def row_options(rows: Mapping[str, Option]) -> Decorator:
 
 
 def _option(name: str, row: Option) -> Decorator:
-    attributes: dict[str, Any] = {"help": spell(row.help)}
+    attributes: dict[str, Any] = {"help": spell(row.help), "common": row.common}
     if isinstance(row.kind, Switch):
         attributes |= {"is_flag": True, "default": None}
     else:

@@ -21,6 +21,7 @@ from odt.cli.options.types import (
     Word,
 )
 from odt.core.options.option import DATA, EXPORT, LOSS, MEMORY, OPTIMIZER, SELECTION
+from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
@@ -117,31 +118,8 @@ check_data_option = option(
     help="Check all values for NaN, infinity and invalid targets before the first step.",
 )
 
-batch_size_option = option(
-    DATA,
-    "--batch-size",
-    common=True,
-    type=click.IntRange(1, 2**31 - 1),
-    help="Batch size: samples per step.",
-)
-
-schedule_options = combine(
-    batch_size_option,
-    option(
-        MEMORY,
-        "--micro-batch",
-        type=click.IntRange(1),
-        help="Micro-batch size: number of samples that a worker computes at once. A smaller one "
-        "needs less memory. Chosen by odt if left out.",
-    ),
-    option(
-        MEMORY,
-        "--workers",
-        type=click.IntRange(1),
-        help="Worker threads, each with its own arena. Chosen by odt if left out.",
-    ),
-)
-
+batch_size_option = row_options({"batch_size": SCHEDULE_OPTIONS["batch_size"]})
+schedule_options = row_options(SCHEDULE_OPTIONS)
 # Options of the steps of training: those that federations have, too, and the others.
 gradient_options = row_options({n: row for n, row in TRAINING_OPTIONS.items() if row.federated})
 regularization_options = combine(

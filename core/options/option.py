@@ -89,6 +89,7 @@ class Option:
         metavar: word for the value in the help; None for that of the kind.
         shown_default: default as the help shows it; None to show none.
         federated: whether clients of federations have it: `odt fed` and Flower apps.
+        common: whether the help of a command with many options shows it.
     """
 
     default: Any
@@ -99,6 +100,7 @@ class Option:
     metavar: str | None = None
     shown_default: str | None = None
     federated: bool = False
+    common: bool = False
 
 
 def option(default: Any, kind: Kind, group: str, help: str, **attributes: Any) -> Any:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from numbers import Integral
 
 from odt.core.model.training_info import REDUCTIONS, TrainingInfo
-from odt.core.options.option import MAX_SAMPLES, Kind, Number, Whole, Word
+from odt.core.options.option import Kind, Number, Whole, Word
+from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
@@ -18,7 +19,7 @@ def check_values(info: TrainingInfo) -> None:
         OptionError: if a value is invalid.
     """
     check_word("reduction", info.reduction, REDUCTIONS)
-    check_whole("batch_size", info.batch_size, 1, MAX_SAMPLES)
+    check_option("batch_size", info.batch_size, SCHEDULE_OPTIONS["batch_size"].kind)
     check_learning_rate(info.learning_rate)
     for name, row in TRAINING_OPTIONS.items():
         check_option(name, getattr(info, name), row.kind)

@@ -9,7 +9,8 @@ from odt.core.checkpoints.progress import Progress
 from odt.core.data.augmentations.registry import parse_augmentations
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.model.record import Record
-from odt.core.recipe.option_values import check_learning_rate, check_whole
+from odt.core.options.schedule_options import SCHEDULE_OPTIONS
+from odt.core.recipe.option_values import check_learning_rate, check_option, check_whole
 from odt.core.recipe.sequences import need_sequences
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
@@ -159,8 +160,8 @@ class Trainer(Closing):
             UnsupportedError: if odt cannot compute an operator.
             OptionError: if arguments contradict each other or the model.
         """
-        check_whole("micro_batch", micro_batch, 1)
-        check_whole("workers", workers, 1)
+        check_option("micro_batch", micro_batch, SCHEDULE_OPTIONS["micro_batch"].kind)
+        check_option("workers", workers, SCHEDULE_OPTIONS["workers"].kind)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         if not self._runs_singly:
             need_sequences(file_of(self.model))

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,18 @@ from odt.cli.commands.fed import init, simulate
 from odt.core.checkpoints.checkpoint import FRONT
 from odt.core.checkpoints.progress import Progress, parse_progress
 from odt.core.checkpoints.resume import read_resume
-from odt.core.model.training_info import TrainingInfo
-from odt.core.options.option import CHECKPOINT, NOWHERE, Number, Option, Switch, Whole, Word
+from odt.core.model.training_info import StoredInfo, TrainingInfo
+from odt.core.options.option import (
+    CHECKPOINT,
+    CIRCLE_PLUS,
+    NOWHERE,
+    Number,
+    Option,
+    Switch,
+    Whole,
+    Word,
+)
+from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OptionError
 from odt.federated.flower.settings import KEYS
@@ -67,6 +78,19 @@ def test_values_out_of_bounds_are_refused_by_name(name: str, row: Option) -> Non
     with pytest.raises(OptionError) as caught:
         odt.Trainer(MODEL, loss="categorical_crossentropy", **{name: invalid(row)})
     assert caught.value.field == name
+
+
+@pytest.mark.parametrize(("name", "row"), SCHEDULE_OPTIONS.items(), ids=SCHEDULE_OPTIONS)
+def test_how_a_batch_is_divided_is_checked_as_its_rows_say(name: str, row: Option) -> None:
+    assert signature(odt.Trainer).parameters[name].default is None
+    values: tuple[Any, ...] = (invalid(row), "many")
+    for value in values:
+        with pytest.raises(OptionError) as caught:
+            odt.Trainer(MODEL, loss="categorical_crossentropy", **{name: value})
+        assert caught.value.field == name
+    assert (name in {f.name for f in fields(StoredInfo)}) == (row.stored == CIRCLE_PLUS)
+    assert (name in Progress().stored()) == (row.stored == CHECKPOINT)
+    assert name.replace("_", "-") in KEYS
 
 
 @ROWS

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.data.sources import recorded
@@ -21,11 +22,11 @@ from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 
+OPTIONS = {**TRAINING_OPTIONS, **SCHEDULE_OPTIONS}
 # Settings have the names of options of `odt fed simulate`, where there is one.
 TRAINER = (
-    *("loss", "reduction", "optimizer", "learning-rate", "batch-size"),
-    *(name.replace("_", "-") for name, row in TRAINING_OPTIONS.items() if row.federated),
-    *("memory-budget", "micro-batch", "workers"),
+    *("loss", "reduction", "optimizer", "learning-rate", "memory-budget"),
+    *(name.replace("_", "-") for name, row in OPTIONS.items() if row.federated),
 )
 HYPER = tuple(name.replace("_", "-") for name in HYPER_PARAMETERS)
 SELECTION = ("num-of-trainable-ops", "trainable", "freeze", "bias-only", "freeze-norm")
