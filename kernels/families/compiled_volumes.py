@@ -81,35 +81,38 @@ def _copies(
         back: whether they are images of dx.
     """
     for k, span in enumerate(taps):
-        to, first, stop = stack[: len(results), ..., k, :], 0, 0
+        copies, first, stop = stack[: len(results), ..., k, :], 0, 0
         if span:
-            read, made = map(_images, (span.outs, span.ins) if back else (span.ins, span.outs))
-            there = range(max(results[0], made[0]), min(results[-1], made[-1]) + 1)
-            if there:
-                first, stop = there[0] - results[0], there[-1] + 1 - results[0]
-                images = read[made.index(there[0]) :][: len(there)]
-                yield copy(volume[images[0] : images[-1] + 1 : images.step], to[first:stop])
-        for outside in (to[:first], to[stop:]):
+            # The tap reads sources[i] for targets[i]; of these targets, `overlap` is computed here.
+            sources, targets = map(
+                _images, (span.outs, span.ins) if back else (span.ins, span.outs)
+            )
+            overlap = range(max(results[0], targets[0]), min(results[-1], targets[-1]) + 1)
+            if overlap:
+                first, stop = overlap[0] - results[0], overlap[-1] + 1 - results[0]
+                images = sources[targets.index(overlap[0]) :][: len(overlap)]
+                yield copy(volume[images[0] : images[-1] + 1 : images.step], copies[first:stop])
+        for outside in (copies[:first], copies[stop:]):  # results for which the tap reads nothing
             if len(outside):
                 yield copy(*zeros(outside))
 
 
-def _each_call(
-    volumes: Array, made: Array, stack: Array, taps: Sequence[Span | None]
+def _calls(
+    volumes: Array, outputs: Array, stack: Array, taps: Sequence[Span | None]
 ) -> Iterator[tuple[list[Run], Array, Array]]:
     """Yields, for each call: copies of images, the images, and results along the depth.
 
     Args:
         volumes: x.
-        made: y, or dy.
+        outputs: y, or dy.
         stack: workspace.
         taps: all taps.
     """
     for n in range(len(volumes)):
-        for first in range(0, made.shape[1], len(stack)):
-            results = range(first, min(first + len(stack), made.shape[1]))
+        for first in range(0, outputs.shape[1], len(stack)):
+            results = range(first, min(first + len(stack), outputs.shape[1]))
             copies = list(_copies(volumes[n], stack, taps, results))
-            yield copies, _merged(stack[: len(results)]), made[n, first : results.stop]
+            yield copies, _merged(stack[: len(results)]), outputs[n, first : results.stop]
 
 
 def _merged(images: Array) -> Array:
@@ -122,7 +125,7 @@ def _all_taps(taps: Taps, w: Array) -> list[Span | None]:
     return [spans.get(k) for k in range(len(w))]
 
 
-def _of_taps(w: Array, taps: Sequence[Span]) -> Array:
+def _filters_at(w: Array, taps: Sequence[Span]) -> Array:
     """Returns the filters of taps at equal distances."""
     step = taps[1].tap - taps[0].tap if len(taps) > 1 else 1
     return w[taps[0].tap : taps[-1].tap + 1 : step]
@@ -155,9 +158,12 @@ def correlate(
         return _fill(y, b)
     order = _in_order_of_images(w)
     runs: list[Run] = [copy(order, filters.reshape(order.shape))]
-    for copies, images, results in _each_call(x, y, stack, _all_taps(taps, w)):
-        given = {**taps[0].walk, **more}
-        runs += [*copies, convolution.forward(attrs, x=images, w=filters, y=results, b=b, **given)]
+    for copies, images, results in _calls(x, y, stack, _all_taps(taps, w)):
+        arguments = {**taps[0].walk, **more, "b": b}
+        runs += [
+            *copies,
+            convolution.forward(attrs, x=images, w=filters, y=results, **arguments),
+        ]
     return in_order(runs)
 
 
@@ -177,9 +183,9 @@ def filter_sums(
     if not taps:
         return _fill(dw)
     runs: list[Run] = []
-    for copies, images, results in _each_call(x, dy, stack, _all_taps(taps, dw)):
-        sums, given = part if runs else filters, {**taps[0].walk, **more}
-        runs += [*copies, convolution.grad_w(attrs, dy=results, x=images, dw=sums, **given)]
+    for copies, images, results in _calls(x, dy, stack, _all_taps(taps, dw)):
+        sums, arguments = part if runs else filters, {**taps[0].walk, **more}
+        runs += [*copies, convolution.grad_w(attrs, dy=results, x=images, dw=sums, **arguments)]
         if sums is part:
             runs.append(call("add", filters, (filters, part), -np.inf, np.inf))
     order = _in_order_of_images(dw)
@@ -199,30 +205,34 @@ def spread(
     **more: Any,
 ) -> Callable[[], None]:
     """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i, plus b."""
-    stride, runs = attrs.depth_stride, list[Run]()
-    for phase in range(min(stride, dx.shape[1])):
-        some = [span for span in taps if span.ins.start % stride == phase]
-        if not some:
+    stride, depth, runs = attrs.depth_stride, dx.shape[1], list[Run]()
+    # Input i is read by the taps whose first input is i modulo the stride: the inputs of a phase
+    # have the same taps, so that each phase is a convolution of dy with the filters of these.
+    for phase in range(min(stride, depth)):
+        phase_taps = [span for span in taps if span.ins.start % stride == phase]
+        if not phase_taps:
             runs.append(_fill(dx[:, phase::stride], b))
             continue
-        order = _of_taps(w, some).transpose(0, 4, 1, 2, 3)
-        k = filters[: order.shape[0] * order.shape[1]]
-        given = {**some[0].walk, **more}
-        if len(k) < len(filters):
-            given.pop("tiles", None)  # they need whole vectors
-        runs.append(copy(order, k.reshape(order.shape)))
-        images = stack.reshape(-1)[: stack.size // stack.shape[3] * len(some)]
-        images = images.reshape(*stack.shape[:3], len(some), -1, copy=False)
+        order = _filters_at(w, phase_taps).transpose(0, 4, 1, 2, 3)
+        # A phase with fewer taps than others uses the first part of both workspaces.
+        phase_filters = filters[: order.shape[0] * order.shape[1]]
+        runs.append(copy(order, phase_filters.reshape(order.shape)))
+        images = stack.reshape(-1)[: stack.size // stack.shape[3] * len(phase_taps)]
+        images = images.reshape(*stack.shape[:3], len(phase_taps), -1, copy=False)
+        arguments = {**phase_taps[0].walk, **more, "w": phase_filters, "b": b}
+        if len(phase_filters) < len(filters):
+            arguments.pop("tiles", None)  # they need whole vectors
         for n in range(len(dx)):
-            for first in range(phase, dx.shape[1], stride * len(stack)):
-                results = range(first, min(first + len(stack), dx.shape[1]))
-                made, read = dx[n, first : results.stop], images[: len(results)]
-                runs += _copies(dy[n], read, some, results, back=True)
-                runs.append(convolution.grad_x(attrs, dy=_merged(read), w=k, dx=made, b=b, **given))
+            for first in range(phase, depth, stride * len(stack)):
+                results = range(first, min(first + len(stack), depth))
+                stacked = images[: len(results)]
+                runs += _copies(dy[n], stacked, phase_taps, results, back=True)
+                target = dx[n, first : results.stop]
+                runs.append(convolution.grad_x(attrs, dy=_merged(stacked), dx=target, **arguments))
     return in_order(runs)
 
 
-def of(
+def compiled_form(
     run: Callable[..., Callable[[], None]],
     workspace: Callable[[Attrs, Specs], Specs],
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]],
@@ -236,9 +246,9 @@ def of(
         roles: name in the row → argument of the function, where they differ.
     """
 
-    def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
-        same = {n: a for n, a in given.items() if n not in roles}
-        return same | {new: given[n] for n, new in roles.items() if n in given}
+    def renamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        others = {name: value for name, value in arguments.items() if name not in roles}
+        return others | {new: arguments[name] for name, new in roles.items() if name in arguments}
 
     def call_with(attrs: Attrs, **arrays: Any) -> Callable[[], None]:
         return run(attrs, **renamed(arrays))

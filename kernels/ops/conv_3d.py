@@ -86,7 +86,7 @@ OP = OpDef(
         writes=("y",),
         workspace=workspace,
         prepare=reading,
-        compiled=compiled.of(compiled.correlate, compiled.correlate_scratch, reading),
+        compiled=compiled.compiled_form(compiled.correlate, compiled.correlate_scratch, reading),
     ),
     grads={
         "x": Kernel(
@@ -95,7 +95,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_workspace,
             prepare=spreading,
-            compiled=compiled.of(compiled.spread, compiled.spread_scratch, spreading),
+            compiled=compiled.compiled_form(compiled.spread, compiled.spread_scratch, spreading),
         ),
         "w": Kernel(
             grad_w,
@@ -103,7 +103,7 @@ OP = OpDef(
             writes=("dw",),
             workspace=filter_workspace,
             prepare=reading,
-            compiled=compiled.of(compiled.filter_sums, compiled.filter_scratch, reading),
+            compiled=compiled.compiled_form(compiled.filter_sums, compiled.filter_scratch, reading),
         ),
         "b": GRAD_B,
     },

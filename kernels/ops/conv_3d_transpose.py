@@ -115,7 +115,9 @@ OP = OpDef(
         writes=("y",),
         workspace=workspace,
         prepare=spreading,
-        compiled=compiled.of(compiled.spread, compiled.spread_scratch, spreading, x="dy", y="dx"),
+        compiled=compiled.compiled_form(
+            compiled.spread, compiled.spread_scratch, spreading, x="dy", y="dx"
+        ),
     ),
     grads={
         "w": Kernel(
@@ -124,7 +126,7 @@ OP = OpDef(
             writes=("dw",),
             workspace=filter_workspace,
             prepare=reading,
-            compiled=compiled.of(
+            compiled=compiled.compiled_form(
                 compiled.filter_sums, compiled.filter_scratch, reading, dy="x", x="dy"
             ),
         ),
@@ -134,7 +136,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_workspace,
             prepare=reading,
-            compiled=compiled.of(
+            compiled=compiled.compiled_form(
                 compiled.correlate, compiled.correlate_scratch, reading, dy="x", dx="y"
             ),
         ),
