@@ -26,16 +26,10 @@ def batch_normalization(u: Use) -> int:
         )
     if not u.attr("spatial", 1):
         raise ShapeError("spatial must be 1, but got 0")
-    mean, variance = u.value(3, "the mean"), u.value(4, "the variance")
-    for k in (3, 4):
-        u.b.hold(u.raw(k), STATISTICS)
-    epsilon = float(u.attr("epsilon", 1e-5))
-    if (variance.astype(np.float64) + epsilon <= 0).any():
-        raise ShapeError("the variance must be above 0, but got other values")
-    dtype = u.dtype(0)
-    inverse = u.b.constant(1 / np.sqrt(variance.astype(np.float64) + epsilon), dtype)
-    scale = u.b.add("MUL", (u.input(1), inverse))
-    moved = u.b.add("MUL", (scale, u.b.constant(mean, dtype)))
+    scale = u.b.add("MUL", (u.input(1), _inverse_deviation(u)))
+    mean = u.input(3)
+    u.b.hold(mean, STATISTICS)
+    moved = u.b.add("MUL", (scale, mean))
     shift = u.b.add("SUB", (u.input(2), moved))
     rank = u.rank(0)
     x = u.input(0)
@@ -43,6 +37,18 @@ def batch_normalization(u: Use) -> int:
         x = u.b.transpose(x, (0, *range(2, rank), 1))
     y = u.b.add("ADD", (u.b.add("MUL", (x, scale)), shift))
     return u.b.transpose(y, (0, rank - 1, *range(1, rank - 1))) if rank > 2 else y
+
+
+def _inverse_deviation(u: Use) -> int:
+    """Returns 1 / √(σ² + ε), a constant if the variance is one."""
+    variance, epsilon = u.input(4), float(u.attr("epsilon", 1e-5))
+    u.b.hold(variance, STATISTICS)
+    values = u.b.value(variance)
+    if values is None:
+        return u.b.add("RSQRT", (u.b.add("ADD", (variance, u.b.constant(epsilon, u.dtype(4)))),))
+    if (values.astype(np.float64) + epsilon <= 0).any():
+        raise ShapeError("the variance must be above 0, but got other values")
+    return u.b.constant(1 / np.sqrt(values.astype(np.float64) + epsilon), u.dtype(0))
 
 
 def layer_normalization(u: Use) -> int:

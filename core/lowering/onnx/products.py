@@ -1,5 +1,6 @@
 """Products of matrices: dense layers, products of activations."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from odt.core.lowering.onnx.arithmetic import scaled
@@ -50,4 +51,50 @@ def matmul(u: Use) -> int:
     return u.b.reshape(product, dims)
 
 
-KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {"Gemm": gemm, "MatMul": matmul}
+def einsum(u: Use) -> int:
+    """A product of two tensors, summed over the letters that the result lacks.
+
+    Each operand becomes (batch…, rows, sum) or (batch…, sum, columns), where the batch has the
+    letters of both operands and of the result.
+    """
+    equation = str(u.attr("equation", "")).replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    letters = terms.split(",")
+    if len(letters) != 2 or not arrow or any(not t.isalpha() for t in (*letters, result)):
+        raise ShapeError(f"equation must be that of two tensors, but got {equation[:40]!r}")
+    a, b = letters
+    if any(len(set(t)) != len(t) for t in (a, b, result)) or not set(result) <= {*a, *b}:
+        raise ShapeError(f"no letter may be twice in a tensor, but got {equation[:40]!r}")
+    sizes: dict[str, int] = {}
+    for k, term in enumerate(letters):
+        if len(term) != u.rank(k):
+            raise ShapeError(f"equation must have the axes of {u.shape(k)}, but got {term}")
+        for letter, n in zip(term, u.shape(k), strict=True):
+            if sizes.setdefault(letter, n) != n:
+                raise ShapeError(f"{letter} must have one length, but got {sizes[letter]} and {n}")
+    both = [c for c in result if c in a and c in b]
+    summed = [c for c in a if c in b and c not in result]
+    rows, columns = ([c for c in result if c in t and c not in both] for t in (a, b))
+    operands = []
+    for k, groups in enumerate(((rows, summed), (summed, columns))):
+        x = u.input(k)
+        term = letters[k]
+        alone = [c for c in term if c not in result and c not in summed]
+        if alone:
+            axes = u.b.constant([term.index(c) for c in alone])
+            x = u.b.add("SUM", (x, axes), keep_dims=False)
+            term = "".join(c for c in term if c not in alone)
+        x = u.b.transpose(x, [term.index(c) for c in (*both, *groups[0], *groups[1])])
+        dims = [math.prod(sizes[c] for c in group) for group in groups]
+        operands.append(u.b.reshape(x, (*(sizes[c] for c in both), *dims)))
+    y = u.b.add("BATCH_MATMUL", operands)
+    order = [*both, *rows, *columns]
+    y = u.b.reshape(y, [sizes[c] for c in order])
+    return u.b.transpose(y, [order.index(c) for c in result])
+
+
+KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
+    "Gemm": gemm,
+    "MatMul": matmul,
+    "Einsum": einsum,
+}

@@ -7,6 +7,7 @@ import numpy as np
 from odt.core.lowering.onnx.builder import INT32, INT64, NCHW_TO_NHWC, NHWC_TO_NCHW, Use
 from odt.core.model.graph import MOST_AXES
 from odt.errors import ShapeError
+from odt.kernels.rows.opdef import Array
 
 INT64_TYPE = 4  # TensorType of the schema
 REFLECT = 0  # MirrorPadMode of the schema
@@ -230,14 +231,26 @@ def pad(u: Use) -> int:
     paddings = u.b.constant(both)
     if mode == "reflect":
         return u.b.add("MIRROR_PAD", (x, paddings), mode=REFLECT)
+    if mode == "edge":
+        return _edge(u, x, both)
     if mode != "constant":
-        raise ShapeError(f"mode must be constant or reflect, but got {mode}")
+        raise ShapeError(f"mode must be constant, edge or reflect, but got {mode}")
     fill = u.attr("value", 0.0) if u.opset < 11 else 0.0
     if u.opset >= 11 and u.has(2):
         fill = u.value(2, "the value of padding").item()
     if fill == 0:
         return u.b.add("PAD", (x, paddings))
     return u.b.add("PADV2", (x, paddings, u.b.constant(fill, u.dtype(0))))
+
+
+def _edge(u: Use, x: int, pads: Array) -> int:
+    """Repeats the first and last values along each axis."""
+    for axis, (before, after) in enumerate(pads.tolist()):
+        n = u.b.shape(x)[axis]
+        if before or after:
+            indices = np.clip(np.arange(-before, n + after), 0, n - 1)
+            x = u.b.add("GATHER", (x, u.b.constant(indices)), axis=axis)
+    return x
 
 
 def depth_to_space(u: Use) -> int:

@@ -244,15 +244,25 @@ def pool(op: str, u: Use) -> int:
     rank = len(shape)
     windows = window(u, shape[2:], ())
     _check_outputs(windows, shape[2:])
-    if rank == 5 or set(windows.dilation) != {1}:
-        raise ShapeError(
-            f"a pool must have at most two axes and no dilation, but got {shape}, "
-            f"dilations {windows.dilation}"
-        )
+    if rank == 5 and set(windows.dilation) == {1}:
+        return _volume_pool(op, u, windows)
+    if set(windows.dilation) != {1}:
+        raise ShapeError(f"dilations of a pool must be 1, but got {windows.dilation}")
     is_max = op == "MAX_POOL_2D"
     x = _padded(u, last(u, u.input(0)), windows, LOWEST if is_max else 0)
     kernel, stride = ((1, *n)[-2:] for n in (windows.kernel, windows.stride))
-    y = u.b.add(
+    y = _pooled(u, op, x, kernel, stride)
+    if not is_max:
+        factors = _factors(u, windows, shape[2:])
+        if (factors != 1).any():
+            dims = (1, *factors.shape, 1) if rank == 4 else (1, 1, *factors.shape, 1)
+            y = u.b.add("MUL", (y, u.b.constant(factors.reshape(dims), u.dtype(0))))
+    return first(u, y, rank)
+
+
+def _pooled(u: Use, op: str, x: int, kernel: Sequence[int], stride: Sequence[int]) -> int:
+    """Adds a pool of images (N, H, W, C)."""
+    return u.b.add(
         op,
         (x,),
         padding=VALID,
@@ -261,12 +271,24 @@ def pool(op: str, u: Use) -> int:
         filter_height=kernel[0],
         filter_width=kernel[1],
     )
+
+
+def _volume_pool(op: str, u: Use, windows: Window) -> int:
+    """Pools height and width of each slice of volumes, and then their depth."""
+    is_max, sizes = op == "MAX_POOL_2D", u.shape(0)[2:]
+    x = _padded(u, u.b.transpose(u.input(0), (0, 2, 3, 4, 1)), windows, LOWEST if is_max else 0)
+    n, d, h, w, c = u.b.shape(x)
+    od, oh, ow = windows.outputs(sizes)
+    y = _pooled(u, op, u.b.reshape(x, (n * d, h, w, c)), windows.kernel[1:], windows.stride[1:])
+    y = u.b.reshape(y, (n, d, oh * ow, c))
+    y = _pooled(u, op, y, (windows.kernel[0], 1), (windows.stride[0], 1))
+    y = u.b.reshape(y, (n, od, oh, ow, c))
     if not is_max:
-        factors = _factors(u, windows, shape[2:])
+        factors = _factors(u, windows, sizes)
         if (factors != 1).any():
-            dims = (1, *factors.shape, 1) if rank == 4 else (1, 1, *factors.shape, 1)
-            y = u.b.add("MUL", (y, u.b.constant(factors.reshape(dims), u.dtype(0))))
-    return first(u, y, rank)
+            scale = factors.reshape((1, *factors.shape, 1))
+            y = u.b.add("MUL", (y, u.b.constant(scale, u.dtype(0))))
+    return u.b.transpose(y, (0, 4, 1, 2, 3))
 
 
 def _factors(u: Use, windows: Window, sizes: Sequence[int]) -> np.ndarray:

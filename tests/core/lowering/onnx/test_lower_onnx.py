@@ -118,6 +118,7 @@ def test_pools(tmp_path: Path, kind: str, attributes: dict[str, Any]) -> None:
 
 X = real(2, 3, 4, 5)
 BN = {"s": real(3), "b": real(3), "m": real(3), "v": real(3) ** 2 + 0.1}
+W: Array = real(6, 3, 5)
 V = (slice(None), None, None)  # a vector over channels
 Case = tuple[str, Mapping[str, Any], int, Mapping[str, Any], Callable[[Array], Array]]
 
@@ -193,6 +194,27 @@ CASES: dict[str, Case] = {
         {"pads": (0, 0, 1, 2, 0, 0, 1, 0), "mode": "reflect"},
         lambda x: np.pad(x, [(0, 0), (0, 0), (1, 1), (2, 0)], mode="reflect"),
     ),
+    "edge": (
+        "Pad",
+        {},
+        9,
+        {"pads": (0, 0, 1, 2, 0, 0, 3, 0), "mode": "edge"},
+        lambda x: np.pad(x, [(0, 0), (0, 0), (1, 3), (2, 0)], mode="edge"),
+    ),
+    "einsum": (
+        "Einsum",
+        {"w": W},
+        13,
+        {"equation": "nchw,kcw->nkh"},
+        lambda x: np.einsum("nchw,kcw->nkh", x, W),
+    ),
+    "einsum with a batch": (
+        "Einsum",
+        {"w": W},
+        13,
+        {"equation": "nchw, kcw -> nwhk"},
+        lambda x: np.einsum("nchw,kcw->nwhk", x, W),
+    ),
     "selu": (
         "Selu",
         {},
@@ -248,6 +270,22 @@ def test_operators(tmp_path: Path, name: str) -> None:
     wanted = formula(X.astype(np.float64))
     assert y.shape == wanted.shape
     np.testing.assert_allclose(y, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_pools_of_volumes(tmp_path: Path, kind: str) -> None:
+    x = real(2, 3, 5, 4, 6) - 5
+    attributes: dict[str, Any] = {
+        "kernel_shape": (2, 3, 2),
+        "strides": (1, 2, 2),
+        "pads": (1, 1, 0, 0, 0, 0),
+    }
+    y = outputs(one_node(kind, x, {}, **attributes), tmp_path, x)
+    assert y.shape == (2, 3, 5, 2, 3)
+    for i, j, k in np.ndindex(5, 2, 3):
+        part = x[:, :, max(i - 1, 0) : i + 1, max(2 * j - 1, 0) : 2 * j + 2, 2 * k : 2 * k + 2]
+        wanted = part.max((2, 3, 4)) if kind == "MaxPool" else part.mean((2, 3, 4))
+        np.testing.assert_allclose(y[:, :, i, j, k], wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize(
