@@ -224,7 +224,7 @@ def test_the_option_is_everywhere(copy: Copy) -> None:
     (refused,) = copy.odt(f"{train} --least-rate -1", status=2)
     assert "--least-rate" in refused
     made = f"odt.Trainer({MODEL!r}, checkpoint='o.odt')"
-    copy.run("-c", f"import odt; assert {made}.recipe.info.least_rate == 0.02")
+    copy.run("-c", f"import odt; assert {made}.session.recipe.info.least_rate == 0.02")
     assert "| `--least-rate` | a number of at least 0 | 0 |" in copy.page("reference.md")
     assert "least_rate: float = 0.0" in copy.page("api.md")
     assert "least_rate: float | None = None" in copy.page("api.md")
