@@ -34,8 +34,8 @@ def operands(u: Use) -> tuple[int, int]:
     Before opset 7 the second one has the axes of the first from `axis` on, or its last ones.
     """
     a, b = u.input(0), u.input(1)
-    axis, shape = u.attr("axis"), u.shape(1)
-    if u.opset < NUMPY_BROADCAST and u.attr("broadcast", 0) and axis is not None:
+    axis, shape = u.source.attributes.get("axis"), u.shape(1)
+    if u.opset < NUMPY_BROADCAST and u.attr("broadcast", 0) and isinstance(axis, int):
         missing = u.rank(0) - u.axis(axis, u.rank(0)) - len(shape)
         if missing > 0:
             b = u.b.reshape(b, (*shape, *[1] * missing))

@@ -75,7 +75,10 @@ class Builder:
 
     def constant(self, values: Any, dtype: Any = INT32) -> int:
         """Adds a constant that does not train."""
-        data = np.array(values, dtype)
+        try:
+            data = np.array(values, dtype)
+        except OverflowError as e:
+            raise ShapeError(f"sizes and positions must fit into {np.dtype(dtype)}: {e}") from e
         data.flags.writeable = False
         spec = TensorSpec(data.shape, data.dtype)
         held = FORMULA if data.dtype.kind == "f" else ""
@@ -306,9 +309,14 @@ class Use:
         return self.source.opset
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Returns an attribute; a default if it is absent."""
+        """Returns an attribute of the type of its default; the default if it is absent."""
         value = self.source.attributes.get(name)
-        return default if value is None else value
+        if value is None:
+            return default
+        kind = (int, float) if isinstance(default, float) else type(default)
+        if default is not None and not isinstance(value, kind):
+            raise ShapeError(f"{name} must be like {default!r:.40}, but got {value!r:.40}")
+        return value
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...] | None:
         """Returns an attribute of whole numbers."""

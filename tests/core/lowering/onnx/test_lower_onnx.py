@@ -353,6 +353,31 @@ def test_identity_and_dropout_may_be_outputs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, [x, x])
 
 
+@pytest.mark.parametrize(
+    ("kind", "attributes", "words"),
+    [
+        ("Softmax", {"axis": "last"}, "axis must be like -1, but got 'last'"),
+        ("Softmax", {"axis": 9}, "axis must be one of 4, but got 9"),
+        ("Flatten", {"axis": 5}, "axis must be one of"),
+        ("Transpose", {"perm": (0, 1)}, "perm must be an order of 4 axes"),
+        ("MaxPool", {"kernel_shape": (9, 9)}, "windows must fit into (4, 5), but got (9, 9)"),
+        ("MaxPool", {"kernel_shape": (2, 2), "strides": (0, 1)}, "must be above 0"),
+        ("Einsum", {"equation": "aa,b->b"}, "no letter may be twice"),
+        ("Pad", {"pads": (0, 0, 2**40, 0, 0, 0, 0, 0)}, "pads must be at most"),
+        ("Split", {"split": (1, 2)}, "sizes must add up to 1, but got (1, 2)"),
+    ],
+)
+def test_attributes_that_do_not_fit_are_named(
+    tmp_path: Path, kind: str, attributes: dict[str, Any], words: str
+) -> None:
+    constants = {"w": W} if kind == "Einsum" else {}
+    opset = {"Pad": 9, "Split": 11}.get(kind, 17)
+    file = one_node(kind, X, constants, opset, **attributes)
+    path = file.write(tmp_path / "m.onnx")
+    (refused,) = lower_model(read_model(path), outputs="file").graphs.unsupported
+    assert words in str(refused)
+
+
 def test_all_operators_that_cannot_be_trained_are_named(tmp_path: Path) -> None:
     file = mlp()
     file.add("Mystery", "y", outputs=["a"], name="one", domain="x.y")
