@@ -40,8 +40,8 @@ from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import file_of
 
-MOST_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
-MOST_SHOWN = 5  # outputs of new data that are printed without --top
+MAX_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
+MAX_SHOWN = 5  # outputs of new data that are printed without --top
 ENDINGS = (".npy", ".npz", ".csv")
 
 
@@ -115,7 +115,7 @@ def command(
         specs = predictor.output_specs
         _check_outputs(len(specs), output, output_index)
         if top is None and source and len(names) == specs[k].size:
-            top = MOST_SHOWN
+            top = MAX_SHOWN
         if frames and record:
             pictures = camera_frames(frame_size, pixel_format)
             for number, outputs in enumerate(predictor.frames(pictures, record)):
@@ -181,7 +181,7 @@ def _csv(
     """Returns a function that writes an output as CSV, with the names of classes or targets."""
     found = record.targets if record else names
     known = len(found) == spec.size
-    columns = [printable(n, MOST_NAME) for n in found] if known else map(str, range(spec.size))
+    columns = [printable(n, MAX_NAME) for n in found] if known else map(str, range(spec.size))
     classes = known and (record is None or bool(record.classes))
     return write_csv(path, [*columns], index, label, classes=classes)
 
@@ -209,4 +209,4 @@ def _line(row: Array, top: int | None, names: Sequence[str]) -> str:
         return " ".join(f"{value:.6g}" for value in row)
     best = np.argsort(-row, kind="stable")[:top]
     labels = names if len(names) == len(row) else range(len(row))
-    return ", ".join(f"{printable(labels[k], MOST_NAME)} {row[k]:.4f}" for k in best)
+    return ", ".join(f"{printable(labels[k], MAX_NAME)} {row[k]:.4f}" for k in best)

@@ -11,7 +11,7 @@ from odt.datasets.data_writers import OUTPUTS
 from odt.datasets.open_source import FORMATS
 from odt.datasets.pictures import FITS, METHODS
 from odt.datasets.preprocess import COLOURS, MISSING, SCALES
-from odt.datasets.wave_files import MOST_RATE
+from odt.datasets.wave_files import MAX_RATE
 
 # Profiles of ONE's tf_dataset_converter: the data sets it accepts, and its name for messages.
 PROFILES = {
@@ -155,7 +155,7 @@ reading_options = combine(
            "class numbers, or the classes of any source, also those without samples."),
     option(SOUNDS, "--rate",
            fits=Fits(SOUND, ("wav",)),
-           type=click.IntRange(0, MOST_RATE), default=16000, show_default=True,
+           type=click.IntRange(0, MAX_RATE), default=16000, show_default=True,
            help="Sample rate in Hz, to which WAV files of other rates are resampled; 0 keeps "
            "their own."),
     option(SOUNDS, "--seconds", common=True,

@@ -16,7 +16,7 @@ from odt.errors import OdtError
 
 # Parameters that are not in recipes: they name a recipe or a run.
 NO_KEYS = {"config", "print_config", "run_dir"}
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?(e[+-]?\d{1,3})?", re.IGNORECASE)
 
 
@@ -97,7 +97,7 @@ def parse_recipe(path: str) -> dict[str, Any]:
     """
     import tomllib
 
-    content = read_input(path, "a recipe in TOML", OdtError, MOST_BYTES)
+    content = read_input(path, "a recipe in TOML", OdtError, MAX_BYTES)
     with reading(path, "must be a recipe in TOML", OdtError):
         values = dict(tomllib.loads(content.decode()))
         repr(values)  # hexadecimal numbers may be too long to print

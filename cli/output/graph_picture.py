@@ -20,8 +20,8 @@ LETTER, BOLD = 6.7, 8.8  # widths of letters
 MARGIN, LEAST = 16, 90
 POINT = 10  # width of an edge that passes a layer
 SWEEPS = 8
-MOST_NAME, MOST_SHAPES = 32, 2
-MOST_BOXES, MOST_POINTS = 20_000, 20_000  # of a picture: boxes, and points of edges between layers
+MAX_NAME, MAX_SHAPES = 32, 2
+MAX_BOXES, MAX_POINTS = 20_000, 20_000  # of a picture: boxes, and points of edges between layers
 STUB = 12  # length of what is drawn of other edges, at both ends
 STYLE = (
     ".g{font:12px system-ui,sans-serif;color:#222}.g text{fill:currentColor;text-anchor:middle}"
@@ -64,9 +64,9 @@ def draw(graph: Graph, inspection: Inspection) -> str:
         OdtError: if the graph is too large.
     """
     boxes, edges = boxes_of(graph, inspection)
-    if max(len(boxes), len(edges)) > MOST_BOXES:
+    if max(len(boxes), len(edges)) > MAX_BOXES:
         raise OdtError(
-            f"--svg: must draw at most {MOST_BOXES} operators and connections, but the model has "
+            f"--svg: must draw at most {MAX_BOXES} operators and connections, but the model has "
             f"{len(boxes)} and {len(edges)}. Draw parts of it, which odt cut writes."
         )
     layers, paths = layered(len(boxes), edges)
@@ -103,11 +103,11 @@ def boxes_of(graph: Graph, inspection: Inspection) -> tuple[list[Box], list[tupl
     edges: list[tuple[int, int]] = []
 
     def shapes(tensors: Sequence[int]) -> str:
-        texts = [str(inspection.specs[i].shape) for i in tensors[:MOST_SHAPES]]
-        return " ".join(texts + ["…"] * (len(tensors) > MOST_SHAPES))
+        texts = [str(inspection.specs[i].shape) for i in tensors[:MAX_SHAPES]]
+        return " ".join(texts + ["…"] * (len(tensors) > MAX_SHAPES))
 
     def end(role: str, i: int) -> Box:
-        name = one_line(graph.tensors[i].name, MOST_NAME) or f"tensor {i}"
+        name = one_line(graph.tensors[i].name, MAX_NAME) or f"tensor {i}"
         return Box("end", (role, name, shapes([i])))
 
     for i in graph.inputs:
@@ -171,14 +171,14 @@ def layered(
 
 
 def whole_edges(edges: Sequence[tuple[int, int]], depth: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the edges that are drawn from end to end: the shortest, up to MOST_POINTS points.
+    """Returns the edges that are drawn from end to end: the shortest, up to MAX_POINTS points.
 
     In a chain whose members all read one input, points would grow with the square of its length.
     """
     points, whole = 0, set()
     for edge in sorted(set(edges), key=lambda e: depth[e[1]] - depth[e[0]]):
         points += depth[edge[1]] - depth[edge[0]] - 1
-        if points > MOST_POINTS:
+        if points > MAX_POINTS:
             break
         whole.add(edge)
     return [edge for edge in edges if edge in whole]
@@ -263,8 +263,8 @@ def _stubs(
         to[a].append(b)
         parts.append(_stub(x[b], y[b] - STUB, f"from {boxes[a].lines[0]}"))
     for a, ends in to.items():
-        names = ", ".join(boxes[b].lines[0] for b in ends[:MOST_SHAPES])
-        more = f" and {len(ends) - MOST_SHAPES} more" if len(ends) > MOST_SHAPES else ""
+        names = ", ".join(boxes[b].lines[0] for b in ends[:MAX_SHAPES])
+        more = f" and {len(ends) - MAX_SHAPES} more" if len(ends) > MAX_SHAPES else ""
         parts.append(_stub(x[a], y[a] + HIGH, f"to {names}{more}"))
     return parts
 

@@ -11,8 +11,8 @@ from odt.core.training.sample_results import SampleResults
 from odt.errors import DataError
 from odt.text import table
 
-MOST_NAME = 24  # characters of a class name
-MOST_LABEL = 40  # characters of the name of a file
+MAX_NAME = 24  # characters of a class name
+MAX_LABEL = 40  # characters of the name of a file
 TILE_NAME = 11  # characters of a class name on a contact sheet
 CLASSES = ("true", "predicted")
 
@@ -77,7 +77,7 @@ class SampleTable:
         if self.results.probability is not None:
             title = f"wrong: {wrong} of {total} samples; the {len(samples)} with the largest loss:"
         heads = self.heads
-        most = [MOST_LABEL if head == "source" else MOST_NAME for head in heads]
+        most = [MAX_LABEL if head == "source" else MAX_NAME for head in heads]
         rows = [tuple(map(printable, self.cells(k), most)) for k in samples]
         right = {k for k, head in enumerate(heads) if head not in (*CLASSES, "source")}
         return [title, *table([heads, *rows], right=right)]

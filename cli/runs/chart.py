@@ -11,7 +11,7 @@ LEFT, RIGHT, TOP, BOTTOM = 66, 12, 52, 38  # margins of its plot
 LETTER = 6.6  # mean width of a letter of the legend
 TICKS = 5
 WIDE_RANGE = 30.0  # largest value / smallest value from which on the axis is logarithmic
-MOST_POINTS = 100  # of a line whose points are marked
+MAX_POINTS = 100  # of a line whose points are marked
 COLORS = {  # for a light and for a dark background; distinct for color-blind readers
     "light": ("#1f6fb4", "#d1600a", "#2d8a4e", "#9b4fb3", "#c22f4c", "#6b6b00", "#00808a", "#555"),
     "dark": ("#6cb2f0", "#ffa45c", "#6fd08e", "#d59cf0", "#ff8fa3", "#d6d65c", "#5fd3dd", "#bbb"),
@@ -155,7 +155,7 @@ def _line(
     path = " ".join(f"{a:.2f},{b:.2f}" for a, b in at)
     look = f"line {color} dashed" if dashed else f"line {color}"
     parts = [f'<polyline class="{look}" data-name="{escape(name)}" points="{path}"/>']
-    if len(line) <= MOST_POINTS:
+    if len(line) <= MAX_POINTS:
         for (a, b), (number, value) in zip(at, line, strict=True):
             label = f"{escape(name)} {value:.6g} at {number:g}"
             parts.append(

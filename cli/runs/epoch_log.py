@@ -19,10 +19,10 @@ from odt.errors import OdtError
 
 Row = dict[str, Any]
 ENDINGS = (".csv", ".jsonl")
-MOST_BYTES = 1 << 26  # of a log that is read
-MOST_VALUES = 2_000_000  # of a log: rows × names
-MOST_VALUE = 1e300  # larger ones have no place on an axis
-MOST_EPOCH = 10**9  # larger ones leave no room for fractions of an epoch on an axis
+MAX_BYTES = 1 << 26  # of a log that is read
+MAX_VALUES = 2_000_000  # of a log: rows × names
+MAX_VALUE = 1e300  # larger ones have no place on an axis
+MAX_EPOCH = 10**9  # larger ones leave no room for fractions of an epoch on an axis
 
 
 def row_of(number: int, step: int, logs: Mapping[str, float], seconds: float, rate: float) -> Row:
@@ -121,18 +121,18 @@ def read_rows(path: Path) -> list[Row]:
                 raise ValueError(printable(line))
             rows.append(row)
             names.update(row)
-            if len(rows) * len(names) > MOST_VALUES:
-                raise ValueError(f"more than {MOST_VALUES} values")
+            if len(rows) * len(names) > MAX_VALUES:
+                raise ValueError(f"more than {MAX_VALUES} values")
     return rows
 
 
 def _is_value(value: Any) -> bool:
     """Whether a value is None or a finite number that a chart can show."""
-    return value is None or (type(value) in (int, float) and abs(value) <= MOST_VALUE)
+    return value is None or (type(value) in (int, float) and abs(value) <= MAX_VALUE)
 
 
 def _is_epoch(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MOST_EPOCH
+    return type(value) is int and 0 <= value <= MAX_EPOCH
 
 
 def _complete_lines(path: Path) -> list[str]:
@@ -140,4 +140,4 @@ def _complete_lines(path: Path) -> list[str]:
     if not path.exists():
         return []
     with reading(str(path), "must be a log of epochs", OdtError):
-        return read_input(path, "a log", OdtError, MOST_BYTES).decode().split("\n")[:-1]
+        return read_input(path, "a log", OdtError, MAX_BYTES).decode().split("\n")[:-1]

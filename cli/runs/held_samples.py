@@ -41,7 +41,7 @@ from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
 from odt.models.model import file_of
 
-MOST_CLASSES = 30  # of a matrix that is shown whole
+MAX_CLASSES = 30  # of a matrix that is shown whole
 FILES = ("load-input", "load-expected")
 HELD = ("validation-input", "validation-expected")
 CUSTOM = "Samples of models with several losses or a custom loss are not shown."
@@ -181,7 +181,7 @@ def classes(report: odt.ClassificationReport) -> str:
     if matrix is not None:
         right, total = int(np.trace(matrix)), int(matrix.sum())
         parts.append(f"<p>{right} of {total} right: {100 * right / max(total, 1):.2f} %.</p>")
-        whole = len(names) <= MOST_CLASSES
+        whole = len(names) <= MAX_CLASSES
         parts.append(
             _matrix(matrix, names) if whole else f"<pre>{escape(report.confusion())}</pre>"
         )

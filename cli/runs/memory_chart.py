@@ -9,7 +9,7 @@ from odt.cli.runs.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, 
 MB = 1e6
 CONSTANT = ("parameters", "optimizer", "gradients", "packed")
 NUMBERS = ("total", "batch", "micro_batch", "workers", "forward")
-MOST, MOST_LAYERS = 2**62, 64
+MOST, MAX_LAYERS = 2**62, 64
 ROW = 16  # pixels of a row of the legend
 FORWARD, BACKWARD = 54, 66  # pixels of these words
 
@@ -25,7 +25,7 @@ def checked_memory(memory: Any) -> Mapping[str, Any]:
     rows.append([memory.get(name, 0) for name in CONSTANT])
     if not all(type(n) is int and 0 <= n <= MOST for row in rows for n in row):
         raise ValueError(f"numbers that are not from 0 to {MOST}")
-    if len({len(row) for row in arenas.values()}) != 1 or len(arenas) > MOST_LAYERS:
+    if len({len(row) for row in arenas.values()}) != 1 or len(arenas) > MAX_LAYERS:
         raise ValueError("arenas of another form")
     return dict(memory)
 

@@ -11,8 +11,8 @@ from odt.cli.runs.chart import svg
 from odt.cli.runs.epoch_log import Row
 from odt.cli.runs.memory_chart import checked_memory, memory_chart
 from odt.cli.runs.run import (
+    MAX_BYTES,
     MEMORY,
-    MOST_BYTES,
     RECIPE,
     WARNINGS,
     Run,
@@ -192,4 +192,4 @@ def _text(run: Run, name: str) -> list[str]:
     path = run.path / name
     if not path.exists():
         return []
-    return [read_input(path, "text", OdtError, MOST_BYTES).decode(errors="replace")]
+    return [read_input(path, "text", OdtError, MAX_BYTES).decode(errors="replace")]

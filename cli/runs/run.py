@@ -19,7 +19,7 @@ RECIPE, RECORD, LOG, CSV = "recipe.toml", "run.json", "log.jsonl", "log.csv"
 LAST, BEST, CURVES, MEMORY, WARNINGS = (
     "last.odt", "best.odt", "curves.svg", "memory.json", "warnings.txt"
 )  # fmt: skip
-MOST_BYTES = 1 << 24  # of a file of the folder besides the log and binary files
+MAX_BYTES = 1 << 24  # of a file of the folder besides the log and binary files
 NO_VALUES = ("epoch", "step", "seconds", "learning_rate")
 
 
@@ -103,7 +103,7 @@ def read_run(path: Path) -> Run:
     recipe, where = parse_recipe(str(path / RECIPE)), path / RECORD
     record: dict[str, Any] = {}
     if where.exists():
-        text = read_input(where, "the record of a run", OdtError, MOST_BYTES)
+        text = read_input(where, "the record of a run", OdtError, MAX_BYTES)
         with reading(str(where), "must be the record of a run", OdtError):
             record = json.loads(text)
             _check_record(record)
@@ -114,7 +114,7 @@ def read_lines(path: Path) -> list[str]:
     """Returns the lines of a text file of a run; none if there is no file."""
     if not path.exists():
         return []
-    return read_input(path, "text", OdtError, MOST_BYTES).decode(errors="replace").splitlines()
+    return read_input(path, "text", OdtError, MAX_BYTES).decode(errors="replace").splitlines()
 
 
 def _check_record(record: Any) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from odt.core.checkpoints.progress import Progress, natural, parse_progress, string
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.runtime.parameters import AVERAGE, Groups, Parameters, by_name
-from odt.core.storage.reading import MOST_LISTED, check_shape, printable, reason
+from odt.core.storage.reading import MAX_LISTED, check_shape, printable, reason
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.kernels.rows.opdef import Array
@@ -218,9 +218,9 @@ def before_epoch(checkpoint: Checkpoint) -> Checkpoint | None:
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
     """Returns an error with the first difference on its line, and a table of all in its details."""
     name, mine, stored = rows[0]
-    listed = "all" if len(rows) <= MOST_LISTED else f"the first {MOST_LISTED}"
+    listed = "all" if len(rows) <= MAX_LISTED else f"the first {MAX_LISTED}"
     more = f" `OdtError.details` lists {listed}."
-    table = _table([("", "in training", "in the checkpoint"), *rows[:MOST_LISTED]])
+    table = _table([("", "in training", "in the checkpoint"), *rows[:MAX_LISTED]])
     return ModelError(
         f"{where}: must be of this model and optimizer, but got {len(rows)} differences: "
         f"{name} is {mine} in training and {stored} in the checkpoint.{more * (len(rows) > 1)}",

@@ -10,7 +10,7 @@ from odt.core.options.training_options import TRAINING_OPTIONS, TrainingOptions
 from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
 
-MOST_NUMBER = 2**63
+MAX_NUMBER = 2**63
 # Fields in the order of the header. Every file has the first; a file without a later one has its
 # default. Options that are not in these lists follow.
 FIRST = (
@@ -131,7 +131,7 @@ def parse_progress(stored: Mapping[str, Any]) -> Progress:
 
 def natural(value: Any) -> int:
     """Checks a whole number; raises ValueError."""
-    if type(value) is not int or not 0 <= value < MOST_NUMBER:
+    if type(value) is not int or not 0 <= value < MAX_NUMBER:
         raise ValueError(f"{printable(repr(value))} instead of a number from 0 to 2^63 - 1")
     return value
 

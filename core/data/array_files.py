@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from odt.core.formats.file_kinds import HDF5, MOST_MEMBERS, NPY, zip_kind
+from odt.core.formats.file_kinds import HDF5, MAX_MEMBERS, NPY, zip_kind
 from odt.core.storage.hdf5 import data_set, data_sets, load_h5py
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SOUND_HDF5 = "must be a valid HDF5 file"
 COPY = 1 << 20  # bytes unpacked at a time from an archive
-MOST_HEADER = 1 << 16  # bytes of a header; NumPy reads at most 10,000 characters
+MAX_HEADER = 1 << 16  # bytes of a header; NumPy reads at most 10,000 characters
 
 # A mapped array or an HDF5 data set.
 Rows: TypeAlias = Any
@@ -91,7 +91,7 @@ def npz_arrays(path: str, pick: Pick = list, check: Check | None = None) -> dict
         files = [m for m in archive.infolist() if not m.is_dir()]
         members = {m.filename.removesuffix(".npy"): m for m in files}
         if files and not any(m.filename.endswith(".npy") for m in files):
-            kind = zip_kind([m.filename for m in files[:MOST_MEMBERS]])
+            kind = zip_kind([m.filename for m in files[:MAX_MEMBERS]])
             raise DataError(f"{path}: must hold arrays (.npy), but is {kind.instead_of_data(path)}")
         names = pick(members)
         size = os.fstat(file.fileno()).st_size
@@ -141,7 +141,7 @@ def _npz_member(
             f.seek(name + extra, os.SEEK_CUR)
             return _map_npy(f, path)
     with archive.open(member) as packed, tempfile.TemporaryFile() as unpacked:
-        start = io.BytesIO(packed.read(MOST_HEADER))
+        start = io.BytesIO(packed.read(MAX_HEADER))
         shape, _, dtype = _npy_header(start)
         wanted = start.tell() + math.prod(shape) * dtype.itemsize
         if wanted != member.file_size:  # before a byte of it is written

@@ -10,7 +10,7 @@ from odt.kernels.rows.opdef import TensorSpec
 
 # Samples by which the range of real numbers is compared with that of a quantized input, fraction of
 # values outside, and fraction of the range that is used, beyond which a note warns.
-RANGE_SAMPLES, MOST_OUTSIDE, LEAST_USED = 32, 0.05, 0.05
+RANGE_SAMPLES, MAX_OUTSIDE, LEAST_USED = 32, 0.05, 0.05
 
 
 def range_notes(
@@ -26,10 +26,10 @@ def range_notes(
         return ()
     outside = float(np.mean((found < least - step) | (found > most + step)))
     used = float(found.max() - found.min()) / (most - least)
-    if outside <= MOST_OUTSIDE and not 0 < used < LEAST_USED:
+    if outside <= MAX_OUTSIDE and not 0 < used < LEAST_USED:
         return ()
-    what = f"{outside:.0%} of the values are outside" if outside > MOST_OUTSIDE else "values use"
-    rest = "" if outside > MOST_OUTSIDE else f"{used:.1%} of "
+    what = f"{outside:.0%} of the values are outside" if outside > MAX_OUTSIDE else "values use"
+    rest = "" if outside > MAX_OUTSIDE else f"{used:.1%} of "
     return (
         f"{name}: {what} {rest}the range of the quantized input, {least:g} to {most:g}. "
         "Scale the data as the model's were.",

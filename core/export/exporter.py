@@ -63,7 +63,7 @@ from odt.kernels.rows.opdef import Array
 
 IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
 TFLITE_VERSION = 3  # LiteRT loads no other version; Circle files have 0
-MOST_NAMED = 4  # constants in a message
+MAX_NAMED = 4  # constants in a message
 FULLY_CONNECTED, SHUFFLED16X1FLOAT32 = 9, 127  # a layout of weights that only Circle has
 
 
@@ -240,7 +240,7 @@ def _shared(
         if each.unknown:
             warn(
                 f"{model.path}: signature {signatures_of(model, [each.subgraph])[0]} keeps the "
-                f"values of {', '.join(each.unknown[:MOST_NAMED])}, because several weights that "
+                f"values of {', '.join(each.unknown[:MAX_NAMED])}, because several weights that "
                 "had these values now differ."
             )
     return [each for each in shared if each.values]

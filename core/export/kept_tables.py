@@ -20,9 +20,9 @@ from odt.core.model.variables import STATE
 from odt.errors import ModelError, UnsupportedError, one_line, warn
 from odt.kernels.rows.opdef import Array
 
-MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
+MAX_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
 INITIAL = "init_subgraph_index"  # option of CALL_ONCE
-MOST_NAMES = 200  # characters of the names of signatures in a warning
+MAX_NAMES = 200  # characters of the names of signatures in a warning
 TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
 
 
@@ -139,7 +139,7 @@ def _warn_of_signatures(source: Model) -> None:
         what = "signature" if len(names) == 1 else "signatures"
         warn(
             f"{source.path}: the new model has one subgraph, without the {what} "
-            f"{one_line(', '.join(names), MOST_NAMES)}."
+            f"{one_line(', '.join(names), MAX_NAMES)}."
         )
 
 
@@ -240,7 +240,7 @@ def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = 
         builder.Finish(pack(builder, "Model", tables), identifier)
     except flatbuffers.builder.BuilderSizeError as e:
         raise UnsupportedError(
-            f"{source.path}: the new model must be below {MOST_BYTES} bytes, but got more"
+            f"{source.path}: the new model must be below {MAX_BYTES} bytes, but got more"
         ) from e
     packed = bytes(builder.Output())
     if archive is None:

@@ -28,7 +28,7 @@ LABELS = "odt-labels.txt"
 AUTHOR = "odt"  # of metadata that odt wrote, and so may write again
 PARSER = "1.0.0"  # least version of a metadata parser that knows the fields used here
 SCALES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}  # scale → mean and std
-MOST_PIXEL = 255.0
+MAX_PIXEL = 255.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _input(record: Record, mean: Array, std: Array) -> dict[str, Any]:
     if record.kind == "image":
         gray = any(s["step"] == "colour" and s.get("to") == "grayscale" for s in record.steps)
         properties["color_space"] = code_of("ColorSpaceType", "GRAYSCALE" if gray else "RGB")
-        tensor["stats"] = {"max": (MOST_PIXEL - mean) / std, "min": -mean / std}
+        tensor["stats"] = {"max": (MAX_PIXEL - mean) / std, "min": -mean / std}
     return tensor
 
 

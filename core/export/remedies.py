@@ -13,7 +13,7 @@ from odt.core.recipe.other_signatures import fitting_signature
 from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
 from odt.errors import MOST, UnsupportedError
 
-MOST_NAME = 40  # characters of a tensor's name in a command
+MAX_NAME = 40  # characters of a tensor's name in a command
 
 
 def what_trains(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:
@@ -95,4 +95,4 @@ def _tensor_argument(graph: Graph, tensor: int) -> str:
     """A tensor as an argument of odt cut: its name, or its number if the name is long or shared."""
     name = graph.tensors[tensor].name
     unique = sum(other.name == name for other in graph.tensors) == 1
-    return shlex.quote(name) if unique and len(name) <= MOST_NAME else str(tensor)
+    return shlex.quote(name) if unique and len(name) <= MAX_NAME else str(tensor)

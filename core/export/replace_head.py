@@ -12,7 +12,7 @@ import numpy as np
 
 from odt.core.export.head_features import Features, choose_features, needed
 from odt.core.export.head_metadata import kept_metadata
-from odt.core.export.kept_tables import MOST_BYTES, packed_model, without_variables
+from odt.core.export.kept_tables import MAX_BYTES, packed_model, without_variables
 from odt.core.export.new_layers import NewLayers
 from odt.core.export.quantized_layers import new_layers
 from odt.core.formats.flatbuffer.reader import parse_model
@@ -126,9 +126,9 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
     refuse_subgraphs(bare, kept, what, "Give another `after=`.", initial=False)
     shape = _shape(real, features.tensor, kept)
     count = head.parameters(shape[-1])
-    if len(model.data) + count * FLOAT32.itemsize > MOST_BYTES:
+    if len(model.data) + count * FLOAT32.itemsize > MAX_BYTES:
         raise UnsupportedError(
-            f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got "
+            f"{model.path}: a model with a new head must be below {MAX_BYTES} bytes, but got "
             f"{len(model.data)} bytes and {count} new parameters"
         )
     tables = new_layers(model, kept, features.tensor, ACTIVATIONS[head.activation])

@@ -16,8 +16,8 @@ from odt.dataclass import dataclass
 
 TEXT_BYTES = 256  # that are read as text
 LEAST_TEXT = 8  # characters; fewer are no table
-MOST_MEMBERS = 200  # of a zip archive that are looked at
-MOST_FIELDS = 200  # of a protocol buffer that are looked at
+MAX_MEMBERS = 200  # of a zip archive that are looked at
+MAX_FIELDS = 200  # of a protocol buffer that are looked at
 # First bytes of formats of arrays.
 HDF5, NPY, ZIP = b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PK\x03\x04"
 MODEL_BYTES = 1 << 16  # in which Keras' attribute of an HDF5 file is, or an array in C source
@@ -258,7 +258,7 @@ def zip_kind(names: Sequence[str]) -> FileKind:
     if names and all(name.endswith(".npy") for name in names):
         return _NUMPY
     models = [name for name in names if name.endswith((".tflite", ".circle"))]
-    shown = listed(models or names[:MOST_MEMBERS])
+    shown = listed(models or names[:MAX_MEMBERS])
     if models:
         name = f"a zip bundle, such as MediaPipe's .task, with {shown}"
         return FileKind(name, "Unpack it, and give one of these.", _UNPACK)
@@ -273,7 +273,7 @@ def _members(data: memoryview) -> list[str]:
     if 0 <= at <= len(end) - 22:
         _, position = struct.unpack_from("<2I", end, at + 12)
         entry = bytes(data[position : position + 46])
-        while entry.startswith(b"PK\x01\x02") and len(entry) == 46 and len(names) < MOST_MEMBERS:
+        while entry.startswith(b"PK\x01\x02") and len(entry) == 46 and len(names) < MAX_MEMBERS:
             length, extra, comment = struct.unpack_from("<3H", entry, 28)
             names.append(
                 bytes(data[position + 46 : position + 46 + length]).decode(errors="replace")
@@ -319,7 +319,7 @@ def _protocol_buffer(data: memoryview) -> FileKind | None:
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yields number and value of the first fields of a message; nothing from the first error on."""
     with suppress(ProtobufError):
-        for number, wire, value in islice(read_fields(data, Span(0, len(data))), MOST_FIELDS):
+        for number, wire, value in islice(read_fields(data, Span(0, len(data))), MAX_FIELDS):
             if isinstance(value, int):
                 yield number, value
             else:

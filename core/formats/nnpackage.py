@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MANIFEST = os.path.join("metadata", "MANIFEST")
 VERSION = {"major-version": "1", "minor-version": "2", "patch-version": "0"}
 TYPES = ("circle", "tflite")
-MOST_BYTES = 1 << 20  # of a MANIFEST
+MAX_BYTES = 1 << 20  # of a MANIFEST
 
 
 def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
         open_input(path, "a JSON file", ModelError) as file,
         reading(path, "must be a JSON file", ModelError),
     ):
-        content = json.loads(file.read(MOST_BYTES))
+        content = json.loads(file.read(MAX_BYTES))
     if not isinstance(content, dict):
         raise ModelError(f"{path}: must be an object, but got {_show(content)}")
     major = content.get("major-version", "1")

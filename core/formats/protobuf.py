@@ -11,8 +11,8 @@ from odt.dataclass import dataclass
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 FIXED = {FIXED64: 8, FIXED32: 4}
-MOST_DEPTH = 32  # messages within messages
-MOST_FIELDS = 2_000_000  # of a file, and numbers in packed fields
+MAX_DEPTH = 32  # messages within messages
+MAX_FIELDS = 2_000_000  # of a file, and numbers in packed fields
 INT64 = 1 << 63
 Message: TypeAlias = Mapping[str, Any]
 
@@ -118,8 +118,8 @@ class MessageReader:
         Raises:
             ProtobufError: if the bytes are no such message.
         """
-        if depth > MOST_DEPTH:
-            raise ProtobufError(f"messages must be at most {MOST_DEPTH} deep, but got more")
+        if depth > MAX_DEPTH:
+            raise ProtobufError(f"messages must be at most {MAX_DEPTH} deep, but got more")
         message: dict[str, Any] = {}
         for number, wire, value in read_fields(self.data, span):
             self.count(1)
@@ -151,8 +151,8 @@ class MessageReader:
     def count(self, fields: int) -> None:
         """Counts fields that were read, and refuses a file of too many."""
         self._fields += fields
-        if self._fields > MOST_FIELDS:
-            raise ProtobufError(f"a file must have at most {MOST_FIELDS:,} fields, but got more")
+        if self._fields > MAX_FIELDS:
+            raise ProtobufError(f"a file must have at most {MAX_FIELDS:,} fields, but got more")
 
     def _value(self, field: Field, wire: int, value: int | Span, depth: int) -> Any:
         if field.kind == "int":

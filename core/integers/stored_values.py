@@ -15,7 +15,7 @@ from odt.kernels.geometry.quantize import Quantization, dequantize, limits, quan
 from odt.kernels.rows.opdef import Array
 
 ROUNDING = 0.01  # of a scale
-MOST_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
+MAX_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
 
 
 def stored_values(
@@ -58,7 +58,7 @@ def stored_values(
         bias, first = weights.get(b, old), stored.quantization.first
         s_x = found.get(x, model.quantization[x]).scale
         in_file = model.quantization[x].scale, model.quantization[w].scale
-        least = abs(bias) / (s_x * np.float32(MOST_BIAS))  # so that 32 bits hold the bias
+        least = abs(bias) / (s_x * np.float32(MAX_BIAS))  # so that 32 bits hold the bias
         if (least > found.get(w, first).scale).any():
             trained = weights.get(w, stored.real)
             assert trained is not None

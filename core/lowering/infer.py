@@ -26,8 +26,8 @@ from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
 
 # Limits of the bytes of folded integers, per node and in total: shapes, positions and masks are
 # small.
-MOST_FOLDED, MOST_FOLDED_IN_ALL = 16 << 20, 64 << 20
-MOST_REALS = 256  # values of a float tensor in shape arithmetic
+MAX_FOLDED, MAX_FOLDED_IN_ALL = 16 << 20, 64 << 20
+MAX_REALS = 256  # values of a float tensor in shape arithmetic
 
 
 @dataclass
@@ -216,10 +216,10 @@ def _fold(
     writes |= row.forward.workspace(attrs, specs)
     size = sum(spec.nbytes for spec in writes.values())
     inference.folded += size
-    if size > MOST_FOLDED or inference.folded > MOST_FOLDED_IN_ALL:
+    if size > MAX_FOLDED or inference.folded > MAX_FOLDED_IN_ALL:
         raise ShapeError(
-            f"integers that follow from constants must fit into {MOST_FOLDED >> 20} MiB for a "
-            f"node and {MOST_FOLDED_IN_ALL >> 20} MiB in all, "
+            f"integers that follow from constants must fit into {MAX_FOLDED >> 20} MiB for a "
+            f"node and {MAX_FOLDED_IN_ALL >> 20} MiB in all, "
             f"but got {size} bytes of {inference.folded}"
         )
     arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in writes.items()}
@@ -242,7 +242,7 @@ def _is_shape_arithmetic(
     inference: Inference,
 ) -> bool:
     """Whether a node computes few floats from integers that are known, and from scalars."""
-    small = all(inference.specs[i].size <= MOST_REALS for i in outputs.values())
+    small = all(inference.specs[i].size <= MAX_REALS for i in outputs.values())
     if not small or options.get("fused_activation_function"):
         return False
     integers = any(i in inference.reals or inference.specs[i].dtype.kind in "iub" for i in reads)

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Labelled, Node
+from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Graph, Labelled, Node
 from odt.core.model.onnx import ONNX, OnnxNode
 from odt.dataclass import dataclass
 from odt.errors import ShapeError, UnsupportedError, one_line
 from odt.kernels.rows.opdef import OpDef, Specs, TensorSpec
 
-MOST_LISTED = 250  # characters of all reasons in one message
+MAX_LISTED = 250  # characters of all reasons in one message
 # Families of operators without a row, each with its reason.
 _CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
 _STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
@@ -48,7 +48,7 @@ def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) 
         return UnsupportedNode(node, where, str(error))
     source = node.options.get("onnx")
     if isinstance(source, OnnxNode):
-        name = f' "{one_line(source.name, MOST_NAME)}"' if source.name else ""
+        name = f' "{one_line(source.name, MAX_NAME)}"' if source.name else ""
         where = f"node {node.origin}{name} ({node.op.removeprefix(ONNX)})"
         reason = source.refusal or "is not supported"
         domain = source.domain or "ai.onnx"
@@ -63,7 +63,7 @@ def is_waiting(node: Node) -> bool:
 
 
 def unsupported_error(
-    graph: Graph, unsupported: Sequence[UnsupportedNode], most: int = MOST_LISTED
+    graph: Graph, unsupported: Sequence[UnsupportedNode], most: int = MAX_LISTED
 ) -> UnsupportedError:
     """Returns one error for all unsupported nodes.
 
@@ -114,16 +114,16 @@ def check_made(graph: Labelled, outputs: Mapping[str, int], made: Specs) -> None
     if outputs.keys() != made.keys():
         raise ShapeError(f"must have {len(made)} outputs, but got {len(outputs)}")
     for name, spec in made.items():
-        if len(spec.shape) > MOST_AXES or min(spec.shape, default=0) < 0:
+        if len(spec.shape) > MAX_AXES or min(spec.shape, default=0) < 0:
             raise ShapeError(
-                f"{name} must have at most {MOST_AXES} axes, none below 0, "
+                f"{name} must have at most {MAX_AXES} axes, none below 0, "
                 f"but got {len(spec.shape)}: {spec.shape[:8]}"
             )
         declared = graph.tensors[outputs[name]].spec.dtype
         if spec.dtype != declared:
             raise ShapeError(f"{name} must be {spec.dtype}, but got {declared} in the file")
-        if spec.nbytes > MOST_BYTES:
-            raise ShapeError(f"{name} must fit into {MOST_BYTES} bytes, but got {spec}")
+        if spec.nbytes > MAX_BYTES:
+            raise ShapeError(f"{name} must fit into {MAX_BYTES} bytes, but got {spec}")
 
 
 def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:

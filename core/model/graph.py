@@ -17,11 +17,11 @@ from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import TensorSpec
 
-MOST_AXES = 64  # of a NumPy array
-MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has
-MOST_NAME = 80  # characters of a name in messages and tables
+MAX_AXES = 64  # of a NumPy array
+MAX_BYTES = 2**40  # of one tensor: more than any machine that trains has
+MAX_NAME = 80  # characters of a name in messages and tables
 COMPILED = ("CUSTOM:ethos-u",)  # operators that read memory for themselves, which none writes
-MOST_EPSILON = 0.01
+MAX_EPSILON = 0.01
 ABSENT = -1  # in a node's inputs: an optional input that is absent
 
 
@@ -191,7 +191,7 @@ class Graph:
     def epsilons(self) -> frozenset[int]:
         """Returns the constants that keep a divisor from 0.
 
-        They have one value, above 0 and at most MOST_EPSILON, which is added before or after a
+        They have one value, above 0 and at most MAX_EPSILON, which is added before or after a
         square root, or is a lower limit there.
         """
         roots = [node for node in self.nodes if node.op in ("SQRT", "RSQRT")]
@@ -202,7 +202,7 @@ class Graph:
         return frozenset(
             i
             for i, a in values.items()
-            if a is not None and a.size == 1 and 0 < a.item() <= MOST_EPSILON
+            if a is not None and a.size == 1 and 0 < a.item() <= MAX_EPSILON
         )
 
     @property
@@ -235,7 +235,7 @@ class Labelled(Protocol):
 
 def label(tensors: Sequence[Tensor], index: int) -> str:
     """Returns the name of a tensor in messages."""
-    name = one_line(tensors[index].name, MOST_NAME)
+    name = one_line(tensors[index].name, MAX_NAME)
     return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
 

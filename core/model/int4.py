@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.model.graph import MOST_NAME, Graph, Tensor
+from odt.core.model.graph import MAX_NAME, Graph, Tensor
 from odt.errors import ModelError, one_line
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -28,7 +28,7 @@ def _unpacked(graph: Graph, tensor: Tensor) -> Tensor:
     size = tensor.spec.size
     if tensor.data.size != (size + 1) // 2:
         raise ModelError(
-            f"{graph.name}: tensor {one_line(tensor.name, MOST_NAME)}: its int4 values need "
+            f"{graph.name}: tensor {one_line(tensor.name, MAX_NAME)}: its int4 values need "
             f"{(size + 1) // 2} bytes, but got {tensor.data.size}."
         )
     pairs = np.stack([tensor.data << 4, tensor.data], axis=1).view(np.int8) >> 4

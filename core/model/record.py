@@ -16,7 +16,7 @@ ENTRY = "ODT_PREPROCESSING"  # of a model's metadata
 FORMAT, VERSION = "odt-preprocessing", 1
 KINDS = ("image", "sound", "features")
 CHANNELS_FIRST = "channels first"  # of the step "axes"
-MOST_BYTES = 1 << 26  # of an entry
+MAX_BYTES = 1 << 26  # of an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def parse_record(name: str, data: bytes) -> Record:
         DataError: if the entry is not a record of this version.
     """
     try:
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_BYTES:
             raise ValueError(f"{len(data)} bytes")
         content = json.loads(data.decode())
         if (content["format"], content["version"]) != (FORMAT, VERSION):

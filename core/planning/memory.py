@@ -18,7 +18,7 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
-MOST_IN_A_LIST = 1000  # blocks, above which arrays are faster
+MAX_IN_A_LIST = 1000  # blocks, above which arrays are faster
 Placed = tuple[dict[str, int], int]  # the offset of every value, and the arena's size, in bytes
 
 
@@ -98,7 +98,7 @@ def place(blocks: Sequence[Block], below: int = sys.maxsize) -> Placed:
     Stops at the first block that ends at `below` or later: then the size returned is not less, and
     some offsets are missing.
     """
-    if len(blocks) > MOST_IN_A_LIST:
+    if len(blocks) > MAX_IN_A_LIST:
         return _place_many(blocks, below)
     offsets: dict[str, int] = {}
     placed: list[tuple[int, int, int, int]] = []  # extent and lifetime of each block

@@ -30,7 +30,7 @@ from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array
 
 FLOAT = "float32"
-MOST_OPERATORS = 200  # characters of a list of operators in a message
+MAX_OPERATORS = 200  # characters of a list of operators in a message
 COMPARED = 32  # samples at most with which the models are compared
 
 
@@ -267,7 +267,7 @@ def _check_any(graph: Graph, nodes: Collection[Node], settings: Settings) -> Non
         return
     if settings.keep_float:
         raise OptionError("keep_float", "must leave operators that can be quantized", "none")
-    operators = one_line(", ".join(dict.fromkeys(n.op for n in graph.nodes)), MOST_OPERATORS)
+    operators = one_line(", ".join(dict.fromkeys(n.op for n in graph.nodes)), MAX_OPERATORS)
     what = "layers with weights" if settings.scheme in STORED else "operators"
     raise UnsupportedError(
         f"{graph.name}: must have {what} that `scheme={settings.scheme}` can quantize, but got "

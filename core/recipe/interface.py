@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.formats.reader import read_model
-from odt.core.model.graph import MOST_AXES, MOST_BYTES
+from odt.core.model.graph import MAX_AXES, MAX_BYTES
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
 from odt.errors import OptionError, UnsupportedError
@@ -60,15 +60,15 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
         spec = model.graph.tensors[i].spec
         sizes = tuple(int(n) for n in shape)
         axes = len(spec.shape) or len(sizes)
-        if len(sizes) != axes or min(sizes, default=0) < 1 or len(sizes) > MOST_AXES:
+        if len(sizes) != axes or min(sizes, default=0) < 1 or len(sizes) > MAX_AXES:
             raise OptionError(
                 "input_shapes",
                 f"must give sizes above 0 for the {axes} axes of {model.graph.label(i)}, "
                 f"{spec.shape}",
                 sizes,
             )
-        if TensorSpec(sizes, spec.dtype).nbytes > MOST_BYTES:
-            raise OptionError("input_shapes", f"must fit into {MOST_BYTES} bytes", sizes)
+        if TensorSpec(sizes, spec.dtype).nbytes > MAX_BYTES:
+            raise OptionError("input_shapes", f"must fit into {MAX_BYTES} bytes", sizes)
         found[i] = sizes
     return resized(model, found)
 

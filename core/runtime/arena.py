@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from odt.core.planning.memory import ALIGNMENT, aligned
-from odt.core.storage.reading import MOST_BYTES
+from odt.core.storage.reading import MAX_BYTES
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 Key = TypeVar("Key", bound=Hashable)
@@ -19,7 +19,7 @@ def make_arena(nbytes: int, *, zeros: bool = False) -> Array:
     Raises:
         MemoryError: if there are not so many, also for more than an address can count.
     """
-    if nbytes > MOST_BYTES - ALIGNMENT:
+    if nbytes > MAX_BYTES - ALIGNMENT:
         raise MemoryError(f"Unable to allocate {nbytes} bytes")
     block = (np.zeros if zeros else np.empty)(nbytes + ALIGNMENT, np.uint8)
     start = -block.ctypes.data % ALIGNMENT

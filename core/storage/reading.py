@@ -19,14 +19,14 @@ from typing import Any
 from odt.errors import DataError, OdtError, one_line
 
 ABSENT = "no such file or directory"  # what the system says of a file that is not there
-MOST_SHOWN = 80  # characters of one text
-MOST_LISTED = 20  # texts of a list
+MAX_SHOWN = 80  # characters of one text
+MAX_LISTED = 20  # texts of a list
 # A file that exceeds both is a decompression bomb: real data does not compress that well.
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 200
 
-MOST_AXES = 64  # of a NumPy array
-MOST_BYTES = 2**63 - 1  # likewise
+MAX_AXES = 64  # of a NumPy array
+MAX_BYTES = 2**63 - 1  # likewise
 
 ADDRESS = re.compile(r" ?<[^<>]* at 0x[0-9a-f]+>")  # of an object in memory
 # Exceptions whose text is clear without the name of their class.
@@ -146,7 +146,7 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def printable(text: object, most: int = MOST_SHOWN) -> str:
+def printable(text: object, most: int = MAX_SHOWN) -> str:
     """Returns text from a file for messages and tables: escaped, on one line, shortened.
 
     Args:
@@ -164,8 +164,8 @@ def listed(texts: Collection[object], most: int = 160) -> str:
         most: approximate maximum number of characters.
     """
     shown: list[str] = []
-    for text in islice(texts, MOST_LISTED):
-        shown.append(printable(text, MOST_SHOWN))
+    for text in islice(texts, MAX_LISTED):
+        shown.append(printable(text, MAX_SHOWN))
         if sum(map(len, shown)) > most:
             break
     more = len(texts) - len(shown)
@@ -175,7 +175,7 @@ def listed(texts: Collection[object], most: int = 160) -> str:
 def check_shape(shape: Sequence[Any], itemsize: int) -> None:
     """Raises ValueError unless NumPy can make an array of this shape, given enough memory."""
     whole = all(type(n) is int and n >= 0 for n in shape)
-    if len(shape) > MOST_AXES or not whole or _nbytes(shape, itemsize) > MOST_BYTES:
+    if len(shape) > MAX_AXES or not whole or _nbytes(shape, itemsize) > MAX_BYTES:
         raise ValueError(f"a shape of {len(shape)} axes: {listed(shape, 60)}")
 
 

@@ -28,7 +28,7 @@ from odt.kernels.rows.opdef import Array
 FORMAT = "odt-features"
 VERSION = 1
 RULE = "must be a store of features written by odt"
-MOST_SEEN = 2**53
+MAX_SEEN = 2**53
 DIGITS = 32  # of the two numbers of a class in JSON, at most
 
 
@@ -165,7 +165,7 @@ def _assemble(
     """
     entries = [(str(e["name"]), e["seen"], e["stored"]) for e in described["classes"]]
     for _, seen, stored in entries:
-        if type(seen) is not int or type(stored) is not int or not 0 <= stored <= seen <= MOST_SEEN:
+        if type(seen) is not int or type(stored) is not int or not 0 <= stored <= seen <= MAX_SEEN:
             raise ValueError(f"a class with {stored} of {seen} samples")
     names, width = [name for name, _, _ in entries], means.shape[-1]
     if len(set(names)) != len(names):

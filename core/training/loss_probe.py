@@ -11,7 +11,7 @@ from odt.errors import TrainingError
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
 
-MOST_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
+MAX_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
 MOVES = 3  # random changes that show how exact a loss is
 
 
@@ -61,7 +61,7 @@ class LossProbe:
         begin = time.process_time()
         loss = self._trainer.evaluate(self.data, range(self._samples)).loss
         seconds = max(time.process_time() - begin, 1e-6)
-        self.left = min(self.left - 1, int(MOST_SECONDS / seconds))
+        self.left = min(self.left - 1, int(MAX_SECONDS / seconds))
         return loss
 
     def loss_or_inf(self, values: Mapping[int, Array]) -> float:

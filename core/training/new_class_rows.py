@@ -19,7 +19,7 @@ import numpy as np
 from odt.kernels.rows.opdef import Array
 
 REGULARIZATION = 0.2  # ρ
-MOST_ROWS = 1000  # samples from which the covariance is estimated, which bound memory and time
+MAX_ROWS = 1000  # samples from which the covariance is estimated, which bound memory and time
 
 
 def new_class_rows(weights: Array, bias: Array, features: Sequence[Array]) -> tuple[Array, Array]:
@@ -32,8 +32,8 @@ def new_class_rows(weights: Array, bias: Array, features: Sequence[Array]) -> tu
     """
     old, width = weights.shape
     means = {k: x.mean(axis=0, dtype=np.float64) for k, x in enumerate(features) if len(x)}
-    several = [k for k, x in enumerate(features) if len(x) > 1][-MOST_ROWS // 2 :]
-    most = MOST_ROWS // max(len(several), 1)
+    several = [k for k, x in enumerate(features) if len(x) > 1][-MAX_ROWS // 2 :]
+    most = MAX_ROWS // max(len(several), 1)
     spread = [
         (features[k][:most] - means[k]) / np.sqrt(min(len(features[k]), most) - 1) for k in several
     ]

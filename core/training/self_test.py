@@ -30,15 +30,15 @@ TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
 TINY = 1e-300  # in place of a size of zero
 DIFFERENCES = "finite differences"
 # Limits of a test: operations (more in float32, which is faster) and bytes of memory.
-MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
-MOST_MEMORY = 400 << 20
+MAX_WORK, MAX_WORK_IN_FLOAT32 = 10**10, 10**11
+MAX_MEMORY = 400 << 20
 OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
 CALL, DRAW = 10**5, 50  # overhead of a call, and cost of a random number, in operations
 SEARCHED = 6  # steps of a line search
 FIRST = 0.1  # size of the first of them, relative to the weights
 SHORTER = (1e-3, 0.1)  # least and greatest size of a step, relative to the one before
 JITTER = {8: 1e-3, 4: 0.1}  # size of random changes that break ties, relative to the weights' size
-MOST_LISTED = 300  # characters of a list of tensors
+MAX_LISTED = 300  # characters of a list of tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ def self_test(
         quant_ranges=FILE,
     )
     unit, work, late = graphs.file_batch, 0, False
-    for tested, most in ((_in_float64(graphs), MOST_WORK), (graphs, MOST_WORK_IN_FLOAT32)):
+    for tested, most in ((_in_float64(graphs), MAX_WORK), (graphs, MAX_WORK_IN_FLOAT32)):
         samples = _few(tested, info.batch_size)
         while samples:
             with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
                 work = _work(trainer)
-                small = trainer.memory().arena <= MOST_MEMORY
+                small = trainer.memory().arena <= MAX_MEMORY
                 for count in (weights, 2, 1) if small else ():
                     if work * (OTHER_RUNS + 4 * count) <= most:
                         left = most // max(work, 1)
@@ -420,7 +420,7 @@ def _open(findings: Sequence[Finding]) -> tuple[bool, bool]:
 def _listed(parts: Sequence[str], separator: str = "; ") -> str:
     """Joins parts, as many as fit into a line."""
     lengths = accumulate(len(part) + len(separator) for part in parts)
-    shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
+    shown = max(sum(length <= MAX_LISTED for length in lengths), 1)
     more = f"{separator}and {len(parts) - shown} more" * (len(parts) > shown)
     return separator.join(parts[:shown]) + more
 

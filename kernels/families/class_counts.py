@@ -10,7 +10,7 @@ from odt.kernels.rows.lossdef import LABELS
 from odt.kernels.rows.metricdef import FLAGS, Metric, OutputForm, blocks, check_flags, labels_of
 from odt.kernels.rows.opdef import Array
 
-MOST_CLASSES = 4096  # of a confusion matrix: 128 MB
+MAX_CLASSES = 4096  # of a confusion matrix: 128 MB
 
 
 class ClassCounts(Metric):
@@ -99,7 +99,7 @@ class Confusion(ClassCounts):
 def class_counter(form: OutputForm) -> ClassCounts:
     """Makes a Confusion if classes exclude each other and are not too many, else ClassCounts."""
     several = form.targets == FLAGS and form.classes > 1
-    return (ClassCounts if several or form.classes > MOST_CLASSES else Confusion)(form)
+    return (ClassCounts if several or form.classes > MAX_CLASSES else Confusion)(form)
 
 
 def _ratio(part: Array, whole: Array) -> Array:

@@ -21,13 +21,13 @@ from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 Taps = tuple[Span, ...]
-MOST_VALUES = 2**18  # of the images that are copied for one call, unless one image has more
+MAX_VALUES = 2**18  # of the images that are copied for one call, unless one image has more
 
 
 def _stack(a: TensorSpec, taps: int, results: int) -> TensorSpec:
     """Images with the channels of all taps: for all results along the depth, or as many as fit."""
     _, _, height, width, channels = a.shape
-    most = max(MOST_VALUES // (height * width * taps * channels), 1)
+    most = max(MAX_VALUES // (height * width * taps * channels), 1)
     return TensorSpec((min(results, most), height, width, taps, channels), FLOAT)
 
 

@@ -10,7 +10,7 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, StridePhase, axis, phases
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
-MOST_PHASES = 1 << 14
+MAX_PHASES = 1 << 14
 Axes = tuple[Axis, Axis]
 Pairs = tuple[tuple[StridePhase, StridePhase], ...]
 
@@ -41,9 +41,9 @@ class ConvAttrs:
             )
         )
         count = min(h.size, h.stride) * min(v.size, v.stride)
-        if count > MOST_PHASES:
+        if count > MAX_PHASES:
             raise ShapeError(
-                f"strides must give at most {MOST_PHASES} stride phases, but got {count} of "
+                f"strides must give at most {MAX_PHASES} stride phases, but got {count} of "
                 f"{h.stride} × {v.stride}"
             )
         return h, v

@@ -14,7 +14,7 @@ LO, HI = -(2**15), 2**15 - 1
 ONE_BITS = 15  # of a number without integer bits: 1 is 2¹⁵
 NEWTON_BITS = 2  # integer bits of 1 / (1 + x)
 NEWTON_STEPS = 3
-LEAST_EXPONENT, MOST_EXPONENT = -2, 4  # of the factors exp(−2ᵉ) of an exponential
+LEAST_EXPONENT, MAX_EXPONENT = -2, 4  # of the factors exp(−2ᵉ) of an exponential
 FEW_BITS = 5  # more integer bits hold numbers whose exponential is 0
 
 
@@ -54,7 +54,7 @@ def exp_of_negatives(a: Array, integer_bits: int) -> Array:
     terms = product(rounded_shift(fourth, 2) + cube, constant(1 / 3)) + square
     middle = constant(np.exp(-1 / 8))
     y = np.minimum(middle + product(x + rounded_shift(terms, 1), middle), HI)
-    for exponent in range(LEAST_EXPONENT, min(MOST_EXPONENT, integer_bits - 1) + 1):
+    for exponent in range(LEAST_EXPONENT, min(MAX_EXPONENT, integer_bits - 1) + 1):
         has_factor = (rest - a) >> (fraction + exponent) & 1
         y = np.where(has_factor, product(y, constant(np.exp(-(2.0**exponent)))), y)
     if integer_bits > FEW_BITS:

@@ -26,9 +26,9 @@ UNITS = 96  # a multiple of two full tiles of every instruction set
 POINTS = 16  # products of a tile of 2×2 results, for each depth and unit: src/winograd.h
 LEAST_CHANNELS = 48  # read and written together, for which tiles take less time
 LEAST_RESULTS = 64  # the same
-MOST_POINTS = 2  # weights at the points, at most, for each value of an image read or written
+MAX_POINTS = 2  # weights at the points, at most, for each value of an image read or written
 WIDE = 160  # channels read and written together, with which more weights at the points pay
-MOST_WIDE_POINTS = 24  # the same
+MAX_WIDE_POINTS = 24  # the same
 FEW_POINTS = 2**20  # weights at the points that wide layers may have in any case
 
 
@@ -65,9 +65,9 @@ def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
     units, height, width, depth = w.shape
     _, rows, cols, _ = y.shape
     lanes, results, channels = limit("MAX_LANES"), rows * cols, depth + units
-    most = MOST_POINTS * results * channels
+    most = MAX_POINTS * results * channels
     if channels >= WIDE:
-        most = max(FEW_POINTS, MOST_WIDE_POINTS * results * channels)
+        most = max(FEW_POINTS, MAX_WIDE_POINTS * results * channels)
     return bool(
         (kernels_in_use().startswith("avx") or limit("BASE_IN_TILES"))
         and (height, width, *attrs.stride, *attrs.dilation) == (3, 3, 1, 1, 1, 1)

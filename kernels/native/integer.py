@@ -106,7 +106,7 @@ def dense(
     return _products(pixels, w, start, m, zeros, outputs, axes, _numbers(x, 0, attrs.to))
 
 
-MOST_SUM = 2**31 - 1
+MAX_SUM = 2**31 - 1
 
 
 def _fills_a_vector(s: Specs) -> bool:
@@ -122,7 +122,7 @@ def sum_fits(attrs: Attrs, s: Specs) -> bool:
         same
         and _fills_a_vector(s)
         and {s["a"].dtype, s["y"].dtype} <= {*BYTES}
-        and max(most, half) <= MOST_SUM
+        and max(most, half) <= MAX_SUM
     )
 
 

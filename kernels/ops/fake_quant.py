@@ -28,7 +28,7 @@ from odt.kernels.geometry.quantize import fake_quant_numbers
 from odt.kernels.native import bitmask
 from odt.kernels.rows.opdef import TILE, Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
 
-MOST_BITS = 16
+MAX_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def attrs(options: Options, statics: object) -> FakeQuantAttrs:
     if "scale" in options:
         return FakeQuantAttrs(*(options[n] for n in ("scale", "lo", "hi")))
     bits, least, most = (options[n] for n in ("num_bits", "min", "max"))
-    if not 2 <= bits <= MOST_BITS or not (least <= 0 <= most and least < most < math.inf):
+    if not 2 <= bits <= MAX_BITS or not (least <= 0 <= most and least < most < math.inf):
         raise ShapeError(
-            f"num_bits must be 2 to {MOST_BITS}, and the range must contain 0, "
+            f"num_bits must be 2 to {MAX_BITS}, and the range must contain 0, "
             f"but got {bits} bits for {least} to {most}"
         )
     first, last = int(bool(options["narrow_range"])), 2**bits - 1

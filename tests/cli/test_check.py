@@ -220,7 +220,7 @@ def test_random_values_outside_a_model_s_domain_are_drawn_again(tmp_path: Path) 
 
 
 def test_a_model_too_large_to_test_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MOST_WORK", "MOST_WORK_IN_FLOAT32"):
+    for name in ("MAX_WORK", "MAX_WORK_IN_FLOAT32"):
         monkeypatch.setattr(f"odt.core.training.self_test.{name}", 1000)
     result = check(MLP_SM / "model.circle")
     assert result.exit_code == 0
@@ -244,7 +244,7 @@ def test_a_slow_model_is_tested_with_fewer_samples(monkeypatch: pytest.MonkeyPat
         return evaluate(trainer, data, numbers)
 
     monkeypatch.setattr(Trainer, "evaluate", counted)
-    monkeypatch.setattr("odt.core.training.loss_probe.MOST_SECONDS", 10)
+    monkeypatch.setattr("odt.core.training.loss_probe.MAX_SECONDS", 10)
     monkeypatch.setattr(time, "process_time", clock)
     result = check(MLP_SM / "model.circle")
     assert passes[0] == 8
@@ -253,7 +253,7 @@ def test_a_slow_model_is_tested_with_fewer_samples(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_test_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odt.core.training.loss_probe.MOST_SECONDS", 1e-5)
+    monkeypatch.setattr("odt.core.training.loss_probe.MAX_SECONDS", 1e-5)
     result = check(MODELS / "tflm-magic-wand-float.tflite")
     assert result.exit_code == 0
     assert "?    test: unknown: the test would take too long" in result.stdout
@@ -264,7 +264,7 @@ def test_a_large_model_is_tested_with_fewer_samples_and_weights(
     work: int, samples: int, weights: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """784 → 128 → 10: 0.2 MFLOP a sample, and 0.1 a call for 5 calls."""
-    monkeypatch.setattr("odt.core.training.self_test.MOST_WORK", work)
+    monkeypatch.setattr("odt.core.training.self_test.MAX_WORK", work)
     seen: list[int] = []
 
     def read(data: RandomData, numbers: Any, *arrays: Any) -> None:

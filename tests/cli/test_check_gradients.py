@@ -51,7 +51,7 @@ def test_a_loss_of_saturated_probabilities_is_not_a_failure() -> None:
 
 def test_a_kink_near_a_weight_is_not_a_failure_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """y = x w + 1000 RELU(w − 1.0005) at w = 1: only a small step stays on the side of w."""
-    monkeypatch.setattr("odt.core.training.self_test.MOST_WORK", 0)
+    monkeypatch.setattr("odt.core.training.self_test.MAX_WORK", 0)
     net = Net()
     x, w = net.input(1, 1), net.constant([1.0])
     over = net.add("RELU", [net.add("SUB", (w, net.constant([1.0005])), (1,))], (1,))

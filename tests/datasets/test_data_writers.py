@@ -26,7 +26,7 @@ from odt.kernels.rows.opdef import TensorSpec
 SINE = MODELS / "tflm-hello-world-sine-float.tflite"
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 F32 = np.dtype(np.float32)
-MOST_MEMORY = 300_000_000
+MAX_MEMORY = 300_000_000
 
 
 @pytest.mark.parametrize("output", ["raw", "hdf5", "npz"])
@@ -149,7 +149,7 @@ def test_memory_does_not_grow_with_the_set(tmp_path: Path, output: str) -> None:
     assert (tmp_path / f"out/train.input.{ending}").stat().st_size > 570_000_000
     match = re.search(r"peak (\d+)", run.stdout)
     assert match is not None
-    assert int(match[1]) < MOST_MEMORY
+    assert int(match[1]) < MAX_MEMORY
 
 
 def test_a_model_gives_shape_and_channels_and_is_checked(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_a_server_that_is_not_well_is_one_line(
     path: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A download ends at its bound, and not when the disk is full."""
-    monkeypatch.setattr("odt.datasets.download.MOST_BYTES", 3 * len(CONTENT))
+    monkeypatch.setattr("odt.datasets.download.MAX_BYTES", 3 * len(CONTENT))
     with pytest.raises(DataError, match=f"{server}{path}: must be downloaded, but got") as e:
         fetch(f"{server}{path}", tmp_path)
     assert str(e.value).isprintable()

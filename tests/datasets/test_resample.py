@@ -63,8 +63,8 @@ def test_blocks_and_tables_of_weights_change_nothing(monkeypatch: pytest.MonkeyP
         return x[start:stop]
 
     monkeypatch.setattr(module, "BLOCK", 256)
-    monkeypatch.setattr(module, "MOST_WEIGHTS", 0)
-    monkeypatch.setattr(module, "MOST_GROUP", 3000)
+    monkeypatch.setattr(module, "MAX_WEIGHTS", 0)
+    monkeypatch.setattr(module, "MAX_GROUP", 3000)
     for (old, new), y in whole.items():
         asked.clear()
         got = resample(read, len(x), old, new, len(y))

@@ -23,7 +23,7 @@ from odt.federated.update import Tensors
 CLASSES, NODES, ROUNDS, SAMPLES = 5, 2, 2, 12
 UP, DOWN = "up", "down"
 MB = 2**20
-MOST_MEMORY = 60 * MB  # of a client's process, above Flower's own
+MAX_MEMORY = 60 * MB  # of a client's process, above Flower's own
 # The peak of a client's process, which ends with the answer.
 MEASURED = """
 from pathlib import Path
@@ -222,5 +222,5 @@ def test_tensors_counts_and_metrics_leave_a_client_and_nothing_else(
             print(
                 f"{payload}: memory {peak(app) / MB:.0f} MB, Flower's own {peak(own) / MB:.0f} MB"
             )
-            assert more <= MOST_MEMORY
+            assert more <= MAX_MEMORY
         recorder.close()

@@ -34,7 +34,7 @@ STEP = 1e-6  # of one element
 # rounded to float32 on its way shows; with 64 bits they are not.
 NEAR = (1e-9, 1e-9) if np.finfo(np.longdouble).eps < 1e-18 else (1e-6, 1e-8)
 STRIDE = 1e-4  # of a direction of length 1
-MOST_BYTES = 4 * np.getbufsize() * 4  # NumPy's iterators buffer so much whatever the size
+MAX_BYTES = 4 * np.getbufsize() * 4  # NumPy's iterators buffer so much whatever the size
 LEAST_LARGE = 1 << 20
 
 ROWS = pytest.mark.parametrize("info", [pytest.param(i, id=n) for n, i in OP_DB.items()])
@@ -311,7 +311,7 @@ def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> No
                 # The interpreter itself allocates now and then, such as for more interned names.
                 peak = min(peak_of(kernel, case.attrs, {**arrays, **prepared}) for _ in range(2))
             how = f" with {' in the memory of '.join(alias)}" if alias else ""
-            assert peak < MOST_BYTES, f"{label}{how} allocates {peak} bytes: use out=, workspace"
+            assert peak < MAX_BYTES, f"{label}{how} allocates {peak} bytes: use out=, workspace"
 
 
 @REFUSALS

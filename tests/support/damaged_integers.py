@@ -20,7 +20,7 @@ from support.paths import MODELS
 from support.quantized_networks import small_net
 from support.streaming_models import frames_net, streaming_net, svdf_net
 
-MOST_VALUES = 1000  # of outputs, so that a damaged shape does not take long to train
+MAX_VALUES = 1000  # of outputs, so that a damaged shape does not take long to train
 STRIDES: dict[str, Any] = {"stride_w": 1, "stride_h": 1}
 
 
@@ -112,7 +112,7 @@ def train(path: Path) -> None:
         x = [np.zeros((2, *s.shape[1:]), s.dtype) for s in shapes]
         predicted = trainer.predict(x)
         made = predicted if isinstance(predicted, list) else [predicted]
-        if sum(a.size for a in made) < MOST_VALUES:
+        if sum(a.size for a in made) < MAX_VALUES:
             trainer.fit(x, made, epochs=1)
             trainer.export(path.with_name("trained.tflite"))
 

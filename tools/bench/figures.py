@@ -12,7 +12,7 @@ Result = dict[str, Any]
 Key = tuple[str, str]  # work and system
 FORWARD = "LiteRT, forward"
 NARROW = "PyTorch, bf16"
-MOST_OTHERS = 0.1  # cores that other processes may take
+MAX_OTHERS = 0.1  # cores that other processes may take
 LEAST_SPEED = 0.8  # of the machine before and after a run, as a fraction of its best
 SAME_LOSS = 1e-3  # relative difference of first losses that are the same
 
@@ -20,7 +20,7 @@ SAME_LOSS = 1e-3  # relative difference of first losses that are the same
 def is_clean(result: Result) -> bool:
     """Whether a run was not disturbed by other processes or the host, or failed."""
     is_fast = result.get("speed", 1) >= LEAST_SPEED
-    return "failed" in result or (result["others"] < MOST_OTHERS and is_fast)
+    return "failed" in result or (result["others"] < MAX_OTHERS and is_fast)
 
 
 def measured(results: Sequence[Result]) -> dict[Key, list[Result]]:

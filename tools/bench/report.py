@@ -11,7 +11,7 @@ from typing import Any
 from bench.figures import (
     FORWARD,
     LEAST_SPEED,
-    MOST_OTHERS,
+    MAX_OTHERS,
     NARROW,
     SAME_LOSS,
     Key,
@@ -172,7 +172,7 @@ def text(known: Mapping[str, Any]) -> str:
         processors="; ".join(known["processors"]),
         table="\n".join(comparison(known)),
         narrow=NARROW,
-        others=MOST_OTHERS,
+        others=MAX_OTHERS,
         speed=LEAST_SPEED,
         same=f"{SAME_LOSS:.1%}",
         exceptions=f", except {'; '.join(others)}" if others else "",

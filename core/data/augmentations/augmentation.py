@@ -11,8 +11,8 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-MOST_LOOKED_AT = 256  # samples
-MOST_BYTES = 1 << 24  # of these samples
+MAX_LOOKED_AT = 256  # samples
+MAX_BYTES = 1 << 24  # of these samples
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def statistics(
         shape: shape of a sample; one axis is that of a table, whose features have different units.
     """
     spec = specs[index]
-    most = max(16, min(MOST_LOOKED_AT, MOST_BYTES // max(spec.nbytes, 1)))
+    most = max(16, min(MAX_LOOKED_AT, MAX_BYTES // max(spec.nbytes, 1)))
     chosen = np.linspace(0, len(samples) - 1, min(len(samples), most), dtype=np.int64)
     rows = [np.empty((1, s.size), s.dtype) for s in specs]
     sums = np.zeros((2, spec.size))

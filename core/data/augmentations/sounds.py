@@ -9,7 +9,7 @@ import numpy as np
 from odt.core.data.augmentations.augmentation import Augmentation, Facts
 from odt.kernels.rows.opdef import Array
 
-MOST_DECIBELS = 60.0
+MAX_DECIBELS = 60.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Gain(Augmentation):
 
     def check(self, shape: Sequence[int]) -> None:
         """Checks the value, and that samples are waveforms."""
-        self.check_value(self.decibels, 0, MOST_DECIBELS)
+        self.check_value(self.decibels, 0, MAX_DECIBELS)
         if len(shape) != 1:
             raise self.refuse("needs waveforms (time); use brightness for spectrograms", shape)
 

@@ -10,7 +10,7 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import Patch
 
 END, ENTRY = b"PK\x05\x06", b"PK\x01\x02"  # signatures
 END_BYTES, ENTRY_BYTES = 22, 46  # without names and comments
-MOST_COMMENT = 1 << 16
+MAX_COMMENT = 1 << 16
 CENTRAL, LOCAL = 16, 42  # places of the offsets in these two records
 
 
@@ -46,7 +46,7 @@ def _offsets(data: memoryview) -> dict[int, int]:
 
     Empty without an archive, and if its offsets count from its beginning.
     """
-    tail = bytes(data[-(END_BYTES + MOST_COMMENT) :])
+    tail = bytes(data[-(END_BYTES + MAX_COMMENT) :])
     at = tail.rfind(END)
     if at < 0 or len(tail) - at < END_BYTES:
         return {}

@@ -16,9 +16,9 @@ from odt.kernels.rows.opdef import Array
 
 # Limits the time that hostile bytes can cost. The file's size is no limit, because tables and
 # vectors may share bytes. The largest real models need a tenth of it.
-MOST_WORK = 2_000_000
+MAX_WORK = 2_000_000
 TABLE_WORK = 24  # of one table; one number in a vector counts 1
-MOST_TEXT = 2**16  # bytes of a name
+MAX_TEXT = 2**16  # bytes of a name
 DAMAGED = "The file is damaged or truncated."
 
 
@@ -34,13 +34,13 @@ class FlatBuffer:
         self.name = name
         self.data = data
         self.size = len(data)
-        self.work = MOST_WORK
+        self.work = MAX_WORK
 
     def spend(self, where: str, work: int) -> None:
         self.work -= work
         if self.work < 0:
             raise self.error(
-                where, f"a file must hold at most {MOST_WORK} entries, but got more up to here"
+                where, f"a file must hold at most {MAX_WORK} entries, but got more up to here"
             )
 
     def error(self, where: str, text: str, cause: str = DAMAGED) -> ModelError:
@@ -157,8 +157,8 @@ class Table:
     def text(self, slot: int, what: str) -> bytes:
         """Reads a string's bytes."""
         start, length = self.vector(slot, 1, what)
-        if length > MOST_TEXT:
-            raise self.error(f"{what} must have at most {MOST_TEXT} bytes, but got {length}")
+        if length > MAX_TEXT:
+            raise self.error(f"{what} must have at most {MAX_TEXT} bytes, but got {length}")
         self.source.spend(self.where, length)
         return bytes(self.source.data[start : start + length])
 

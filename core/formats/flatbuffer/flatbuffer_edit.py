@@ -19,11 +19,11 @@ HEADER = 16  # bytes of a front before its vtable: offset of the root, identifie
 OFFSET, VTABLE_ENTRY = 4, 2  # bytes of an offset or a number, and of an entry of a vtable
 TABLE_ALIGNMENT = 16  # alignment of new tables, as the schema requires of data in a Buffer
 ALIGNMENT = 64  # alignment of a front, so that aligned data stays aligned
-MOST_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
+MAX_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
 VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
 TENSORS = 0  # slot of SubGraph
 BUFFER = 2  # slot of Tensor
-MOST_FRONT = 2**31  # bytes: offsets beyond that are refused by other readers
+MAX_FRONT = 2**31  # bytes: offsets beyond that are refused by other readers
 
 Patch = tuple[int, bytes | memoryview]
 
@@ -190,8 +190,8 @@ def front(
     out += bytes(-len(out) % ALIGNMENT)
     for place, target in kept:
         _point(out, place, target + len(out) - base)
-    if len(out) > MOST_FRONT:
-        raise root.error(f"its new buffers must fit into {MOST_FRONT} bytes, but got {len(out)}")
+    if len(out) > MAX_FRONT:
+        raise root.error(f"its new buffers must fit into {MAX_FRONT} bytes, but got {len(out)}")
     mark = bytes(len(MARK)) if lasting else MARK
     struct.pack_into("<I4s4sI", out, 0, table, identifier, mark, len(out))
     return bytes(out)
@@ -200,7 +200,7 @@ def front(
 def _check_size(root: Table) -> None:
     """Raises ModelError if the root's fields lie outside it."""
     ends = [f + (OFFSET if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
-    least, limit = max([OFFSET, *ends]), min(MOST_ROOT, root.source.size - root.pos)
+    least, limit = max([OFFSET, *ends]), min(MAX_ROOT, root.source.size - root.pos)
     if not least <= root.nbytes <= limit:
         raise root.error(
             f"must have {least} to {limit} bytes for its fields, but got {root.nbytes}"

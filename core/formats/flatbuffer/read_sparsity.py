@@ -13,7 +13,7 @@ from odt.kernels.rows.opdef import Array
 
 DENSE, SPARSE = 0, 1  # DimensionType
 INDICES = {1: "<i4", 2: "<u2", 3: "|u1"}  # SparseIndexVector → dtype
-MOST_BYTES = 2**31  # of a sparse constant's dense form
+MAX_BYTES = 2**31  # of a sparse constant's dense form
 INDEX = np.dtype(np.int32)
 
 
@@ -36,8 +36,8 @@ def read_sparsity(
     """
     table = tensor.table(6, "sparsity")
     assert table is not None
-    if math.prod(shape) * dtype.itemsize > MOST_BYTES:
-        raise table.error(f"its dense form must fit into {MOST_BYTES} bytes, but got {shape}")
+    if math.prod(shape) * dtype.itemsize > MAX_BYTES:
+        raise table.error(f"its dense form must fit into {MAX_BYTES} bytes, but got {shape}")
     order, blocked = table.numbers(0, "traversal order"), table.numbers(1, "block map")
     levels = list(table.tables(2, "level", f"{table.where}, "))
     if (

@@ -7,7 +7,7 @@ import numpy as np
 from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, Table
 from odt.core.formats.flatbuffer.operator_options import tensor_type
 from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
-from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Tensor
+from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Tensor
 from odt.core.model.sparsity import Sparsity
 from odt.errors import one_line
 from odt.kernels.geometry.quantize import Quantization
@@ -46,7 +46,7 @@ def read_tensors(
     for i, table in enumerate(graph.tables(0, "tensor")):
         name = table.string(3, "name")
         if name:
-            table.where += f' ("{one_line(name, MOST_NAME)}")'
+            table.where += f' ("{one_line(name, MAX_NAME)}")'
         signature, spec = _spec(table)
         scales = _quantization(table, spec)
         if scales is not None:
@@ -81,9 +81,9 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
         raise table.error(
             f"shape and shape signature must have the same length, but got {shape} and {signature}"
         )
-    if len(shape) > MOST_AXES or min((*shape, *signature), default=0) < -1:
+    if len(shape) > MAX_AXES or min((*shape, *signature), default=0) < -1:
         raise table.error(
-            f"shape must have at most {MOST_AXES} entries, none below -1, "
+            f"shape must have at most {MAX_AXES} entries, none below -1, "
             f"but got {len(shape)}: {shape[:8]}, signature {signature[:8]}"
         )
     sizes = tuple(1 if n < 0 else n for n in shape)
@@ -98,8 +98,8 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
     if table.number(10, "b"):
         kind = f"COMPRESSED_{kind}"
     dtype = DTYPES.get(kind) or np.dtype([(kind, "V1")])
-    if math.prod(n for n in sizes if n) * dtype.itemsize > MOST_BYTES:
-        raise table.error(f"a tensor must fit into {MOST_BYTES} bytes, but got {shape} {kind}")
+    if math.prod(n for n in sizes if n) * dtype.itemsize > MAX_BYTES:
+        raise table.error(f"a tensor must fit into {MAX_BYTES} bytes, but got {shape} {kind}")
     return signature, TensorSpec(sizes, dtype)
 
 

@@ -17,7 +17,7 @@ from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.formats.flatbuffer.operator_options import operator_name, read_options
 from odt.core.formats.flatbuffer.read_tensors import Spans, below, read_tensors
 from odt.core.formats.flatbuffer.subgraphs import subgraphs_of
-from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
+from odt.core.model.graph import MAX_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import LSTM
 from odt.core.model.model import Body, Model, Signature
 from odt.core.model.topological_order import topological_order
@@ -187,7 +187,7 @@ def _operator_code(table: Table, file_format: str) -> str:
         raise table.error(f"must be an operator of the {file_format} schema, but got code {code}")
     if name != "CUSTOM":
         return name
-    return f"CUSTOM:{one_line(table.string(1, 'custom code'), MOST_NAME)}"
+    return f"CUSTOM:{one_line(table.string(1, 'custom code'), MAX_NAME)}"
 
 
 def _signature(table: Table, subgraphs: int) -> Signature:
@@ -212,7 +212,7 @@ def _with_aliases(graph: Graph, subgraph: int, signatures: Sequence[Signature]) 
                 for entry, (name, i) in enumerate(named.items()):
                     if i in ends:
                         entries.setdefault(i, entry)
-                        aliases.setdefault(i, []).append(one_line(name, MOST_NAME))
+                        aliases.setdefault(i, []).append(one_line(name, MAX_NAME))
     tensors = (
         replace(t, aliases=tuple(aliases[i]), entry=entries[i]) if i in aliases else t
         for i, t in enumerate(graph.tensors)

@@ -16,7 +16,7 @@ from odt.errors import ModelError
 from odt.schemas.tflite_metadata import IDENTIFIER
 
 NAME = "TFLITE_METADATA"
-MOST_LABELS = 1 << 24  # bytes of a file of labels
+MAX_LABELS = 1 << 24  # bytes of a file of labels
 
 
 def read_record(model: Model) -> Record | None:
@@ -51,7 +51,7 @@ def associated_file(model: Model, name: str) -> bytes:
     try:
         with zipfile.ZipFile(_View(model.data)) as archive:
             member = archive.getinfo(name)
-            return archive.read(member) if member.file_size <= MOST_LABELS else b""
+            return archive.read(member) if member.file_size <= MAX_LABELS else b""
     except Exception:  # a file may end in any bytes
         return b""
 

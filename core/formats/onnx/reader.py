@@ -28,7 +28,7 @@ from odt.core.formats.protobuf import (
     read_fields,
     read_varint,
 )
-from odt.core.model.graph import ABSENT, MOST_NAME, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, MAX_NAME, Graph, Node, Tensor
 from odt.core.model.model import ExternalSpan, Model
 from odt.core.model.onnx import ONNX, OnnxNode, kind_of
 from odt.errors import ModelError, OptionError, one_line
@@ -36,8 +36,8 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 
 FIRST_OPSET, LAST_OPSET = 6, 23
 DOMAIN = ("", "ai.onnx")  # both names of ONNX's own operators
-MOST_VERSIONS = 100  # no IR version is larger; other formats begin with larger numbers
-MOST_NUMBERS = 40  # no field of a model has a larger number; Core ML has types from 200 on
+MAX_VERSIONS = 100  # no IR version is larger; other formats begin with larger numbers
+MAX_NUMBERS = 40  # no field of a model has a larger number; Core ML has types from 200 on
 GRAPH, GRAPH_TAG = 7, 7 << 3 | 2
 UNKNOWN = TensorSpec((), np.dtype(np.float32))  # of activations, before they are inferred
 FLOAT, INT, STRING, TENSOR, GRAPHS, FLOATS, INTS, STRINGS = range(1, 9)  # AttributeProto.type
@@ -61,9 +61,9 @@ def is_onnx(data: memoryview) -> bool:
         for number, wire, value in read_fields(data, Span(0, len(data))):
             if first and not (number == 1 and wire == VARINT and isinstance(value, int)):
                 return False
-            if first and isinstance(value, int) and not 0 < value < MOST_VERSIONS:
+            if first and isinstance(value, int) and not 0 < value < MAX_VERSIONS:
                 return False
-            if number > MOST_NUMBERS:
+            if number > MAX_NUMBERS:
                 return False
             if number == GRAPH and isinstance(value, Span):
                 return True
@@ -146,7 +146,7 @@ class _Parser:
         if graph.get("sparse_initializer"):
             raise ProtobufError("initializers must be dense, but got sparse ones")
         for tensor in graph.get("initializer", []):
-            self.where = f'initializer "{one_line(tensor.get("name", ""), MOST_NAME)}"'
+            self.where = f'initializer "{one_line(tensor.get("name", ""), MAX_NAME)}"'
             self._constant(tensor.get("name", ""), read_tensor(self.reader, tensor, self.files))
         inputs = [i for v in graph.get("input", []) if (i := self._input(v)) != ABSENT]
         declared = {v.get("name", ""): v for v in graph.get("output", [])}
@@ -157,7 +157,7 @@ class _Parser:
         ]
         outputs = []
         for name in declared:
-            self.where = f'output "{one_line(name, MOST_NAME)}"'
+            self.where = f'output "{one_line(name, MAX_NAME)}"'
             outputs.append(self._tensor(name))
         self.where = "graph"
         producer = " ".join(
@@ -211,7 +211,7 @@ class _Parser:
     def _add(self, name: str, tensor: Tensor) -> int:
         if name and name in self.names:
             raise ProtobufError(
-                f'a name must stand for one tensor, but got "{one_line(name, MOST_NAME)}" twice'
+                f'a name must stand for one tensor, but got "{one_line(name, MAX_NAME)}" twice'
             )
         self.tensors.append(tensor)
         if name:
@@ -221,7 +221,7 @@ class _Parser:
     def _input(self, value: Message) -> int:
         """Adds an input; ABSENT for an initializer, which older files list among the inputs."""
         name = value.get("name", "")
-        self.where = f'input "{one_line(name, MOST_NAME)}"'
+        self.where = f'input "{one_line(name, MAX_NAME)}"'
         if name in self.names:
             return ABSENT
         signature, spec = self._declared(value)
@@ -244,7 +244,7 @@ class _Parser:
         if name not in self.names:
             raise ProtobufError(
                 "what it names must be an input, an initializer or an output of an earlier node, "
-                f'but got "{one_line(name, MOST_NAME)}"'
+                f'but got "{one_line(name, MAX_NAME)}"'
             )
         return self.names[name]
 
@@ -255,7 +255,7 @@ class _Parser:
         kind, domain = message.get("op_type", ""), message.get("domain", "")
         domain = "" if domain in DOMAIN else domain
         op = f"{ONNX}{kind_of(kind, domain)}"
-        self.where = f"node {k} ({one_line(op, MOST_NAME)})"
+        self.where = f"node {k} ({one_line(op, MAX_NAME)})"
         stored = [self._attribute(a) for a in message.get("attribute", [])]
         names = message.get("output", [])
         if kind == "Constant" and not domain and len(names) == 1 and len(stored) == 1:

@@ -7,7 +7,7 @@ import stat
 import numpy as np
 
 from odt.core.formats.protobuf import INT64, Message, MessageReader, ProtobufError, Span
-from odt.core.model.graph import MOST_AXES, MOST_BYTES
+from odt.core.model.graph import MAX_AXES, MAX_BYTES
 from odt.core.model.model import ExternalSpan
 from odt.core.storage.mapped_files import map_or_read
 from odt.dataclass import dataclass
@@ -56,9 +56,9 @@ def dtype_of(code: int) -> np.dtype[np.generic]:
 
 def checked_shape(dims: list[int], what: str = "dims") -> tuple[int, ...]:
     """Returns a shape; raises ProtobufError if it has too many axes or an axis below 0."""
-    if len(dims) > MOST_AXES or min(dims, default=0) < 0:
+    if len(dims) > MAX_AXES or min(dims, default=0) < 0:
         raise ProtobufError(
-            f"{what} must have at most {MOST_AXES} entries, none below 0, "
+            f"{what} must have at most {MAX_AXES} entries, none below 0, "
             f"but got {len(dims)}: {dims[:8]}"
         )
     return tuple(dims)
@@ -66,8 +66,8 @@ def checked_shape(dims: list[int], what: str = "dims") -> tuple[int, ...]:
 
 def checked_spec(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> TensorSpec:
     """Returns a spec; raises ProtobufError if such a tensor could be in no memory."""
-    if math.prod(n for n in shape if n) * dtype.itemsize > MOST_BYTES:
-        raise ProtobufError(f"a tensor must fit into {MOST_BYTES} bytes, but got {shape} {dtype}")
+    if math.prod(n for n in shape if n) * dtype.itemsize > MAX_BYTES:
+        raise ProtobufError(f"a tensor must fit into {MAX_BYTES} bytes, but got {shape} {dtype}")
     return TensorSpec(shape, dtype)
 
 

@@ -11,7 +11,7 @@ from odt.kernels.rows.opdef import Array
 LEAST = 4  # points of a sinusoid that are compared
 EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as part of the largest value
 SLOW = 1.995  # 2 cos ω of the slowest sinusoid that is told from a straight line
-FEW_BANDS, MOST_FILLED = 4, 0.6
+FEW_BANDS, MAX_FILLED = 4, 0.6
 
 
 def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:
@@ -86,7 +86,7 @@ def is_filter_bank(values: Array) -> bool:
         return False
     rows = np.asarray(values).reshape(len(values), -1)
     filled = rows != 0
-    if rows.shape[1] < LEAST or (rows < 0).any() or filled.mean() > MOST_FILLED:
+    if rows.shape[1] < LEAST or (rows < 0).any() or filled.mean() > MAX_FILLED:
         return False
     changes = np.diff(np.pad(filled, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     bands = (changes > 0).sum(axis=1)

@@ -43,8 +43,8 @@ from odt.kernels.rows.opdef import TensorSpec
 
 # A first state that a layer has learned has several values.
 LOOP = "initial value of a loop: a state, or the array of its results"
-MOST_NODES = 50_000  # of the graph, for subgraphs to be inlined
-MOST_DEPTH = 16  # of subgraphs that run subgraphs
+MAX_NODES = 50_000  # of the graph, for subgraphs to be inlined
+MAX_DEPTH = 16  # of subgraphs that run subgraphs
 # Composites such as odml.scaled_dot_product_attention and odml.rms_norm. LiteRT has kernels for
 # them, which read their operands and attributes, but no constant of the decomposition.
 RUNTIMES = "odml."
@@ -222,7 +222,7 @@ class _Inliner:
 
     def _expand(self, node: Node, within: Within) -> list[int]:
         """Adds the nodes of an operator's subgraphs; returns the tensors with its outputs."""
-        if len(within) > MOST_DEPTH or ABSENT in node.inputs:
+        if len(within) > MAX_DEPTH or ABSENT in node.inputs:
             raise _KeptError
         if node.op in CALLS:
             number = int(node.options[CALLS[node.op]])
@@ -295,7 +295,7 @@ class _Inliner:
                 bound[i] = self._tensor(number, i)
             self._add(replace(moved, outputs=tuple(bound[i] for i in node.outputs)))
             bound.update((i, self.renamed.get(bound[i], bound[i])) for i in node.outputs)
-            if len(self.nodes) > MOST_NODES:
+            if len(self.nodes) > MAX_NODES:
                 raise _KeptError
         return [find(i) for i in body.graph.outputs]
 

@@ -26,7 +26,7 @@ NAMES = RESERVE, FROM_TENSOR, SET, GET, STACK = (
 # Operators of TensorFlow (Flex), or the custom operators that a file converted with
 # `allow_custom_ops` has in their place.
 LISTS = {f"CUSTOM:{flex}TensorList{name}": name for flex in ("Flex", "") for name in NAMES}
-MOST_ITEMS = 10_000  # below which the length of a list must be
+MAX_ITEMS = 10_000  # below which the length of a list must be
 Items = tuple[int | None, ...]  # tensors; None for one that has not been set
 
 
@@ -67,11 +67,11 @@ def expand_list(
     first, name = node.inputs[0], LISTS[node.op]
     if name == RESERVE:
         count = _integer(values, node.inputs[1])
-        known = count is not None and 0 <= count < MOST_ITEMS
+        known = count is not None and 0 <= count < MAX_ITEMS
         return Expanded(items=(None,) * (count or 0)) if known else None
     if name == FROM_TENSOR:
         shape = specs[first].shape if first in specs else ()
-        return _unpack(node, make(first)) if shape and shape[0] < MOST_ITEMS else None
+        return _unpack(node, make(first)) if shape and shape[0] < MAX_ITEMS else None
     items = lists.get(first)
     if items is None:
         return None

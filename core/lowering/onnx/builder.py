@@ -23,7 +23,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 FORMULA = "constant of an operator's formula"
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
-MOST_MOVES = 64  # from zeros to where they are used
+MAX_MOVES = 64  # from zeros to where they are used
 MOVES = frozenset(
     ("FILL", "BROADCAST_TO", "RESHAPE", "TRANSPOSE", "STRIDED_SLICE", "CONCATENATION", "GATHER")
 )
@@ -97,7 +97,7 @@ class Builder:
             if data is not None:
                 if data.any():
                     return False
-            elif maker is None or maker.op not in MOVES or len(rest) > MOST_MOVES:
+            elif maker is None or maker.op not in MOVES or len(rest) > MAX_MOVES:
                 return False
             else:
                 rest += [k for k in maker.inputs if self.spec(k).dtype.kind == "f"]

@@ -25,7 +25,7 @@ from odt.core.model.onnx import ONNX, OnnxNode
 from odt.errors import ShapeError
 
 Lowering: TypeAlias = Callable[[Use], int | Sequence[int]]
-MOST_NODES = 100_000  # of the lowered graph
+MAX_NODES = 100_000  # of the lowered graph
 
 KINDS: Mapping[str, Lowering] = {
     **arithmetic.KINDS,
@@ -66,8 +66,8 @@ def _lower(builder: Builder, node: Node) -> None:
         try:
             results = lowering(Use(builder, node, source))
             results = [results] if isinstance(results, int) else [*results]
-            if len(builder.nodes) > MOST_NODES:
-                raise ShapeError(f"a graph must have at most {MOST_NODES} nodes, but got more")
+            if len(builder.nodes) > MAX_NODES:
+                raise ShapeError(f"a graph must have at most {MAX_NODES} nodes, but got more")
             _check_unread(builder, node, len(results))
             builder.name(results, node.outputs, nodes)
             return

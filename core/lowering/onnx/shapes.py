@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from odt.core.lowering.onnx.builder import INT32, INT64, NCHW_TO_NHWC, NHWC_TO_NCHW, Use
-from odt.core.model.graph import MOST_AXES
+from odt.core.model.graph import MAX_AXES
 from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array
 
@@ -36,7 +36,7 @@ def constant_of_shape(u: Use) -> int:
     if not isinstance(value, np.ndarray) or value.size != 1:
         raise ShapeError("value must be one number, but got others")
     dims = u.numbers(0, "the shape")
-    if min(dims, default=0) < 0 or len(dims) > MOST_AXES:
+    if min(dims, default=0) < 0 or len(dims) > MAX_AXES:
         raise ShapeError(f"the shape must have no axis below 0, but got {dims[:8]}")
     if value.dtype.kind == "b":
         filled = u.b.add("FILL", (u.b.constant(dims), u.b.constant(bool(value.item()), bool)))
@@ -92,8 +92,8 @@ def squeeze(u: Use) -> int:
 def unsqueeze(u: Use) -> int:
     axes, dims = axes_of(u, 1) or (), list(u.shape(0))
     rank = len(dims) + len(axes)
-    if rank > MOST_AXES:
-        raise ShapeError(f"must have at most {MOST_AXES} axes, but got {rank}")
+    if rank > MAX_AXES:
+        raise ShapeError(f"must have at most {MAX_AXES} axes, but got {rank}")
     for k in sorted(u.axis(k, rank) for k in axes):
         dims.insert(k, 1)
     return u.b.reshape(u.input(0), dims)
@@ -194,7 +194,7 @@ def gather_nd(u: Use) -> int:
 def expand(u: Use) -> int:
     before, target = u.shape(0), u.numbers(1, "the shape")
     try:
-        dims = np.broadcast_shapes(before, target) if len(target) <= MOST_AXES else target
+        dims = np.broadcast_shapes(before, target) if len(target) <= MAX_AXES else target
     except ValueError as e:
         raise ShapeError(f"{before} must broadcast to the shape, but got {target}") from e
     if dims == before:

@@ -29,7 +29,7 @@ from odt.training.artifact_files import (
     ADAPTERS,
     CHECKPOINT,
     MANIFEST,
-    MOST_LOSSES,
+    MAX_LOSSES,
     NAMES,
     RECIPE,
     Expected,
@@ -210,8 +210,8 @@ def _check(session: Session, out: Path, steps: int, seed: int) -> None:
     session.recipe.model.check_flatbuffer("generate_artifacts")
     for field, value, least in (("steps", steps, 1), ("seed", seed, 0)):
         check_whole(field, value, least)
-    if steps > MOST_LOSSES:
-        raise OptionError("steps", f"must be at most {MOST_LOSSES}", steps)
+    if steps > MAX_LOSSES:
+        raise OptionError("steps", f"must be at most {MAX_LOSSES}", steps)
     if session.teacher is not None:
         raise OptionError("teacher", "must be left out of artifacts", "a teacher")
     info = session.recipe.info

@@ -13,7 +13,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError
 
 COPY = 1 << 18
-MOST_BYTES = 4 << 30  # of a file; the largest that is published has 0.6 GB
+MAX_BYTES = 4 << 30  # of a file; the largest that is published has 0.6 GB
 TIMEOUT = 30  # seconds without a byte
 PARTIAL = ".download"
 
@@ -84,12 +84,12 @@ def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None
         if length and not re.fullmatch("[0-9]{1,18}", length):
             raise OSError(f"Content-Length {printable(length)} instead of a number")
         total = have + int(length) if length else None
-        if total is not None and total > MOST_BYTES:
-            raise OSError(f"{total} bytes instead of at most {MOST_BYTES}")
+        if total is not None and total > MAX_BYTES:
+            raise OSError(f"{total} bytes instead of at most {MAX_BYTES}")
         while chunk := response.read(COPY):
             have += len(chunk)
-            if have > MOST_BYTES:
-                raise OSError(f"more than {MOST_BYTES} bytes")
+            if have > MAX_BYTES:
+                raise OSError(f"more than {MAX_BYTES} bytes")
             out.write(chunk)
             progress(file.name, have, total)
         if total is not None and have < total:

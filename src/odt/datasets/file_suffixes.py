@@ -24,7 +24,7 @@ OTHER_SOUNDS = (
     ".3gp", ".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mka",
     ".mp2", ".mp3", ".oga", ".ogg", ".opus", ".w64", ".wma",
 )  # fmt: skip
-MOST_SUFFIXES = 6  # in a message
+MAX_SUFFIXES = 6  # in a message
 
 
 def suffix_of(name: str) -> str:
@@ -72,9 +72,9 @@ def counted(names: Iterable[str], *, remedies: bool = True) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [
         f"{count} {suffix}{_remedy(suffix) if remedies else ''}"
-        for suffix, count in ordered[:MOST_SUFFIXES]
+        for suffix, count in ordered[:MAX_SUFFIXES]
     ]
-    others = sum(count for _, count in ordered[MOST_SUFFIXES:])
+    others = sum(count for _, count in ordered[MAX_SUFFIXES:])
     return ", ".join([*shown, f"{others} others"] if others else shown)
 
 

@@ -12,7 +12,7 @@ from odt.core.storage.reading import guard, listed, printable, reading
 from odt.datasets.class_folders import ALL
 from odt.datasets.file_suffixes import files, of_kind
 from odt.datasets.folders import LIMIT, Decode, FilePart, files_of, parts_of
-from odt.datasets.picture_files import MOST_FLAT, opened_picture
+from odt.datasets.picture_files import MAX_FLAT, opened_picture
 from odt.datasets.pictures import Resize
 from odt.datasets.source import Kind, Part, Remarks, Sample, SampleError, Source
 from odt.datasets.table_cells import is_number
@@ -181,7 +181,7 @@ def open_with_masks(
 def _decode_mask(where: str, data: bytes) -> Array:
     """Values of a mask (H, W, 1); of a palette its numbers."""
     with opened_picture(where, "must be a valid mask", data) as p:
-        guard(where, len(data), p.width * p.height, most=MOST_FLAT)
+        guard(where, len(data), p.width * p.height, most=MAX_FLAT)
         if p.mode not in ("1", "L", "P"):
             raise ValueError(f"mode {p.mode}, neither gray nor a palette")
         return np.asarray(p, np.uint8)[..., np.newaxis]

@@ -15,7 +15,7 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 CHUNK = 1 << 16
-MOST_JPEG = 1 << 26  # bytes of one file
+MAX_JPEG = 1 << 26  # bytes of one file
 WITHOUT_LENGTH = (0x01, *range(0xD0, 0xD9))  # markers that no length follows
 SCAN, END = 0xDA, 0xD9
 
@@ -107,8 +107,8 @@ def _jpegs(stream: IO[bytes]) -> Iterator[bytes]:
             yield bytes(data[:end])
             del data[:end]
             number += 1
-        if len(data) > MOST_JPEG:
-            raise DataError(f"frame {number}: a JPEG must have at most {MOST_JPEG} bytes.")
+        if len(data) > MAX_JPEG:
+            raise DataError(f"frame {number}: a JPEG must have at most {MAX_JPEG} bytes.")
     if data:
         raise DataError(f"frame {number}: the stream ended within a JPEG.")
 

@@ -37,7 +37,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 
 AHEAD = 4  # chunks that wait for each worker
 CHUNK = 4  # samples a worker takes at once
-MOST_NAMED = 10_000  # columns of a table whose names are written
+MAX_NAMED = 10_000  # columns of a table whose names are written
 LISTED = 10  # skipped samples that are named
 
 # Called with the split, the number of finished samples, and the total number if known.
@@ -406,7 +406,7 @@ def _sidecars(
         "files": {r: p.name for r, p in zip(("input", "output"), made.files, strict=False)},
         "source": {"name": source.name, "kind": source.kind, **source.origin},
         **record.to_json(),
-        **({"columns": [*source.columns]} if 0 < len(source.columns) <= MOST_NAMED else {}),
+        **({"columns": [*source.columns]} if 0 < len(source.columns) <= MAX_NAMED else {}),
         "targets": request.targets.describe() if made.targets else "none",
         **({"missing target": "drop"} if request.drop_targets else {}),
         "augmentation": augmentation.describe()

@@ -13,7 +13,7 @@ from odt.errors import DataError
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.rows.opdef import TensorSpec
 
-MOST_SCALED = 16.0  # largest number of an input whose images are scaled to 0..1 or -1..1
+MAX_SCALED = 16.0  # largest number of an input whose images are scaled to 0..1 or -1..1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ModelSignature:
         assert self.quantizations[0] is not None, "the input is not quantized"
         ends = np.array(limits(self.inputs[0].dtype))
         least, most = dequantize(ends, self.quantizations[0])
-        if most > MOST_SCALED:
+        if most > MAX_SCALED:
             return "none"
         return "-1..1" if least < -most / 2 else "0..1"
 

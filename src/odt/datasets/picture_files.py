@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.storage.reading import guard, reading
 from odt.datasets.file_suffixes import INSTALL_HEIF, has_heif
-from odt.datasets.pictures import MOST_PIXELS, Resize, pillow
+from odt.datasets.pictures import MAX_PIXELS, Resize, pillow
 from odt.datasets.source import Remark
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
@@ -17,7 +17,7 @@ from odt.kernels.rows.opdef import Array
 # Only these formats: for some others Pillow runs a program, whatever the file's name.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 SEVERAL = ("GIF", "PNG", "TIFF", "WEBP")  # formats whose files may hold several pictures
-MOST_FLAT = 1 << 27  # bytes of a picture that its file, of one colour perhaps, has hardly any of
+MAX_FLAT = 1 << 27  # bytes of a picture that its file, of one colour perhaps, has hardly any of
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 AVIF_BRANDS = (b"avif", b"avis")
 FIRST = Remark("of several pictures in the file, only the first is read")
@@ -37,7 +37,7 @@ def decode_picture(data: bytes, resize: Resize | None = None) -> tuple[Array, tu
         DataError: if the file is damaged, too large, or has more than 8 bits per channel.
     """
     with opened_picture("", "must be a valid image", data) as p:
-        guard("", len(data), 3 * p.width * p.height, most=MOST_FLAT)
+        guard("", len(data), 3 * p.width * p.height, most=MAX_FLAT)
         several = p.format in SEVERAL and getattr(p, "is_animated", False)
         upright = _rgb(p)
         pixels = np.asarray(upright if resize is None else resize.apply_to_image(upright))
@@ -83,7 +83,7 @@ def _formats(data: bytes) -> tuple[str, ...]:
 
 
 def _rgb(picture: Any) -> Any:
-    if picture.width * picture.height > MOST_PIXELS:
+    if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"{picture.width}×{picture.height} pixels")
     if picture.mode[0] in "IF":
         raise ValueError(f"mode {picture.mode}, more than 8 bits per channel")

@@ -14,7 +14,7 @@ from odt.kernels.rows.opdef import Array
 
 METHODS = ("bilinear", "nearest", "area")
 FITS = ("stretch", "crop", "pad", "crop-or-pad")
-MOST_PIXELS = 1 << 28
+MAX_PIXELS = 1 << 28
 
 
 def pillow() -> Any:
@@ -72,9 +72,9 @@ class Resize:
     fit: str = "stretch"
 
     def __post_init__(self) -> None:
-        if min(self.height, self.width) < 1 or self.height * self.width > MOST_PIXELS:
+        if min(self.height, self.width) < 1 or self.height * self.width > MAX_PIXELS:
             raise OptionError(
-                "size", f"must have 1 to {MOST_PIXELS:,} pixels", f"{self.height}x{self.width}"
+                "size", f"must have 1 to {MAX_PIXELS:,} pixels", f"{self.height}x{self.width}"
             )
 
     def apply(self, x: Array) -> Array:

@@ -19,9 +19,9 @@ from odt.kernels.rows.opdef import Array
 CROSSINGS = 64  # zero crossings of the sinc on each side
 STOP = 96.0  # dB
 BLOCK = 1 << 17  # samples that are read or computed at once
-MOST_WEIGHTS = 1 << 21  # of all phases together, kept in memory
-MOST_GROUP = 1 << 18  # otherwise computed at once
-MOST_RATIO = 1000  # of the rates
+MAX_WEIGHTS = 1 << 21  # of all phases together, kept in memory
+MAX_GROUP = 1 << 18  # otherwise computed at once
+MAX_RATIO = 1000  # of the rates
 
 # Width of the transition band as a part of half of the lower rate.
 TRANSITION = (STOP - 8) / (2.285 * 2 * CROSSINGS * math.pi)
@@ -54,17 +54,16 @@ def resample(
     Raises:
         DataError: if the new rate is below a thousandth of the old one.
     """
-    if old > MOST_RATIO * new:
+    if old > MAX_RATIO * new:
         raise DataError(
-            f"must have at most {MOST_RATIO * new} samples per second to become {new}, but has "
-            f"{old}"
+            f"must have at most {MAX_RATIO * new} samples per second to become {new}, but has {old}"
         )
     shared = math.gcd(old, new)
     up, down = new // shared, old // shared
     side = reach(old, new)
     taps = 2 * side
-    table = _table(up, down, side) if up * taps <= MOST_WEIGHTS else None
-    most = max(1, MOST_GROUP // taps)  # phases whose weights are computed at once without a table
+    table = _table(up, down, side) if up * taps <= MAX_WEIGHTS else None
+    most = max(1, MAX_GROUP // taps)  # phases whose weights are computed at once without a table
     y = np.empty(wanted, np.float32)
     step = max(1, min(BLOCK, BLOCK * new // old))
     for first in range(0, wanted, step):

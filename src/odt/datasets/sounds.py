@@ -22,15 +22,15 @@ import numpy as np
 from odt.core.storage.reading import reading
 from odt.datasets.resample import resample, resampled_length
 from odt.datasets.source import Remark
-from odt.datasets.wave_files import MOST_RATE, open_wave
+from odt.datasets.wave_files import MAX_RATE, open_wave
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array
 
-MOST_SECONDS = 3600
-MOST_SAMPLES = 1 << 26  # of a clip whose length is set
-MOST_FRAME = 1 << 14  # samples
-MOST_BANDS = 512
-MOST_VALUES = 1 << 24  # of a clip's spectrogram; and frames that are 64 times as long
+MAX_SECONDS = 3600
+MAX_SAMPLES = 1 << 26  # of a clip whose length is set
+MAX_FRAME = 1 << 14  # samples
+MAX_BANDS = 512
+MAX_VALUES = 1 << 24  # of a clip's spectrogram; and frames that are 64 times as long
 BLOCK = 1 << 20  # values of frames that are transformed at a time
 
 
@@ -74,18 +74,18 @@ class Sound:
             raise OptionError("mfcc", rule, f"{self.mfcc} of {self.mel} bands")
         if min(self.frame, self.hop) < 1:
             raise OptionError("frame, hop", "must be above 0", f"{self.frame} and {self.hop}")
-        if self.frame > MOST_FRAME:
-            raise OptionError("frame", f"must be at most {MOST_FRAME} samples", self.frame)
-        if not 0 <= self.mfcc <= self.mel <= MOST_BANDS or self.frames < 0:
+        if self.frame > MAX_FRAME:
+            raise OptionError("frame", f"must be at most {MAX_FRAME} samples", self.frame)
+        if not 0 <= self.mfcc <= self.mel <= MAX_BANDS or self.frames < 0:
             numbers = f"{self.mel} and {self.mfcc}, {self.frames} frames"
-            raise OptionError("mel, mfcc", f"must be from 0 to {MOST_BANDS} bands", numbers)
-        if not 0 <= self.seconds <= MOST_SECONDS:
-            raise OptionError("seconds", f"must be 0 … {MOST_SECONDS}", f"{self.seconds:g}")
-        if not 0 <= self.rate <= MOST_RATE:
-            raise OptionError("rate", f"must be 0 … {MOST_RATE}", self.rate)
-        if self.rate * self.seconds > MOST_SAMPLES:
+            raise OptionError("mel, mfcc", f"must be from 0 to {MAX_BANDS} bands", numbers)
+        if not 0 <= self.seconds <= MAX_SECONDS:
+            raise OptionError("seconds", f"must be 0 … {MAX_SECONDS}", f"{self.seconds:g}")
+        if not 0 <= self.rate <= MAX_RATE:
+            raise OptionError("rate", f"must be 0 … {MAX_RATE}", self.rate)
+        if self.rate * self.seconds > MAX_SAMPLES:
             long = f"{self.rate * self.seconds:.0f}"
-            raise OptionError("seconds, rate", f"must give at most {MOST_SAMPLES} samples", long)
+            raise OptionError("seconds, rate", f"must give at most {MAX_SAMPLES} samples", long)
 
     def decode(self, data: bytes) -> tuple[Array, tuple[Remark, ...]]:
         """Decodes a file to float32 (samples,), (frames, bands) or (frames, MFCCs).
@@ -159,9 +159,9 @@ class Sound:
         frames = np.lib.stride_tricks.sliding_window_view(x, self.frame)[:: self.hop]
         frames = frames[: self.frames] if self.frames else frames
         values = len(frames) * max(self.frame >> 6, self.mfcc or self.mel)
-        if values > MOST_VALUES:
+        if values > MAX_VALUES:
             raise DataError(
-                f"must have at most {MOST_VALUES} values in its spectrogram, but has more: "
+                f"must have at most {MAX_VALUES} values in its spectrogram, but has more: "
                 f"{len(frames)} frames of {self.frame} samples. Give `hop=`, or `seconds=`"
             )
         return frames

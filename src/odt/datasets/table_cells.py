@@ -36,13 +36,13 @@ DAYS = ("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y", 
         "%Y.%m.%d", "%d-%m-%Y", "%m-%d-%Y", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %B %Y",
         "%b %d, %Y", "%B %d, %Y", "%a %b %d %Y")  # fmt: skip
 ISO = "iso"
-MOST_DATE = 40  # characters
+MAX_DATE = 40  # characters
 DATE = re.compile(r"\d[-./:]\d|\d[- ][A-Za-z]{3}|[A-Za-z]{3},? \d")  # in every date
 FORMATS = (ISO, *(f"{day}{time}" for day in DAYS for time in TIMES), "%H:%M", "%H:%M:%S")
 DAY, WEEK, YEAR = "time of day", "weekday", "time of year"
 TURNS = {WEEK: 7.0, YEAR: 366.0, DAY: 86400.0}  # in days, days and seconds
 LEAST_NUMBERS = 0.8  # of the cells of a column of numbers
-MOST_HEAD = 200  # cells with which each format of dates is tried
+MAX_HEAD = 200  # cells with which each format of dates is tried
 
 Numbers: TypeAlias = Sequence[float]
 
@@ -270,7 +270,7 @@ def _find(found: Sequence[str], delimiter: str) -> Cells | None:
             if all(STYLES[style].fullmatch(t) or is_number(t) for t in texts):
                 return NumberCells(style)
     numbers = _numbers_in(found[0])
-    if numbers is not None and all(_numbers_in(c) is not None for c in found[:MOST_HEAD]):
+    if numbers is not None and all(_numbers_in(c) is not None for c in found[:MAX_HEAD]):
         return VectorCells(len(numbers))
     return None
 
@@ -293,7 +293,7 @@ def find_dates(cells: Sequence[str], form: str = "") -> list[DateCells]:
     forms = [form] if form else _likely(found[0]) if found else []
     possible = []
     for one in forms:
-        if all(_date(c, one) is not None for c in found[:MOST_HEAD]):
+        if all(_date(c, one) is not None for c in found[:MAX_HEAD]):
             dates = [_date(c, one) for c in found]
             if None not in dates:
                 possible.append(DateCells(one, _parts([d for d in dates if d], one)))
@@ -309,7 +309,7 @@ def _parts(dates: Sequence[datetime], form: str) -> tuple[str, ...]:
 
 def _likely(cell: str) -> list[str]:
     """The formats that a cell has."""
-    if len(cell) > MOST_DATE or not DATE.search(cell):
+    if len(cell) > MAX_DATE or not DATE.search(cell):
         return []
     return [form for form in FORMATS if _date(cell, form) is not None]
 

@@ -10,7 +10,7 @@ from odt.datasets.table_cells import is_number
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 EXACT = 2.0**53  # float64 represents every integer up to this
 
 
@@ -117,7 +117,7 @@ def _one(
         found, labels = np.unique(whole, return_inverse=True)
     else:  # words, or numbers too large for float64 to distinguish
         found, labels = np.unique(np.asarray(cells), return_inverse=True)
-    if len(found) > MOST_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
+    if len(found) > MAX_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
         raise DataError(
             f"{path}: the target has {len(found)} different values in {len(cells)} lines, too many "
             "for classes. Give `regression=True` if it is a number to predict."

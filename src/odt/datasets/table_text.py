@@ -20,7 +20,7 @@ from odt.errors import DataError
 
 BLOCK = 1 << 20
 LOOKED_AT = 20  # lines from which the delimiter is found
-MOST_CELL = 1 << 24  # characters of a cell, such as an image in one
+MAX_CELL = 1 << 24  # characters of a cell, such as an image in one
 DELIMITERS = ",;\t|"
 SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -29,7 +29,7 @@ EXCEL = re.compile(r"sep=(.)")  # a first line that names the delimiter
 RANGE = re.compile(r"(\d+)-(\d+)")
 TOKEN = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 
-csv.field_size_limit(MOST_CELL)
+csv.field_size_limit(MAX_CELL)
 
 Row = tuple[int, list[str]]  # number of the line, and its cells
 

@@ -49,11 +49,11 @@ from odt.datasets.tree import unpacked
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
-MOST_TITLES = 10  # lines above a table
+MAX_TITLES = 10  # lines above a table
 HEAD = 1000  # rows from which the kinds of the columns are found
-MOST_WORDS = 1000  # of a column that is encoded as one-hot
+MAX_WORDS = 1000  # of a column that is encoded as one-hot
 USUAL_WORDS = 50  # of a column for which one-hot is proposed
-MOST_FEW = 5  # words that may be most of the cells of a small table
+MAX_FEW = 5  # words that may be most of the cells of a small table
 LISTED_LINES = 5  # lines that are named
 INPUT, TARGET, LEFT_OUT, SPLIT = "input", "target", "left out", "split"  # roles of columns
 SPLIT_NAMES = frozenset([
@@ -258,7 +258,7 @@ def _without_titles(
 ) -> tuple[Row, list[Row], Iterator[Row], int]:
     """The table without lines of one cell above it, such as titles, and their number."""
     titles = 0
-    filled = [sum(map(bool, map(str.strip, cells))) for _, cells in (first, *head[:MOST_TITLES])]
+    filled = [sum(map(bool, map(str.strip, cells))) for _, cells in (first, *head[:MAX_TITLES])]
     if max(filled) > 2 and filled[0] < 2:
         titles = next(k for k, count in enumerate(filled) if count > 2)
         above = [cell for _, cells in (first, *head[: titles - 1]) for cell in cells]
@@ -460,7 +460,7 @@ class _Faults:
             return
         for k in columns:
             at, cell, words, count = self._bad.get(k, (line, cells[k], set(), 0))
-            if len(words) <= MOST_WORDS:
+            if len(words) <= MAX_WORDS:
                 words.add(cells[k].strip())
             self._bad[k] = (at, cell, words, count + 1)
 
@@ -546,11 +546,11 @@ def _or_rename(words: set[str]) -> str:
 
 def _are_names(words: set[str], count: int) -> bool:
     """Whether a column has too many words for one-hot columns."""
-    return len(words) > USUAL_WORDS or (len(words) > MOST_FEW and 2 * len(words) > count)
+    return len(words) > USUAL_WORDS or (len(words) > MAX_FEW and 2 * len(words) > count)
 
 
 def _count(words: set[str]) -> str:
-    return f"more than {MOST_WORDS}" if len(words) > MOST_WORDS else str(len(words))
+    return f"more than {MAX_WORDS}" if len(words) > MAX_WORDS else str(len(words))
 
 
 @dataclass(frozen=True, slots=True)

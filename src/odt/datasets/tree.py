@@ -22,7 +22,7 @@ from odt.core.storage.reading import guard, open_input, printable, reading
 from odt.errors import DataError
 
 COPY = 1 << 20
-MOST_LINKS = 10_000  # to folders, in a folder
+MAX_LINKS = 10_000  # to folders, in a folder
 JUNK = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")  # that systems add on their own
 PACKED: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
@@ -94,9 +94,9 @@ class FolderTree(Tree):
                     continue
                 identity = _identity(os.stat(entry.path))
                 followed += entry.is_symlink()
-                if followed > MOST_LINKS:
+                if followed > MAX_LINKS:
                     raise DataError(
-                        f"{self.name}: must lead to at most {MOST_LINKS} folders by links, but has "
+                        f"{self.name}: must lead to at most {MAX_LINKS} folders by links, but has "
                         "more."
                     )
                 if identity in above:  # a link to a folder that holds it

@@ -15,8 +15,8 @@ from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
-MOST_RATE = 768_000  # Hz, more than any audio converter has
-MOST_CHANNELS = 1024
+MAX_RATE = 768_000  # Hz, more than any audio converter has
+MAX_CHANNELS = 1024
 PCM, FLOAT, A_LAW, MU_LAW, EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
 # The last 14 bytes of a sub-format; its first two are a format of the table above.
 SUB_FORMAT = bytes.fromhex("000000001000800000aa00389b71")
@@ -164,10 +164,10 @@ def _opened(form: bytes, data: memoryview, order: str) -> WaveFile:
                 f"must have samples of integers or floats, but has those of {form[24:40].hex()}. "
                 f"{CONVERT}"
             )
-    if not 0 < rate <= MOST_RATE:
-        raise DataError(f"must have 1 to {MOST_RATE} samples per second, but has {rate}")
-    if not 0 < channels <= MOST_CHANNELS:
-        raise DataError(f"must have 1 to {MOST_CHANNELS} channels, but has {channels}")
+    if not 0 < rate <= MAX_RATE:
+        raise DataError(f"must have 1 to {MAX_RATE} samples per second, but has {rate}")
+    if not 0 < channels <= MAX_CHANNELS:
+        raise DataError(f"must have 1 to {MAX_CHANNELS} channels, but has {channels}")
     width = (bits + 7) // 8
     fits = {PCM: (1, 2, 3, 4), FLOAT: (4, 8), A_LAW: (1,), MU_LAW: (1,)}
     if kind not in fits:

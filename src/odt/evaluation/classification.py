@@ -21,9 +21,9 @@ from odt.training.trainer import Trainer
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-MOST_PRINTED = 20  # classes of a confusion matrix that is printed whole
-MOST_WIDE = 100  # characters of a line with class names as heads of columns
-MOST_NAME = 24  # characters of a class name in tables
+MAX_PRINTED = 20  # classes of a confusion matrix that is printed whole
+MAX_WIDE = 100  # characters of a line with class names as heads of columns
+MAX_NAME = 24  # characters of a class name in tables
 PAIRS = 20  # pairs of classes that are printed of a large confusion matrix
 
 
@@ -61,7 +61,7 @@ class ClassificationReport:
         columns = (self.precision, self.recall, self.f1_score)
         rows: list[tuple[str, ...]] = [("class", "precision", "recall", "f1-score", "support")]
         rows += [
-            (one_line(name, MOST_NAME), *(f"{c[k]:.4f}" for c in columns), str(self.support[k]))
+            (one_line(name, MAX_NAME), *(f"{c[k]:.4f}" for c in columns), str(self.support[k]))
             for k, name in enumerate(self.classes)
         ]
         occurs = (self.support > 0) | (self.predicted > 0)
@@ -81,12 +81,12 @@ class ClassificationReport:
                 "confusion_matrix: samples must have one class each, of at most 4,096, but got "
                 f"{len(self.classes)} classes in other form."
             )
-        names = [one_line(name, MOST_NAME) for name in self.classes]
-        if len(names) > MOST_PRINTED:
+        names = [one_line(name, MAX_NAME) for name in self.classes]
+        if len(names) > MAX_PRINTED:
             return "\n".join(_pairs(matrix, names))
         numbers = [str(k) for k in range(len(names))]
         wide = max(map(len, names)) + 2 + sum(max(len(n), 5) + 2 for n in names)
-        if names != numbers and wide > MOST_WIDE:
+        if names != numbers and wide > MAX_WIDE:
             names = [f"{k} {name}" for k, name in enumerate(names)]
             heads = numbers
         else:

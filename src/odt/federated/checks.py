@@ -10,8 +10,8 @@ import numpy as np
 from odt.errors import DataError
 from odt.federated.update import Array, Tensors, Update
 
-MOST_SAMPLES = 2**53  # whole numbers up to here are exact as floats
-MOST_METRIC = 1e300  # sums of fewer than 10⁸ such numbers are finite
+MAX_SAMPLES = 2**53  # whole numbers up to here are exact as floats
+MAX_METRIC = 1e300  # sums of fewer than 10⁸ such numbers are finite
 REFUSED = "It is refused."
 
 
@@ -109,7 +109,7 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
         DataError: for the first rule that is broken.
     """
     whole = isinstance(samples, int) and not isinstance(samples, bool)
-    if not whole or not 0 < samples <= MOST_SAMPLES:
+    if not whole or not 0 < samples <= MAX_SAMPLES:
         raise DataError(
             f"{client}: samples must be a whole number above 0, but got {samples!r}. {REFUSED}"
         )
@@ -120,7 +120,7 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         # As a number of Python: a float32 cannot be compared with 1e300.
         number = value.item() if isinstance(value, np.generic) else value
-        if not (isinstance(name, str) and is_number and -MOST_METRIC <= number <= MOST_METRIC):
+        if not (isinstance(name, str) and is_number and -MAX_METRIC <= number <= MAX_METRIC):
             raise DataError(
                 f"{client}: metrics must be finite numbers by name, but {name!s} is {value!r}. "
                 f"{REFUSED}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
-from odt.core.model.graph import MOST_NAME, Graph
+from odt.core.model.graph import MAX_NAME, Graph
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.training_info import TrainingInfo
@@ -19,8 +19,8 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.text import size, table
 
 ALL = Selection()
-MOST_NAMED = 3  # tensors that are named for each reason
-MOST_SHOWN = 48  # characters of a tensor's name
+MAX_NAMED = 3  # tensors that are named for each reason
+MAX_SHOWN = 48  # characters of a tensor's name
 
 
 def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
@@ -61,13 +61,13 @@ def describe_file(model: Model) -> list[str]:
     if model.description:
         lines.append(f"description: {one_line(model.description, MOST)}")
     for name, buffer in model.metadata.items():
-        lines.append(f"metadata: {one_line(name, MOST_NAME)}, {size(len(model.buffer(buffer)))}")
+        lines.append(f"metadata: {one_line(name, MAX_NAME)}, {size(len(model.buffer(buffer)))}")
     for signature in model.signatures:
         inputs, outputs = (
-            one_line(", ".join(one_line(name, MOST_NAME) for name in names), MOST)
+            one_line(", ".join(one_line(name, MAX_NAME) for name in names), MOST)
             for names in (signature.inputs, signature.outputs)
         )
-        key = one_line(signature.key, MOST_NAME)
+        key = one_line(signature.key, MAX_NAME)
         lines.append(f"signature: {key}({inputs}) -> {outputs}")
     if has_quantized_activations(model):
         arena = tensor_arena(graph)
@@ -144,7 +144,7 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
     nbytes = size(sum(inspection.specs[i].nbytes for i in tensors))
     rows = [
         (
-            one_line(f"  operator {', '.join(users[i])}", MOST_SHOWN) if i in users else " ",
+            one_line(f"  operator {', '.join(users[i])}", MAX_SHOWN) if i in users else " ",
             _spec(inspection.specs[i]),
             _label(graph, i),
         )
@@ -166,8 +166,8 @@ def describe_held(held: Mapping[int, str], graph: Graph) -> list[str]:
     rows = [("  REASON", "TENSORS", "VALUES", "")]
     for reason, tensors in reasons.items():
         values = sum(graph.tensors[i].spec.size for i in tensors)
-        labels = [_label(graph, i) for i in tensors[:MOST_NAMED]]
-        more = f" and {len(tensors) - MOST_NAMED} more" if len(tensors) > MOST_NAMED else ""
+        labels = [_label(graph, i) for i in tensors[:MAX_NAMED]]
+        more = f" and {len(tensors) - MAX_NAMED} more" if len(tensors) > MAX_NAMED else ""
         rows.append((f"  {reason}", str(len(tensors)), f"{values:,}", ", ".join(labels) + more))
     return [
         "constants that do not train; `patterns=` trains those that it names:",
@@ -195,7 +195,7 @@ def _range(values: Array) -> str:
 
 def _label(graph: Graph, index: int) -> str:
     """Number and name of a tensor; the middle of a long name is left out."""
-    name = one_line(graph.tensors[index].name, MOST_SHOWN)
+    name = one_line(graph.tensors[index].name, MAX_SHOWN)
     return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
 

@@ -29,8 +29,8 @@ MANIFEST, RECIPE, CHECKPOINT, ADAPTERS = (
 )
 MODELS = ("model.circle", "model.tflite")
 NAMES = (*MODELS, MANIFEST, RECIPE, CHECKPOINT, ADAPTERS)
-MOST_BYTES = 1 << 20  # of the manifest and of the recipe
-MOST_LOSSES = 100
+MAX_BYTES = 1 << 20  # of the manifest and of the recipe
+MAX_LOSSES = 100
 TOLERANCE = 1e-3  # between losses of different kernels and processors, relative
 
 
@@ -103,7 +103,7 @@ def read_manifest(folder: str) -> Manifest:
     """
     path = os.path.join(folder, MANIFEST)
     with reading(path, "must be a manifest as odt writes it", ModelError):
-        content = json.loads(read_input(path, "a manifest of artifacts", ModelError, MOST_BYTES))
+        content = json.loads(read_input(path, "a manifest of artifacts", ModelError, MAX_BYTES))
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f"no format {FORMAT}")
         version = content.get("version")
@@ -145,7 +145,7 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
 
 
 def _losses(values: Any) -> tuple[float, ...]:
-    if not isinstance(values, list) or len(values) > MOST_LOSSES:
+    if not isinstance(values, list) or len(values) > MAX_LOSSES:
         raise ValueError(f"losses {printable(values)}")
     for value in values:
         if type(value) not in (int, float) or not math.isfinite(value):
@@ -245,7 +245,7 @@ def read_recipe(folder: str) -> dict[str, Any]:
     import tomllib
 
     path = os.path.join(folder, RECIPE)
-    text = read_input(path, "a recipe of artifacts", ModelError, MOST_BYTES)
+    text = read_input(path, "a recipe of artifacts", ModelError, MAX_BYTES)
     try:
         values = tomllib.loads(text.decode())
     except (ValueError, RecursionError) as e:

@@ -16,7 +16,7 @@ from odt.core.checkpoints.checkpoint import (
     nominal,
 )
 from odt.core.checkpoints.files import FORMATS, decode_any, write_any
-from odt.core.checkpoints.progress import MOST_NUMBER
+from odt.core.checkpoints.progress import MAX_NUMBER
 from odt.core.checkpoints.resume import Resume, read_checkpoint, read_resume
 from odt.core.recipe.option_values import check_whole
 from odt.core.runtime.parameters import AVERAGE, WEIGHT
@@ -110,7 +110,7 @@ class CheckpointState:
     @step.setter
     def step(self, value: int) -> None:
         check_whole("step", value, 0)
-        if value >= MOST_NUMBER:
+        if value >= MAX_NUMBER:
             raise OptionError("step", "must be below 2^63", value)
         self._source.step = value
 

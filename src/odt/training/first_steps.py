@@ -23,7 +23,7 @@ from odt.training.checkpoint_state import CheckpointState, resume_from
 if TYPE_CHECKING:
     from odt.training.trainer import Trainer
 
-MOST_SAMPLES = 256  # of a synthetic batch
+MAX_SAMPLES = 256  # of a synthetic batch
 HERE = ("memory_budget", "micro_batch", "workers")  # options that do not change the losses
 
 
@@ -87,7 +87,7 @@ def first_losses(trainer: "Trainer", expected: Expected) -> tuple[float, ...]:
     engine = trainer.session.allocate()  # with the model's weights if the checkpoint is nominal
     data = replace(random_data(engine.runtime, expected.seed), floats=expected.floats)
     engine.start_schedule(len(expected.losses))
-    samples = min(engine.info.batch_size, MOST_SAMPLES)
+    samples = min(engine.info.batch_size, MAX_SAMPLES)
     return tuple(engine.step(data, samples) for _ in expected.losses)
 
 

@@ -19,8 +19,8 @@ from odt.kernels.families.class_counts import ClassCounts, class_counter
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.training.session import Session
 
-MOST_NAMED = 5  # classes that a warning names
-MOST_NAME = 24  # characters of a class name
+MAX_NAMED = 5  # classes that a warning names
+MAX_NAME = 24  # characters of a class name
 LEAST = 3  # validation samples of a class that is never predicted, for a warning
 FAR = 5.0  # times the loss of a constant prediction, for a warning
 PIXEL = 30.0  # a largest input above it is a pixel's; scaled values are smaller
@@ -190,14 +190,14 @@ def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], lea
         return ""
     named = len(classes) == len(actual)
     few = (
-        f"{one_line(classes[k], MOST_NAME) if named else k} "
+        f"{one_line(classes[k], MAX_NAME) if named else k} "
         f"({actual[k]} {'samples' if actual[k] > 1 else 'sample'})"
-        for k in missing[:MOST_NAMED]
+        for k in missing[:MAX_NAMED]
     )
     verb = "is" if missing.size == 1 else "are"
     return (
         f"{missing.size} of {np.count_nonzero(actual)} classes {verb} never predicted: "
-        f"{', '.join(few)}{', …' * (missing.size > MOST_NAMED)}. "
+        f"{', '.join(few)}{', …' * (missing.size > MAX_NAMED)}. "
         'Training with `class_weight="balanced"` or more samples may help.'
     )
 

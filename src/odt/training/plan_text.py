@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from odt.core.model.graph import MOST_NAME, ranges
+from odt.core.model.graph import MAX_NAME, ranges
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import Forecast, peak
 from odt.core.planning.budget.savings import Saving
@@ -158,7 +158,7 @@ def _name(plan: Plan, name: str) -> str:
         return name
     # A converter joins the names of merged tensors with semicolons.
     first = plan.graph.tensors[tensor].name.partition(";")[0]
-    label = one_line(first, MOST_NAME) or stem
+    label = one_line(first, MAX_NAME) or stem
     return f"gradient of {label}" if stem != name else label
 
 

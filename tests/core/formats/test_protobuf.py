@@ -78,10 +78,10 @@ def test_depth_and_number_of_fields_are_limited(monkeypatch: pytest.MonkeyPatch)
     nested: dict[int, Field] = {}
     nested[1] = Field("inner", nested)
     data = b""
-    for _ in range(protobuf.MOST_DEPTH + 2):
+    for _ in range(protobuf.MAX_DEPTH + 2):
         data = message((1, data))
     with pytest.raises(ProtobufError, match="at most 32 deep"):
         MessageReader(memoryview(data)).read(Span(0, len(data)), nested)
-    monkeypatch.setattr(protobuf, "MOST_FIELDS", 100)
+    monkeypatch.setattr(protobuf, "MAX_FIELDS", 100)
     with pytest.raises(ProtobufError, match="at most 100 fields"):
         read(message((2, bytes(101))))

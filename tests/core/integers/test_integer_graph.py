@@ -19,7 +19,7 @@ from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.errors import ModelError, OdtError, UnsupportedError
 
-MOST_RUN = 2_000_000  # values computed of a damaged file
+MAX_RUN = 2_000_000  # values computed of a damaged file
 Change = Callable[[QuantizedBuilder], None]
 
 
@@ -187,7 +187,7 @@ def answers(data: bytes, number: int) -> bool:
         graphs = LoweredGraphs(integer_graph(parse_model(memoryview(data), "damaged")))
         lowered = graphs.at(2)
         made = [i for n in lowered.nodes for i in n.outputs]
-        if sum(lowered.tensors[i].spec.size for i in (*lowered.inputs, *made)) < MOST_RUN:
+        if sum(lowered.tensors[i].spec.size for i in (*lowered.inputs, *made)) < MAX_RUN:
             with Predictor(graphs, 2, workers=1) as predictor:
                 random = RandomData(predictor.runtime.input_specs, (), [])
                 for _ in predictor.run(random, range(2)):

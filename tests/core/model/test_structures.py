@@ -33,8 +33,8 @@ from odt.models.summary import describe as describe_model
 from odt.training.checking import describe_refusals, describe_weights
 
 GROWTH = 500 << 20
-MOST_RUN = 2 * 10**7  # arithmetic and data of a step that is run: a larger one is not odt's fault
-MOST_ARENA = 32 << 20
+MAX_RUN = 2 * 10**7  # arithmetic and data of a step that is run: a larger one is not odt's fault
+MAX_ARENA = 32 << 20
 
 
 def image(model: ModelBuilder) -> int:
@@ -166,9 +166,9 @@ def answer(data: bytes, out: Path) -> None:
         describe_weights(trainer.plan.graph, found)
         runtime = trainer.runtime
         values = sum(spec.size for spec in (*runtime.input_specs, *runtime.target_specs))
-        if flops(trainer.plan.graph) + 20 * values > MOST_RUN:
+        if flops(trainer.plan.graph) + 20 * values > MAX_RUN:
             return
-        if trainer.memory().arena > MOST_ARENA:
+        if trainer.memory().arena > MAX_ARENA:
             return
         data_ = RandomData(
             runtime.input_specs, runtime.target_specs, [draw_values] * len(runtime.losses)

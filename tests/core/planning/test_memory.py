@@ -151,6 +151,6 @@ def test_many_blocks_are_placed_as_few_are(seed: int, monkeypatch: pytest.Monkey
     assert place(blocks, expected[1] + 1) == expected
     stopped = place(blocks, expected[1])
     assert stopped[1] >= expected[1]
-    monkeypatch.setattr(memory, "MOST_IN_A_LIST", 0)
+    monkeypatch.setattr(memory, "MAX_IN_A_LIST", 0)
     assert place(blocks) == expected
     assert place(blocks, expected[1]) == stopped

@@ -46,7 +46,7 @@ def test_memory_is_bounded_for_many_classes(monkeypatch: pytest.MonkeyPatch) -> 
     many = [RNG.normal(size=(20, 6)).astype(np.float32) for _ in range(800)]
     new_class_rows(np.ones((799, 6), np.float32), np.zeros(799, np.float32), many)
     new_class_rows(np.ones((8, 6), np.float32), np.zeros(8, np.float32), many[:9])
-    assert sizes == [rows.MOST_ROWS, 9 * 20]
+    assert sizes == [rows.MAX_ROWS, 9 * 20]
 
 
 def test_one_sample_without_others_is_imprinted() -> None:

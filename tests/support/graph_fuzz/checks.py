@@ -20,7 +20,7 @@ from support.graph_fuzz.reference import STEP, Problem, Rule, train
 from support.graph_fuzz.running import RATE, Model, Trained
 
 LONGEST = 400  # characters of a refusal
-MOST_STEPPED = 30  # single weights of which optimizers are followed
+MAX_STEPPED = 30  # single weights of which optimizers are followed
 ADAM = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-2}
 RULES = (
     Rule("sgd", 0.01, {"momentum": 0.9}),
@@ -283,7 +283,7 @@ class _Checker:
         rule = RULES[int(self.rng.integers(len(RULES)))]
         chosen: list[int] = []
         for i in self.rng.permutation([i for i in self.graph.weights() if self.truth.slope(i)[0]]):
-            if sum(self.graph.values[k].size for k in (*chosen, int(i))) <= MOST_STEPPED:
+            if sum(self.graph.values[k].size for k in (*chosen, int(i))) <= MAX_STEPPED:
                 chosen.append(int(i))
         batch = self.samples // 3 // self.case.file_batch * self.case.file_batch
         if not chosen or not batch:

@@ -12,9 +12,9 @@ from support.graph_fuzz.graphs import ACTIVATIONS, SampleGraph
 
 T = TypeVar("T")
 Options = dict[str, Any]
-MOST_VALUES = 400  # in a tensor
+MAX_VALUES = 400  # in a tensor
 LARGEST = 30.0  # of its values
-MOST_AXES = 5
+MAX_AXES = 5
 
 
 class UnfitError(Exception):
@@ -164,7 +164,7 @@ class Growth(SampleGraph):
 
 
 def _is_tame(a: Array) -> bool:
-    if a.size == 0 or a.size > MOST_VALUES or a.ndim > MOST_AXES:
+    if a.size == 0 or a.size > MAX_VALUES or a.ndim > MAX_AXES:
         return False
     return a.dtype.kind != "f" or bool(np.isfinite(a).all() and abs(a).max() < LARGEST)
 

@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 
 from odt.core.storage.reading import reading
 from odt.errors import DataError
-from odt.federated.checks import MOST_SAMPLES, REFUSED, check_counts, check_update
+from odt.federated.checks import MAX_SAMPLES, REFUSED, check_counts, check_update
 from odt.federated.flower.record_keys import ARRAYS, CONFIG, METRICS, PARTITION, PAYLOAD, SAMPLES
 from odt.federated.flower.records import from_record, to_record
 from odt.federated.payloads import broadcast, check_kind, decode
@@ -205,10 +205,10 @@ class CheckedGrid(Grid):
             if name not in metrics:
                 raise DataError(f"{where}: must have the metric {name}, but has not. {REFUSED}")
         weight = metrics[self._weight]
-        if not 0 < weight <= MOST_SAMPLES:
+        if not 0 < weight <= MAX_SAMPLES:
             raise DataError(
                 f"{where}: {self._weight}, the weight of the reply, must be above 0 and at most "
-                f"{MOST_SAMPLES}, but got {weight}. {REFUSED}"
+                f"{MAX_SAMPLES}, but got {weight}. {REFUSED}"
             )
 
 

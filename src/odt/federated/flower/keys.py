@@ -23,7 +23,7 @@ from odt.core.storage.reading import printable, unwritable
 from odt.errors import OdtError
 
 DAYS = 365
-MOST_NODES, MOST_DAYS = 100_000, 36_500
+MAX_NODES, MAX_DAYS = 100_000, 36_500
 HOST = re.compile(r"(?=.{1,63}$)[A-Za-z0-9*_]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 CURVE = ec.SECP384R1()
 
@@ -54,9 +54,9 @@ def make_keys(
     to = Path(folder)
     check_whole("nodes", nodes, 1)
     check_whole("days", days, 1)
-    if nodes > MOST_NODES or days > MOST_DAYS:
+    if nodes > MAX_NODES or days > MAX_DAYS:
         raise OdtError(
-            f"make_keys: nodes and days must be at most {MOST_NODES} and {MOST_DAYS}, but got "
+            f"make_keys: nodes and days must be at most {MAX_NODES} and {MAX_DAYS}, but got "
             f"{printable(nodes)} and {printable(days)}."
         )
     if not hosts:

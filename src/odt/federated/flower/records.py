@@ -18,7 +18,7 @@ from odt.federated.checks import REFUSED
 from odt.federated.update import Tensors
 
 NPY = "numpy.ndarray"  # serialization type of an Array
-MOST_HEADER = 1024  # bytes; NumPy writes 128 for most arrays
+MAX_HEADER = 1024  # bytes; NumPy writes 128 for most arrays
 DTYPES = ("float32", "float16", "int8")
 
 
@@ -54,7 +54,7 @@ def _array(array: Array, where: str) -> np.ndarray[Any, Any]:
         if np.lib.format.read_magic(source) != (1, 0):
             raise ValueError("the version of its header is not 1.0")
         with without_warnings():
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(source, MOST_HEADER)
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(source, MAX_HEADER)
         check_shape(shape, dtype.itemsize)
     except Exception as e:
         line = reason(e)

@@ -25,7 +25,7 @@ TENSOR, STRATEGY, HEADER = "tensor:", "strategy:", "header"
 MOMENTS = ("m_t", "v_t")  # of FedAdam, FedYogi and FedAdagrad: name → array
 MOMENTUM = "momentum_vector"  # of FedAvgM: a list of arrays
 NORM = "clipping_norm"  # changes in adaptive clipping
-MOST_ROUNDS = 10**9
+MAX_ROUNDS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class SavedRound:
                 arrays = {name: file[name] for name in file.files}
             header = json.loads(str(arrays.pop(HEADER)))
             last, accountant = header["round"], header["accountant"]
-            if type(last) is not int or not 0 <= last <= MOST_ROUNDS:
+            if type(last) is not int or not 0 <= last <= MAX_ROUNDS:
                 raise ValueError(f"round {printable(last)}")
             # Earlier versions counted the change that one client makes as half of what it is.
             scale = 1.0 if header.get("sensitivity") == SENSITIVITY else 1 / SENSITIVITY
