@@ -20,7 +20,6 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-FORMULA = "constant of an operator's formula"
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
 MAX_MOVES = 64  # from zeros to where they are used
@@ -81,8 +80,7 @@ class Builder:
             raise ShapeError(f"sizes and positions must fit into {np.dtype(dtype)}: {e}") from e
         data.flags.writeable = False
         spec = TensorSpec(data.shape, data.dtype)
-        held = FORMULA if data.dtype.kind == "f" else ""
-        return self._append(Tensor("", spec, data.shape, data, held=held))
+        return self._append(Tensor("", spec, data.shape, data, formula=True))
 
     def hold(self, x: int, reason: str) -> None:
         """Marks a constant as one that does not train unless a user names it."""
