@@ -170,17 +170,17 @@ def documented() -> dict[Any, str]:
 def public_members(value: type) -> list[tuple[str, Any]]:
     """Returns public methods and properties that the class and its bases in odt define.
 
-    Members of a base that has a section of its own are left out.
+    Those of the class come first. Members of a base with a section of its own are left out.
     """
     members: dict[str, Any] = {}
-    for base in value.__mro__[::-1]:
+    for base in value.__mro__:
         if base.__module__.startswith("odt.") and (base is value or base not in documented()):
             for name, defined in vars(base).items():
                 member = getattr(value, name) if isinstance(defined, classmethod) else defined
                 plain = not name.startswith("_") or name in ("__setitem__",)
                 method = inspect.isfunction(member) or inspect.ismethod(member)
                 if plain and (method or isinstance(member, property)):
-                    members[name] = member
+                    members.setdefault(name, member)
     return list(members.items())
 
 
