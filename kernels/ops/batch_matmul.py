@@ -6,13 +6,11 @@ b (…, K, P), or (…, P, K) with adj_y    B (…, K, P)    y (…, M, P)
 dA = dy Bᵀ    dB = Aᵀ dy    each summed over the leading axes along which that input was broadcast
 
 If b is one matrix for all rows of a, and a is not transposed, one product computes all rows.
+Each product has four forms: transposed or not, as one product or one for each matrix.
 Source: BatchMatMulOptions in the TFLite schema.
-
-Over 150 lines because each of its three products has four forms: transposed or not, as one
-product or one for each matrix.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -46,8 +44,8 @@ def infer(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
     if lead is None or min(len(a.shape), len(b.shape)) < 2 or a.dtype != b.dtype:
         raise ShapeError(f"a and b must be matrices of matching leading axes, but got {a}, {b}")
     m, k = a.shape[-2:][:: -1 if attrs.adj_x else 1]
-    k_too, p = b.shape[-2:][:: -1 if attrs.adj_y else 1]
-    if k != k_too:
+    k_of_b, p = b.shape[-2:][:: -1 if attrs.adj_y else 1]
+    if k != k_of_b:
         raise ShapeError(f"A and B must be (…, M, K) and (…, K, P) with one K, but got {a}, {b}")
     return {"y": TensorSpec((*lead, m, p), a.dtype)}
 
@@ -60,8 +58,8 @@ def mixes_samples(attrs: BatchMatmulAttrs, s: Specs, batched: Names) -> bool:
     return rank == 2 and ("b" in batched or attrs.adj_x)
 
 
-def turned(a: Array, yes: bool) -> Array:
-    return a.swapaxes(-1, -2) if yes else a
+def transposed_if(adjoint: bool, a: Array) -> Array:
+    return a.swapaxes(-1, -2) if adjoint else a
 
 
 def is_long(attrs: BatchMatmulAttrs, s: Specs) -> bool:
@@ -69,7 +67,7 @@ def is_long(attrs: BatchMatmulAttrs, s: Specs) -> bool:
     return not attrs.adj_x and s["b"].size == s["b"].shape[-2] * s["b"].shape[-1]
 
 
-def scratch(name: str) -> Any:
+def scratch(name: str) -> Callable[[BatchMatmulAttrs, Specs], Specs]:
     """Workspace of the gradient by an input that was broadcast: the gradient before the sum."""
 
     def workspace(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
@@ -85,30 +83,31 @@ def geometry(attrs: BatchMatmulAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def rows(a: Array) -> Array:
+    """Returns all rows of the matrices of a as one matrix."""
     return a.reshape(prod(a.shape[:-1]), a.shape[-1], copy=False)
 
 
-def one(b: Array) -> Array:
-    """Returns b as a single matrix."""
+def as_matrix(b: Array) -> Array:
+    """Returns b, whose leading axes have length 1, without them."""
     return b.reshape(b.shape[-2:], copy=False)
 
 
 def multiply(left: Array, right: Array, dx: Array, unreduced: Array | None) -> None:
     """Computes dx = left right, summed over the axes along which the product is longer than dx."""
     lead = max(left.ndim, right.ndim) - dx.ndim
-    kept = dx.reshape((1,) * lead + dx.shape, copy=False)
+    total = dx.reshape((1,) * lead + dx.shape, copy=False)
     if unreduced is None:
-        np.matmul(left, right, out=kept)
+        np.matmul(left, right, out=total)
         return
     np.matmul(left, right, out=unreduced)
-    np.sum(unreduced, axis=summed_axes(unreduced.shape, dx.shape), keepdims=True, out=kept)
+    np.sum(unreduced, axis=summed_axes(unreduced.shape, dx.shape), keepdims=True, out=total)
 
 
 def forward(attrs: BatchMatmulAttrs, *, a: Array, b: Array, y: Array, long: bool) -> None:
     if long:
-        np.matmul(rows(a), turned(one(b), attrs.adj_y), out=rows(y))
+        np.matmul(rows(a), transposed_if(attrs.adj_y, as_matrix(b)), out=rows(y))
     else:
-        np.matmul(turned(a, attrs.adj_x), turned(b, attrs.adj_y), out=y)
+        np.matmul(transposed_if(attrs.adj_x, a), transposed_if(attrs.adj_y, b), out=y)
 
 
 def grad_a(
@@ -121,11 +120,11 @@ def grad_a(
     unreduced: Array | None = None,
 ) -> None:
     if long:
-        np.matmul(rows(dy), turned(one(b), not attrs.adj_y), out=rows(da))
+        np.matmul(rows(dy), transposed_if(not attrs.adj_y, as_matrix(b)), out=rows(da))
     elif attrs.adj_x:
-        multiply(turned(b, attrs.adj_y), turned(dy, True), da, unreduced)
+        multiply(transposed_if(attrs.adj_y, b), dy.swapaxes(-1, -2), da, unreduced)
     else:
-        multiply(dy, turned(b, not attrs.adj_y), da, unreduced)
+        multiply(dy, transposed_if(not attrs.adj_y, b), da, unreduced)
 
 
 def grad_b(
@@ -138,11 +137,11 @@ def grad_b(
     unreduced: Array | None = None,
 ) -> None:
     if long:
-        a, dy, db = rows(a), rows(dy), one(db)
+        a, dy, db = rows(a), rows(dy), as_matrix(db)
     if attrs.adj_y:
-        multiply(turned(dy, True), turned(a, attrs.adj_x), db, unreduced)
+        multiply(dy.swapaxes(-1, -2), transposed_if(attrs.adj_x, a), db, unreduced)
     else:
-        multiply(turned(a, not attrs.adj_x), dy, db, unreduced)
+        multiply(transposed_if(not attrs.adj_x, a), dy, db, unreduced)
 
 
 def flops(attrs: BatchMatmulAttrs, s: Specs) -> int:

@@ -10,7 +10,7 @@ A 1×1 convolution with stride 1 is a product of x itself. Backward computes the
 because they are KH·KW times larger than x, which is saved anyway.
 Source: Conv2DOptions in the TFLite schema.
 
-Over 150 lines because each kernel has a second form for 1×1 convolutions.
+Each kernel has a second form for 1×1 convolutions.
 """
 
 import numpy as np

@@ -10,7 +10,7 @@ M is computed from the shapes, because depth_multiplier is wrong in some files. 
 DepthwiseConv2DOptions in the TFLite schema.
 
 For M = 1, a row of windows is treated as one window (kernels/geometry/row_windows.py) if that makes
-loops longer. Over 150 lines because each kernel has these two forms.
+loops longer.
 """
 
 from typing import Any

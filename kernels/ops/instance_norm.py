@@ -6,7 +6,6 @@ With sums and means over S…, x̂ = (x − mean) inv, inv = 1 / √(mean((x −
 y = γ x̂ + β      dγ = Σ dy x̂      dβ = Σ dy
 dx = γ inv (dy − mean(dy) − x̂ mean(dy x̂))
 
-Over 150 lines because each of the four kernels declares its arrays and its compiled form.
 Source: InstanceNormOptions in the Circle schema.
 """
 

@@ -4,7 +4,7 @@ In mode REFLECT (0) the last value is not repeated, in mode SYMMETRIC (1) it is.
 axis, so corners are mirrored twice. Backward adds the gradient of each mirrored value to that of
 the value it mirrors, in the reverse order. Source: MirrorPadOptions in the TFLite schema, tf.pad.
 
-Over 150 lines because the compiled kernels, which select and add rows of channels, need tables.
+The compiled kernels select and add rows of channels by tables.
 """
 
 from collections.abc import Callable, Iterator, Mapping

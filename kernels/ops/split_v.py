@@ -31,8 +31,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SplitVAttrs:
 def lengths(attrs: SplitVAttrs, x: TensorSpec) -> tuple[int, ...]:
     """Returns the lengths of the parts, with −1 replaced."""
     length = x.shape[place(attrs.axis, len(x.shape))]
-    left = length - sum(n for n in attrs.sizes if n != -1)
-    resolved = tuple(left if n == -1 else n for n in attrs.sizes)
+    remainder = length - sum(n for n in attrs.sizes if n != -1)
+    resolved = tuple(remainder if n == -1 else n for n in attrs.sizes)
     if not resolved or attrs.sizes.count(-1) > 1 or min(resolved) < 0 or sum(resolved) != length:
         raise ShapeError(f"sizes must make up axis {attrs.axis} of x, but got {attrs.sizes}, x {x}")
     return resolved

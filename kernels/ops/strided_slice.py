@@ -7,7 +7,7 @@ With offset, an end counts from its begin.
 dx is dy at the entries that were read, 0 elsewhere.
 Source: StridedSliceOptions in the TFLite schema, and the definition of tf.strided_slice.
 
-Over 150 lines because each of the five masks changes the meaning of a position.
+Each of the five masks changes the meaning of a position.
 """
 
 from collections.abc import Mapping

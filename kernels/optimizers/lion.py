@@ -55,8 +55,8 @@ def run(
 
 
 def compiled(attrs: LionAttrs, learning_rate: float, step: int) -> CompiledUpdate:
-    kept = 1 - learning_rate * attrs.weight_decay
-    return "lion", (learning_rate, kept, attrs.beta_1, 1 - attrs.beta_2)
+    p_scale = 1 - learning_rate * attrs.weight_decay
+    return "lion", (learning_rate, p_scale, attrs.beta_1, 1 - attrs.beta_2)
 
 
 RULE = UpdateRule(

@@ -17,6 +17,8 @@ void F(meet)(int64_t *state, int64_t all, const bound_call *calls, int64_t count
 
 void F(side_by_side)(const call_list *lists, int64_t count) { run_side_by_side(lists, count, 1); }
 
+/* `numbers` of an optimizer are those of `compiled` in its rule (kernels/optimizers), in that order. */
+
 typedef struct {
   float *p, *m, *v;
   const float *g, *numbers;
@@ -87,25 +89,26 @@ void F(root_scaled_momentum)(float *p, const float *g, float *v, float *m, int64
   }
 }
 
-/* The sign of NaN is NaN, as in np.sign. */
+/* p moves by the sign of β₁ m + (1 − β₁) g. The sign of NaN is NaN, as in np.sign. */
 void F(lion)(float *p, const float *g, float *m, int64_t n, const float *numbers) {
-  float learning_rate = numbers[0], kept = numbers[1], beta = numbers[2], rate = numbers[3];
+  float learning_rate = numbers[0], p_scale = numbers[1], beta = numbers[2], rate = numbers[3];
   IVDEP
   for (int64_t i = 0; i < n; i++) {
-    float away = m[i] - g[i], u = away * beta + g[i];
-    p[i] = p[i] * kept - learning_rate * (u > 0 ? 1 : u < 0 ? -1 : u);
-    m[i] -= rate * away;
+    float difference = m[i] - g[i], direction = difference * beta + g[i];
+    p[i] = p[i] * p_scale -
+           learning_rate * (direction > 0 ? 1 : direction < 0 ? -1 : direction);
+    m[i] -= rate * difference;
   }
 }
 
-/* e += numbers[0] · (w − e) */
+/* The exponential moving average e of weights w: e += share · (w − e). */
 void F(move_average)(float *e, const float *w, int64_t n, const float *numbers) {
-  float part = numbers[0];
+  float share = numbers[0];
   IVDEP
-  for (int64_t i = 0; i < n; i++) e[i] += part * (w[i] - e[i]);
+  for (int64_t i = 0; i < n; i++) e[i] += share * (w[i] - e[i]);
 }
 
-/* Widens a range to that of n numbers. NaN is ignored. */
+/* Widens a range {least, most} to that of n numbers. NaN is ignored. */
 static void F(widen)(const float *a, int64_t n, float *range) {
   float least = range[0], most = range[1];
   F(vec) v_least = F(broadcast)(least), v_most = F(broadcast)(most);
@@ -116,9 +119,9 @@ static void F(widen)(const float *a, int64_t n, float *range) {
     v_most = F(selected)(v > v_most, v, v_most);
   }
   for (; i < n; i++) least = a[i] < least ? a[i] : least, most = a[i] > most ? a[i] : most;
-  for (int l = 0; l < LANES && n >= LANES; l++) {
-    least = v_least[l] < least ? v_least[l] : least;
-    most = v_most[l] > most ? v_most[l] : most;
+  for (int lane = 0; lane < LANES && n >= LANES; lane++) {
+    least = v_least[lane] < least ? v_least[lane] : least;
+    most = v_most[lane] > most ? v_most[lane] : most;
   }
   range[0] = least, range[1] = most;
 }
@@ -130,7 +133,8 @@ typedef struct {
 } F(rounding_job);
 
 /* Fits the scale of a unit to its range, and *zero unless it is null, for integers from lo to hi:
-   those of the file, if the range does not exceed theirs. */
+   those of the file, if the range does not exceed theirs by more than rounding. Without `zero`
+   the range is symmetric and only the scale grows. */
 static float F(fitted)(const float *range, float scale, float *zero, float lo, float hi) {
   if (!zero) {
     scale = range[0] / lo > scale ? range[0] / lo : scale;
@@ -138,9 +142,9 @@ static float F(fitted)(const float *range, float scale, float *zero, float lo, f
   }
   double low = ((double)lo - *zero) * scale, high = ((double)hi - *zero) * scale;
   low = range[0] < low ? range[0] : low, high = range[1] > high ? range[1] : high;
-  double wider = (high - low) / ((double)hi - lo), first = rint(lo - low / wider);
+  double wider = (high - low) / ((double)hi - lo), nearest = rint(lo - low / wider);
   if (!(wider > scale * (1 + 1e-6))) return scale;
-  *zero = (float)(first < lo ? lo : first > hi ? hi : first);
+  *zero = (float)(nearest < lo ? lo : nearest > hi ? hi : nearest);
   return (float)wider;
 }
 
