@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.planning.plan import Call, Delivery, Plan, Region
+from odt.core.planning.plan import Call, Delivery, Plan, Region, Value
 from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import steps_to_real
 from odt.kernels.geometry.weight_quantization import WeightQuantization
@@ -47,9 +47,9 @@ def with_stored_integers(plan: Plan, stored: Mapping[int, WeightQuantization]) -
         plan: plan that reads their real numbers.
         stored: tensor of the graph → how it is stored.
     """
-    names = {f"t{i}": q for i, q in stored.items() if f"t{i}" in plan.values}
+    quantizations = {f"t{i}": q for i, q in stored.items() if f"t{i}" in plan.values}
     values = dict(plan.values)
-    for name, quantization in names.items():
+    for name, quantization in quantizations.items():
         spec = TensorSpec(values[name].spec.shape, np.dtype(quantization.dtype))
         values[name] = replace(values[name], spec=spec)
     entries: list[Call | Delivery] = []
@@ -57,18 +57,30 @@ def with_stored_integers(plan: Plan, stored: Mapping[int, WeightQuantization]) -
         if isinstance(entry, Delivery):
             entries.append(entry)
             continue
-        read = dict.fromkeys(n for n in entry.values(entry.reads) if n in names)
-        arrays = entry.arrays
-        for name in read:
-            real, whole = f"{len(entries)}.{name}", plan.values[name]
-            values[real] = replace(whole, name=real, region=Region.ARENA, tensor=None)
-            specs = {"x": values[name].spec, "y": whole.spec}
-            label, attrs = f"{entry.label.split(' ')[0]} DEQUANTIZE", StoredAttrs(names[name])
-            operands = {"x": name, "y": real}
-            work, compiled = 2 * whole.spec.size, compiled_of(DEQUANTIZE, attrs, specs)
-            entries.append(
-                Call(label, entry.phase, DEQUANTIZE, attrs, operands, *KEYS, specs, work, compiled)
-            )
-            arrays = {n: real if v == name else v for n, v in arrays.items()}
-        entries.append(replace(entry, arrays=arrays) if read else entry)
+        operands = entry.arrays
+        for name in dict.fromkeys(n for n in entry.values(entry.reads) if n in quantizations):
+            weight = plan.values[name]
+            real = replace(weight, name=f"{len(entries)}.{name}", region=Region.ARENA, tensor=None)
+            values[real.name] = real
+            entries.append(_dequantization(entry, values[name], real, quantizations[name]))
+            operands = {n: real.name if v == name else v for n, v in operands.items()}
+        entries.append(entry if operands is entry.arrays else replace(entry, arrays=operands))
     return replace(plan, entries=tuple(entries), values=values)
+
+
+def _dequantization(
+    reader: Call, integers: Value, real: Value, quantization: WeightQuantization
+) -> Call:
+    """Returns the call that computes real numbers for a call that reads them."""
+    attrs, specs = StoredAttrs(quantization), {"x": integers.spec, "y": real.spec}
+    return Call(
+        f"{reader.label.split(' ')[0]} DEQUANTIZE",
+        reader.phase,
+        DEQUANTIZE,
+        attrs,
+        {"x": integers.name, "y": real.name},
+        *KEYS,
+        specs,
+        2 * real.spec.size,
+        compiled_of(DEQUANTIZE, attrs, specs),
+    )

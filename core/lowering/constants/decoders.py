@@ -15,7 +15,8 @@ from odt.core.model.graph import ABSENT, Node
 DECODER = "decoder: anchors, grid or factors behind the last weights"
 SQUASHING = ("LOGISTIC", "TANH", "SOFTMAX", "EXP", "RELU_0_TO_1", "RELU_N1_TO_1")
 KEEPING = (*VIEWS, *JOINS, "SQUARE", "NEG", "EXP", "CONCATENATION")
-LEAST = 3  # steps between numbers in order
+MIN_STEPS = 3  # steps between numbers in order
+EQUAL = 1e-2  # relative difference of steps that are equal, since files may hold float16
 NORMALIZING = ("MEAN", "SUM", "RSQRT", "SQRT", "L2_NORMALIZATION")
 
 
@@ -30,7 +31,7 @@ def decoders(view: View) -> Iterator[tuple[int, str]]:
 
 
 class _Ends:
-    """What is known of the tensors behind layers with weights, from the first node to the last.
+    """Sets of the tensors before and behind layers with weights, filled node by node in order.
 
     Attributes:
         means: ids of convolutions that are means of distributions.
@@ -47,21 +48,21 @@ class _Ends:
         self.squashed, self.cut, self.normalized = set[int](), set[int](), set[int]()
 
     def add(self, node: Node) -> None:
-        """Follows a node."""
+        """Adds the outputs of a node to the sets that they belong to."""
         view, mean = self.view, id(node) in self.means
         inputs = view.dependent.intersection(node.inputs)
         if view.has_weights(node) and not mean:
             self.behind.update(node.outputs)
         elif not self.behind.isdisjoint(inputs):
             keeps = _keeps(view, node)
-            kinds = [self.behind]
+            sets = [self.behind]
             if node.op in SQUASHING or mean or (keeps and self.squashed.issuperset(inputs)):
-                kinds.append(self.squashed)
+                sets.append(self.squashed)
             if node.op in NORMALIZING or not self.normalized.isdisjoint(inputs):
-                kinds.append(self.normalized)
+                sets.append(self.normalized)
             if node.op in CUTS or (keeps and not self.cut.isdisjoint(inputs)):
-                kinds.append(self.cut)
-            for tensors in kinds:
+                sets.append(self.cut)
+            for tensors in sets:
                 tensors.update(node.outputs)
 
     def constants(self, node: Node) -> list[int]:
@@ -95,15 +96,15 @@ def _means(view: View) -> set[int]:
             continue
         steps = np.diff(view.values(view.source(node.inputs[layer.w])).reshape(-1))
         bias = view.bias(node)
-        if len(steps) < LEAST or (bias != ABSENT and not view.is_zero(bias)):
+        if len(steps) < MIN_STEPS or (bias != ABSENT and not view.is_zero(bias)):
             continue
-        if steps[0] and np.ptp(steps) <= 1e-2 * abs(steps[0]):
+        if steps[0] and np.ptp(steps) <= EQUAL * abs(steps[0]):
             means.add(id(node))
     return means
 
 
 def _before_weights(view: View, means: set[int]) -> set[int]:
-    """Returns the tensors on which a layer with weights depends, other than some."""
+    """Returns the tensors on which a layer with weights depends; `means` are no such layers."""
     before = set[int]()
     for node in reversed(view.nodes):
         layer = view.has_weights(node) and id(node) not in means
