@@ -20,7 +20,7 @@ from odt.datasets.open_source import open_source
 from odt.datasets.pictures import Resize
 from odt.datasets.preprocess import Preprocessing, Targets
 from odt.datasets.source_format import Opening
-from odt.datasets.splits import Wanted
+from odt.datasets.splits import RequestedSplit
 
 ROUNDS = 3
 
@@ -37,7 +37,7 @@ def with_odt(folder: str, size: int, out: Path) -> float:
     start = time.perf_counter()
     source = open_source(Opening(folder, resize=Resize(size, size)))
     request = Request(
-        (Wanted("train"), Wanted("test", fraction=0.2)),
+        (RequestedSplit("train"), RequestedSplit("test", fraction=0.2)),
         out,
         inputs=Preprocessing(resize=Resize(size, size), scale="0..1"),
         targets=Targets(source.classes),

@@ -23,8 +23,8 @@ from odt.cli.options.datafile_splits import (
     default_splits,
     fold,
     lengths,
+    parse_splits,
     unlabelled,
-    wanted,
 )
 from odt.cli.options.datafile_steps import Steps
 from odt.cli.options.fits import check_samples
@@ -118,7 +118,7 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
     """Returns the source and what is made of it, as the options say."""
     like = read_signature(o["like"]) if o["like"] else None
     o = like_sounds(o, like)
-    splits = wanted(o["split"], lengths(o))
+    splits = parse_splits(o["split"], lengths(o))
     steps = Steps(o, like)
     source = opened(o, steps.early_resize(), steps.resize)
     check_samples(source, steps.moves())

@@ -10,7 +10,7 @@ from odt.datasets.new_data import load_record, open_new
 from odt.datasets.preprocess import Targets
 from odt.datasets.recorded_steps import parse_steps
 from odt.datasets.source import Source
-from odt.datasets.splits import Division, Wanted
+from odt.datasets.splits import Division, RequestedSplit
 from odt.errors import OdtError
 
 
@@ -31,7 +31,7 @@ def recorded_request(o: dict[str, Any]) -> tuple[Source, Request]:
     name = o["split"][0] if o["split"] else "new"
     lengths = o["length"][:1] or (None,)
     request = Request(
-        splits=(Wanted(name, lengths[0]),),
+        splits=(RequestedSplit(name, lengths[0]),),
         out_dir=o["out_dir"],
         prefix=o["prefix_name"],
         division=Division(shuffle=o["shuffle"] or False, seed=o["seed"]),

@@ -7,7 +7,7 @@ from typing import Any
 from odt.cli.options.datafile import ONES_LENGTHS
 from odt.datasets.preprocess import numbers
 from odt.datasets.source import Source
-from odt.datasets.splits import Division, Wanted, divides_again
+from odt.datasets.splits import Division, RequestedSplit, divides_again
 from odt.errors import OdtError
 
 # Number of splits → their usual names.
@@ -30,7 +30,7 @@ def lengths(o: dict[str, Any]) -> tuple[int, ...]:
     return tuple(o["length"])
 
 
-def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
+def parse_splits(splits: Sequence[str], lengths: Sequence[int]) -> tuple[RequestedSplit, ...]:
     """Parses splits with their lengths and fractions; none for no splits.
 
     Raises:
@@ -52,7 +52,7 @@ def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
             f"--split: must name each part, such as --split {spelled}, but got {' '.join(splits)}."
         )
     every: list[Any] = [*lengths] or [None] * len(splits)
-    return tuple(_wanted(text, n) for text, n in zip(splits, every, strict=True))
+    return tuple(_parse_split(text, n) for text, n in zip(splits, every, strict=True))
 
 
 def _several(text: str) -> Sequence[str]:
@@ -64,7 +64,7 @@ def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).isdecimal()
 
 
-def _wanted(text: str, length: int | None) -> Wanted:
+def _parse_split(text: str, length: int | None) -> RequestedSplit:
     name, equals, fraction = text.partition("=")
     value = None
     if equals:
@@ -79,10 +79,12 @@ def _wanted(text: str, length: int | None) -> Wanted:
                 f"--split: {text} would be one sample. Give {name}=1.0, or {name} alone, for all."
             )
         value = value if "." in fraction else int(value)
-    return Wanted(name, length, value)
+    return RequestedSplit(name, length, value)
 
 
-def default_splits(source: Source, lengths: Sequence[int], o: dict[str, Any]) -> tuple[Wanted, ...]:
+def default_splits(
+    source: Source, lengths: Sequence[int], o: dict[str, Any]
+) -> tuple[RequestedSplit, ...]:
     """Returns the splits without --split: train, validation and test of the source, or train test.
 
     Data without targets become one split, new: they are for predictions, one for each sample.
@@ -93,16 +95,16 @@ def default_splits(source: Source, lengths: Sequence[int], o: dict[str, Any]) ->
         o: the options.
     """
     if unlabelled(o) and not (lengths or o["fold"] or o["group_by"]) and "all" in source.parts:
-        return (Wanted("new", fraction=1.0),)
+        return (RequestedSplit("new", fraction=1.0),)
     names: Sequence[str] = ("train", "test")
     streams = any(part.sequential for part in source.parts.values())
     if not (lengths or o["fold"] or streams):
         names = [n for n in ("train", "validation", "test") if n in source.parts] or names
-    return wanted(names, lengths)
+    return parse_splits(names, lengths)
 
 
 def checked_splits(
-    source: Source, splits: Sequence[Wanted], division: Division, o: dict[str, Any]
+    source: Source, splits: Sequence[RequestedSplit], division: Division, o: dict[str, Any]
 ) -> Source:
     """The source, with a note if its own splits are divided again.
 
@@ -127,7 +129,7 @@ def unlabelled(o: dict[str, Any]) -> bool:
     return bool(o["unlabelled"]) or o["label_column"] == "none"
 
 
-def fold(text: str | None, splits: Sequence[Wanted]) -> tuple[int, int] | None:
+def fold(text: str | None, splits: Sequence[RequestedSplit]) -> tuple[int, int] | None:
     """Parses the K/N of --fold, which decides the fractions of the splits."""
     if text is None:
         return None

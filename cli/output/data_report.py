@@ -4,22 +4,21 @@ import click
 
 from odt.cli.output.spelling import spell
 from odt.core.storage.reading import printable
-from odt.datasets.generate import Made
+from odt.datasets.generate import SplitFiles
 from odt.errors import MOST
 
 
-def report(made: Made) -> None:
+def report(split: SplitFiles) -> None:
     """Prints the files, classes and skipped samples of one split."""
-    click.echo(f"{made.name}: {made.samples} samples")
-    for role, path, specs in zip(
-        ("input", "output"), made.files, (made.inputs, made.targets), strict=False
-    ):
-        left = f", read as {made.scale}" if made.scale and role == "input" else ""
-        click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{left}")
-    if made.balance:
-        counts = ", ".join(f"{printable(name)} {count}" for name, count in made.balance.items())
+    click.echo(f"{split.name}: {split.samples} samples")
+    roles = ("input", split.inputs), ("output", split.targets)
+    for (role, specs), path in zip(roles, split.files, strict=False):  # may have no targets
+        scale = f", read as {split.scale}" if split.scale and role == "input" else ""
+        click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{scale}")
+    if split.balance:
+        counts = ", ".join(f"{printable(name)} {count}" for name, count in split.balance.items())
         click.echo(f"  classes: {counts}")
-    if made.skipped:
-        click.echo(f"  skipped: {made.skipped}", err=True)
-        for reason in made.reasons:
+    if split.skipped:
+        click.echo(f"  skipped: {split.skipped}", err=True)
+        for reason in split.reasons:
             click.echo(f"    {printable(spell(reason), MOST)}", err=True)

@@ -19,7 +19,7 @@ from support.paths import ROOT
 from support.terminal import on_terminal
 
 from odt.cli.commands import gen_datafile
-from odt.datasets.generate import Made, Request
+from odt.datasets.generate import Request, SplitFiles
 from odt.datasets.source import Source
 
 FASHION_MNIST = ROOT / "examples" / "fashion-mnist"
@@ -150,7 +150,7 @@ def test_lengths_of_ones_tool(
 ) -> None:
     requests: list[Request] = []
 
-    def generate(source: Source, request: Request, bar: object) -> list[Made]:
+    def generate(source: Source, request: Request, bar: object) -> list[SplitFiles]:
         requests.append(request)
         return []
 

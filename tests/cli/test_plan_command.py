@@ -1,4 +1,4 @@
-"""`odt plan` says what training then takes."""
+"""`odt plan` against the memory of a trainer."""
 
 import re
 import sys
@@ -28,8 +28,8 @@ def plan(*arguments: object) -> Result:
 def rows(text: str) -> dict[str, int]:
     """First word of each line of the first table → its bytes."""
     table = text.partition("memory saved by")[0]
-    found = re.findall(r"^(\w+) +([\d,]+) bytes", table, re.MULTILINE)
-    return {name: int(number.replace(",", "")) for name, number in found}
+    lines = re.findall(r"^(\w+) +([\d,]+) bytes", table, re.MULTILINE)
+    return {name: int(number.replace(",", "")) for name, number in lines}
 
 
 @pytest.mark.parametrize(
@@ -46,23 +46,23 @@ def rows(text: str) -> dict[str, int]:
 def test_the_report_agrees_with_the_memory_of_a_trainer(
     optimizer: str, micro_batch: int, workers: int
 ) -> None:
-    cut = ("--micro-batch", micro_batch, "--workers", workers)
-    result = plan(MNIST, *LOSS, "--batch-size", 32, "--optimizer", optimizer, *cut)
+    batching = ("--micro-batch", micro_batch, "--workers", workers)
+    result = plan(MNIST, *LOSS, "--batch-size", 32, "--optimizer", optimizer, *batching)
     assert result.exit_code == 0, result.output
-    said = rows(result.stdout)
+    printed = rows(result.stdout)
     graph = read_model(str(MNIST)).graph
     info = TrainingInfo(loss="categorical_crossentropy", optimizer=optimizer, batch_size=32)
     with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
         tensors = trainer.parameters.tensors.values()
-        assert said["parameters"] == sum(a.nbytes for a in tensors)
-        assert said["optimizer"] == sum(
+        assert printed["parameters"] == sum(a.nbytes for a in tensors)
+        assert printed["optimizer"] == sum(
             a.nbytes for slot in trainer.parameters.slots.values() for a in slot.values()
         )
-        assert said["arenas"] == trainer.runtime.arena_nbytes
-        assert said["gradients"] == trainer.memory().gradients
-    assert (said["gradients"] == 0) == (micro_batch == 32)
-    parts = said.keys() - {"peak", "process"}
-    assert said["peak"] == sum(said[name] for name in parts)
+        assert printed["arenas"] == trainer.runtime.arena_nbytes
+        assert printed["gradients"] == trainer.memory().gradients
+    assert (printed["gradients"] == 0) == (micro_batch == 32)
+    parts = printed.keys() - {"peak", "process"}
+    assert printed["peak"] == sum(printed[name] for name in parts)
 
 
 def test_a_model_for_one_sample_only_is_planned(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_the_fullest_moment_is_listed() -> None:
 
 
 def test_frozen_layers_need_no_memory() -> None:
-    cut = ("--micro-batch", 8, "--workers", 1)
-    everything = rows(plan(MNIST, *LOSS, *cut).stdout)
-    last = rows(plan(MNIST, *LOSS, *cut, "--num-of-trainable-ops", 1).stdout)
+    batching = ("--micro-batch", 8, "--workers", 1)
+    everything = rows(plan(MNIST, *LOSS, *batching).stdout)
+    last = rows(plan(MNIST, *LOSS, *batching, "--num-of-trainable-ops", 1).stdout)
     assert last["parameters"] < everything["parameters"]
     assert last["arenas"] < 0.7 * everything["arenas"]
 
@@ -99,16 +99,16 @@ def test_a_model_that_cannot_train_is_refused_in_a_line() -> None:
 
 def test_savings_add_up() -> None:
     """Own memory for each value, less what each way saves, is the arenas."""
-    cut = ("--micro-batch", 4, "--workers", 2)
-    usual = plan(MNIST, *LOSS, *cut).stdout
-    less = plan(MNIST, *LOSS, *cut, "--memory-budget", rows(usual)["peak"] - 100_000).stdout
-    (apart,) = re.findall(r"([\d,]+) bytes without reuse", usual)
+    batching = ("--micro-batch", 4, "--workers", 2)
+    usual = plan(MNIST, *LOSS, *batching).stdout
+    less = plan(MNIST, *LOSS, *batching, "--memory-budget", rows(usual)["peak"] - 100_000).stdout
+    (without_reuse,) = re.findall(r"([\d,]+) bytes without reuse", usual)
     for text, ways in ((usual, 2), (less, 3)):
         saved = re.findall(
             r"^(reuse|in place|compression|recomputation) +([\d,]+) bytes", text, re.MULTILINE
         )
         assert len(saved) == ways
-        numbers = [int(n.replace(",", "")) for n in (apart, *(n for _, n in saved))]
+        numbers = [int(n.replace(",", "")) for n in (without_reuse, *(n for _, n in saved))]
         assert numbers[0] - sum(numbers[1:]) == rows(text)["arenas"]
 
 
@@ -118,14 +118,14 @@ def test_blocks_of_gradients_are_counted_once(tmp_path: Path) -> None:
     builder = ModelBuilder("circle")
     y = builder.add_dense(builder.add_dense(builder.add_input((1, 512)), 512), 8)
     builder.write(tmp_path / "m.circle", y)
-    cut = ("--batch-size", 4, "--micro-batch", 4, "--workers", 1)
-    model = (tmp_path / "m.circle", "--loss", "mean-squared-error", *cut)
+    batching = ("--batch-size", 4, "--micro-batch", 4, "--workers", 1)
+    model = (tmp_path / "m.circle", "--loss", "mean-squared-error", *batching)
     text = plan(*model, "--calls", "--png", tmp_path / "m.png").stdout
     assert "in blocks by 0 FULLY_CONNECTED d.w" in text
     assert rows(text)["arenas"] < 512 * 512 * 4 / 2
-    (apart,) = re.findall(r"([\d,]+) bytes without reuse", text)
+    (without_reuse,) = re.findall(r"([\d,]+) bytes without reuse", text)
     saved = re.findall(r"^(?:reuse|in place|blocks) +([\d,]+) bytes", text, re.MULTILINE)
-    first, *numbers = (int(n.replace(",", "")) for n in (apart, *saved))
+    first, *numbers = (int(n.replace(",", "")) for n in (without_reuse, *saved))
     assert first - sum(numbers) == rows(text)["arenas"]
 
 

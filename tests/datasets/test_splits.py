@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from odt.datasets.source import ArrayPart, Part, Source
-from odt.datasets.splits import Division, Wanted, select
+from odt.datasets.splits import Division, RequestedSplit, select
 from odt.errors import OdtError, OptionError
 from odt.kernels.rows.opdef import Array
 
-TWO = (Wanted("train"), Wanted("test", fraction=0.2))
+TWO = (RequestedSplit("train"), RequestedSplit("test", fraction=0.2))
 
 
 class GroupedPart(ArrayPart):
@@ -33,10 +33,10 @@ def source(labels: Array, **parts: int) -> Source:
 
 
 def chosen(
-    s: Source, wanted: Sequence[Wanted], division: Division | None = None
+    s: Source, requests: Sequence[RequestedSplit], division: Division | None = None
 ) -> list[list[int]]:
     """For each split the samples, by their own numbers."""
-    picked = select(s, wanted, division or Division())
+    picked = select(s, requests, division or Division())
     return [[int(p.part.read(k).inputs[0]) for k in p.numbers or ()] for p in picked]
 
 
@@ -47,8 +47,12 @@ def random_labels(n: int, seed: int) -> Array:
 @pytest.mark.parametrize("seed", range(20))
 def test_no_sample_is_in_two_splits_and_each_class_is_shared_out(seed: int) -> None:
     labels = random_labels(50 + 13 * seed, seed)
-    wanted = (Wanted("a", fraction=0.5), Wanted("b", fraction=0.3), Wanted("c"))
-    splits = chosen(source(labels), wanted, Division(seed=seed))
+    requests = (
+        RequestedSplit("a", fraction=0.5),
+        RequestedSplit("b", fraction=0.3),
+        RequestedSplit("c"),
+    )
+    splits = chosen(source(labels), requests, Division(seed=seed))
     assert sorted(k for split in splits for k in split) == list(range(len(labels)))
     for split, share in zip(splits, (0.5, 0.3, 0.2), strict=True):
         assert abs(len(split) - share * len(labels)) <= 1
@@ -66,14 +70,14 @@ def test_a_seed_repeats_and_another_differs() -> None:
 
 def test_counts_are_exact() -> None:
     s = source(random_labels(100, 0))
-    wanted = (Wanted("train", fraction=31), Wanted("test", fraction=17))
-    splits = chosen(s, wanted)
+    requests = (RequestedSplit("train", fraction=31), RequestedSplit("test", fraction=17))
+    splits = chosen(s, requests)
     assert [len(split) for split in splits] == [31, 17]
 
 
 def test_fractions_of_an_odd_number_fit() -> None:
     s = source(random_labels(7, 0))
-    splits = chosen(s, (Wanted("a", fraction=0.5), Wanted("b", fraction=0.5)))
+    splits = chosen(s, (RequestedSplit("a", fraction=0.5), RequestedSplit("b", fraction=0.5)))
     assert sorted(len(split) for split in splits) == [3, 4]
 
 
@@ -88,7 +92,9 @@ def test_folds_are_a_partition(n: int) -> None:
     s = source(random_labels(47, 0))
     tests = []
     for k in range(1, n + 1):
-        train, test = chosen(s, (Wanted("train"), Wanted("test")), Division(fold=(k, n)))
+        train, test = chosen(
+            s, (RequestedSplit("train"), RequestedSplit("test")), Division(fold=(k, n))
+        )
         assert sorted(train + test) == list(range(47))
         tests += test
     assert sorted(tests) == list(range(47))
@@ -104,9 +110,9 @@ def test_a_group_is_in_one_split() -> None:
 
 def test_parts_are_kept_in_file_order_unless_asked() -> None:
     s = source(random_labels(30, 0), train=20, test=10)
-    wanted = (Wanted("train"), Wanted("test", length=3))
-    assert chosen(s, wanted) == [list(range(20)), [20, 21, 22]]
-    train, _ = chosen(s, wanted, Division(shuffle=True))
+    requests = (RequestedSplit("train"), RequestedSplit("test", length=3))
+    assert chosen(s, requests) == [list(range(20)), [20, 21, 22]]
+    train, _ = chosen(s, requests, Division(shuffle=True))
     assert sorted(train) == list(range(20)) != train
 
 
@@ -117,28 +123,40 @@ def test_shares_divide_all_parts_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "division", "words"),
+    ("requests", "division", "words"),
     [
-        ((Wanted("a"), Wanted("a")), Division(), "names must differ"),
-        ((Wanted("a", fraction=0.9), Wanted("b", fraction=0.2)), Division(), "fit into 30"),
-        ((Wanted("a", fraction=20), Wanted("b", fraction=20)), Division(), "a=20, b=20"),
+        ((RequestedSplit("a"), RequestedSplit("a")), Division(), "names must differ"),
         (
-            (Wanted("a"), Wanted("b"), Wanted("c", fraction=1)),
+            (RequestedSplit("a", fraction=0.9), RequestedSplit("b", fraction=0.2)),
+            Division(),
+            "fit into 30",
+        ),
+        (
+            (RequestedSplit("a", fraction=20), RequestedSplit("b", fraction=20)),
+            Division(),
+            "a=20, b=20",
+        ),
+        (
+            (RequestedSplit("a"), RequestedSplit("b"), RequestedSplit("c", fraction=1)),
             Division(),
             "one split without a number",
         ),
-        ((Wanted("a"), Wanted("b")), Division(fold=(6, 5)), "but got 6/5"),
-        ((Wanted("a"),), Division(fold=(1, 5)), "1 splits"),
-        ((Wanted("a"), Wanted("b")), Division(), "has no splits of its own"),
+        ((RequestedSplit("a"), RequestedSplit("b")), Division(fold=(6, 5)), "but got 6/5"),
+        ((RequestedSplit("a"),), Division(fold=(1, 5)), "1 splits"),
+        ((RequestedSplit("a"), RequestedSplit("b")), Division(), "has no splits of its own"),
         (TWO, Division(group_by="person", stratify=True), "does not go together"),
-        ((Wanted("train", length=29), Wanted("test", fraction=0.2)), Division(), "24 samples"),
+        (
+            (RequestedSplit("train", length=29), RequestedSplit("test", fraction=0.2)),
+            Division(),
+            "24 samples",
+        ),
     ],
 )
 def test_contradictions_are_refused(
-    wanted: tuple[Wanted, ...], division: Division, words: str
+    requests: tuple[RequestedSplit, ...], division: Division, words: str
 ) -> None:
     with pytest.raises(OdtError, match=words):
-        select(source(random_labels(30, 0)), wanted, division)
+        select(source(random_labels(30, 0)), requests, division)
 
 
 def test_data_without_classes_cannot_be_stratified() -> None:
@@ -151,4 +169,4 @@ def test_data_without_classes_cannot_be_stratified() -> None:
 
 def test_an_unknown_part_is_named() -> None:
     with pytest.raises(OptionError, match="has train, test, but got dev"):
-        select(source(random_labels(9, 0), train=5, test=4), (Wanted("dev"),), Division())
+        select(source(random_labels(9, 0), train=5, test=4), (RequestedSplit("dev"),), Division())

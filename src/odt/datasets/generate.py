@@ -31,7 +31,7 @@ from odt.datasets.source import (
     Source,
     missing_value,
 )
-from odt.datasets.splits import Division, Picked, Wanted, select
+from odt.datasets.splits import Division, Picked, RequestedSplit, select
 from odt.errors import MOST, DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -59,7 +59,7 @@ class Request:
         record: record that the data follow; None to make one.
     """
 
-    splits: tuple[Wanted, ...]
+    splits: tuple[RequestedSplit, ...]
     out_dir: Path
     prefix: str = ""
     division: Division = field(default_factory=Division)
@@ -74,7 +74,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SplitFiles:
     """The data files of one split.
 
     Attributes:
@@ -98,7 +98,7 @@ class Made:
 
 @dataclasses.dataclass(slots=True)
 class _Pending:
-    made: Made
+    split: SplitFiles
     data: tuple[Output, ...]
     sidecars: list[AtomicFile]
 
@@ -113,7 +113,7 @@ class _Ready:
     fault: bool = False
 
 
-def generate(source: Source, request: Request, progress: Progress) -> list[Made]:
+def generate(source: Source, request: Request, progress: Progress) -> list[SplitFiles]:
     """Writes the files of all splits atomically: either all of them appear or none.
 
     Raises:
@@ -134,15 +134,15 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
         for p in picked:
             pending.append(_write_split(source, request, p, record, faults, stack, progress))
         if faults:
-            raise _all_faults(faults, any(q.made.samples for q in pending))
+            raise _all_faults(faults, any(q.split.samples for q in pending))
         for read in source.files:
             read.check()
         for q in pending:
-            for file, path in zip(q.data, q.made.files, strict=True):
+            for file, path in zip(q.data, q.split.files, strict=True):
                 file.commit(path)
             for sidecar in q.sidecars:
                 sidecar.commit()
-    return [q.made for q in pending]
+    return [q.split for q in pending]
 
 
 def _all_faults(faults: list[str], others: bool) -> DataError:
@@ -260,11 +260,11 @@ def _write_split(
         if request.targets.classes:
             balance[request.targets.classes[ready.label]] += 1
     if faults:
-        return _Pending(Made(picked.name, whole, (), (), (), {}), (), [])
+        return _Pending(SplitFiles(picked.name, whole, (), (), (), {}), (), [])
     if data is None:
         raise _no_samples(source, picked.name, reasons)
     samples = data[0].samples
-    made = Made(
+    split = SplitFiles(
         picked.name,
         samples,
         tuple(specs[0]),
@@ -275,7 +275,7 @@ def _write_split(
         tuple(reasons),
         request.inputs.scale_left,
     )
-    return _Pending(made, data, _sidecars(source, request, picked, made, record, data, stack))
+    return _Pending(split, data, _sidecars(source, request, picked, split, record, data, stack))
 
 
 def _no_samples(source: Source, name: str, reasons: list[str]) -> DataError:
@@ -319,7 +319,7 @@ def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Read
     for copy in range(_copies(request, picked)):
         jobs = ((k, copy) for k in _numbers(picked))
         taken = in_order(ready, jobs, 1 if picked.part.sequential else request.workers)
-        limit = picked.wanted.length if picked.numbers is None else None
+        limit = picked.request.length if picked.numbers is None else None
         try:
             yield from islice(taken, limit)
         except EndOfSamplesError:
@@ -381,7 +381,7 @@ def in_order(
 def _paths(request: Request, picked: Picked, samples: int) -> tuple[Path, Path]:
     """Returns file names as in tf_dataset_converter; without the number if all samples are used."""
     prefix = f"{request.prefix}." if request.prefix else ""
-    number = "" if picked.wanted.length is None else f".{samples}"
+    number = "" if picked.request.length is None else f".{samples}"
     split = picked.name.translate(str.maketrans("[:]/", "____"))
     ending = OUTPUTS[request.output].ending
     return (
@@ -394,7 +394,7 @@ def _sidecars(
     source: Source,
     request: Request,
     picked: Picked,
-    made: Made,
+    split: SplitFiles,
     record: Record,
     data: tuple[Output, ...],
     stack: ExitStack,
@@ -402,24 +402,24 @@ def _sidecars(
     """Returns the sidecars of both files."""
     augmentation = request.inputs.augmentation
     recipe = {
-        "split": made.name,
-        "files": {r: p.name for r, p in zip(("input", "output"), made.files, strict=False)},
+        "split": split.name,
+        "files": {r: p.name for r, p in zip(("input", "output"), split.files, strict=False)},
         "source": {"name": source.name, "kind": source.kind, **source.origin},
         **record.to_json(),
         **({"columns": [*source.columns]} if 0 < len(source.columns) <= MAX_NAMED else {}),
-        "targets": request.targets.describe() if made.targets else "none",
+        "targets": request.targets.describe() if split.targets else "none",
         **({"missing target": "drop"} if request.drop_targets else {}),
         "augmentation": augmentation.describe()
         if augmentation is not None and _copies(request, picked) > 1
         else None,
         "seed": request.division.seed,
-        "balance": made.balance,
-        "skipped": made.skipped,
+        "balance": split.balance,
+        "skipped": split.skipped,
     }
     result = []
-    for file, path, scale in zip(data, made.files, (made.scale, ""), strict=False):
+    for file, path, scale in zip(data, split.files, (split.scale, ""), strict=False):
         sidecar = Sidecar(
-            file.tensors, made.samples, request.targets.classes, file.finish(), recipe, scale
+            file.tensors, split.samples, request.targets.classes, file.finish(), recipe, scale
         )
         out = AtomicFile(sidecar_path(str(path)), DataError)
         stack.callback(out.discard)

@@ -21,7 +21,7 @@ SERIES_OF_VALUES = 4  # series for each split, of which each may have another va
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedSplit:
     """A requested split.
 
     Attributes:
@@ -64,7 +64,7 @@ class Picked:
     name: str
     part: Part
     numbers: Sequence[int] | None
-    wanted: Wanted
+    request: RequestedSplit
 
 
 class Pool(Part):
@@ -108,19 +108,19 @@ def length_of(part: Part) -> int:
         k += 1
 
 
-def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
+def select(source: Source, requests: Sequence[RequestedSplit], division: Division) -> list[Picked]:
     """Selects the samples of each split.
 
     Raises:
         OptionError: if the source cannot be split in this way.
     """
-    names = [w.name for w in wanted]
+    names = [r.name for r in requests]
     if len(set(names)) < len(names):
         raise OptionError("split", "names must differ", ", ".join(names))
-    if _cuts_from_training(source, wanted):
-        picked = _cut_from_training(source, wanted, division)
-    elif list(source.parts) == ["all"] or divides_again(source, wanted, division):
-        picked = _divide(source, wanted, division)
+    if _cuts_from_training(source, requests):
+        picked = _cut_from_training(source, requests, division)
+    elif list(source.parts) == ["all"] or divides_again(source, requests, division):
+        picked = _divide(source, requests, division)
     else:
         if division.stratify:
             raise OptionError(
@@ -129,31 +129,31 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
                 "they are",
                 remedy='Leave it out, or give fractions: `split="train=0.8 test=0.2"`.',
             )
-        picked = [_take(source, w, division) for w in wanted]
+        picked = [_take(source, r, division) for r in requests]
     return [_cut(source, p) for p in picked]
 
 
-def divides_again(source: Source, wanted: Sequence[Wanted], division: Division) -> bool:
+def divides_again(source: Source, requests: Sequence[RequestedSplit], division: Division) -> bool:
     """Whether samples of a source that has splits of its own are joined and divided again."""
-    if list(source.parts) == ["all"] or _cuts_from_training(source, wanted):
+    if list(source.parts) == ["all"] or _cuts_from_training(source, requests):
         return False
-    return bool(division.fold) or any(w.fraction is not None for w in wanted)
+    return bool(division.fold) or any(r.fraction is not None for r in requests)
 
 
-def _cuts_from_training(source: Source, wanted: Sequence[Wanted]) -> bool:
+def _cuts_from_training(source: Source, requests: Sequence[RequestedSplit]) -> bool:
     """Whether splits of a source are kept, and others with fractions are cut from its train."""
-    kept = [w.name for w in wanted if w.fraction is None and w.name in source.parts]
-    new = [w for w in wanted if w.fraction is not None and w.name not in source.parts]
-    return bool(new) and "train" in kept and len(kept) + len(new) == len(wanted)
+    kept = [r.name for r in requests if r.fraction is None and r.name in source.parts]
+    new = [r for r in requests if r.fraction is not None and r.name not in source.parts]
+    return bool(new) and "train" in kept and len(kept) + len(new) == len(requests)
 
 
-def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
-    part = source.parts.get(wanted.name)
+def _take(source: Source, request: RequestedSplit, division: Division) -> Picked:
+    part = source.parts.get(request.name)
     if part is None:
         raise OptionError(
             "split",
             f"{source.name} has {', '.join(source.parts)}",
-            wanted.name,
+            request.name,
             'Give fractions to split it: `split="train=0.8 test=0.2"`.',
         )
     shuffle = source.sorted_by_class if division.shuffle is None else division.shuffle
@@ -164,32 +164,32 @@ def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
                 f"{source.name} can only be read in order",
                 remedy="Shuffle the samples in the source.",
             )
-        return Picked(wanted.name, part, None, wanted)
+        return Picked(request.name, part, None, request)
     assert part.length is not None
     numbers: Sequence[int] = range(part.length)
     if shuffle:
         random = np.random.default_rng(division.seed)
         numbers = random.permutation(part.length).tolist()
-    return Picked(wanted.name, part, numbers, wanted)
+    return Picked(request.name, part, numbers, request)
 
 
 def _cut_from_training(
-    source: Source, wanted: Sequence[Wanted], division: Division
+    source: Source, requests: Sequence[RequestedSplit], division: Division
 ) -> list[Picked]:
     """Keeps the parts of a source, and cuts splits with fractions, such as validation, from train.
 
     Fractions are those of the training part.
     """
-    training = [w for w in wanted if w.fraction is not None or w.name == "train"]
+    training = [r for r in requests if r.fraction is not None or r.name == "train"]
     alone = replace(source, parts={"all": source.parts["train"]}, series=())
     divided = {p.name: p for p in _divide(alone, training, division)}
-    return [divided.get(w.name) or _take(source, w, division) for w in wanted]
+    return [divided.get(r.name) or _take(source, r, division) for r in requests]
 
 
-def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
+def _divide(source: Source, requests: Sequence[RequestedSplit], division: Division) -> list[Picked]:
     pool = Pool(list(source.parts.values()))
     assert pool.length is not None
-    counts = _counts(source, wanted, division, pool.length)
+    counts = _counts(source, requests, division, pool.length)
     in_order = bool(source.overlap) and division.shuffle is None and not division.group_by
     shuffle = division.shuffle is not False and not in_order
     random = np.random.default_rng(division.seed)
@@ -222,7 +222,7 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
         pieces = [np.sort(p) for p in pieces]
     else:
         pieces = [random.permutation(p) for p in pieces]
-    return [Picked(w.name, pool, p.tolist(), w) for w, p in zip(wanted, pieces, strict=True)]
+    return [Picked(r.name, pool, p.tolist(), r) for r, p in zip(requests, pieces, strict=True)]
 
 
 def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
@@ -273,24 +273,26 @@ def _in_order(source: Source, fractions: Array, total: int) -> list[Array]:
     return [np.concatenate(piece) for piece in pieces]
 
 
-def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total: int) -> list[int]:
+def _counts(
+    source: Source, requests: Sequence[RequestedSplit], division: Division, total: int
+) -> list[int]:
     """Returns the number of samples of each split; a split without a fraction gets the rest."""
     if division.fold:
         k, n = division.fold
-        if len(wanted) != 2 or not 1 <= k <= n or not 2 <= n <= total:
+        if len(requests) != 2 or not 1 <= k <= n or not 2 <= n <= total:
             raise OptionError(
                 "fold",
                 f"must be K/N with 1 ≤ K ≤ N ≤ {total} samples and two splits",
-                f"{k}/{n} and {len(wanted)} splits",
+                f"{k}/{n} and {len(requests)} splits",
             )
         test = round(k * total / n) - round((k - 1) * total / n)
         return [total - test, test]
-    fractions = [w.fraction for w in wanted]
+    fractions = [r.fraction for r in requests]
     if all(s is None for s in fractions):
-        if len(wanted) == 1:
+        if len(requests) == 1:
             return [total]
-        if [w.name for w in wanted] != ["train", "test"]:
-            shown = " ".join(f"{w.name}={'1.0' if len(wanted) == 1 else '…'}" for w in wanted)
+        if [r.name for r in requests] != ["train", "test"]:
+            shown = " ".join(f"{r.name}={'1.0' if len(requests) == 1 else '…'}" for r in requests)
             raise OptionError(
                 "split",
                 f"{source.name} has no splits of its own",
@@ -308,7 +310,7 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
         raise OptionError(
             "split",
             f"the splits must fit into {total} samples, with at most one split without a number",
-            ", ".join(f"{w.name}={c}" for w, c in zip(wanted, counts, strict=True)),
+            ", ".join(f"{r.name}={c}" for r, c in zip(requests, counts, strict=True)),
         )
     return [rest if s is None else c for s, c in zip(fractions, counts, strict=True)]
 
@@ -353,11 +355,11 @@ def _by_group(
 
 
 def _cut(source: Source, picked: Picked) -> Picked:
-    length, numbers = picked.wanted.length, picked.numbers
+    length, numbers = picked.request.length, picked.numbers
     if numbers is None or length is None:
         return picked
     if length > len(numbers):
         raise OptionError(
             "length", f"{picked.name} of {source.name} has {len(numbers)} samples", length
         )
-    return Picked(picked.name, picked.part, numbers[:length], picked.wanted)
+    return Picked(picked.name, picked.part, numbers[:length], picked.request)
