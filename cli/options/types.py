@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -381,7 +382,7 @@ class OfOutput(click.ParamType[tuple[str, Any]]):
     """OUTPUT=VALUE: a value for one model output, given by its tensor's name or its number.
 
     Args:
-        value: type of the text after the last equals sign.
+        value: type of the text after the name.
         metavar: form of the whole argument, for help and messages.
     """
 
@@ -400,10 +401,14 @@ class OfOutput(click.ParamType[tuple[str, Any]]):
         """Parses the text of a value."""
         if isinstance(value, tuple):
             return value
-        output, _, text = str(value).rpartition("=")
-        if not output:
+        # Names of tensors may contain equals signs, and so may values: huber:delta=0.5.
+        words = str(value).split("=")
+        for k in range(len(words) - 1, 1, -1):
+            with suppress(click.BadParameter):
+                return "=".join(words[:k]), self.value.convert("=".join(words[k:]), param, ctx)
+        if len(words) == 1 or not words[0]:
             self.fail(f"must be {self.metavar}, but got {value}.", param, ctx)
-        return output, self.value.convert(text, param, ctx)
+        return words[0], self.value.convert("=".join(words[1:]), param, ctx)
 
 
 def _kebab(word: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from model_builder import ModelBuilder
 from support.networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
+from odt.cli.options.types import LossText, OfOutput
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Node
@@ -20,6 +22,7 @@ from odt.core.training.inference import Predictor
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
+from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 MSE, CCE = "mean_squared_error", "categorical_crossentropy"
@@ -288,3 +291,26 @@ def test_an_output_whose_shape_the_file_leaves_out_trains(tmp_path: Path) -> Non
     for command in ("check", "train", "eval"):
         result = CliRunner().invoke(main, [command, str(tmp_path / "m.tflite"), *line])
         assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1=mean-squared-error", ("1", "mean_squared_error")),
+        ("boxes=huber:delta=0.5", ("boxes", "huber:delta=0.5")),
+        ("a=b/c=huber:delta=0.5", ("a=b/c", "huber:delta=0.5")),
+    ],
+)
+def test_equals_signs_may_stand_in_names_and_in_losses(
+    text: str, expected: tuple[str, str]
+) -> None:
+    assert OfOutput(LossText(LOSSES), "OUTPUT=LOSS").convert(text, None, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("huber", "must be OUTPUT=LOSS"), ("=huber", "must be OUTPUT=LOSS"), ("1=hubr", "hubr")],
+)
+def test_a_loss_without_an_output_and_an_unknown_loss_are_refused(text: str, words: str) -> None:
+    with pytest.raises(click.BadParameter, match=words):
+        OfOutput(LossText(LOSSES), "OUTPUT=LOSS").convert(text, None, None)
