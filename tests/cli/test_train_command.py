@@ -1,6 +1,7 @@
 """The commands train, eval and predict, as a user runs them."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -94,11 +95,11 @@ def test_sparse_labels_train_as_one_hot_rows_do(tmp_path: Path) -> None:
         np.testing.assert_allclose(weights(other)[name], w, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("command", ["train", "eval"])
-def test_a_metric_for_other_targets_is_refused_before_anything_else(command: str) -> None:
-    done = CliRunner().invoke(
-        main, [command, str(MODEL), "--metric", "sparse-categorical-accuracy"]
-    )
+@pytest.mark.parametrize("words", [("train",), ("eval", *DATA)])
+def test_a_metric_for_other_targets_is_refused_before_anything_else(words: Sequence[str]) -> None:
+    command, *data = map(str, words)
+    options = [*data, "--metric", "sparse-categorical-accuracy"]
+    done = CliRunner().invoke(main, [command, str(MODEL), *options])
     assert done.exit_code == 1
     assert "Give one of categorical-accuracy, " in done.stderr
     assert "Epoch" not in done.stdout
