@@ -36,15 +36,15 @@ def parse_loss(text: str) -> tuple[str, Values]:
         )
     if name is None:
         raise OptionError("loss", f"must be one of {loss_choices()}", word)
-    known = {h.name: h for h in LOSSES[name].hyper_parameters}
+    parameters = {h.name: h for h in LOSSES[name].hyper_parameters}
     values: Values = {}
     for item in listed.split(",") if listed else ():
         option, _, value = item.partition("=")
         option = option.strip().lower().replace("-", "_")
-        if option not in known:
-            names = ", ".join(f"`{n}`" for n in known) or "none"
+        if option not in parameters:
+            names = ", ".join(f"`{n}`" for n in parameters) or "none"
             raise OptionError("loss", f"`{name}` has the options {names}", item.strip())
-        values[option] = _value(name, known[option], value.strip())
+        values[option] = _value(name, parameters[option], value.strip())
     LOSSES[name].op.attrs(values, {})  # checks rules that only the loss knows
     return name, values
 

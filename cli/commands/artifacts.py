@@ -118,7 +118,7 @@ def command(
     refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
     source = odt.load_model(model, options["adapters"])
     with warnings_as_lines(), trainer_of(source, {**dict.fromkeys(NONE), **options}) as trainer:
-        made = write_artifacts(
+        artifacts = write_artifacts(
             trainer, output, load_input, load_expected, nominal=nominal, steps=steps, seed=seed
         )
-    click.echo(spell(str(made)))
+    click.echo(spell(str(artifacts)))

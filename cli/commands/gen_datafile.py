@@ -107,8 +107,8 @@ def command(**o: Any) -> None:
     )
     with undo_on_signals(), closing(Progress()) as bar:
         every = generate(source, request, bar)
-    for made in every:
-        report(made)
+    for split in every:
+        report(split)
     for note in (*source.notes, *source.remarked()):
         click.echo(spell(note), err=True)
     click.echo("The data files are created!")

@@ -180,9 +180,9 @@ def _csv(
 ) -> AbstractContextManager[Append]:
     """Returns a function that writes an output as CSV, with the names of classes or targets."""
     found = record.targets if record else names
-    known = len(found) == spec.size
-    columns = [printable(n, MAX_NAME) for n in found] if known else map(str, range(spec.size))
-    classes = known and (record is None or bool(record.classes))
+    has_names = len(found) == spec.size
+    columns = [printable(n, MAX_NAME) for n in found] if has_names else map(str, range(spec.size))
+    classes = has_names and (record is None or bool(record.classes))
     return write_csv(path, [*columns], index, label, classes=classes)
 
 

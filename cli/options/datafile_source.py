@@ -69,17 +69,17 @@ def like_sounds(o: dict[str, Any], like: ModelSignature | None) -> dict[str, Any
     """
     if like is None:
         return o
-    wanted: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     shape = [n for n in like.inputs[0].shape if n > 1]
     if like.record is not None and like.record.sound:
         sound = parse_sound(like.record.sound)
         names = ("rate", "seconds", "mel", "mfcc", "frame", "hop", "frames")
-        wanted = {name: getattr(sound, name) for name in names}
-        wanted["mel_range"] = f"{sound.low},{sound.high}"
+        settings = {name: getattr(sound, name) for name in names}
+        settings["mel_range"] = f"{sound.low},{sound.high}"
     elif len(shape) == 1 and not o["mel"] and o["rate"]:
-        wanted = {"seconds": shape[0] / o["rate"]}
+        settings = {"seconds": shape[0] / o["rate"]}
     source = click.get_current_context().get_parameter_source
-    return o | {n: v for n, v in wanted.items() if source(n) is ParameterSource.DEFAULT}
+    return o | {n: v for n, v in settings.items() if source(n) is ParameterSource.DEFAULT}
 
 
 def check_source(o: dict[str, Any]) -> str:

@@ -67,12 +67,12 @@ def check_ending(name: str, path: str, kind: str) -> None:
     Raises:
         OdtError: if the extension belongs to another format.
     """
-    wanted = f".{kind.rstrip('+')}"
+    expected_ending = f".{kind.rstrip('+')}"
     ending = os.path.splitext(path)[1].lower()
-    if ending in FORMATS.keys() | FOREIGN and ending != wanted:
+    if ending in FORMATS.keys() | FOREIGN and ending != expected_ending:
         raise OdtError(
             f"{name} {path}: must have an extension that fits {kind}, but got {ending}. Give a "
-            f"name that ends in {wanted}."
+            f"name that ends in {expected_ending}."
         )
 
 

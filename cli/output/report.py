@@ -104,14 +104,14 @@ def epoch_line(
     return " - ".join(items)
 
 
-def best_line(best: Best, kept: bool) -> str:
+def best_line(best: Best, is_exported: bool) -> str:
     """Formats the number and the monitored value of the best epoch.
 
     Args:
         best: the best epoch.
-        kept: whether its weights will be exported.
+        is_exported: whether its weights will be exported.
     """
-    exported = "; exported" if kept else ""
+    exported = "; exported" if is_exported else ""
     name, value = best.monitor.name, best.monitor.best or 0.0
     shown = figure(name.removeprefix("val_"), value)
     return f"best: epoch {best.epoch} - {name}: [0] {shown}{exported}"

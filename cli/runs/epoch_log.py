@@ -54,8 +54,8 @@ class EpochLog:
     def __init__(self, path: Path, first: int = 0) -> None:
         self._path, self._csv = path, path.suffix.lower() == ".csv"
         if path.suffix.lower() not in ENDINGS:
-            known = " or ".join(ENDINGS)
-            raise OdtError(f"{path}: a log must end in {known}, but got {path.suffix or 'none'}.")
+            endings = " or ".join(ENDINGS)
+            raise OdtError(f"{path}: a log must end in {endings}, but got {path.suffix or 'none'}.")
         lines = _complete_lines(path) if first > 1 else []
         head = lines[: self._csv]
         self._names = head[0].split(",") if head else []

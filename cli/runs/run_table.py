@@ -41,10 +41,12 @@ def list_runs(
             f"{', '.join(map(str, folders)) or 'the current folder'}: must be or contain folders "
             "of runs, but has none. odt train --run-dir writes one."
         )
-    known = sorted({name for run in runs for row in run.rows for name in row} - {"epoch", "step"})
-    metric = metric and _as_in_logs(metric, known)
-    if metric is not None and metric not in known:
-        raise OdtError(f"--metric: must be one of {listed(known)}, but got {metric}.")
+    metric_names = sorted(
+        {name for run in runs for row in run.rows for name in row} - {"epoch", "step"}
+    )
+    metric = metric and _as_in_logs(metric, metric_names)
+    if metric is not None and metric not in metric_names:
+        raise OdtError(f"--metric: must be one of {listed(metric_names)}, but got {metric}.")
     cells = [[escaped(c) for c in row] for row in rows_of(runs, metric)]
     click.echo("\n".join(table(cells, right=(2, 3, 4, 5))))
     chart = compared(runs, metric)
@@ -68,14 +70,14 @@ def runs_in(folders: tuple[Path, ...]) -> list[Path]:
     return list(dict.fromkeys(runs))
 
 
-def _as_in_logs(metric: str, known: list[str]) -> str:
+def _as_in_logs(metric: str, metric_names: list[str]) -> str:
     """Returns the name of a metric in logs, where an accuracy has the name that was asked for."""
     name = metric.replace("-", "_")
     bare = name.removeprefix("val_")
     if bare not in (*ACCURACY, *ACCURACIES.values()):
-        return name if name in known else metric
+        return name if name in metric_names else metric
     words = (bare, *ACCURACY, *ACCURACIES.values())
-    return next((n for w in words if (n := name.removesuffix(bare) + w) in known), metric)
+    return next((n for w in words if (n := name.removesuffix(bare) + w) in metric_names), metric)
 
 
 def rows_of(runs: list[Run], metric: str | None) -> list[list[str]]:

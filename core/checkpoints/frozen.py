@@ -51,10 +51,10 @@ def graph_with_frozen(checkpoint: Checkpoint, where: str, graphs: LoweredGraphs)
     named = [(k, e) for k, e in enumerate(checkpoint.entries) if e.role == FROZEN]
     if not named:
         return graphs.graph
-    known = frozen_by_name(graphs)
+    constants = frozen_by_name(graphs)
     tensors = list(graphs.graph.tensors)
     for k, entry in named:
-        data = tensors[known[entry.tensor]].real if entry.tensor in known else None
+        data = tensors[constants[entry.tensor]].real if entry.tensor in constants else None
         if data is None or (data.shape, data.dtype.name) != (entry.shape, entry.dtype):
             own = "has no such weight" if data is None else f"has {data.shape} {data.dtype.name}"
             raise ModelError(
@@ -62,7 +62,7 @@ def graph_with_frozen(checkpoint: Checkpoint, where: str, graphs: LoweredGraphs)
                 f"but got {entry.shape} {entry.dtype}, and the model {own}."
             )
         if not checkpoint.is_nominal and not np.array_equal(checkpoint.arrays[k], data):
-            i = known[entry.tensor]
+            i = constants[entry.tensor]
             tensors[i] = replace(tensors[i], data=checkpoint.arrays[k])
     if all(new is old for new, old in zip(tensors, graphs.graph.tensors, strict=True)):
         return graphs.graph

@@ -107,8 +107,8 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     first, second, footer, count = _header(data, where)
     order = checkpoint_order(graph)
     adam = second != 0
-    wanted = tuple(parameters.slots)
-    if (wanted == MOMENTS) != adam or wanted not in ((), MOMENTS):
+    slots = tuple(parameters.slots)
+    if (slots == MOMENTS) != adam or slots not in ((), MOMENTS):
         raise ModelError(
             f"{where}: the optimizer must be the one in training, {_optimizer(parameters)}, "
             f"but got the state of {'adam' if adam else 'sgd'}"
@@ -186,10 +186,10 @@ def with_weights(data: bytes, where: str, graph: Graph) -> Graph:
     return replace(graph, tensors=tuple(tensors))
 
 
-def _check_count(where: str, count: int, wanted: int) -> None:
-    if count != wanted:
+def _check_count(where: str, count: int, expected_count: int) -> None:
+    if count != expected_count:
         raise ModelError(
-            f"{where}: must hold the model's {wanted} constants, but got {count} tensors"
+            f"{where}: must hold the model's {expected_count} constants, but got {count} tensors"
         )
 
 

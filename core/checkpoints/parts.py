@@ -12,8 +12,8 @@ def without_optimizer_state(checkpoint: Checkpoint) -> Checkpoint:
     progress = replace(
         checkpoint.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=()
     )
-    kept = _entries(checkpoint, lambda e: e.role in (WEIGHT, FROZEN))
-    return replace(kept, progress=progress)
+    weights = _entries(checkpoint, lambda e: e.role in (WEIGHT, FROZEN))
+    return replace(weights, progress=progress)
 
 
 def without_frozen(checkpoint: Checkpoint) -> Checkpoint:
@@ -21,8 +21,8 @@ def without_frozen(checkpoint: Checkpoint) -> Checkpoint:
     return _entries(checkpoint, lambda e: e.role != FROZEN)
 
 
-def _entries(checkpoint: Checkpoint, wanted: Callable[[Entry], bool]) -> Checkpoint:
-    kept = [k for k, e in enumerate(checkpoint.entries) if wanted(e)]
-    entries = tuple(checkpoint.entries[k] for k in kept)
-    arrays = tuple(checkpoint.arrays[k] for k in kept) if checkpoint.arrays else ()
+def _entries(checkpoint: Checkpoint, selects: Callable[[Entry], bool]) -> Checkpoint:
+    numbers = [k for k, e in enumerate(checkpoint.entries) if selects(e)]
+    entries = tuple(checkpoint.entries[k] for k in numbers)
+    arrays = tuple(checkpoint.arrays[k] for k in numbers) if checkpoint.arrays else ()
     return replace(checkpoint, entries=entries, arrays=arrays)

@@ -25,5 +25,5 @@ def shared_buffers(graph: Graph) -> dict[int, list[int]]:
     groups: dict[int, list[int]] = {}
     for i in read & first.keys():
         groups.setdefault(first[i], []).append(i)
-    found = {i: groups.get(f, [i]) for i, f in first.items()}
-    return {i: sorted(group) for i, group in found.items() if group != [i]}
+    all_groups = {i: groups.get(f, [i]) for i, f in first.items()}
+    return {i: sorted(group) for i, group in all_groups.items() if group != [i]}

@@ -143,9 +143,9 @@ def _npz_member(
     with archive.open(member) as packed, tempfile.TemporaryFile() as unpacked:
         start = io.BytesIO(packed.read(MAX_HEADER))
         shape, _, dtype = _npy_header(start)
-        wanted = start.tell() + math.prod(shape) * dtype.itemsize
-        if wanted != member.file_size:  # before a byte of it is written
-            raise ValueError(f"{member.file_size} bytes instead of {wanted} in {member.filename}")
+        end = start.tell() + math.prod(shape) * dtype.itemsize
+        if end != member.file_size:  # before a byte of it is written
+            raise ValueError(f"{member.file_size} bytes instead of {end} in {member.filename}")
         if check is not None:
             check(np.broadcast_to(np.zeros((), dtype), shape))
         unpacked.write(start.getbuffer())

@@ -160,11 +160,11 @@ def _scale(path: str, arrays: Sequence[Rows]) -> str:
     sidecar = read_sidecar(path)
     if sidecar is None or not sidecar.scale:
         return ""
-    known = [((sidecar.samples, *t.shape), t.dtype) for t in sidecar.tensors]
-    if known != [(a.shape, a.dtype) for a in arrays]:
+    layout = [((sidecar.samples, *t.shape), t.dtype) for t in sidecar.tensors]
+    if layout != [(a.shape, a.dtype) for a in arrays]:
         raise DataError(
             f"{path}: its JSON file says "
-            f"{', '.join(f'{shape} {dtype}' for shape, dtype in known)}, but "
+            f"{', '.join(f'{shape} {dtype}' for shape, dtype in layout)}, but "
             f"the file holds {', '.join(f'{a.shape} {a.dtype}' for a in arrays)}. Write the data "
             f"again, or delete {path}.json."
         )

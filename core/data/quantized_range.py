@@ -21,11 +21,11 @@ def range_notes(
     if scale:
         rescale(real, scale)
     least, most = dequantize(np.array(limits(spec.dtype)), quantization)
-    step, found = (most - least) / 255, real[np.isfinite(real)]
-    if not found.size:
+    step, finite = (most - least) / 255, real[np.isfinite(real)]
+    if not finite.size:
         return ()
-    outside = float(np.mean((found < least - step) | (found > most + step)))
-    used = float(found.max() - found.min()) / (most - least)
+    outside = float(np.mean((finite < least - step) | (finite > most + step)))
+    used = float(finite.max() - finite.min()) / (most - least)
     if outside <= MAX_OUTSIDE and not 0 < used < LEAST_USED:
         return ()
     what = f"{outside:.0%} of the values are outside" if outside > MAX_OUTSIDE else "values use"

@@ -72,11 +72,11 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
         LostFileError: if the model's file became shorter.
     """
     model.check_flatbuffer("cut")
-    found = settled(model)
-    graph = found.graph
+    plain_model = settled(model)
+    graph = plain_model.graph
     begins = [_tensor(graph, "after", name) for name in after]
     ends = [_tensor(graph, "before", name) for name in before] or list(graph.outputs)
-    variables = constant_variables(found)
+    variables = constant_variables(plain_model)
     positions, reached = _between(graph, {*begins, *variables}, ends)
     for i in begins:
         if i not in reached:

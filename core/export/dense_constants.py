@@ -32,13 +32,15 @@ def with_dense_constants(model: Model) -> Model:
 def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set[int]) -> None:
     """Removes each DENSIFY of some constants; what read its output reads the constant."""
     codes = tables["operator_codes"]
-    made: dict[int, int] = {}
+    sources: dict[int, int] = {}
     for operator in graph["operators"]:
         code = codes[operator.get("opcode_index", 0)]
         inputs = [int(i) for i in operator.get("inputs", ())]
         if code.get("builtin_code", 0) == DENSIFY and constants.issuperset(inputs):
-            made[int(operator["outputs"][0])] = inputs[0]
-    kept = [o for o in graph["operators"] if made.keys().isdisjoint(map(int, o.get("outputs", ())))]
-    for operator in kept:
-        operator["inputs"] = [made.get(int(i), int(i)) for i in operator.get("inputs", ())]
-    graph["operators"] = kept
+            sources[int(operator["outputs"][0])] = inputs[0]
+    operators = [
+        o for o in graph["operators"] if sources.keys().isdisjoint(map(int, o.get("outputs", ())))
+    ]
+    for operator in operators:
+        operator["inputs"] = [sources.get(int(i), int(i)) for i in operator.get("inputs", ())]
+    graph["operators"] = operators

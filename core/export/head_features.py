@@ -151,9 +151,9 @@ def _is_only_path(graph: Graph, tensor: int) -> bool:
     before = set(needed(graph, tensor))
     after = {k for i in graph.outputs for k in needed(graph, i)} - before
     nodes = [n for n in graph.nodes if n.origin in after]
-    known = {tensor, *(i for n in nodes for i in n.outputs)}
+    available = {tensor, *(i for n in nodes for i in n.outputs)}
     read = {i for n in nodes for i in n.inputs if i >= 0} | set(graph.outputs)
-    return all(graph.tensors[i].data is not None for i in read - known)
+    return all(graph.tensors[i].data is not None for i in read - available)
 
 
 def _is_vector(graph: Graph, features: Features) -> bool:

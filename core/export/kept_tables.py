@@ -188,16 +188,16 @@ def without_variables(model: Model) -> tuple[Graph, dict[int, Array]]:
         The graph, in which nothing computes the tensors that were read from variables; and the
         values by tensor. The graph of the file, and none, if a variable has an unknown value.
     """
-    found = settled(model)
-    read = {y: v.real for y, (_, v) in constant_variables(found).items()}
+    plain_model = settled(model)
+    read = {y: v.real for y, (_, v) in constant_variables(plain_model).items()}
     values = {y: real for y, real in read.items() if real is not None}
     if not values:
         return model.graph, {}
-    nodes = tuple(n for n in found.graph.nodes if n.op not in STATE)
-    tensors = list(found.graph.tensors)
+    nodes = tuple(n for n in plain_model.graph.nodes if n.op not in STATE)
+    tensors = list(plain_model.graph.tensors)
     for y, value in values.items():
         tensors[y] = replace(tensors[y], data=value)
-    return replace(found.graph, nodes=nodes, tensors=tuple(tensors)), values
+    return replace(plain_model.graph, nodes=nodes, tensors=tuple(tensors)), values
 
 
 def model_tables(model: Model) -> dict[str, Any]:

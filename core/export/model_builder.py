@@ -144,9 +144,9 @@ class ModelBuilder:
         return outputs[0] if outputs else -1
 
     def _options_name(self, op: str) -> str | None:
-        wanted = OPTIONS.get(op, op.replace("_", "") + "Options").lower()
+        name = OPTIONS.get(op, op.replace("_", "") + "Options").lower()
         names = ENUMERATIONS["BuiltinOptions"].values()
-        return next((n for n in names if n.lower() == wanted), None)
+        return next((n for n in names if n.lower() == name), None)
 
     def _code(self, op: str) -> int:
         kind, _, custom = op.partition(":")

@@ -104,8 +104,8 @@ class NewModel:
             raise OptionError("input_shape", f"must be {kind.takes}", self.input_shape)
         for each in fields(Sizes):
             if getattr(self.sizes, each.name) is not None and each.name not in kind.sizes:
-                known = " and ".join(f"`{name}=`" for name in kind.sizes)
-                rule = f"must be left out for the kind {self.kind}, which has {known}"
+                sizes = " and ".join(f"`{name}=`" for name in kind.sizes)
+                rule = f"must be left out for the kind {self.kind}, which has {sizes}"
                 raise OptionError(each.name, rule, getattr(self.sizes, each.name))
         if self.activation == "softmax" and self.output_shape[-1] == 1:
             raise OptionError(

@@ -104,12 +104,12 @@ class QuantizedLayers(NewLayers):
             stored.scale, zero_point, 0
         )
 
-    def _quantized(self, i: int, found: Quantization) -> int:
+    def _quantized(self, i: int, quantization: Quantization) -> int:
         """Sets the quantization of a tensor."""
-        self._found[i] = found
+        self._found[i] = quantization
         self.graph["tensors"][i]["quantization"] = {
-            "scale": found.scale,
-            "zero_point": found.zero_point,
+            "scale": quantization.scale,
+            "zero_point": quantization.zero_point,
             "quantized_dimension": 0,
         }
         return i

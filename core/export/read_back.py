@@ -72,8 +72,8 @@ class Expected:
             if not _are_same(self.weights.get(i, before.data), after.data):
                 yield f"value of {graph.label(i)}"
             old = self.model.quantization.get(i)
-            wanted = old and self.quantizations.get(i, old)
-            if not _is_same_quantization(wanted, model.quantization.get(i)):
+            original = old and self.quantizations.get(i, old)
+            if not _is_same_quantization(original, model.quantization.get(i)):
                 yield f"quantization of {graph.label(i)}"
             compared += before.spec.nbytes if after.data is not None else 0
             if compared > PAGES:

@@ -53,8 +53,8 @@ def _with_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> str:
     for i, shape in shapes.items():
         argument = f"{tensors[i].name}={'x'.join(map(str, shape))}"
         options.append(f"`input_shapes={shlex.quote(argument)}`")
-    given = ", ".join(f"{model.graph.label(i)}, {tensors[i].signature}" for i in shapes)
-    return f"with the shape that the file leaves open, of {given}; for example {' '.join(options)}"
+    inputs = ", ".join(f"{model.graph.label(i)}, {tensors[i].signature}" for i in shapes)
+    return f"with the shape that the file leaves open, of {inputs}; for example {' '.join(options)}"
 
 
 def largest_part(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:

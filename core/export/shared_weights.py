@@ -61,12 +61,12 @@ def shared_weights(model: Model, new: Mapping[int, Values]) -> Iterator[SharedWe
         same, unknown = _matches(mine, _Readers(other), changed)
         values = {j: _moved(other, j, new[i]) for j, i in same.items()}
         values |= dict(_biases(other, values))
-        found = {other.place(j): v for j, v in values.items()}
+        others = {other.place(j): v for j, v in values.items()}
         names = tuple(other.graph.label(j) for j in unknown if other.place(j) not in done)
         yield SharedWeights(
-            other.subgraph, {p: v for p, v in found.items() if p not in done}, names
+            other.subgraph, {p: v for p, v in others.items() if p not in done}, names
         )
-        done |= found.keys()
+        done |= others.keys()
 
 
 def readers_of(model: Model, constants: Iterable[int]) -> list[str]:

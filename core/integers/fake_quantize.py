@@ -247,8 +247,8 @@ class _Builder:
                 if options is not node.options:
                     clamp = CLAMPS[node.options["fused_activation_function"]]
         inputs = self._limited(node, inputs)
-        made = tuple(outputs.values())
-        self._nodes.append(replace(node, inputs=inputs, outputs=made, options=options))
+        results = tuple(outputs.values())
+        self._nodes.append(replace(node, inputs=inputs, outputs=results, options=options))
         for y, x in outputs.items():
             if x != y:
                 self._fake_quantize(x, y, node.origin, clamp)
@@ -331,9 +331,12 @@ class _Builder:
         own: dict[int, int] = {}
         for x, w, b in biases_of(self._model, node):
             if b in self._own:
-                scale, found = layer_scale(self._model, x, w), self._model.quantization.get(b)
-                made = _real(self._graph.tensors[b], bias_quantization(found, scale))
-                self._tensors.append(replace(made, formula=True))
+                scale, quantization = (
+                    layer_scale(self._model, x, w),
+                    self._model.quantization.get(b),
+                )
+                bias = _real(self._graph.tensors[b], bias_quantization(quantization, scale))
+                self._tensors.append(replace(bias, formula=True))
                 own[b] = len(self._tensors) - 1
         return tuple(own.get(i, i) for i in node.inputs)
 
@@ -394,8 +397,8 @@ class _Builder:
         if y in self._exact or not is_quantized_activation(self._graph, y):
             return False
         moves = node.op in KEEPING and not node.options.get("fused_activation_function", 0)
-        given = [i for i in node.inputs if i != ABSENT and self._is_rounded(i)]
-        return not (moves and all(has_same_range(self._model, self._graph, i, y) for i in given))
+        operands = [i for i in node.inputs if i != ABSENT and self._is_rounded(i)]
+        return not (moves and all(has_same_range(self._model, self._graph, i, y) for i in operands))
 
     def _is_rounded(self, i: int) -> bool:
         return is_quantized_activation(self._graph, i) or i in self.stored

@@ -174,13 +174,15 @@ class _Builder:
             self._constant(constants[n]) if n in constants else self._integer(names[n])
             for n in row.inputs
         )
-        made = tuple(self._new_integers(i) for i in node.outputs)
+        results = tuple(self._new_integers(i) for i in node.outputs)
         options = {**node.options, "quantized": tensors}
         padded = self._padded(node)
         if padded is not None:
             options["zeros"] = tuple(map(tuple, padded[1][1:3].tolist()))
             bound = (self._integer(padded[0]), *bound[1:])
-        self.nodes.append(replace(node, op=row.name, inputs=bound, outputs=made, options=options))
+        self.nodes.append(
+            replace(node, op=row.name, inputs=bound, outputs=results, options=options)
+        )
         self._dequantize_all(node)
 
     def _padded(self, node: Node) -> tuple[int, Array] | None:
@@ -212,12 +214,12 @@ class _Builder:
         inputs = tuple(
             self._integer(i) if i != ABSENT and self._is_quantized(i) else i for i in node.inputs
         )
-        made = tuple(self._new_integers(i) for i in node.outputs)
+        results = tuple(self._new_integers(i) for i in node.outputs)
         op = node.op
         if op == "PAD":  # 0 is the zero point
             x = self._quantized(node.inputs[0])
             op, inputs = "PADV2", (*inputs, self._constant(np.full(1, x.zero, x.dtype)))
-        self.nodes.append(replace(node, op=op, inputs=inputs, outputs=made))
+        self.nodes.append(replace(node, op=op, inputs=inputs, outputs=results))
         self._dequantize_all(node)
 
     def _compute_real(self, node: Node) -> None:
@@ -260,8 +262,8 @@ class _Builder:
     def _quantize(self, x: int, y: int, origin: int, tensors: dict[str, Quantized]) -> None:
         """Adds the integers and the real numbers of y, from x and the quantization of x, if any."""
         options = {"quantized": {**tensors, "y": self._quantized(y)}}
-        made = self._new_integers(y)
-        self.nodes.append(Node(f"{INTEGER}QUANTIZE", (x,), (made,), options, origin))
+        integers = self._new_integers(y)
+        self.nodes.append(Node(f"{INTEGER}QUANTIZE", (x,), (integers,), options, origin))
         self._dequantize(y, y, origin)
 
     def _dequantize_all(self, node: Node) -> None:

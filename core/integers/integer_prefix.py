@@ -30,8 +30,8 @@ def with_integer_prefix(
     if any(tensor.variable for tensor in real.tensors):
         return real
     kept, frozen = _split(real, trained)
-    made = {i for node in frozen for i in node.outputs}
-    read = {i for node in kept for i in node.inputs}.union(real.outputs) & made
+    results = {i for node in frozen for i in node.outputs}
+    read = {i for node in kept for i in node.inputs}.union(real.outputs) & results
     if not read or not read <= number.keys():
         return real
     wanted, nodes = {number[i] for i in read}, list[Node]()
@@ -42,7 +42,7 @@ def with_integer_prefix(
     if not {number[i] for i in read} <= {i for node in nodes for i in node.outputs}:
         return real
     tensors = list(real.tensors)
-    index = {number[i]: i for i in (*made, *real.inputs) if i in number} | {ABSENT: ABSENT}
+    index = {number[i]: i for i in (*results, *real.inputs) if i in number} | {ABSENT: ABSENT}
     origins = {i: node.origin for node in frozen for i in node.outputs}
 
     def renamed(i: int) -> int:

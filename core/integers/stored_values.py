@@ -71,8 +71,8 @@ def stored_values(
         assert integers is not None
         in_steps = bias_quantization(model.quantization.get(b), np.multiply(*in_file))
         begun = dequantize(integers, in_steps)
-        kept = same & (bias == begun)  # float32 does not hold all integers of 32 bits
-        values[b] = np.where(kept, integers, quantize(bias, steps, integers.dtype))
+        exact = same & (bias == begun)  # float32 does not hold all integers of 32 bits
+        values[b] = np.where(exact, integers, quantize(bias, steps, integers.dtype))
         places = model.quantization.get(b, steps).scale.size  # one for many units changes nothing
         found[b] = replace(steps, scale=steps.scale[:places])
     rest = {i: a for i, a in weights.items() if dequantized.stored.get(i, i) not in values}
@@ -87,17 +87,17 @@ def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
     return Quantization(numbers[1:2].astype("<f4"), np.array([zero_point], "<i8"), 0)
 
 
-def bias_quantization(found: Quantization | None, scale: Array) -> Quantization:
+def bias_quantization(quantization: Quantization | None, scale: Array) -> Quantization:
     """Returns the quantization of a bias by which its integers count.
 
     Args:
-        found: that of the file, whose scales LiteRT does not read; None if there is none.
+        quantization: that of the file, whose scales LiteRT does not read; None if there is none.
         scale: s_x s_w; the file's scale stays where it differs from it by rounding alone.
     """
-    if found is None:
+    if quantization is None:
         return Quantization(scale, np.zeros(scale.size, np.int64), 0)
-    near = abs(found.scale - scale) <= ROUNDING * scale
-    return replace(found, scale=np.where(near, found.scale, scale))
+    near = abs(quantization.scale - scale) <= ROUNDING * scale
+    return replace(quantization, scale=np.where(near, quantization.scale, scale))
 
 
 def integer_biases(model: Model) -> Iterator[tuple[int, int, int]]:

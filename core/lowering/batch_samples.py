@@ -132,8 +132,8 @@ class _BatchBuilder(GraphBuilder):
             outputs = row.infer(attrs, specs)
         except ShapeError:
             return False
-        wanted = {n: concatenated_spec(spec, MANY) for n, spec in made.items()}
-        return all(outputs[n] == wanted[n] for n in wanted) and not row.mixes_samples(
+        many_specs = {n: concatenated_spec(spec, MANY) for n, spec in made.items()}
+        return all(outputs[n] == many_specs[n] for n in many_specs) and not row.mixes_samples(
             attrs, specs, batched_names
         )
 
@@ -146,11 +146,11 @@ class _BatchBuilder(GraphBuilder):
         if self.one.tensors[x].spec.shape[1] != 1:
             return False
         self._batch(y)
-        made = [self._several(i, self._exchanged(i)) for i in (x, y)]
-        self.view(x, made[0], node.origin)
-        inputs = tuple(made[0] if i == x else i for i in node.inputs)
-        self.nodes.append(replace(node, inputs=inputs, outputs=(made[1],), attrs=attrs))
-        self.view(made[1], y, node.origin)
+        tensors = [self._several(i, self._exchanged(i)) for i in (x, y)]
+        self.view(x, tensors[0], node.origin)
+        inputs = tuple(tensors[0] if i == x else i for i in node.inputs)
+        self.nodes.append(replace(node, inputs=inputs, outputs=(tensors[1],), attrs=attrs))
+        self.view(tensors[1], y, node.origin)
         return True
 
     def _exchanged(self, i: int) -> tuple[int, ...]:
@@ -163,17 +163,17 @@ class _BatchBuilder(GraphBuilder):
         if row.add_batch_axis is None:
             raise ShapeError("it has no form with a separate axis for samples")
         rank, repeated, layout = self._layout(row, node, row.add_batch_axis(node.attrs, MANY))
-        made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.batched}
+        with_axis = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.batched}
         if repeated:  # the operator needs the batch axis in every operand
             fixed = dict.fromkeys(bind_operands(row, node).values())
-            made |= {i: self._repeated(node, i) for i in fixed if i not in self.batched}
+            with_axis |= {i: self._repeated(node, i) for i in fixed if i not in self.batched}
         places: dict[int, int] = {}
         for name, i in bind_outputs(row, node).items():
             spec = self.one.tensors[i].spec
             self._batch(i)
             if layout[name] != concatenated_spec(spec, MANY):
                 places[i] = self._several(i, stacked_spec(spec, self.samples).shape)
-        inputs = tuple(made.get(i, i) for i in node.inputs)
+        inputs = tuple(with_axis.get(i, i) for i in node.inputs)
         outs = tuple(places.get(i, i) for i in node.outputs)
         attrs = row.add_batch_axis(node.attrs, self.samples)
         self.nodes.append(replace(node, inputs=inputs, outputs=outs, attrs=attrs))

@@ -62,8 +62,8 @@ def bind(names: tuple[str, ...], items: Sequence[T]) -> dict[str, T]:
     parsed = names_of(names)
     least, starred = parsed.least, parsed.several
     if len(items) < least or (len(items) > len(names) and not starred):
-        wanted = f"{least} or more" if starred else f"{least} to {len(names)}"
-        raise ShapeError(f"must have {wanted} tensors ({', '.join(names)}), but got {len(items)}")
+        counts = f"{least} or more" if starred else f"{least} to {len(names)}"
+        raise ShapeError(f"must have {counts} tensors ({', '.join(names)}), but got {len(items)}")
     if not starred:
         return dict(zip(parsed.plain, items, strict=False))
     bound: dict[str, T] = {}

@@ -141,10 +141,10 @@ def infer_node(
                 f"but got {inference.batch}"
             )
         attrs = row.scale_batch(attrs, before, inference.batch // at_file.batch)
-    made = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
-    check_made(graph, outputs, made)
+    specs = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
+    check_made(graph, outputs, specs)
     for name, i in outputs.items():
-        inference.specs[i] = made[name]
+        inference.specs[i] = specs[name]
     if batched_inputs:
         inference.batched.update(outputs.values())
     _fold(row, attrs, node.options, operands, outputs, inference)
@@ -203,13 +203,13 @@ def _fold(
     floats may train.
     """
     reads = expand(row.forward.reads, bound)
-    known = ChainMap(inference.values, inference.reals)
+    values = ChainMap(inference.values, inference.reals)
     store = inference.values
     if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
         if not _is_shape_arithmetic(options, [bound[n] for n in reads], outputs, inference):
             return
         store = inference.reals
-    if any(bound[n] not in known for n in reads):
+    if any(bound[n] not in values for n in reads):
         return
     specs = {n: inference.specs[i] for n, i in (*bound.items(), *outputs.items())}
     writes = {n: specs[n] for n in expand(row.forward.writes, outputs)}
@@ -225,7 +225,7 @@ def _fold(
     arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in writes.items()}
     row.forward.run(
         attrs,
-        **{n: known[bound[n]] for n in reads},
+        **{n: values[bound[n]] for n in reads},
         **arrays,
         **row.forward.prepare(attrs, specs),
     )

@@ -85,8 +85,8 @@ class AdaptedGraph:
     @property
     def operators(self) -> tuple[int, ...]:
         """Positions in the file of the adapted operators."""
-        found = {n.origin for n in self.graph.nodes if self._reads_adapter(n)}
-        return tuple(sorted(found))
+        origins = {n.origin for n in self.graph.nodes if self._reads_adapter(n)}
+        return tuple(sorted(origins))
 
     def _reads_adapter(self, node: Node) -> bool:
         return any(i in self.trained for i in node.inputs)
@@ -232,8 +232,8 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
             Node(node.op, (scaled, up, *bias), (bax,), second, at),
             Node("ADD", (before, bax), (y,), activation, at),
         ]
-    found = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
-    return AdaptedGraph(found, adapters, pairs)
+    new_graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+    return AdaptedGraph(new_graph, adapters, pairs)
 
 
 def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -257,15 +257,15 @@ def model_hash(graph: Graph) -> str:
     """Computes the SHA-256 of operators and constants, equal for TFLite and Circle files."""
     import hashlib
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for node in graph.nodes:
         options = sorted((k, v) for k, v in node.options.items() if v)
-        found.update(repr((node.op, node.inputs, node.outputs, options)).encode())
+        digest.update(repr((node.op, node.inputs, node.outputs, options)).encode())
     for tensor in graph.tensors:
         if tensor.data is not None:
-            found.update(repr((tensor.spec.shape, tensor.spec.dtype.name)).encode())
-            found.update(np.ascontiguousarray(tensor.data).view(np.uint8).data)
-    return found.hexdigest()
+            digest.update(repr((tensor.spec.shape, tensor.spec.dtype.name)).encode())
+            digest.update(np.ascontiguousarray(tensor.data).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def _weight(node: Node) -> int:

@@ -11,37 +11,37 @@ from typing import Any
 from odt.core.model.graph import Node
 
 Pattern = str | tuple[Any, ...] | list[Any]
-Found = Mapping[str, int]
+Bindings = Mapping[str, int]
 
-NOTHING: Found = MappingProxyType({})
+NOTHING: Bindings = MappingProxyType({})
 COMMUTATIVE = frozenset({"ADD", "MUL"})
 
 
 def match(
-    makers: Mapping[int, Node], pattern: Pattern, i: int, found: Found = NOTHING
-) -> Iterator[tuple[Found, frozenset[int]]]:
+    makers: Mapping[int, Node], pattern: Pattern, i: int, bindings: Bindings = NOTHING
+) -> Iterator[tuple[Bindings, frozenset[int]]]:
     """Yields the tensors with names in a pattern of tensor i, and those that its operators compute.
 
     Args:
         makers: tensor → the operator that computes it.
         pattern: what to find.
         i: the tensor to begin at.
-        found: tensors of names that are known.
+        bindings: tensors of names that are known.
     """
     if isinstance(pattern, str):
-        if found.get(pattern, i) == i:
-            yield {**found, pattern: i}, frozenset()
+        if bindings.get(pattern, i) == i:
+            yield {**bindings, pattern: i}, frozenset()
         return
     if isinstance(pattern, list):
         for one in pattern:
-            yield from match(makers, one, i, found)
+            yield from match(makers, one, i, bindings)
         return
     op, *parts = pattern
     node = makers.get(i)
     if node is None or node.op != op or len(node.inputs) != len(parts):
         return
     for inputs in (node.inputs, node.inputs[::-1])[: 1 + (op in COMMUTATIVE)]:
-        ways = [(found, frozenset({i}))]
+        ways = [(bindings, frozenset({i}))]
         for part, k in zip(parts, inputs, strict=True):
             ways = [
                 (known, made | more)

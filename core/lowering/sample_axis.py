@@ -19,8 +19,8 @@ def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
         growing = frozenset(n for n, i in bound.items() if i in batched)
         batched.update(node.outputs)
         if row.forward.view is always:  # values keep their order, so samples stay intact
-            made = [graph.tensors[i].spec.shape for i in node.outputs]
-            mixes = any(not shape or shape[0] % graph.samples for shape in made)
+            shapes = [graph.tensors[i].spec.shape for i in node.outputs]
+            mixes = any(not shape or shape[0] % graph.samples for shape in shapes)
         else:
             mixes = row.mixes_samples(node.attrs, specs, growing)
         if mixes:

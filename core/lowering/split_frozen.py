@@ -38,8 +38,10 @@ def frozen_end(
                 )
             )
     end.update(dict.fromkeys(i for i in ends if i in data_dependent and i not in trained_or_mixed))
-    made = {node.outputs: node for node in graph.nodes if node.op == "INTEGER_DEQUANTIZE"}
-    return tuple(dict.fromkeys(made[i,].inputs[0] if (i,) in made else i for i in end))
+    dequantizers = {node.outputs: node for node in graph.nodes if node.op == "INTEGER_DEQUANTIZE"}
+    return tuple(
+        dict.fromkeys(dequantizers[i,].inputs[0] if (i,) in dequantizers else i for i in end)
+    )
 
 
 def begin_at(

@@ -100,20 +100,20 @@ def check_tensors(graph: Labelled, row: OpDef, tensors: Iterable[int]) -> None:
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
 
 
-def check_made(graph: Labelled, outputs: Mapping[str, int], made: Specs) -> None:
+def check_made(graph: Labelled, outputs: Mapping[str, int], specs: Specs) -> None:
     """Compares a node's outputs in the file with the inferred ones.
 
     Args:
         graph: graph as in the file.
         outputs: name → tensor of the node.
-        made: name → spec, as inferred by the operator's row.
+        specs: name → spec, as inferred by the operator's row.
 
     Raises:
         ShapeError: if the number of outputs, a dtype or a shape differs, or a shape is too large.
     """
-    if outputs.keys() != made.keys():
-        raise ShapeError(f"must have {len(made)} outputs, but got {len(outputs)}")
-    for name, spec in made.items():
+    if outputs.keys() != specs.keys():
+        raise ShapeError(f"must have {len(specs)} outputs, but got {len(outputs)}")
+    for name, spec in specs.items():
         if len(spec.shape) > MAX_AXES or min(spec.shape, default=0) < 0:
             raise ShapeError(
                 f"{name} must have at most {MAX_AXES} axes, none below 0, "

@@ -124,23 +124,24 @@ def _faults(model: Model) -> Iterator[tuple[str, str]]:
             yield from ((where, rule) for rule in _layer_faults(model, node, layer))
 
 
-def _tensor_faults(graph: Graph, i: int, found: Quantization) -> Iterator[str]:
+def _tensor_faults(graph: Graph, i: int, quantization: Quantization) -> Iterator[str]:
     """Yields rules that the scales and zero points of a tensor break."""
     tensor = graph.tensors[i]
     if tensor.spec.dtype.kind not in "iu":
         return
-    bad = ~(np.isfinite(found.scale) & (found.scale >= SMALLEST))
+    bad = ~(np.isfinite(quantization.scale) & (quantization.scale >= SMALLEST))
     if bad.any():
-        yield f"scales must be positive numbers, but got {_shown(found.scale[bad])}."
-    count = found.scale.size
+        yield f"scales must be positive numbers, but got {_shown(quantization.scale[bad])}."
+    count = quantization.scale.size
     if count > 1 and tensor.data is None:
         yield f"an activation must have one scale, but got {count}."
     if count > 1 and (
-        not 0 <= found.axis < len(tensor.spec.shape) or tensor.spec.shape[found.axis] != count
+        not 0 <= quantization.axis < len(tensor.spec.shape)
+        or tensor.spec.shape[quantization.axis] != count
     ):
         yield (
             "there must be one scale, or one for each entry of an axis, "
-            f"but got {count} along axis {found.axis} of {tensor.spec}."
+            f"but got {count} along axis {quantization.axis} of {tensor.spec}."
         )
     lo, hi = limits(tensor.spec.dtype)
     if tensor.spec.dtype == np.int16 and any(
@@ -150,12 +151,12 @@ def _tensor_faults(graph: Graph, i: int, found: Quantization) -> Iterator[str]:
         hi = lo  # LiteRT writes its probabilities from the smallest integer on
     elif tensor.spec.dtype.itemsize > 1:
         lo = hi = 0
-    outside = (found.zero_point < lo) | (found.zero_point > hi)
+    outside = (quantization.zero_point < lo) | (quantization.zero_point > hi)
     if outside.any():
         rule = f"{lo}" if lo == hi else f"from {lo} to {hi}"
         yield (
             f"zero points of {tensor.spec.dtype} must be {rule}, "
-            f"but got {_shown(found.zero_point[outside])}."
+            f"but got {_shown(quantization.zero_point[outside])}."
         )
 
 
@@ -163,11 +164,11 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
     """Yields rules that an LSTM on integers breaks."""
     graph, quantization = model.graph, model.quantization
     absent = QUANTIZED[LSTM].absent
-    found = {absent[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in absent}
-    if found:
+    empty_inputs = {absent[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in absent}
+    if empty_inputs:
         yield (
             "a quantized LSTM must be without bias of its projection and layer normalization, "
-            f"but got {', '.join(sorted(found))}."
+            f"but got {', '.join(sorted(empty_inputs))}."
         )
     for name in ("cell_clip", "proj_clip"):
         clip = node.options.get(name, 0.0)
@@ -258,15 +259,15 @@ def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
     y = model.quantization.get(node.outputs[0])
     if bias is None or y is None:
         return
-    wanted = np.dtype(np.int64 if graph.tensors[x].spec.dtype == np.int16 else np.int32)
-    if bias.spec.dtype not in (wanted, np.dtype(np.int32)):
-        yield f"{graph.label(b)}: a bias must be {wanted}, but got {bias.spec.dtype}."
+    bias_type = np.dtype(np.int64 if graph.tensors[x].spec.dtype == np.int16 else np.int32)
+    if bias.spec.dtype not in (bias_type, np.dtype(np.int32)):
+        yield f"{graph.label(b)}: a bias must be {bias_type}, but got {bias.spec.dtype}."
         return
-    found = model.quantization.get(b)
-    if found is None or bias.data is None or found.scale.size not in (1, count):
+    quantization = model.quantization.get(b)
+    if quantization is None or bias.data is None or quantization.scale.size not in (1, count):
         return
     scale = first.scale[0].astype(np.float64) * weights.scale
-    off = np.abs(found.scale - scale)
+    off = np.abs(quantization.scale - scale)
     if off.size not in (1, bias.data.size):  # named by _bias_faults
         return
     # What is less than half a step of y changes nothing: converters clip the scales of such units.
@@ -277,7 +278,7 @@ def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
         yield (
             f"{graph.label(b)}: the scale of a bias must be that of the input times that of the "
             f"weights, {scale[min(k, count - 1)]:.6g}, "
-            f"but got {found.scale[min(k, found.scale.size - 1)]:.6g}."
+            f"but got {quantization.scale[min(k, quantization.scale.size - 1)]:.6g}."
         )
 
 

@@ -68,8 +68,8 @@ def _refusals(model: Model, node: Node) -> Iterator[str]:
     if node.op in WITHOUT_INTEGERS:
         yield f"which it has not for {dtype}"
     if node.op in PRESCRIBED:
-        wanted = prescribed_quantization(node.op, dtype)
-        scale, zero = float(wanted.scale[0]), int(wanted.zero_point[0])
+        rule = prescribed_quantization(node.op, dtype)
+        scale, zero = float(rule.scale[0]), int(rule.zero_point[0])
         near = abs(float(quantization.scale[0]) - scale) <= TOLERANCE * scale
         if not near or int(quantization.zero_point[0]) != zero:
             got = f"{float(quantization.scale[0]):.6g} and {int(quantization.zero_point[0])}"

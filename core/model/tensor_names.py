@@ -41,11 +41,11 @@ class TensorNames:
             what: word for a tensor.
         """
         entries = [self.entries[k] for k in self.wanted] if self.entries else []
-        known = [entry for entry in entries if entry is not None]
-        if len(known) < len(specs) or known == sorted(known) or len(set(specs)) == len(specs):
+        numbers = [entry for entry in entries if entry is not None]
+        if len(numbers) < len(specs) or numbers == sorted(numbers) or len(set(specs)) == len(specs):
             return ""
         names = [self.all[k][-1] if self.all[k] else str(k) for k in self.wanted]
-        other = [names[k] for k in np.argsort(known)]
+        other = [names[k] for k in np.argsort(numbers)]
         return (
             f"{where}: read in the order of the file's {what}s, {listed(names)}; the signature has "
             f"them as {listed(other)}. Arrays by name need no order."
@@ -76,8 +76,8 @@ class TensorNames:
         rest = set(given).difference(*matches)
         if all(len(names) == 1 for names in matches) and not (strict and rest):
             return [names[0] for names in matches]
-        known = {name for names in self.all for name in names}
-        if len(given) == count == 1 and not known.intersection(given):
+        all_names = {name for names in self.all for name in names}
+        if len(given) == count == 1 and not all_names.intersection(given):
             return list(given)
         got = listed(sorted(given))
         raise DataError(f"{where}: must hold {self._text()}, but got {got}{remedy or '.'}")

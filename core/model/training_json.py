@@ -81,15 +81,15 @@ def parse_training_json(
             optimizer.get("args", {}), f"{where}: optimizer.args", tuple(_args(kind))
         ).items()
     }
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if "learningRate" in numbers:
-        given["learning_rate"] = numbers.pop("learningRate")
+        arguments["learning_rate"] = numbers.pop("learningRate")
     return TrainingInfo(
         optimizer=kind,
         hyper_parameters={_args(kind)[n]: value for n, value in numbers.items()},
         batch_size=_integer(fields["batchSize"], f"{where}: batchSize", 1, 2**31 - 1),
         trainable_ops=_trainable(fields, where, operators),
-        **given,
+        **arguments,
         **_loss(fields["loss"], f"{where}: loss"),
     )
 
@@ -100,9 +100,9 @@ def _loss(value: Any, where: str) -> dict[str, Any]:
     logits = "from_logits" in schema.SLOTS[LOSS_OPTIONS[kind]]
     legal = ("fromLogits", "reduction") if logits else ("reduction",)
     args = _fields(loss.get("args", {}), f"{where}.args", legal)
-    given: dict[str, Any] = {"loss": kind}
+    arguments: dict[str, Any] = {"loss": kind}
     if "fromLogits" in args:
-        given["from_logits"] = args["fromLogits"]
+        arguments["from_logits"] = args["fromLogits"]
         if not isinstance(args["fromLogits"], bool):
             raise _wrong(f"{where}.args.fromLogits", "true or false", args["fromLogits"])
     places = {f"{where}.args.reduction": args, f"{where}.reduction": loss}
@@ -114,8 +114,8 @@ def _loss(value: Any, where: str) -> dict[str, Any]:
     if len(set(reductions.values())) > 1:
         raise _wrong(f"{where}.reduction", "as in args", loss["reduction"])
     if reductions:
-        given["reduction"] = next(iter(reductions.values()))
-    return given
+        arguments["reduction"] = next(iter(reductions.values()))
+    return arguments
 
 
 def _args(optimizer: str) -> dict[str, str]:

@@ -81,7 +81,7 @@ def assigned_values(
     """
     keys = handles(graph.nodes)
     constants = _dequantized(graph, quantization)
-    found: dict[Key, Variable] = {}
+    variables: dict[Key, Variable] = {}
     for node in graph.nodes:
         if node.op == ASSIGN and len(node.inputs) == 2 and ABSENT not in node.inputs:
             handle, i = node.inputs
@@ -90,10 +90,10 @@ def assigned_values(
             stored = constants.get(i, i)
             tensor = graph.tensors[stored]
             scales = quantization.get(stored) if stored != i else None
-            found[keys[handle]] = Variable(
+            variables[keys[handle]] = Variable(
                 tensor.data, subgraph, stored, tensor.buffer, stored != i, scales
             )
-    return found
+    return variables
 
 
 def _dequantized(graph: Graph, quantization: Mapping[int, Quantization]) -> dict[int, int]:
@@ -165,8 +165,8 @@ def without_masks(
         found[key] = replace(before, value=_masked(before, ones), places=places)
     if not gone:
         return graph, variables
-    kept = [node for k, node in enumerate(nodes) if k not in gone]
-    return replace(graph, nodes=_with_readers(kept, graph)), found
+    others = [node for k, node in enumerate(nodes) if k not in gone]
+    return replace(graph, nodes=_with_readers(others, graph)), found
 
 
 def _masked(variable: Variable, ones: Array) -> Array:
@@ -181,10 +181,10 @@ def _masked(variable: Variable, ones: Array) -> Array:
     return masked
 
 
-def _with_readers(kept: Sequence[Node], graph: Graph) -> tuple[Node, ...]:
+def _with_readers(others: Sequence[Node], graph: Graph) -> tuple[Node, ...]:
     """Drops nodes whose outputs were read in a graph, and now are not."""
     read_before = {i for node in graph.nodes for i in node.inputs}
-    nodes = list(kept)
+    nodes = list(others)
     while True:
         read = {i for node in nodes for i in node.inputs} | set(graph.outputs)
         rest = [

@@ -106,7 +106,7 @@ class _Builder:
         needed = without_unread(self.graph.nodes, read, lambda _: True)
         for node in needed:
             self._forward(node)
-        kept = [self.tensor(i) for i in outputs]
+        values = [self.tensor(i) for i in outputs]
         rows = [self._loss(k, loss) for k, loss in enumerate(losses)]
         flow = GradientFlow(self.graph, needed, self.parameters)
         for k, (loss, (row, attrs)) in enumerate(zip(losses, rows, strict=True)):
@@ -124,7 +124,7 @@ class _Builder:
             tuple(self.targets),
             tuple(self.scales),
             tuple(self.losses),
-            tuple(kept),
+            tuple(values),
             tuple(f"{n.op} (node {n.origin})" for n in mixing),
             self.masks,
             tuple(self._seen(needed, flow.wanted)),
@@ -143,9 +143,9 @@ class _Builder:
 
     def _seen(self, needed: Sequence[Node], wanted: set[int]) -> Iterator[tuple[int, str]]:
         """Yields the ranges of activations that depend on parameters, and what is seen of them."""
-        made = {node.outputs for node in needed}
+        results = {node.outputs for node in needed}
         for i, node in ranges(self.graph):
-            if node.outputs in made and wanted.intersection(node.outputs):
+            if node.outputs in results and wanted.intersection(node.outputs):
                 yield i, self.aux[node.outputs[0], "seen"]
 
     def _is_float(self, i: int) -> bool:

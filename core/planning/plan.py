@@ -231,13 +231,15 @@ class Plan:
         """
         delivered: set[str] = set()
         roots = self.roots
-        made = {n for n, v in self.values.items() if v.region not in (Region.ARENA, Region.SUM)}
+        available = {
+            n for n, v in self.values.items() if v.region not in (Region.ARENA, Region.SUM)
+        }
         backward = False
         for entry in self.entries:
             if isinstance(entry, Delivery):
                 if entry.call:
-                    made.update(entry.call.values((*entry.call.writes, *entry.call.workspace)))
-                assert all(self.root(name) in made for name in entry.touched), entry.parameter
+                    available.update(entry.call.values((*entry.call.writes, *entry.call.workspace)))
+                assert all(self.root(name) in available for name in entry.touched), entry.parameter
                 delivered.add(entry.parameter)
                 backward = True
                 continue
@@ -246,13 +248,13 @@ class Plan:
             for n in entry.reads:
                 name = entry.arrays[n]
                 root = roots.get(name, name)
-                assert root in made, f"{entry.label} reads {name} before it is written"
+                assert root in available, f"{entry.label} reads {name} before it is written"
                 assert root not in delivered, f"{entry.label} reads updated {name}"
             for n in (*entry.writes, *entry.workspace):
                 name = entry.arrays[n]
-                assert name not in made, f"{entry.label} writes {name} again"
+                assert name not in available, f"{entry.label} writes {name} again"
                 assert name not in roots, f"{entry.label} writes into a view, {name}"
-                made.add(name)
+                available.add(name)
         for value in self.values.values():
             if value.base is not None:
                 assert value.spec.nbytes == self.values[value.base].spec.nbytes, value.name

@@ -224,11 +224,11 @@ def choose_schedule(
         return samples.micro_batch(-(-batch // among), among)
 
     small = SHARING * samples.cost.sample * batch < WAKING
-    wanted = workers or samples.workers(batch, min(cores, batch))
-    size = micro_batch or split_batch(wanted)
+    count = workers or samples.workers(batch, min(cores, batch))
+    size = micro_batch or split_batch(count)
     short = samples.cost.calls > SHORT * (samples.cost.calls + size * samples.cost.sample)
-    if workers is None and wanted > 1 and short:
-        wanted = 1
-        size = micro_batch or split_batch(wanted)
-    wanted = min(wanted, -(-batch // size))
-    return Schedule(batch, size, wanted, 1 if wanted > 1 or small else cores)
+    if workers is None and count > 1 and short:
+        count = 1
+        size = micro_batch or split_batch(count)
+    count = min(count, -(-batch // size))
+    return Schedule(batch, size, count, 1 if count > 1 or small else cores)

@@ -13,8 +13,8 @@ def held_constants(graph: Graph) -> dict[int, str]:
         graph: lowered.
     """
     all_of = range(len(graph.tensors))
-    found = {i: graph.tensors[i].held for _, i in trainable_by_operator(graph, only=all_of)}
-    return {i: reason for i, reason in found.items() if reason}
+    reasons = {i: graph.tensors[i].held for _, i in trainable_by_operator(graph, only=all_of)}
+    return {i: reason for i, reason in reasons.items() if reason}
 
 
 def trainable_tensors(

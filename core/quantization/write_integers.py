@@ -101,15 +101,15 @@ class IntegerModel:
         if dtype == self._dtype:
             return integers
         name = self.tensors[integers].get("name", b"")
-        made = self._copy(i, "", dtype, None)
+        result = self._copy(i, "", dtype, None)
         if dtype == "uint8":
             quantization = self.activations[i]
             zero = quantization.zero_point + UNSIGNED
-            self._set_type(made, "uint8", Quantization(quantization.scale, zero, 0))
+            self._set_type(result, "uint8", Quantization(quantization.scale, zero, 0))
         if integers == i:  # the name is that of the output
             self.tensors[integers]["name"] = _named(name, self._dtype)
-        self._convert_type("QUANTIZE" if dtype == "uint8" else "DEQUANTIZE", integers, made)
-        return made
+        self._convert_type("QUANTIZE" if dtype == "uint8" else "DEQUANTIZE", integers, result)
+        return result
 
     def _add_real(self, operator: dict[str, Any]) -> None:
         operator["inputs"] = [self._real(int(i)) for i in operator.get("inputs", ())]
@@ -141,8 +141,8 @@ class IntegerModel:
                 operands.append(self._constant(i, data, self.activations[node.outputs[0]]))
             else:
                 whole = range_of(data)
-                found = range_quantization(whole.lo, whole.hi, self.scheme.activations)
-                operands.append(self._constant(i, data, found))
+                quantization = range_quantization(whole.lo, whole.hi, self.scheme.activations)
+                operands.append(self._constant(i, data, quantization))
         return operands
 
     def _requantized(self, i: int, wanted: Quantization | None) -> int:
@@ -150,9 +150,9 @@ class IntegerModel:
         integers, own = self._integer(i), self.activations[i]
         if wanted is None or (own.scale, own.zero_point) == (wanted.scale, wanted.zero_point):
             return integers
-        made = self._copy(i, "requantized", self._dtype, wanted)
-        self._convert_type("QUANTIZE", integers, made)
-        return made
+        result = self._copy(i, "requantized", self._dtype, wanted)
+        self._convert_type("QUANTIZE", integers, result)
+        return result
 
     def _layer_constants(self, node: Node) -> dict[int, int]:
         """Adds weights and bias of a layer; returns them by position.
@@ -166,29 +166,29 @@ class IntegerModel:
         weights = self.graph.tensors[w].data
         bias = self.graph.tensors[b].data if b != ABSENT else None
         assert weights is not None
-        found = weight_quantization(weights, layer.axis, bias, x)
-        integers = quantize(weights, found, INT8, (-LARGEST, LARGEST))
-        made = {layer.w: self._new_constant(w, integers, found)}
+        quantization = weight_quantization(weights, layer.axis, bias, x)
+        integers = quantize(weights, quantization, INT8, (-LARGEST, LARGEST))
+        constants = {layer.w: self._new_constant(w, integers, quantization)}
         if bias is not None:
             mean = self.means.get(node.inputs[layer.x])
             if mean is not None:
-                error = dequantize(integers, found) - weights
+                error = dequantize(integers, quantization) - weights
                 bias = bias - mean_change(node.op, error, mean).astype(bias.dtype)
-            scale = (x.scale * found.scale).astype(np.float32)
+            scale = (x.scale * quantization.scale).astype(np.float32)
             steps = bias_steps(bias, scale, self.scheme.bias)
             of_bias = Quantization(scale, np.zeros(scale.size, np.int64), 0)
-            made[layer.b] = self._new_constant(b, steps, of_bias)
-        return made
+            constants[layer.b] = self._new_constant(b, steps, of_bias)
+        return constants
 
-    def _constant(self, i: int, values: Array, found: Quantization) -> int:
-        integers = quantize(values, found, self.scheme.activations)
-        return self._new_constant(i, integers, found)
+    def _constant(self, i: int, values: Array, quantization: Quantization) -> int:
+        integers = quantize(values, quantization, self.scheme.activations)
+        return self._new_constant(i, integers, quantization)
 
-    def _new_constant(self, i: int, values: Array, found: Quantization) -> int:
+    def _new_constant(self, i: int, values: Array, quantization: Quantization) -> int:
         """Adds a constant in place of one of the file; the same integers are added once."""
-        key = (i, values.dtype, values.tobytes(), found.scale.tobytes())
+        key = (i, values.dtype, values.tobytes(), quantization.scale.tobytes())
         if key not in self.constants:
-            self.constants[key] = self._copy(i, "", values.dtype.name, found)
+            self.constants[key] = self._copy(i, "", values.dtype.name, quantization)
             self.tensors[-1]["buffer"] = len(self.tables["buffers"])
             self.tables["buffers"].append(buffer_entry(values))
         return self.constants[key]
@@ -228,28 +228,28 @@ class IntegerModel:
             codes.append(code)
         return codes.index(code)
 
-    def _copy(self, i: int, suffix: str, dtype: str, found: Quantization | None) -> int:
+    def _copy(self, i: int, suffix: str, dtype: str, quantization: Quantization | None) -> int:
         """Adds a tensor in the shape and with the name of another one; returns its index."""
         old = self.tensors[i]
-        kept: dict[str, Any] = {
+        tensor: dict[str, Any] = {
             n: old[n] for n in ("shape", "shape_signature", "has_rank", "name") if n in old
         }
-        self.tensors.append(kept)
+        self.tensors.append(tensor)
         if suffix:
-            kept["name"] = _named(kept.get("name", b""), suffix)
-        kept["buffer"] = 0
-        self._set_type(len(self.tensors) - 1, dtype, found)
+            tensor["name"] = _named(tensor.get("name", b""), suffix)
+        tensor["buffer"] = 0
+        self._set_type(len(self.tensors) - 1, dtype, quantization)
         return len(self.tensors) - 1
 
-    def _set_type(self, i: int, dtype: str, found: Quantization | None) -> None:
+    def _set_type(self, i: int, dtype: str, quantization: Quantization | None) -> None:
         tensor = self.tensors[i]
         tensor["type"] = code_of("TensorType", dtype.upper())
         tensor.pop("quantization", None)
-        if found is not None:
+        if quantization is not None:
             tensor["quantization"] = {
-                "scale": found.scale,
-                "zero_point": found.zero_point,
-                "quantized_dimension": found.axis,
+                "scale": quantization.scale,
+                "zero_point": quantization.zero_point,
+                "quantized_dimension": quantization.axis,
             }
 
 

@@ -73,23 +73,23 @@ def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int
     tensors = tables["subgraphs"][0]["tensors"]
     new = {**tensors[i], "buffer": len(tables["buffers"])}
     if scheme == "float16":
-        kept: Array = values.astype(np.float16)
+        halves: Array = values.astype(np.float16)
         dtype = "float16"
     else:
         dtype = scheme.removesuffix("-weights")
         largest = LARGEST_INT4 if dtype == "int4" else LARGEST
         scale = least_error_scales(values, axis, largest)
-        found = Quantization(scale, np.zeros(scale.size, np.int64), axis)
-        kept = quantize(values, found, np.dtype(np.int8), (-largest, largest))
+        quantization = Quantization(scale, np.zeros(scale.size, np.int64), axis)
+        halves = quantize(values, quantization, np.dtype(np.int8), (-largest, largest))
         if dtype == "int4":
-            kept = pack_int4(kept)
+            halves = pack_int4(halves)
         new["quantization"] = {
-            "scale": found.scale,
-            "zero_point": found.zero_point,
+            "scale": quantization.scale,
+            "zero_point": quantization.zero_point,
             "quantized_dimension": axis,
         }
     new["type"] = code_of("TensorType", dtype.upper())
-    tables["buffers"].append(buffer_entry(kept))
+    tables["buffers"].append(buffer_entry(halves))
     tensors.append(new)
     return len(tensors) - 1
 

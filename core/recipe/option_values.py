@@ -55,9 +55,11 @@ def check_learning_rate(value: object) -> None:
 
 def check_word(field: str, word: object, words: Iterable[str]) -> None:
     """Checks that a word is one of several; raises OptionError."""
-    known = tuple(words)
-    if word not in known:
-        raise OptionError(field, f"must be one of {', '.join(f'`{w}`' for w in known)}", word)
+    allowed_words = tuple(words)
+    if word not in allowed_words:
+        raise OptionError(
+            field, f"must be one of {', '.join(f'`{w}`' for w in allowed_words)}", word
+        )
 
 
 def check_whole(field: str, value: object, least: int, most: int | None = None) -> None:

@@ -59,11 +59,11 @@ def _descendants(graph: Graph, refused: list[int]) -> list[set[int]]:
     """Nodes that depend on the refused ones after the first k, themselves included."""
     sets = []
     for k in range(len(refused) + 1):
-        dependent, made = set[int](), set[int]()
+        dependent, results = set[int](), set[int]()
         for node in graph.nodes:
-            if node.origin in refused[k:] or not made.isdisjoint(node.inputs):
+            if node.origin in refused[k:] or not results.isdisjoint(node.inputs):
                 dependent.add(node.origin)
-                made.update(node.outputs)
+                results.update(node.outputs)
         sets.append(dependent)
     return sets
 
@@ -75,10 +75,10 @@ def _part(graph: Graph, left_out: set[int]) -> TrainablePart:
         real = any(graph.tensors[i].spec.dtype.kind == "f" for i in node.outputs)
         if not real and inside.isdisjoint(node.outputs):
             nodes = [n for n in nodes if n is not node]
-    made = {i for n in nodes for i in n.outputs}
+    results = {i for n in nodes for i in n.outputs}
     origins = {n.origin for n in nodes}
     others = {i for n in graph.nodes if n.origin not in origins for i in n.inputs}
-    read = dict.fromkeys(i for n in nodes for i in n.inputs if i != ABSENT and i not in made)
+    read = dict.fromkeys(i for n in nodes for i in n.inputs if i != ABSENT and i not in results)
     after = [i for i in read if graph.tensors[i].data is None and i not in graph.inputs]
     ends = [i for n in nodes for i in n.outputs if i in others or i in graph.outputs]
     weights = trainable_tensors(graph, origins)

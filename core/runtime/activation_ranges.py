@@ -81,8 +81,8 @@ class ActivationRanges:
 
     def most_clipped(self) -> tuple[int, float] | None:
         """Returns the range of the file that cuts off the most values, and the fraction."""
-        kept = ((i, part) for i, part in self.clipped.items() if i not in self.ends)
-        return max(kept, key=lambda pair: pair[1], default=None)
+        inner = ((i, part) for i, part in self.clipped.items() if i not in self.ends)
+        return max(inner, key=lambda pair: pair[1], default=None)
 
     def current(self) -> dict[int, Array]:
         """Returns copies of the numbers of the ranges that follow training."""

@@ -182,11 +182,11 @@ class Gradients:
             calls = list[Calls]()
             part = ends[count * k // among : count * (k + 1) // among + 1]
             for first, end in pairwise(part):
-                made = [block[: end - first] for block in own[: len(places)]]
-                calls += [bound(block, first) for bound, block in zip(each, made, strict=True)]
-                calls += [bind_accumulate(made[0], other, ALWAYS) for other in made[1:]]
+                results = [block[: end - first] for block in own[: len(places)]]
+                calls += [bound(block, first) for bound, block in zip(each, results, strict=True)]
+                calls += [bind_accumulate(results[0], other, ALWAYS) for other in results[1:]]
                 values = slice(first * inner, end * inner)
-                calls.append(self._parameters.bind_part(i, made[0], values))
+                calls.append(self._parameters.bind_part(i, results[0], values))
             each_thread.append(one_loop(calls))
         return each_thread if threads == 1 else [bind_side_by_side(each_thread)]
 

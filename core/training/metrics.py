@@ -78,8 +78,8 @@ def fitting_metrics(
     for name in names:
         chosen = find_metric(next(ACCURACIES[f] for f in forms) if name in ACCURACY else name)
         if chosen is None:
-            known = ", ".join(f"`{word}`" for word in (ACCURACY[0], *METRICS))
-            raise OptionError("metrics", f"must be one of {known}", name)
+            words = ", ".join(f"`{word}`" for word in (ACCURACY[0], *METRICS))
+            raise OptionError("metrics", f"must be one of {words}", name)
         row, k = chosen
         form = next((f for f in forms if f in row.fits), None)
         if form is None:

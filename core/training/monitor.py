@@ -102,11 +102,11 @@ class Plateau:
 def check_monitor(monitor: str, metrics: Iterable[str]) -> None:
     """Raises OptionError unless epochs have a value of that name, given the metrics."""
     names = ("loss", *metrics)
-    known = (*(f"val_{name}" for name in names), *names)
-    if monitor not in known:
+    all_names = (*(f"val_{name}" for name in names), *names)
+    if monitor not in all_names:
         raise OptionError(
             "monitor",
-            f"must be one of {', '.join(known)}",
+            f"must be one of {', '.join(all_names)}",
             monitor,
             "`metrics=` adds further values.",
         )

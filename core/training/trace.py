@@ -36,8 +36,8 @@ class Trace:
             count: number of tensors in the file, which come first in the graph.
         """
         lowered = LoweredGraphs(graph).as_in_file
-        made = (i for node in lowered.nodes for i in node.outputs if i < count)
-        floats = (i for i in made if lowered.tensors[i].spec.dtype.kind == "f")
+        results = (i for node in lowered.nodes for i in node.outputs if i < count)
+        floats = (i for i in results if lowered.tensors[i].spec.dtype.kind == "f")
         self.tensors = (*lowered.inputs, *floats)
         plan = replace(inference_plan(replace(lowered, outputs=self.tensors)), outputs=())
         memory = plan_memory(plan)

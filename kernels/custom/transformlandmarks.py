@@ -34,11 +34,11 @@ class PointAttrs:
 def attrs(options: Options, statics: Mapping[str, Array]) -> PointAttrs:
     if not options.get("custom_options"):
         return PointAttrs()
-    found = {"dimensions": 3.0, "scale": 1.0}
-    for name in found:
+    numbers = {"dimensions": 3.0, "scale": 1.0}
+    for name in numbers:
         if has_field(options, name):
-            (found[name],) = unpack_map(options, {name: 1})[name]
-    return PointAttrs(int(found["dimensions"]), found["scale"])
+            (numbers[name],) = unpack_map(options, {name: 1})[name]
+    return PointAttrs(int(numbers["dimensions"]), numbers["scale"])
 
 
 def infer(attrs: PointAttrs, s: Specs) -> Specs:

@@ -44,10 +44,10 @@ def block_move(
 
     def moves(pairs: Iterable[tuple[Array, Array]], whole: Array) -> Moves:
         """Fills what no part covers with zeros."""
-        found = tuple(pairs)
-        if sum(target.size for _, target in found) < whole.size:
+        moves = tuple(pairs)
+        if sum(target.size for _, target in moves) < whole.size:
             yield zeros(whole)
-        yield from found
+        yield from moves
 
     def forward(attrs: Attrs, *, x: Array, y: Array) -> Moves:
         return moves(parts(attrs, x, y), y)

@@ -164,6 +164,6 @@ def sum_phases(
             if out.flags.c_contiguous:
                 np.matmul(tile, flat, out=out.reshape(-1, channels, copy=False))
                 continue
-            made = result[: len(tile) * channels].reshape(-1, channels, copy=False)
-            np.matmul(tile, flat, out=made)
-            np.copyto(out, made.reshape(out.shape, copy=False))
+            products = result[: len(tile) * channels].reshape(-1, channels, copy=False)
+            np.matmul(tile, flat, out=products)
+            np.copyto(out, products.reshape(out.shape, copy=False))

@@ -144,10 +144,10 @@ def correlate(
     y[...] = 0 if b is None else b
     for n in range(len(x)):
         for span in taps:
-            made, into = part[: span.count], y[n, span.outs]
+            products, into = part[: span.count], y[n, span.outs]
             flat = w[span.tap].reshape(-1, w.shape[4], copy=False)
-            convolution.correlate(x[n, span.ins], flat, made, None, **span.walk, **more)
-            np.add(into, made, out=into)
+            convolution.correlate(x[n, span.ins], flat, products, None, **span.walk, **more)
+            np.add(into, products, out=into)
 
 
 def filter_scratch(
@@ -185,7 +185,7 @@ def spread(
     dx.fill(0)
     for n in range(len(dx)):
         for span in taps:
-            made, into = part[: span.count], dx[n, span.ins]
+            products, into = part[: span.count], dx[n, span.ins]
             filters = w[span.tap].transpose(0, 1, 3, 2)
-            convolution.sum_phases(dy[n, span.outs], filters, made, **span.walk, **more)
-            np.add(into, made, out=into)
+            convolution.sum_phases(dy[n, span.outs], filters, products, **span.walk, **more)
+            np.add(into, products, out=into)

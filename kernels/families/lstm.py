@@ -72,8 +72,8 @@ def infer(attrs: LstmAttrs, s: Specs) -> Specs:
     _complete(s)
     lead = 1 if attrs.time_axis is None else 2
     if len(x.shape) != lead + 1 or x.dtype.kind != "f":
-        wanted = "(N, I)" if lead == 1 else "(N, T, I)"
-        raise ShapeError(f"x must be {wanted} floats, but got {x}")
+        axes = "(N, I)" if lead == 1 else "(N, T, I)"
+        raise ShapeError(f"x must be {axes} floats, but got {x}")
     if len(s["wf"].shape) != 2 or len(s["rf"].shape) != 2:
         raise ShapeError(f"wf and rf must be matrices, but got {s['wf']} and {s['rf']}")
     width, units, out = x.shape[-1], s["wf"].shape[0], s["rf"].shape[1]
@@ -136,10 +136,10 @@ def _like(s: Specs, name: str, width: int) -> TensorSpec:
 def aux(attrs: LstmAttrs, s: Specs) -> Specs:
     units = s["wf"].shape[0]
     wide = len(names_of(s)) * units
-    made = {"gates": _like(s, "y", wide), "cells": _like(s, "y", units)}
+    specs = {"gates": _like(s, "y", wide), "cells": _like(s, "y", units)}
     if "nf" not in s:
-        return made
-    return made | {"normal": made["gates"], "spread": _like(s, "y", wide // units)}
+        return specs
+    return specs | {"normal": specs["gates"], "spread": _like(s, "y", wide // units)}
 
 
 def shared(attrs: LstmAttrs, s: Specs) -> Specs:

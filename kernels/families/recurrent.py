@@ -28,9 +28,9 @@ def fused(options: Options) -> int:
 
 def must_be(s: Specs, name: str, *shape: int) -> None:
     """Raises ShapeError if an input is present and has another shape or dtype."""
-    wanted = TensorSpec(shape, s["x"].dtype)
-    if name in s and s[name] != wanted:
-        raise ShapeError(f"{name} must be {wanted}, but got {s[name]}, x {s['x']}")
+    spec = TensorSpec(shape, s["x"].dtype)
+    if name in s and s[name] != spec:
+        raise ShapeError(f"{name} must be {spec}, but got {s[name]}, x {s['x']}")
 
 
 def mixes_along_time(time_axis: int | None, batched: Names) -> bool:

@@ -25,8 +25,8 @@ Axes = tuple[int, ...]
 def infer(attrs: ReduceAttrs, s: Specs) -> Specs:
     x = s["x"]
     axes = reduced_axes(attrs, x)
-    kept = kept_shape(x.shape, axes)
-    shape = kept if attrs.keep_dims else tuple(n for k, n in enumerate(x.shape) if k not in axes)
+    full = kept_shape(x.shape, axes)
+    shape = full if attrs.keep_dims else tuple(n for k, n in enumerate(x.shape) if k not in axes)
     return {"y": TensorSpec(shape, x.dtype)}
 
 

@@ -33,7 +33,7 @@ def unpack_struct(options: Options, fields: tuple[str, ...]) -> Mapping[str, int
             f"but got {len(data)}"
         )
     values = np.frombuffer(data, "<i4", len(fields)).tolist()
-    found = dict(zip(fields, values, strict=True))
-    if found["padding"] not in _PADDINGS:
-        raise ShapeError(f"padding must be SAME (1) or VALID (2), but got {found['padding']}")
-    return {**found, "padding": _PADDINGS[found["padding"]]}
+    members = dict(zip(fields, values, strict=True))
+    if members["padding"] not in _PADDINGS:
+        raise ShapeError(f"padding must be SAME (1) or VALID (2), but got {members['padding']}")
+    return {**members, "padding": _PADDINGS[members["padding"]]}

@@ -49,9 +49,9 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
 
 def infer(attrs: IntegerDenseAttrs, s: Specs) -> Specs:
     x, w = s["x"], TensorSpec(attrs.filters, s["x"].dtype)
-    made = dense.infer(dense.FullyConnectedAttrs(attrs.keep_num_dims), {"x": x, "w": w})
+    specs = dense.infer(dense.FullyConnectedAttrs(attrs.keep_num_dims), {"x": x, "w": w})
     check_constants(s, w.shape[0])
-    return {"y": TensorSpec(made["y"].shape, attrs.to.dtype)}
+    return {"y": TensorSpec(specs["y"].shape, attrs.to.dtype)}
 
 
 def geometry(attrs: IntegerDenseAttrs, s: Specs) -> Mapping[str, Any]:

@@ -59,8 +59,8 @@ def infer(attrs: QuantizeAttrs, s: Specs) -> Specs:
 
 def workspace(attrs: QuantizeAttrs, s: Specs) -> Specs:
     x = s["x"]
-    made = {"real": TensorSpec(x.shape, np.dtype(np.float32))}
-    return made if x.dtype.kind == "f" else {**made, "steps": TensorSpec(x.shape, np.dtype("i4"))}
+    specs = {"real": TensorSpec(x.shape, np.dtype(np.float32))}
+    return specs if x.dtype.kind == "f" else {**specs, "steps": TensorSpec(x.shape, np.dtype("i4"))}
 
 
 def forward(

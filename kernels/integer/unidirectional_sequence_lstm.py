@@ -65,10 +65,10 @@ class IntegerLstmAttrs:
 def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerLstmAttrs:
     h, c = (quantized(options)[n] for n in "hc")
     axis = 0 if options.get("time_major", False) else 1
-    given = lstm_attrs(options, axis)
-    if given.activation != TANH:
-        raise ShapeError(f"fused_activation_function must be {TANH}, but got {given.activation}")
-    clip = min(given.cell_clip / c.scale, HI) if given.cell_clip else HI
+    lstm = lstm_attrs(options, axis)
+    if lstm.activation != TANH:
+        raise ShapeError(f"fused_activation_function must be {TANH}, but got {lstm.activation}")
+    clip = min(lstm.cell_clip / c.scale, HI) if lstm.cell_clip else HI
     to = rounding({**options, "fused_activation_function": 0})
     exponent = int(np.log2(c.scale))
     scale, hidden = h.scale, to
@@ -127,15 +127,19 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
 
 def _peepholes(tensors: Tensors, gates: str, units: int) -> Array:
     """Returns the peepholes of all gates, one beside the other, above their factors."""
-    wanted = [gate for gate in gates if gate != "g"]
-    given = [gate for gate in wanted if f"p{gate}" in tensors]
-    if not given:
+    peephole_gates = [gate for gate in gates if gate != "g"]
+    peepholes = [gate for gate in peephole_gates if f"p{gate}" in tensors]
+    if not peepholes:
         return np.empty((5, 0), INT64)
-    if given != wanted or any(_weights(tensors[f"p{gate}"]).shape != (units,) for gate in given):
-        raise ShapeError(f"peepholes of {', '.join(wanted)} must be ({units},), but got others")
+    if peepholes != peephole_gates or any(
+        _weights(tensors[f"p{gate}"]).shape != (units,) for gate in peepholes
+    ):
+        raise ShapeError(
+            f"peepholes of {', '.join(peephole_gates)} must be ({units},), but got others"
+        )
     p = np.zeros((5, len(gates), units), INT64)
     for k, gate in enumerate(gates):
-        if gate in given:
+        if gate in peepholes:
             weights = tensors[f"p{gate}"]
             factor = np.float32(tensors["c"].scale) * np.float32(weights.scale) / STEP
             p[0, k], p[1:, k] = _weights(weights), np.array([fixed_factor(factor)]).T

@@ -21,13 +21,13 @@ Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
 Shapes = dict[str, tuple[int, ...]]
 
 
-def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> MatmulShape:
+def matmul_shape(result: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> MatmulShape:
     """Returns the struct of a product, from result and factors with flags for transposition.
 
     A single matrix that was broadcast has the sum of all products as gradient: the matrices of the
     factors are blocks of its depth.
     """
-    y = shapes[made]
+    y = shapes[result]
     (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
     rows, columns = y[-2:]
     depth = left[-2] if turn_left else left[-1]
@@ -64,22 +64,22 @@ def panel(depth: int, columns: int, width: int) -> Specs:
     return {"panel": TensorSpec((limit("PANEL_PARTS"), depth, width), FLOAT)}
 
 
-def factors(attrs: Attrs, made: str) -> tuple[tuple[str, bool], tuple[str, bool]]:
+def factors(attrs: Attrs, result: str) -> tuple[tuple[str, bool], tuple[str, bool]]:
     """Returns the factors of y, da or db by name, and whether each is transposed."""
-    if made == "y":
+    if result == "y":
         return ("a", attrs.adj_x), ("b", attrs.adj_y)
-    if made == "da":
+    if result == "da":
         turned = ("b", attrs.adj_y), ("dy", True)
         return turned if attrs.adj_x else (("dy", False), ("b", not attrs.adj_y))
     turned = ("dy", True), ("a", attrs.adj_x)
     return turned if attrs.adj_y else (("a", not attrs.adj_x), ("dy", False))
 
 
-def of(made: str, geometry: Prepare) -> Compiled:
+def of(result: str, geometry: Prepare) -> Compiled:
     """Makes the compiled form of the kernel that computes y, da or db.
 
     Args:
-        made: name of the result.
+        result: name of the result.
         geometry: returns `long`, whether b is one matrix for all rows of a.
     """
 
@@ -93,7 +93,7 @@ def of(made: str, geometry: Prepare) -> Compiled:
         return shapes_by_name | {f"d{n}": shape for n, shape in shapes_by_name.items()}
 
     def sums_rows(attrs: Attrs, s: Specs) -> bool:
-        return made == "db" and bool(geometry(attrs, s)["long"])
+        return result == "db" and bool(geometry(attrs, s)["long"])
 
     def weights(s: Specs) -> Specs:
         return {"w": TensorSpec(s["b"].shape[-2:], s["b"].dtype)}
@@ -104,15 +104,15 @@ def of(made: str, geometry: Prepare) -> Compiled:
             return False
         if sums_rows(attrs, s):
             return dense.fits(attrs, weights(s))
-        known, pair = shapes(attrs, s), factors(attrs, made)
-        g = matmul_shape(made, pair, known)
-        whole = all(prod(known[n][:-2]) in (1, g.count * g.blocks) for n, _ in pair)
+        sizes, pair = shapes(attrs, s), factors(attrs, result)
+        g = matmul_shape(result, pair, sizes)
+        whole = all(prod(sizes[n][:-2]) in (1, g.count * g.blocks) for n, _ in pair)
         return whole and fits_panel(g.blocks * g.depth, g.columns)
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         if sums_rows(attrs, s):
             return dense.filter_workspace(attrs, weights(s))
-        g = matmul_shape(made, factors(attrs, made), shapes(attrs, s))
+        g = matmul_shape(result, factors(attrs, result), shapes(attrs, s))
         if g.right_column_stride == 1 and g.columns >= limit("MAX_LANES"):
             return {}
         lanes = limit("MAX_LANES")
@@ -122,14 +122,14 @@ def of(made: str, geometry: Prepare) -> Compiled:
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         if sums_rows(attrs, s):
             return {"shape": None}
-        return {"shape": matmul_shape(made, factors(attrs, made), shapes(attrs, s))}
+        return {"shape": matmul_shape(result, factors(attrs, result), shapes(attrs, s))}
 
-    def to_call(attrs: Attrs, *, shape: MatmulShape | None, **given: Array) -> Callable[[], None]:
+    def to_call(attrs: Attrs, *, shape: MatmulShape | None, **arrays: Array) -> Callable[[], None]:
         if shape is None:
-            dy, x = (given[n] for n in (("dy", "a") if attrs.adj_y else ("a", "dy")))
-            dw = given["db"].reshape(given["db"].shape[-2:], copy=False)
-            return dense.grad_w(attrs, dy=dy, x=x, dw=dw, scratch=given["scratch"])
-        left, right = (given[n] for n, _ in factors(attrs, made))
-        return bind("matmul", shape, left, right, given[made], given.get("panel"))
+            dy, x = (arrays[n] for n in (("dy", "a") if attrs.adj_y else ("a", "dy")))
+            dw = arrays["db"].reshape(arrays["db"].shape[-2:], copy=False)
+            return dense.grad_w(attrs, dy=dy, x=x, dw=dw, scratch=arrays["scratch"])
+        left, right = (arrays[n] for n, _ in factors(attrs, result))
+        return bind("matmul", shape, left, right, arrays[result], arrays.get("panel"))
 
     return Compiled(to_call, fits, workspace, prepare)

@@ -82,9 +82,9 @@ class Custom(Augmentation):
 
     def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Calls the function."""
-        found = self.function(x, rng)
-        if found is not None:
-            x[...] = found
+        result = self.function(x, rng)
+        if result is not None:
+            x[...] = result
 
     def __str__(self) -> str:
         return self.word

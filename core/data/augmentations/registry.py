@@ -35,18 +35,18 @@ def parse_augmentations(given: Any) -> tuple[Augmentation, ...]:
     """
     one = isinstance(given, str | Augmentation) or callable(given)
     items: Iterable[Any] = [given] if one else given or ()
-    found: list[Augmentation] = []
+    augmentations: list[Augmentation] = []
     for item in items:
         if isinstance(item, str):
             texts = (text.strip() for text in item.split(","))
-            found += [_parse(text) for text in texts if text not in ("", NONE)]
+            augmentations += [_parse(text) for text in texts if text not in ("", NONE)]
         elif isinstance(item, Augmentation):
-            found.append(item)
+            augmentations.append(item)
         elif callable(item):
-            found.append(Custom(item))
+            augmentations.append(Custom(item))
         else:
             raise OptionError("augment", "must be names, augmentations or functions", repr(item))
-    return tuple(found)
+    return tuple(augmentations)
 
 
 def _parse(text: str) -> Any:

@@ -63,16 +63,16 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
     if op.startswith("CUSTOM:"):
         start, size = operator.vector(5, 1, "custom options")
         return {"custom_options": bytes(operator.source.data[start : start + size])}
-    options, wanted = {}, options_table(op)
+    options, table_name = {}, options_table(op)
     for slot, union in ((3, "BuiltinOptions"), (11, "BuiltinOptions2")):
         code = operator.number(slot, "B")
         table = operator.table(slot + 1, "options") if code else None
         if table is None:
             continue
         name = ENUMERATIONS[union].get(code)
-        if name is None or wanted not in (None, name):
+        if name is None or table_name not in (None, name):
             raise operator.error(
-                f"its options must be {wanted or 'of the schema'}, "
+                f"its options must be {table_name or 'of the schema'}, "
                 f"but got {name or f'{union} {code}'}"
             )
         options.update(_decode(name, table))
@@ -81,8 +81,8 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
 
 def default_options(op: str) -> Mapping[str, Any]:
     """Returns an operator's options with the schema's defaults."""
-    wanted = options_table(op)
-    return _defaults(wanted) if wanted else {}
+    table_name = options_table(op)
+    return _defaults(table_name) if table_name else {}
 
 
 @cache
@@ -90,9 +90,9 @@ def options_table(op: str) -> str | None:
     """Returns the name of an operator's option table in the schema; None if it has none."""
     if op in _SHARED:
         return _SHARED[op]
-    wanted = op.replace("_", "").lower() + "options"
+    table_name = op.replace("_", "").lower() + "options"
     unions = (ENUMERATIONS["BuiltinOptions"], ENUMERATIONS["BuiltinOptions2"])
-    return next((n for names in unions for n in names.values() if n.lower() == wanted), None)
+    return next((n for names in unions for n in names.values() if n.lower() == table_name), None)
 
 
 @cache

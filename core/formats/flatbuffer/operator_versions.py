@@ -306,16 +306,16 @@ def raise_versions(tables: dict[str, Any]) -> None:
             if k >= len(codes):  # the reader says so
                 continue
             code = codes[k]
-            wanted = max(code.get("version") or 1, _needed(code, operator, tensors))
-            if (k, wanted) not in numbers:
+            new_version = max(code.get("version") or 1, _needed(code, operator, tensors))
+            if (k, new_version) not in numbers:
                 if any(old == k for old, _ in numbers):
-                    codes.append({**code, "version": wanted})
-                    numbers[k, wanted] = len(codes) - 1
+                    codes.append({**code, "version": new_version})
+                    numbers[k, new_version] = len(codes) - 1
                 else:
-                    numbers[k, wanted] = k
-            operator["opcode_index"] = numbers[k, wanted]
-    for (_, wanted), k in numbers.items():
-        codes[k]["version"] = wanted
+                    numbers[k, new_version] = k
+            operator["opcode_index"] = numbers[k, new_version]
+    for (_, new_version), k in numbers.items():
+        codes[k]["version"] = new_version
 
 
 def builtin_code(code: Mapping[str, Any]) -> int:

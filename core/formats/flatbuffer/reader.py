@@ -131,8 +131,8 @@ def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:
 
 def _with_hidden(node: Node, table: Table, quantization: Mapping[int, Quantization]) -> Node:
     """Adds scale and zero point of what a quantized LSTM's projection reads, as an option."""
-    kept = table.numbers(8, "intermediates") if node.op == LSTM else ()
-    found = quantization.get(kept[HIDDEN]) if len(kept) > HIDDEN else None
+    intermediates = table.numbers(8, "intermediates") if node.op == LSTM else ()
+    found = quantization.get(intermediates[HIDDEN]) if len(intermediates) > HIDDEN else None
     if found is None:
         return node
     hidden = float(found.scale[0]), int(found.zero_point[0])
@@ -224,10 +224,10 @@ def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> 
     inputs, outputs = table.numbers(1, "inputs"), table.numbers(2, "outputs")
     nodes = [_node(t, i, codes) for i, t in enumerate(table.tables(3, "operator"))]
     check_arities(name, nodes)
-    made = {*inputs, *(i for node in nodes for i in node.outputs)}
-    tensors = [_with_nothing(t, i in made) for i, t in enumerate(tensors)]
-    known = {i for i, t in enumerate(tensors) if t.data is not None or t.variable}
-    ordered = topological_order(nodes, known.union(inputs))
+    results = {*inputs, *(i for node in nodes for i in node.outputs)}
+    tensors = [_with_nothing(t, i in results) for i, t in enumerate(tensors)]
+    constants = {i for i, t in enumerate(tensors) if t.data is not None or t.variable}
+    ordered = topological_order(nodes, constants.union(inputs))
     try:
         return Graph(tuple(tensors), ordered, inputs, outputs, name)
     except ModelError as e:

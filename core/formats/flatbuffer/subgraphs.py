@@ -31,15 +31,15 @@ def same_values(
         graphs: the subgraphs, by number.
         places: tensors, each with the number of its subgraph.
     """
-    found = set(places)
+    group = set(places)
     pairs = [pair for number in graphs for pair in _passed(graphs, number)]
-    known = -1
-    while len(found) > known:
-        known = len(found)
+    size = -1
+    while len(group) > size:
+        size = len(group)
         for pair in pairs:
-            if not found.isdisjoint(pair):
-                found.update(pair)
-    return found
+            if not group.isdisjoint(pair):
+                group.update(pair)
+    return group
 
 
 def _passed(
@@ -47,11 +47,11 @@ def _passed(
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Yields the tensors that operators of a subgraph pass to others, and their places there."""
     for node in graphs[number].nodes:
-        given = node.inputs[1:] if node.op in BRANCHES else node.inputs
+        arguments = node.inputs[1:] if node.op in BRANCHES else node.inputs
         names = LOOPS.get(node.op)
         for k in subgraphs_of(node.op, node.options):
             inner = graphs[k]
-            pairs = list(zip(given, inner.inputs, strict=False))
+            pairs = list(zip(arguments, inner.inputs, strict=False))
             if names is None or k != node.options[names[0]]:  # not the condition of a loop
                 pairs += zip(node.outputs, inner.outputs, strict=False)
             yield from (((number, i), (k, j)) for i, j in pairs)

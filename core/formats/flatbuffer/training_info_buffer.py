@@ -103,12 +103,12 @@ def _choice(root: Table, name: str, count: int) -> int:
     return value
 
 
-def _union(root: Table, name: str, wanted: str, names: tuple[str, ...]) -> Table | None:
+def _union(root: Table, name: str, type_name: str, names: tuple[str, ...]) -> Table | None:
     code = root.number(_slot(f"{name}_type"), "B")
     stored = names[code] if code < len(names) else f"type {code}"
-    if stored not in ("NONE", wanted):
-        raise root.error(f"{name} must be {wanted}, but got {stored}")
-    return root.table(_slot(name), name) if stored == wanted else None
+    if stored not in ("NONE", type_name):
+        raise root.error(f"{name} must be {type_name}, but got {stored}")
+    return root.table(_slot(name), name) if stored == type_name else None
 
 
 def _numbers(table: Table, name: str) -> dict[str, float]:
@@ -143,8 +143,8 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         OptionError: for values that a circle+ cannot store.
     """
     if info.optimizer not in STORABLE_OPTIMIZERS:
-        known = " or ".join(STORABLE_OPTIMIZERS)
-        raise OptionError("optimizer", f"must be {known} in a circle+ file", info.optimizer)
+        storable = " or ".join(STORABLE_OPTIMIZERS)
+        raise OptionError("optimizer", f"must be {storable} in a circle+ file", info.optimizer)
     if info.output_losses or info.loss_weights:
         raise OptionError(
             "output_losses, loss_weights",
@@ -152,8 +152,8 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
             remedy="Export a Circle model, and give them again.",
         )
     if info.loss is None:
-        known = " or ".join(f"`{name}`" for name in STORABLE_LOSSES)
-        raise OptionError("loss", "must be given for a circle+ file", "none", f"Give {known}.")
+        storable = " or ".join(f"`{name}`" for name in STORABLE_LOSSES)
+        raise OptionError("loss", "must be given for a circle+ file", "none", f"Give {storable}.")
     if info.loss not in STORABLE_LOSSES:
         raise OptionError(
             "loss",
@@ -174,10 +174,11 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
     numbers = {"learning_rate": info.learning_rate, **info.hyper_parameters}
     unknown = [n for n, value in numbers.items() if n not in names and value]
     if unknown:
-        known = ", ".join(f"`{name}=`" for name in names)
+        storable = ", ".join(f"`{name}=`" for name in names)
         raise OptionError(
             ", ".join(unknown),
-            f"must be left out for a circle+ file, which stores only {known} of {info.optimizer}",
+            "must be left out for a circle+ file, which stores only "
+            f"{storable} of {info.optimizer}",
         )
     trainable = range(operators) if info.trainable_ops is None else info.trainable_ops
     import flatbuffers

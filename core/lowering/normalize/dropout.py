@@ -59,5 +59,5 @@ def add_dropout(
             Node("MUL", (x, mask), (mask + 1,), {}, node.origin, attrs),
             replace(node, inputs=(mask + 1, w, *bias)),
         ]
-    found = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
-    return LoweredGraph(found), tuple(masks)
+    new_graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+    return LoweredGraph(new_graph), tuple(masks)

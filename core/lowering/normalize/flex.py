@@ -132,11 +132,11 @@ class _Expansion:
         for w in filters:
             nodes.append(self._transpose(w, FILTERS, self._tensor(w)))
             inputs += [nodes[-1].outputs[0], ABSENT]
-        made = self._tensor(y) if first else y
+        result = self._tensor(y) if first else y
         whole = {**default_options(op), **options}
-        nodes.append(Node(op, tuple(inputs), (made,), whole, self.node.origin))
+        nodes.append(Node(op, tuple(inputs), (result,), whole, self.node.origin))
         if first:
-            nodes.append(self._transpose(made, LAST_TO_FIRST, y))
+            nodes.append(self._transpose(result, LAST_TO_FIRST, y))
         return nodes
 
     def _transpose(self, x: int, order: tuple[int, ...], y: int) -> Node:

@@ -58,8 +58,8 @@ def inline(model: Model) -> Model:
     depends are left out.
     """
     model = _densified(settled(model))
-    kept = without_unneeded(model.graph)
-    model = model if kept is model.graph else replace(model, graph=kept)
+    graph = without_unneeded(model.graph)
+    model = model if graph is model.graph else replace(model, graph=graph)
     inlined = CONTROL_FLOW if keeps_state(model.graph) else CONTROL_FLOW | {READ}
     if not any(node.op in inlined for node in model.graph.nodes):
         return model
@@ -127,13 +127,13 @@ class _Inliner:
             nodes, tensors = len(self.nodes), len(self.tensors)
             constants, variables = dict(self.constants), dict(self.variables)
             try:
-                made = self._expand(moved, ())
+                results = self._expand(moved, ())
             except _KeptError:
                 self._drop(nodes, tensors)
                 self.constants, self.variables = constants, variables
                 self._add(moved)
                 continue
-            self._keep_indices(node.outputs, made, nodes)
+            self._keep_indices(node.outputs, results, nodes)
         outputs = tuple(self.renamed.get(i, i) for i in self.graph.outputs)
         graph = replace(
             self.graph,
@@ -157,11 +157,11 @@ class _Inliner:
         is_real = self.tensors[k].spec.dtype.kind == "f"
         return replace(tensor, held=LOOP) if equal and is_real else tensor
 
-    def _keep_indices(self, outputs: Sequence[int], made: Sequence[int], start: int) -> None:
+    def _keep_indices(self, outputs: Sequence[int], results: Sequence[int], start: int) -> None:
         """Gives tensors that nodes from `start` on make the indices of an operator's outputs."""
         own = {i for node in self.nodes[start:] for i in node.outputs}
         indices: dict[int, int] = {}
-        for y, i in zip(outputs, made, strict=True):
+        for y, i in zip(outputs, results, strict=True):
             if i in own and i not in indices:
                 indices[i] = y
                 if i in self.inference.specs:
@@ -216,8 +216,8 @@ class _Inliner:
             self.nodes.append(node)
         if expanded.same is not None:
             self.renamed[y] = expanded.same
-        for made in expanded.nodes:
-            self._add(made)
+        for inner in expanded.nodes:
+            self._add(inner)
         return True
 
     def _expand(self, node: Node, within: Within) -> list[int]:
@@ -228,14 +228,14 @@ class _Inliner:
             number = int(node.options[CALLS[node.op]])
             if str(node.options.get("name", "")).startswith(RUNTIMES):
                 self.formulas.add(number)
-            made = self._run(node, number, node.inputs, within)
+            results = self._run(node, number, node.inputs, within)
         elif node.op in LOOPS:
-            made = self._unroll(node, within)
+            results = self._unroll(node, within)
         else:
-            made = self._choose(node, within)
-        if len(made) != len(node.outputs):
+            results = self._choose(node, within)
+        if len(results) != len(node.outputs):
             raise _KeptError
-        return made
+        return results
 
     def _unroll(self, node: Node, within: Within) -> list[int]:
         condition, body = (int(node.options[name]) for name in LOOPS[node.op])

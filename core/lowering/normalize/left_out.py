@@ -81,9 +81,9 @@ def _without_unneeded(model: Model, ends: "_Ends") -> tuple[Model, LeftOut | Non
     )
     if not gone:
         return model, None
-    kept = replace(graph, nodes=tuple(node for node in graph.nodes if node not in gone))
+    new_graph = replace(graph, nodes=tuple(node for node in graph.nodes if node not in gone))
     uncomputed = tuple(node for node in gone if not ends.is_computed(node))
-    return replace(model, graph=kept), LeftOut(gone, uncomputed, {}, {})
+    return replace(model, graph=new_graph), LeftOut(gone, uncomputed, {}, {})
 
 
 class _Ends:
@@ -115,12 +115,12 @@ class _Ends:
     def outputs(self, computed: bool) -> dict[int, tuple[int, ...]]:
         """Returns output of the file → outputs of training: itself, or tensors before it."""
         outputs = self.graph.outputs
-        kept = [y for y in outputs if y in self.trained]
-        known = self._with_gradients(kept)
+        trainable = [y for y in outputs if y in self.trained]
+        with_gradients = self._with_gradients(trainable)
         found: dict[int, tuple[int, ...]] = {}
         for y in outputs:
-            before = tuple(i for i in self._before(y) if i not in known)
-            stays = y not in self.unknown and bool(kept or not before or not computed)
+            before = tuple(i for i in self._before(y) if i not in with_gradients)
+            stays = y not in self.unknown and bool(trainable or not before or not computed)
             found[y] = (y,) if stays else before
         new = {i for y, made in found.items() for i in made if made != (y,)}
         first = self._reaching_weights(new) & new
@@ -143,13 +143,13 @@ class _Ends:
 
     def _with_gradients(self, outputs: Iterable[int]) -> set[int]:
         """Tensors that get a gradient from some outputs, with these outputs."""
-        found, rest = set(outputs), list(outputs)
+        tensors, rest = set(outputs), list(outputs)
         while rest:
             node = self.makers.get(rest.pop())
-            new = [] if node is None else [i for i in _differentiable(node) if i not in found]
-            found.update(new)
+            new = [] if node is None else [i for i in _differentiable(node) if i not in tensors]
+            tensors.update(new)
             rest += new
-        return found
+        return tensors
 
     def _before(self, output: int) -> Iterator[int]:
         """Yields the last tensors before an output that train and depend on an input."""

@@ -67,8 +67,8 @@ def expand_list(
     first, name = node.inputs[0], LISTS[node.op]
     if name == RESERVE:
         count = _integer(values, node.inputs[1])
-        known = count is not None and 0 <= count < MAX_ITEMS
-        return Expanded(items=(None,) * (count or 0)) if known else None
+        is_bounded = count is not None and 0 <= count < MAX_ITEMS
+        return Expanded(items=(None,) * (count or 0)) if is_bounded else None
     if name == FROM_TENSOR:
         shape = specs[first].shape if first in specs else ()
         return _unpack(node, make(first)) if shape and shape[0] < MAX_ITEMS else None
@@ -85,11 +85,11 @@ def _unpack(node: Node, slices: Sequence[int]) -> Expanded:
 
 
 def _stack(node: Node, items: Items) -> Expanded | None:
-    found = tuple(i for i in items if i is not None)
-    if not items or len(found) < len(items):
+    tensors = tuple(i for i in items if i is not None)
+    if not items or len(tensors) < len(items):
         return None
     options = {"values_count": len(items), "axis": 0}
-    return Expanded((replace(node, op="PACK", inputs=found, options=options),))
+    return Expanded((replace(node, op="PACK", inputs=tensors, options=options),))
 
 
 def _item(node: Node, items: Items, values: Mapping[int, Array]) -> Expanded | None:

@@ -15,9 +15,9 @@ def without_unread(
         outputs: tensors that are read outside.
         can_go: whether a node may be dropped.
     """
-    kept, read = list[Node](), set(outputs)
+    needed_nodes, read = list[Node](), set(outputs)
     for node in reversed(nodes):
         if not can_go(node) or not read.isdisjoint(node.outputs):
-            kept.append(node)
+            needed_nodes.append(node)
             read.update(node.inputs)
-    return kept[::-1]
+    return needed_nodes[::-1]

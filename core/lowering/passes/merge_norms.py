@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
-from odt.core.lowering.patterns import Found, Pattern, match
+from odt.core.lowering.patterns import Bindings, Pattern, match
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
 from odt.kernels.rows.opdef import TensorSpec
 
@@ -59,52 +59,54 @@ class _Merging:
         for node in self._graph.nodes:
             y = node.outputs[0]
             new[y] = (node,)
-            for found, made in match(self._makers, PATTERNS, y):
-                if self._is_norm(found, made, y):
-                    new[y] = self._nodes(found, made, y)
-                    gone |= made - {y}
+            for bindings, results in match(self._makers, PATTERNS, y):
+                if self._is_norm(bindings, results, y):
+                    new[y] = self._nodes(bindings, results, y)
+                    gone |= results - {y}
                     break
         self._builder.nodes = [n for y, nodes in new.items() if y not in gone for n in nodes]
         return self._builder.graph() if gone else self._graph
 
-    def _is_norm(self, found: Found, made: Collection[int], y: int) -> bool:
+    def _is_norm(self, bindings: Bindings, results: Collection[int], y: int) -> bool:
         """Whether y is a normalization of rows, and nothing else reads what is between."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
-        epsilon = found["epsilon"]
-        known = tensors[epsilon].scalar is not None or epsilon in self._epsilons
-        if len(spec.shape) < 2 or spec.dtype.kind != "f" or not known:
+        epsilon = bindings["epsilon"]
+        has_value = tensors[epsilon].scalar is not None or epsilon in self._epsilons
+        if len(spec.shape) < 2 or spec.dtype.kind != "f" or not has_value:
             return False
-        for mean in (self._makers[i] for i in made if self._makers[i].op == "MEAN"):
+        for mean in (self._makers[i] for i in results if self._makers[i].op == "MEAN"):
             last = mean.attrs.axes in ((-1,), (len(spec.shape) - 1,))
             if not last or not mean.attrs.keep_dims or tensors[mean.inputs[0]].spec != spec:
                 return False
-        if "gamma" in found and not _is_row(tensors[found["gamma"]], spec.shape[-1]):
+        if "gamma" in bindings and not _is_row(tensors[bindings["gamma"]], spec.shape[-1]):
             return False
-        if "d" in found and "x" in found:
-            d = self._makers.get(found["d"])
-            if d is None or (d.op, d.inputs) != ("SUB", (found["x"], found["mean"])):
+        if "d" in bindings and "x" in bindings:
+            d = self._makers.get(bindings["d"])
+            if d is None or (d.op, d.inputs) != ("SUB", (bindings["x"], bindings["mean"])):
                 return False
-        own = Counter(i for k in made for i in self._makers[k].inputs)
-        return all(own[i] == self._reads[i] for i in made if i != y)
+        own = Counter(i for k in results for i in self._makers[k].inputs)
+        return all(own[i] == self._reads[i] for i in results if i != y)
 
-    def _nodes(self, found: Found, made: Collection[int], y: int) -> Sequence[Node]:
+    def _nodes(self, bindings: Bindings, results: Collection[int], y: int) -> Sequence[Node]:
         """Returns the nodes that compute y; each has the origin of the one that read its weight."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
-        origins = {i: self._makers[k].origin for k in made for i in self._makers[k].inputs}
-        nodes, d = list[Node](), found.get("d")
+        origins = {i: self._makers[k].origin for k in results for i in self._makers[k].inputs}
+        nodes, d = list[Node](), bindings.get("d")
         if d is None:
             d = self._builder.tensor(f"{tensors[y].name}/difference", spec.shape, spec)
-            nodes.append(node_of("SUB", (found["x"], found["mean"]), (d,), origins[found["x"]]))
-        gamma = found["gamma"] if "gamma" in found else self._all_ones(spec)
+            nodes.append(
+                node_of("SUB", (bindings["x"], bindings["mean"]), (d,), origins[bindings["x"]])
+            )
+        gamma = bindings["gamma"] if "gamma" in bindings else self._all_ones(spec)
         z = y
-        if "beta" in found:
+        if "beta" in bindings:
             z = self._builder.tensor(f"{tensors[y].name}/normalized", spec.shape, spec)
-        epsilon = tensors[found["epsilon"]].real
+        epsilon = tensors[bindings["epsilon"]].real
         assert epsilon is not None
         origin = origins.get(gamma, self._makers[y].origin)
         nodes.append(node_of("RMS_NORM", (d, gamma), (z,), origin, epsilon=float(epsilon.item())))
         if z != y:
-            nodes.append(node_of("ADD", (z, found["beta"]), (y,), origins[found["beta"]]))
+            nodes.append(node_of("ADD", (z, bindings["beta"]), (y,), origins[bindings["beta"]]))
         return nodes
 
     def _all_ones(self, spec: TensorSpec) -> int:

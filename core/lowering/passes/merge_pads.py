@@ -30,8 +30,8 @@ def merge_pads(graph: LoweredGraph, file: Graph) -> LoweredGraph:
         attrs = replace(node.attrs, zeros=tuple(pads_of_axes))
         nodes.append(replace(node, inputs=(pad.inputs[0], *node.inputs[1:]), attrs=attrs))
         merged.update(pad.outputs)
-    kept = tuple(node for node in nodes if not merged.intersection(node.outputs))
-    return replace(graph, nodes=kept)
+    others = tuple(node for node in nodes if not merged.intersection(node.outputs))
+    return replace(graph, nodes=others)
 
 
 def _fits(graph: LoweredGraph, node: Node, pad: Node) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
-from odt.core.lowering.patterns import Found, Pattern, match
+from odt.core.lowering.patterns import Bindings, Pattern, match
 from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node
 from odt.core.model.topological_order import topological_order
 from odt.dataclass import dataclass
@@ -131,36 +131,36 @@ class _Merging(GraphBuilder):
                 gone.add(self._add(loop))
         if not gone:
             return self._graph
-        kept = [node for node in self._graph.nodes if gone.isdisjoint(node.outputs)]
-        nodes = [*kept, *self.nodes]
-        made = {i for node in nodes for i in node.outputs}
-        self.nodes = [*topological_order(nodes, set(range(len(self.tensors))) - made)]
+        others = [node for node in self._graph.nodes if gone.isdisjoint(node.outputs)]
+        nodes = [*others, *self.nodes]
+        results = {i for node in nodes for i in node.outputs}
+        self.nodes = [*topological_order(nodes, set(range(len(self.tensors))) - results)]
         self.drop_unread()
         return super().graph()
 
     def _loops(self) -> list[Loop]:
         """Returns the loops of at least two steps."""
         last: dict[tuple[Weights, tuple[int, ...]], Loop] = {}
-        found: list[Loop] = []
+        loops: list[Loop] = []
         for node in self._graph.nodes:
             for weights, step in self._steps(node):
                 loop = last.pop((weights, step.before), None)
                 if loop is None and all(map(self._is_zero, step.before)):
                     loop = Loop(weights, [])
-                    found.append(loop)
+                    loops.append(loop)
                 if loop is not None:
                     loop.steps.append(step)
                     last[weights, step.after] = loop
                     break
-        return [loop for loop in found if len(loop.steps) > 1]
+        return [loop for loop in loops if len(loop.steps) > 1]
 
     def _steps(self, node: Node) -> Iterator[tuple[Weights, Step]]:
         """Yields the steps that a node may end, with either of the two products as that of x."""
         h, makers = next(iter(node.outputs), ABSENT), self._makers
-        for found, made in match(makers, ("TANH", SUM), h):
-            weights = Weights(found["w"], found["r"], found["b"], (), node.origin)
-            if self._fits(weights, found, h):
-                yield weights, Step(found["x"], (found["state before"],), (h,), made)
+        for bindings, results in match(makers, ("TANH", SUM), h):
+            weights = Weights(bindings["w"], bindings["r"], bindings["b"], (), node.origin)
+            if self._fits(weights, bindings, h):
+                yield weights, Step(bindings["x"], (bindings["state before"],), (h,), results)
         for end, outside in match(makers, STATE, h):
             for z, inside in match(makers, CELL, end["cell"], end):
                 split = makers.get(z["zi"])
@@ -168,20 +168,22 @@ class _Merging(GraphBuilder):
                 if split is None or sorted(z[gate] for gate in GATES) != sorted(parts):
                     continue
                 order = tuple(parts.index(z[gate]) for gate in GATES)
-                for found, below in match(makers, SUM, split.inputs[1]):
-                    weights = Weights(found["w"], found["r"], found["b"], order, node.origin)
-                    before = found["state before"], z["cell before"]
-                    made = outside | inside | below | {*parts}
-                    if self._fits(weights, found, h):
-                        yield weights, Step(found["x"], before, (h, z["cell"]), made)
+                for bindings, below in match(makers, SUM, split.inputs[1]):
+                    weights = Weights(
+                        bindings["w"], bindings["r"], bindings["b"], order, node.origin
+                    )
+                    before = bindings["state before"], z["cell before"]
+                    results = outside | inside | below | {*parts}
+                    if self._fits(weights, bindings, h):
+                        yield weights, Step(bindings["x"], before, (h, z["cell"]), results)
 
-    def _fits(self, weights: Weights, found: Found, h: int) -> bool:
+    def _fits(self, weights: Weights, bindings: Bindings, h: int) -> bool:
         """Whether weights and bias have the shapes of all gates."""
         tensors, units = self.tensors, self.tensors[h].spec.shape[-1]
         rows = (len(weights.gates) or 1) * units
         return (
-            found.get("none", ABSENT) == ABSENT != weights.b
-            and len(tensors[found["x"]].spec.shape) == 2
+            bindings.get("none", ABSENT) == ABSENT != weights.b
+            and len(tensors[bindings["x"]].spec.shape) == 2
             and tensors[weights.r].spec.shape == (rows, units)
             and tensors[weights.b].spec.shape == (rows,)
         )

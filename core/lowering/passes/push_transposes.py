@@ -132,10 +132,10 @@ class _TransposePusher(GraphBuilder):
         (y,), operands = node.outputs, set(bind_operands(row, node).values())
         inputs = [self._before(i, perm, node) if i in operands else i for i in node.inputs]
         spec = self.tensors[y].spec
-        made = self._turned(y, ordered(spec.shape, back(perm)))
+        result = self._turned(y, ordered(spec.shape, back(perm)))
         attrs = row.permute(node.attrs, perm)
-        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(made,), attrs=attrs))
-        self.behind[y] = made, perm
+        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(result,), attrs=attrs))
+        self.behind[y] = result, perm
 
     def _add_reduction(self, node: Node) -> None:
         """Adds a reduction without keep_dims as one with keep_dims and a RESHAPE."""

@@ -143,9 +143,9 @@ class Frames:
         if x not in self.windows or self._shape(x)[:2] != self._shape(y)[:2]:
             return False
         before = self._all(x, node.origin)
-        made = self._new(y, self._total(self.windows[x]))
-        self._reshape(before, made, node.origin)
-        self.windows[y] = replace(self.windows[x], tensor=made, first=0)
+        result = self._new(y, self._total(self.windows[x]))
+        self._reshape(before, result, node.origin)
+        self.windows[y] = replace(self.windows[x], tensor=result, first=0)
         return True
 
     def _add_concatenation(self, node: Node) -> bool:
@@ -168,20 +168,20 @@ class Frames:
         window = self.windows.get(new)
         if window is None or window.hop != window.length:
             return False
-        kept = self._shape(old)[TIME]
-        if not self._keeps_last(read, y, kept):
+        state_frames = self._shape(old)[TIME]
+        if not self._keeps_last(read, y, state_frames):
             return False
         first = self.builder.initial(read, self.builder.keys[read.inputs[0]])
         if self.builder.tensors[first].spec.shape != self._shape(old):
             return False
         frames = self._all(new, node.origin)
-        made = self._new(y, kept + self._total(window))
-        self._append(node, (first, frames), (made,))
-        self.windows[y] = Window(made, 0, window.hop, kept + window.length)
+        result = self._new(y, state_frames + self._total(window))
+        self._append(node, (first, frames), (result,))
+        self.windows[y] = Window(result, 0, window.hop, state_frames + window.length)
         self.done.add(id(read))
         return True
 
-    def _keeps_last(self, read: Node, joined: int, kept: int) -> bool:
+    def _keeps_last(self, read: Node, joined: int, state_frames: int) -> bool:
         """Whether a variable that only one node reads gets the last frames of a tensor."""
         key = self.builder.keys.get(read.inputs[0])
         nodes = [
@@ -196,7 +196,7 @@ class Frames:
         if maker is None or maker.inputs[0] != joined or len(readers) != 1:
             return False
         total = self._shape(joined)[TIME]
-        if self._frames_of(maker) != (total - kept, total):
+        if self._frames_of(maker) != (total - state_frames, total):
             return False
         if not self.builder.same_scale(maker.outputs[0], read.outputs[0]):
             return False
@@ -276,9 +276,9 @@ class Frames:
         """Adds a node whose outputs have the frames of its inputs."""
         whole = {i: self._all(i, node.origin) for i in active}
         window = self.windows[active[0]]
-        made = [self._new(y, self._total(window)) for y in node.outputs]
-        self._append(node, [whole.get(i, i) for i in node.inputs], made)
-        for y, tensor in zip(node.outputs, made, strict=True):
+        results = [self._new(y, self._total(window)) for y in node.outputs]
+        self._append(node, [whole.get(i, i) for i in node.inputs], results)
+        for y, tensor in zip(node.outputs, results, strict=True):
             self.windows[y] = replace(window, tensor=tensor, first=0)
 
     def _add_convolution(self, node: Node) -> bool:
@@ -296,7 +296,7 @@ class Frames:
         padded = o["padding"] != VALID and (size > 1 or stride > 1)
         if padded or window.hop % stride or length != (window.length - size) // stride + 1:
             return False
-        made = self._new(y, (self._total(window) - size) // stride + 1)
-        self._append(node, (self._all(x, node.origin), *node.inputs[1:]), (made,))
-        self.windows[y] = Window(made, 0, window.hop // stride, length)
+        result = self._new(y, (self._total(window) - size) // stride + 1)
+        self._append(node, (self._all(x, node.origin), *node.inputs[1:]), (result,))
+        self.windows[y] = Window(result, 0, window.hop // stride, length)
         return True

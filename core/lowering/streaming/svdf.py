@@ -97,8 +97,8 @@ class _Expansion:
         ends = [self._integers(values) for values in ([0, 1, 0, 0], [0, steps, 0, 0], [1] * 4)]
         masks = {"begin_mask": 13, "end_mask": 13, "offset": False}
         masks |= dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
-        kept = add("STRIDED_SLICE", (joined, *ends), old, **masks)
-        self.nodes.append(Node(ASSIGN, (handle, kept), (), {}, node.origin))
+        new_state = add("STRIDED_SLICE", (joined, *ends), old, **masks)
+        self.nodes.append(Node(ASSIGN, (handle, new_state), (), {}, node.origin))
         taps, weight = self.quantization.get(v) if quantized else None, self._weight_type(v, dtype)
         turned = self._new((steps, filters), weight, taps)
         self._node(node, "TRANSPOSE", (v, self._integers([1, 0])), turned, {})
@@ -108,11 +108,11 @@ class _Expansion:
         options = {**STRIDES, "padding": VALID, "depth_multiplier": 1}
         if rank == 1:
             out = self.quantization.get(y)
-            made = self._new(one, self.model.graph.tensors[y].spec.dtype, out)
+            result = self._new(one, self.model.graph.tensors[y].spec.dtype, out)
             inputs = (joined, filt, b) if b != ABSENT else (joined, filt)
             options["fused_activation_function"] = fused
-            self._node(node, "DEPTHWISE_CONV_2D", inputs, made, options)
-            self._node(node, "RESHAPE", (made,), y, {"new_shape": (batch, filters)})
+            self._node(node, "DEPTHWISE_CONV_2D", inputs, result, options)
+            self._node(node, "RESHAPE", (result,), y, {"new_shape": (batch, filters)})
             return
         z = add("DEPTHWISE_CONV_2D", (joined, filt), one, **options)
         units = (batch, filters // rank)
@@ -129,8 +129,8 @@ class _Expansion:
     def _node(
         self, node: Node, op: str, inputs: Sequence[int], y: int, options: dict[str, Any]
     ) -> int:
-        given = {"fused_activation_function": 0, **options}
-        self.nodes.append(Node(op, tuple(inputs), (y,), given, node.origin))
+        all_options = {"fused_activation_function": 0, **options}
+        self.nodes.append(Node(op, tuple(inputs), (y,), all_options, node.origin))
         return y
 
     def _new(

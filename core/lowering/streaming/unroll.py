@@ -65,12 +65,12 @@ class _Unroller(SequenceBuilder):
 
     def unroll(self) -> Model:
         graph, inputs = self.graph, self.graph.inputs
-        given: list[dict[int, int]] = [{} for _ in range(self.count)]
+        by_step: list[dict[int, int]] = [{} for _ in range(self.count)]
         if self.model.sequence_length is not None:
-            inputs = self._add_inputs(given)
+            inputs = self._add_inputs(by_step)
             for node in graph.nodes:
                 self.frames.add(node)
-        steps = [self._add_step(each, k) for k, each in enumerate(given)]
+        steps = [self._add_step(each, k) for k, each in enumerate(by_step)]
         if self.model.return_sequences:
             outputs = tuple(self._sequence(i, steps) for i in graph.outputs)
         else:
@@ -84,7 +84,7 @@ class _Unroller(SequenceBuilder):
         )
         return replace(self.model, graph=unrolled, quantization=self.quantization)
 
-    def _add_inputs(self, given: Sequence[dict[int, int]]) -> tuple[int, ...]:
+    def _add_inputs(self, by_step: Sequence[dict[int, int]]) -> tuple[int, ...]:
         """Adds the inputs of all time steps, and their parts."""
         inputs: list[int] = []
         for i in self.graph.inputs:
@@ -94,11 +94,11 @@ class _Unroller(SequenceBuilder):
             self.frames.add_input(i, sequence, origin)
             if i in self.frames.windows:
                 continue
-            for k, each in enumerate(given):
+            for k, each in enumerate(by_step):
                 each[i] = self._copy(i, k)
-            made = tuple(each[i] for each in given)
+            results = tuple(each[i] for each in by_step)
             options = {"num": self.count, "axis": TIME}
-            self.nodes.append(Node("UNPACK", (sequence,), made, options, origin))
+            self.nodes.append(Node("UNPACK", (sequence,), results, options, origin))
         return tuple(inputs)
 
     def _with_steps(self, i: int) -> int:
@@ -182,9 +182,9 @@ class _Unroller(SequenceBuilder):
 
 def _needed(nodes: Sequence[Node], outputs: Sequence[int]) -> list[Node]:
     """Returns the nodes on which outputs depend."""
-    needed, kept = set(outputs), []
+    needed, nodes_in_use = set(outputs), []
     for node in reversed(nodes):
         if needed.intersection(node.outputs):
-            kept.append(node)
+            nodes_in_use.append(node)
             needed.update(node.inputs)
-    return kept[::-1]
+    return nodes_in_use[::-1]

@@ -35,7 +35,7 @@ def _kinds(plan: Plan) -> dict[str, str]:
             kinds.setdefault(entry.gradient, "gradients")  # if it is computed in blocks
         else:
             recomputed = entry.label.endswith(" recomputed")
-            made = "activations" if entry.phase is Phase.FORWARD or recomputed else "gradients"
-            kinds.update(dict.fromkeys(entry.values(entry.writes), made))
+            kind = "activations" if entry.phase is Phase.FORWARD or recomputed else "gradients"
+            kinds.update(dict.fromkeys(entry.values(entry.writes), kind))
             kinds.update(dict.fromkeys(entry.values(entry.workspace), "workspace"))
     return {n: k for n, k in kinds.items() if plan.values[n].region is Region.ARENA}

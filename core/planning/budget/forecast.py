@@ -93,8 +93,8 @@ class Forecast:
         copying = self.parameters + self.averages
         held = self.slots + self.gradients + self.arena + self.packed
         running = held + frozen + self.constants + self.data
-        kept = self.parameters + self.dequantized + self.cache
-        return kept + max(running, copying) + self.overhead
+        constant = self.parameters + self.dequantized + self.cache
+        return constant + max(running, copying) + self.overhead
 
 
 def forecast(

@@ -19,7 +19,7 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
         plan: plan of a training step.
         chosen: names of the gradients.
     """
-    made: dict[str, int] = {}
+    writers: dict[str, int] = {}
     before: dict[int, list[Call]] = {}
     values = dict(plan.values)
     entries: dict[int, Call | Delivery] = dict(enumerate(plan.entries))
@@ -29,7 +29,7 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
         form = _form(entry)
         if form is None or entry.arrays["dx"] not in chosen:
             if k < plan.forward_entries:
-                made.update((name, k) for name in entry.values(entry.writes))
+                writers.update((name, k) for name in entry.values(entry.writes))
             continue
         for name in entry.values(entry.workspace):
             del values[name]
@@ -37,7 +37,7 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
         spec = form.spec(entry.attrs, entry.specs)
         values[digest] = Value(digest, spec, Region.ARENA)
         making = _call(entry, form.make, Phase.FORWARD, digest, spec, values)
-        last = max(made.get(plan.root(name), 0) for name in making.values(making.reads))
+        last = max(writers.get(plan.root(name), 0) for name in making.values(making.reads))
         before.setdefault(last + 1, []).append(replace(making, label=f"{entry.label} digest"))
         entries[k] = _call(entry, form.gradient, Phase.BACKWARD, digest, spec, values)
     order = (s for k, entry in entries.items() for s in (*before.get(k, ()), entry))
@@ -64,8 +64,8 @@ def choose_digests(plan: Plan) -> frozenset[str]:
             for s in plan.entries[plan.forward_entries :]
             if isinstance(s, Call) and s.arrays.get("dx") not in chosen
         )
-        kept = {plan.root(v) for entry in others for v in entry.values(entry.reads)}
-        useless = {n for n in chosen if not _frees(plan, calls[n], forward - kept)}
+        operands = {plan.root(v) for entry in others for v in entry.values(entry.reads)}
+        useless = {n for n in chosen if not _frees(plan, calls[n], forward - operands)}
         if not useless:
             return frozenset(chosen)
         chosen -= useless

@@ -121,8 +121,8 @@ class _Droppable:
             while pending:
                 for name in self.reads[pending.pop()]:
                     c = self.maker.get(name, -1)
-                    kept = name in saved and c not in gone
-                    if c >= 0 and not kept and c not in repeated_calls and c not in repeated:
+                    is_saved = name in saved and c not in gone
+                    if c >= 0 and not is_saved and c not in repeated_calls and c not in repeated:
                         repeated.add(c)
                         pending.append(c)
             order += [(c, True) for c in sorted(repeated)]

@@ -85,12 +85,12 @@ class _Segments:
             if not isinstance(entry, Delivery):
                 continue
             parameter = self.plan.root(entry.parameter)
-            made: set[str] = {parameter}
+            results: set[str] = {parameter}
             for c in range(forward):
-                if self.reads[c] & made:
-                    made |= self.makes[c]
+                if self.reads[c] & results:
+                    results |= self.makes[c]
             for c in range(forward, self.count):
-                if c != k and isinstance(entries[c], Call) and self.reads[c] & made:
+                if c != k and isinstance(entries[c], Call) and self.reads[c] & results:
                     self.after[c].add(k)
 
     def order(self, *, back: bool) -> list[int]:

@@ -93,12 +93,12 @@ def _curve(x: Array) -> Array:
 
 def _tile(image: Any, pixels: Array) -> Any:
     """Scales an image to a tile and centres it."""
-    made = image.fromarray(pixels)
-    scale = TILE / max(made.size)
-    size = tuple(max(1, round(n * scale)) for n in made.size)
+    picture = image.fromarray(pixels)
+    scale = TILE / max(picture.size)
+    size = tuple(max(1, round(n * scale)) for n in picture.size)
     resample = image.Resampling.NEAREST if scale > 1 else image.Resampling.BILINEAR
     tile = image.new("RGB", (TILE, TILE), (int(DARK),) * 3)
-    tile.paste(made.resize(size, resample), ((TILE - size[0]) // 2, (TILE - size[1]) // 2))
+    tile.paste(picture.resize(size, resample), ((TILE - size[0]) // 2, (TILE - size[1]) // 2))
     return tile
 
 

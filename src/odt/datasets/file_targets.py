@@ -204,16 +204,16 @@ def _files(
     for name in every:
         by_name.setdefault(PurePosixPath(name).name, []).append(name)
         by_stem.setdefault(PurePosixPath(name).stem, []).append(name)
-    found, lacking = [], []
+    paths, lacking = [], []
     for text in wanted:
         last = PurePosixPath(text).name
         same = [text] if text in tree.sizes else by_name.get(last) or by_stem.get(last, [])
         if len(same) == 1:
-            found.append(same[0])
+            paths.append(same[0])
         else:
             lacking.append(printable(text))
     if lacking:
         raise DataError(f"{path}: must name files of {tree.name}, but got {listed(lacking)}.")
-    others = sorted({*every} - {*found})
+    others = sorted({*every} - {*paths})
     notes = [f"left out {files(len(others))} that {path} does not name: {listed(others)}"]
-    return found, notes if others else []
+    return paths, notes if others else []

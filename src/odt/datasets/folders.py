@@ -70,13 +70,13 @@ def matches(rule: str, names: Sequence[str]) -> list[str]:
         pattern = re.compile(rule)
     except re.error as e:
         raise OptionError("group_by", f"{rule} must be a pattern", e) from e
-    found = [pattern.search(name) for name in names]
-    for name, match in zip(names, found, strict=True):
+    hits = [pattern.search(name) for name in names]
+    for name, match in zip(names, hits, strict=True):
         if match is None:
             raise OptionError(
                 "group_by", f"{rule} must match every file name", f"{printable(name)}"
             )
-    return [m.group(1) if pattern.groups else m.group() for m in found if m is not None]
+    return [m.group(1) if pattern.groups else m.group() for m in hits if m is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,15 +322,15 @@ def _open_new(
     """All files as one part; they have classes if their folders are those of a record."""
     number = {name: k for k, name in enumerate(naming.classes or ())}
     folders = [_folder_of(PurePosixPath(name).parent.parts, number) for name in names]
-    known = [folder in number for folder in folders]
-    labelled = any(known) and (naming.labelled or all(known))
-    others = listed(sorted({f or "." for f, k in zip(folders, known, strict=True) if not k}))
-    unknown = f"{counted_files(known.count(False))} in folders that are no class of the record"
-    if labelled and not all(known):
+    in_classes = [folder in number for folder in folders]
+    labelled = any(in_classes) and (naming.labelled or all(in_classes))
+    others = listed(sorted({f or "." for f, k in zip(folders, in_classes, strict=True) if not k}))
+    unknown = f"{counted_files(in_classes.count(False))} in folders that are no class of the record"
+    if labelled and not all(in_classes):
         notes.append(f"left out {unknown}: {others}")
-        names = [name for name, k in zip(names, known, strict=True) if k]
-        folders = [folder for folder, k in zip(folders, known, strict=True) if k]
-    elif any(known) and not labelled:
+        names = [name for name, k in zip(names, in_classes, strict=True) if k]
+        folders = [folder for folder, k in zip(folders, in_classes, strict=True) if k]
+    elif any(in_classes) and not labelled:
         notes.append(f"no labels, because of {unknown}: {others}")
     labels = np.asarray([number[f] for f in folders], np.int32) if labelled else None
     remarks = Remarks()
@@ -348,8 +348,8 @@ def _open_new(
 
 def _folder_of(parts: Sequence[str], classes: Iterable[str]) -> str:
     """The folder of a path that names a class; else the last one."""
-    known = {*classes}
-    return next((p for p in parts if p in known), parts[-1] if parts else "")
+    class_names = {*classes}
+    return next((p for p in parts if p in class_names), parts[-1] if parts else "")
 
 
 def _folders(tree: Tree, places: Sequence[Place]) -> dict[str, set[str]]:

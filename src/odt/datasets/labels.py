@@ -76,15 +76,15 @@ def order_classes(source: Source, classes: Sequence[str]) -> Source:
     Raises:
         OptionError: if the list lacks a class of the source, or has one twice.
     """
-    names, known = source.classes, tuple(classes)
-    if names == known:
+    names, order = source.classes, tuple(classes)
+    if names == order:
         return source
-    if all(c.isdecimal() and int(c) < len(known) for c in names) and not set(names) & set(known):
-        names = tuple(known[int(c)] for c in names)
-    if not set(names) <= set(known) or len(set(known)) < len(known):
+    if all(c.isdecimal() and int(c) < len(order) for c in names) and not set(names) & set(order):
+        names = tuple(order[int(c)] for c in names)
+    if not set(names) <= set(order) or len(set(order)) < len(order):
         rule = f"must have each class of {source.name} once, {listed(names)}"
-        raise OptionError("classes", rule, listed(known))
-    return _numbered(source, names, known)
+        raise OptionError("classes", rule, listed(order))
+    return _numbered(source, names, order)
 
 
 def _numbered(source: Source, names: Sequence[str], classes: tuple[str, ...]) -> Source:

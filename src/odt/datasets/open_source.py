@@ -111,8 +111,10 @@ def _format_in(path: Path) -> str:
     names = open_tree(path).sizes
     kinds = Counter(map(kind_of, names))
     tables = sum(name.lower().endswith(TABLES) for name in names)
-    known = {*suffixes_of("image"), *suffixes_of("sound")}  # not .svg, which may be plots
-    if tables > kinds["sound"] + kinds["image"] and not any(suffix_of(n) in known for n in names):
+    suffixes = {*suffixes_of("image"), *suffixes_of("sound")}  # not .svg, which may be plots
+    if tables > kinds["sound"] + kinds["image"] and not any(
+        suffix_of(n) in suffixes for n in names
+    ):
         return "tables"
     return "wav" if kinds["sound"] > kinds["image"] else "images"
 

@@ -103,8 +103,8 @@ class _Machine:
         raise ValueError("no end")
 
     def step(self, code: str, argument: Any) -> None:
-        known = self.push(code, argument) or self.gather(code) or self.make(code, argument)
-        if not known:
+        is_known = self.push(code, argument) or self.gather(code) or self.make(code, argument)
+        if not is_known:
             raise self.refuse(code)
 
     def push(self, code: str, argument: Any) -> bool:

@@ -214,16 +214,16 @@ def parse_augmentation(text: str, factor: int) -> Augmentation | None:
     """
     if not text:
         return None
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for item in text.split(","):
         name, _, value = item.partition("=")
         try:
             if name == "flip" and not value:
-                given[name] = True
+                options[name] = True
             elif name == "shift":
-                given[name] = int(value)
+                options[name] = int(value)
             elif name in ("crop", "noise"):
-                given[name] = float(value)
+                options[name] = float(value)
             else:
                 raise ValueError
         except ValueError:
@@ -232,4 +232,4 @@ def parse_augmentation(text: str, factor: int) -> Augmentation | None:
                 "must be flip, shift=PIXELS, crop=FRACTION, noise=STD separated by commas",
                 item,
             ) from None
-    return Augmentation(factor, **given)
+    return Augmentation(factor, **options)

@@ -51,8 +51,8 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
     """
     published = PUBLISHED[name]
     if (variant or published.variants[0]) not in published.variants:
-        known = ", ".join(published.variants) or "none"
-        raise OptionError("variant", f"{name} has {known}", variant)
+        variants = ", ".join(published.variants) or "none"
+        raise OptionError("variant", f"{name} has {variants}", variant)
     if not folder.exists():
         raise DataError(
             f"{folder}: must be the folder of {name}, but got: {ABSENT}. Give its files with "

@@ -99,20 +99,20 @@ class Sound:
         file = open_wave(data)
         rate = self.rate or file.rate
         length = resampled_length(file.length, file.rate, rate)
-        wanted = round(self.seconds * rate) if self.seconds else length
-        kept = min(wanted, length)
-        x = np.zeros(wanted, np.float32)
+        samples = round(self.seconds * rate) if self.seconds else length
+        count = min(samples, length)
+        x = np.zeros(samples, np.float32)
         remarks = []
         if rate == file.rate:
-            x[:kept] = file.read(0, kept)
+            x[:count] = file.read(0, count)
         else:
-            x[:kept] = resample(file.read, file.length, file.rate, rate, kept)
+            x[:count] = resample(file.read, file.length, file.rate, rate, count)
             empty = f", which stays silent above {file.rate / 2:g} Hz" if file.rate < rate else ""
             remarks.append(Remark(f"resampled from {file.rate} to {rate} Hz{empty}"))
-        if length > wanted:
+        if length > samples:
             cut = f"cut to {self.seconds:g} s, the length of a sample (`seconds=`)"
             remarks.append(Remark(cut, file.length / file.rate))
-        frames = 1 + (wanted - self.frame) // self.hop
+        frames = 1 + (samples - self.frame) // self.hop
         if self.mel and 0 < self.frames < frames - 1:  # one frame less is rounding
             text = f"cut to the first {self.frames} of {frames} frames (`frames=`)"
             remarks.append(Remark(text))
