@@ -112,33 +112,33 @@ def command(
     check_outputs({"--output": path}, {"MODEL": source.path, "--calibrate": calibrate})
     with warnings_as_lines():
         if scheme in STORED:
-            found = store_weights(source, settings)
+            result = store_weights(source, settings)
         else:
             data = given("--calibrate", calibrate, "the data from which ranges are measured")
-            found = quantize_model(source, partial(samples_of, data, None), settings)
-    export_model(found.model, {}, path, FORMATS[extension])
-    before, after = len(source.data), len(found.model.data)
+            result = quantize_model(source, partial(samples_of, data, None), settings)
+    export_model(result.model, {}, path, FORMATS[extension])
+    before, after = len(source.data), len(result.model.data)
     click.echo(f"{path}: {before / 1000:,.0f} kB → {after / 1000:,.0f} kB")
-    for line in describe(found, scheme):
+    for line in describe(result, scheme):
         click.echo(line)
 
 
-def describe(found: Quantized, scheme: str) -> list[str]:
+def describe(result: Quantized, scheme: str) -> list[str]:
     """Describes which operators are quantized, and the noise of the layers."""
-    count = found.integer + len(found.real)
+    count = result.integer + len(result.real)
     what = "store weights as" if scheme in STORED else "compute"
-    lines = [f"{found.integer} of {count} operators {what} {scheme.removesuffix('-weights')}"]
-    if found.real:
-        lines[0] += f"; float32: {one_line(', '.join(found.real), MOST)}"
-    if scheme == "int4-weights" and any(n.op == "CONV_2D" for n in found.model.graph.nodes):
+    lines = [f"{result.integer} of {count} operators {what} {scheme.removesuffix('-weights')}"]
+    if result.real:
+        lines[0] += f"; float32: {one_line(', '.join(result.real), MOST)}"
+    if scheme == "int4-weights" and any(n.op == "CONV_2D" for n in result.model.graph.nodes):
         lines.append(
             "CONV_2D with int4 weights needs ai-edge-litert 1.2.0 or newer: older runtimes compute "
             "other numbers without an error"
         )
-    if found.noise:
-        last = found.noise[-1]
+    if result.noise:
+        last = result.noise[-1]
         lines.append(f"signal-to-noise ratio: {last.decibels:.1f} dB at the last layer; lowest:")
-        lowest = sorted(found.noise, key=lambda layer: layer.decibels)[:SHOWN]
+        lowest = sorted(result.noise, key=lambda layer: layer.decibels)[:SHOWN]
         lines += [
             f"  {layer.decibels:5.1f} dB  {layer.operator} {layer.op}  "
             f"{one_line(layer.tensor, MOST // 4)}"

@@ -128,11 +128,11 @@ def _losses(
 
 def _smoothed(values: Sequence[float]) -> list[float]:
     """Exponential moving average without bias towards 0, as Adam's first moment."""
-    found, average = [], 0.0
+    averages, average = [], 0.0
     for k, value in enumerate(values, 1):
         average = SMOOTHING * average + (1 - SMOOTHING) * value
-        found.append(average / (1 - math.pow(SMOOTHING, k)))
-    return found
+        averages.append(average / (1 - math.pow(SMOOTHING, k)))
+    return averages
 
 
 @contextmanager

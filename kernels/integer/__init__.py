@@ -1,4 +1,4 @@
-"""Rows of operators on quantized tensors, one module for each operator; found by kernels/registry.
+"""Rows of operators on quantized tensors, one module for each operator.
 
 They have no gradients: training uses the rows of kernels/ops with fake quantization.
 """

@@ -233,13 +233,13 @@ def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
 
 def _series_by_class(source: Source, pool: Pool) -> dict[int, list[Array]]:
     """Class → the samples of each of its series; one class if targets are values."""
-    found: dict[int, list[Array]] = {}
+    series: dict[int, list[Array]] = {}
     first = 0
     for length in source.series or (pool.length or 0,):
         label = 0 if pool.labels is None else int(pool.labels[first])
-        found.setdefault(label, []).append(np.arange(first, first + length))
+        series.setdefault(label, []).append(np.arange(first, first + length))
         first += length
-    return found
+    return series
 
 
 def _by_recording(

@@ -251,35 +251,35 @@ def find_cells(cells: Sequence[str], delimiter: str) -> Cells | None:
     """
     if all(map(_is_plain, cells)):
         return NumberCells()
-    found = [c for c in cells if not is_missing(c) and c.strip() not in DASHES]
-    if (kind := _find(found, delimiter)) is not None:
+    values = [c for c in cells if not is_missing(c) and c.strip() not in DASHES]
+    if (kind := _find(values, delimiter)) is not None:
         return kind
-    usual = [c for c in found if any(s.fullmatch(_bare(c)) for s in STYLES.values())]
-    return _find(usual, delimiter) if len(usual) >= LEAST_NUMBERS * len(found) else None
+    usual = [c for c in values if any(s.fullmatch(_bare(c)) for s in STYLES.values())]
+    return _find(usual, delimiter) if len(usual) >= LEAST_NUMBERS * len(values) else None
 
 
-def _find(found: Sequence[str], delimiter: str) -> Cells | None:
-    if all(map(is_number, found)):
+def _find(values: Sequence[str], delimiter: str) -> Cells | None:
+    if all(map(is_number, values)):
         return NumberCells()
-    words = {c.strip().lower() for c in found} - {"0", "1"}
+    words = {c.strip().lower() for c in values} - {"0", "1"}
     if any(words <= {*pair} for pair in PAIRS):
         return BooleanCells()
-    texts = [_bare(c) for c in found]
+    texts = [_bare(c) for c in values]
     if all(any(ch.isdigit() for ch in t) for t in texts):
         for style in (POINT, COMMA) if delimiter == "," else (COMMA, POINT):
             if all(STYLES[style].fullmatch(t) or is_number(t) for t in texts):
                 return NumberCells(style)
-    numbers = _numbers_in(found[0])
-    if numbers is not None and all(_numbers_in(c) is not None for c in found[:MAX_HEAD]):
+    numbers = _numbers_in(values[0])
+    if numbers is not None and all(_numbers_in(c) is not None for c in values[:MAX_HEAD]):
         return VectorCells(len(numbers))
     return None
 
 
 def has_thousands(cells: Sequence[str]) -> bool:
     """Whether all cells are whole numbers, some with points between thousands: 1.234."""
-    found = [c.strip() for c in cells if not is_missing(c)]
-    marked = [bool(THOUSANDS.fullmatch(c)) for c in found]
-    return any(marked) and all(m or c.isdecimal() for m, c in zip(marked, found, strict=True))
+    values = [c.strip() for c in cells if not is_missing(c)]
+    marked = [bool(THOUSANDS.fullmatch(c)) for c in values]
+    return any(marked) and all(m or c.isdecimal() for m, c in zip(marked, values, strict=True))
 
 
 def find_dates(cells: Sequence[str], form: str = "") -> list[DateCells]:
@@ -289,12 +289,12 @@ def find_dates(cells: Sequence[str], form: str = "") -> list[DateCells]:
         cells: first cells of a column.
         form: format of `strptime`; empty for all usual ones.
     """
-    found = [c for c in cells if not is_missing(c)]
-    forms = [form] if form else _likely(found[0]) if found else []
+    values = [c for c in cells if not is_missing(c)]
+    forms = [form] if form else _likely(values[0]) if values else []
     possible = []
     for one in forms:
-        if all(_date(c, one) is not None for c in found[:MAX_HEAD]):
-            dates = [_date(c, one) for c in found]
+        if all(_date(c, one) is not None for c in values[:MAX_HEAD]):
+            dates = [_date(c, one) for c in values]
             if None not in dates:
                 possible.append(DateCells(one, _parts([d for d in dates if d], one)))
     return possible

@@ -170,11 +170,11 @@ class _Rows:
 
     def _first(self) -> tuple[list[str], bool]:
         """The names of the columns, from the first file."""
-        found = rows_of(self._text(0), self.delimiter)
-        first = next(found, None)
+        rows = rows_of(self._text(0), self.delimiter)
+        first = next(rows, None)
         if first is None:
             raise DataError(f"{self._tree.where(self._files[0])}: must have lines, but is empty.")
-        head, _ = with_head(found, 20)
+        head, _ = with_head(rows, 20)
         like = self._options.like
         named = bool(like) and bool(like["header"])
         asked = True if named else self._options.header
@@ -182,11 +182,11 @@ class _Rows:
         return names, is_header
 
     def _check_names(self, name: str, cells: list[str]) -> None:
-        found = [cell.strip() for cell in cells][: len(self.names)]
+        names = [cell.strip() for cell in cells][: len(self.names)]
         plain = [n.split(".")[0] for n in self.names]
-        if found != self.names and [n.split(".")[0] for n in found] != plain:
+        if names != self.names and [n.split(".")[0] for n in names] != plain:
             first = self._tree.where(self._files[0])
             raise DataError(
                 f"{self._tree.where(name)}: must have the columns of {first}, "
-                f"{listed(self.names)}, but has {listed(found)}."
+                f"{listed(self.names)}, but has {listed(names)}."
             )

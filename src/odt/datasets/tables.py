@@ -478,9 +478,9 @@ class _Faults:
         text = {k: f for k, f in self._bad.items() if isinstance(self._cells(k), _Text)}
         if len(text) > 1:
             texts.append(self._columns_of_text(text))
-        for k, found in sorted(self._bad.items()):
+        for k, faults in sorted(self._bad.items()):
             if k not in text or len(text) == 1:
-                texts.append(f"{self._column(k, *found)}.")
+                texts.append(f"{self._column(k, *faults)}.")
         if self._uneven:
             (line, cells), *more = self._uneven.items()
             others = f", and {len(more)} more lines have others" if more else ""
@@ -635,12 +635,12 @@ def _layout(
 
 def _dates(path: Path, name: str, column: Sequence[str], form: str) -> Cells:
     """How the dates of a column are read."""
-    found = find_dates(column, form)
+    dates = find_dates(column, form)
     shown = next((c for c in column if not is_missing(c)), "")
-    if len(found) == 1:
-        return found[0]
-    if found:
-        every = " or ".join(f'`date="{name}={d.form}"`' for d in found[:2])
+    if len(dates) == 1:
+        return dates[0]
+    if dates:
+        every = " or ".join(f'`date="{name}={d.form}"`' for d in dates[:2])
         raise DataError(
             f"{path}: the dates of column {printable(name)}, such as {printable(shown)}, have "
             f"several readings. Give {every}."

@@ -115,8 +115,8 @@ class Client:
             DataError: if the tensors do not match the model.
         """
         load_tensors(self.trainer, tensors)
-        found = self.trainer.evaluation.validate(self._data, self.samples, rest=True)
-        return finite(self.trainer.session.logs(found))
+        result = self.trainer.evaluation.validate(self._data, self.samples, rest=True)
+        return finite(self.trainer.session.logs(result))
 
 
 def rate_factor(round: int, rounds: int | None) -> float:

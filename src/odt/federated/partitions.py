@@ -171,8 +171,8 @@ def column_of(data: DataSet, name: str, record: Record | None) -> Array:
         names = list(columns)
         first, count = sum(columns[n] for n in names[: names.index(name)]), columns[name]
     else:
-        known = ", ".join(columns) or f"0 to {size - 1}"
-        raise OptionError("partition", f"must name one of the columns {known}", name)
+        choices = ", ".join(columns) or f"0 to {size - 1}"
+        raise OptionError("partition", f"must name one of the columns {choices}", name)
     values = np.empty(data.length, np.float64)
     for at, rows in data.inputs[0].blocks():
         few = rows[:, first : first + count]

@@ -144,21 +144,21 @@ def new_model(
         if outputs is not None or activation not in (None, "linear"):
             rule = "must be left out for an autoencoder, whose output is its input"
             raise OptionError("outputs, activation", rule, f"{outputs}, {activation}")
-        wanted, last = shape, "linear"
+        output_shape, last = shape, "linear"
     elif outputs is not None:
-        wanted = (outputs,) if isinstance(outputs, int) else tuple(outputs)
+        output_shape = (outputs,) if isinstance(outputs, int) else tuple(outputs)
     elif form and form.output_shape:
-        wanted = form.output_shape
+        output_shape = form.output_shape
     else:
         rule = "must be given if there are no targets"
         raise OptionError("outputs", rule, "none")
     if kind != "autoencoder":
-        fits = form is not None and form.output_shape == wanted
+        fits = form is not None and form.output_shape == output_shape
         last = activation or (form.activation if form and fits else "softmax")
     new = NewModel(
         kind,
         shape,
-        wanted,
+        output_shape,
         last,
         Sizes(_numbers(hidden), _numbers(filters), blocks, _numbers(units), unroll or None),
         seed=seed,
@@ -218,13 +218,13 @@ def _input_file(path: str) -> str:
     """The path, or the inputs of the part train in a folder."""
     if not os.path.isdir(path):
         return path
-    found = sorted(str(p) for p in File(path).glob("train.input*") if p.suffix != ".json")
-    if len(found) != 1:
+    paths = sorted(str(p) for p in File(path).glob("train.input*") if p.suffix != ".json")
+    if len(paths) != 1:
         raise DataError(
-            f"{path}: a folder must hold one file train.input…, but got {len(found)}. Give the "
+            f"{path}: a folder must hold one file train.input…, but got {len(paths)}. Give the "
             "file of the inputs."
         )
-    return found[0]
+    return paths[0]
 
 
 def _open_one(path: str) -> tuple[Column, Sidecar | None]:

@@ -95,9 +95,9 @@ def _unknown(
         if not remedy and name in _arguments(other):
             remedy = f"Give it to {_shown(other)}."
     if not remedy:
-        known = _arguments(function)
-        close = difflib.get_close_matches(name, known, 1)
-        remedy = f"Did you mean {close[0]}?" if close else f"It has {', '.join(known)}."
+        names = _arguments(function)
+        close = difflib.get_close_matches(name, names, 1)
+        remedy = f"Did you mean {close[0]}?" if close else f"It has {', '.join(names)}."
     return OptionError(name, rule, remedy=remedy)
 
 

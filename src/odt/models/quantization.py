@@ -73,10 +73,10 @@ def quantize(
     settings = engine.Settings(scheme, input_type, output_type, ranges, samples, tuple(keep_float))
     file = file_of(model)
     if scheme in STORED:
-        found = engine.store_weights(file, settings)
+        result = engine.store_weights(file, settings)
     elif data is None:
         raise OptionError("data", "must be given to measure the ranges of activations", "none")
     else:
-        found = engine.quantize_model(file, partial(samples_of, data, None), settings)
-    noise = {layer.tensor: layer.decibels for layer in found.noise}
-    return QuantizedModel(Model(found.model), found.real, noise)
+        result = engine.quantize_model(file, partial(samples_of, data, None), settings)
+    noise = {layer.tensor: layer.decibels for layer in result.noise}
+    return QuantizedModel(Model(result.model), result.real, noise)

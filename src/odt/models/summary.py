@@ -178,12 +178,12 @@ def describe_held(held: Mapping[int, str], graph: Graph) -> list[str]:
 def describe_quantization(model: Model) -> list[str]:
     """Describes scales and zero points; per channel, the smallest and the largest."""
     rows = [("  ", "TENSOR", "SCALE", "ZERO POINT")]
-    for i, found in sorted(model.quantization.items()):
+    for i, quantization in sorted(model.quantization.items()):
         spec = _spec(model.graph.tensors[i].spec)
-        scales = _range(found.scale)
-        if found.scale.size > 1:
-            scales += f" ({found.scale.size} along axis {found.axis})"
-        rows.append(("  " + spec, _label(model.graph, i), scales, _range(found.zero_point)))
+        scales = _range(quantization.scale)
+        if quantization.scale.size > 1:
+            scales += f" ({quantization.scale.size} along axis {quantization.axis})"
+        rows.append(("  " + spec, _label(model.graph, i), scales, _range(quantization.zero_point)))
     return ["quantization:", *table(rows)] if model.quantization else []
 
 

@@ -300,5 +300,5 @@ def _with_classes(model: Model, head: ClassHead, names: Sequence[str]) -> Model:
     count = len(names) - head.classes
     if not count:
         return model
-    known = any(name != str(k) for k, name in enumerate(names))
-    return Model(add_classes(model._file, head, count, names if known else ()))
+    has_names = any(name != str(k) for k, name in enumerate(names))
+    return Model(add_classes(model._file, head, count, names if has_names else ()))

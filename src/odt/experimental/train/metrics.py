@@ -39,8 +39,8 @@ class CategoricalAccuracy(Metric):
         for y, t in zip(outputs, expecteds, strict=True):
             if len(y) != len(t):
                 raise ValueError(f"outputs: must be {len(t)} samples as expected, but got {len(y)}")
-            best, wanted = (a.reshape(len(a), -1).argmax(1) for a in (y, t))
-            self.correct += int((best == wanted).sum())
+            best, target = (a.reshape(len(a), -1).argmax(1) for a in (y, t))
+            self.correct += int((best == target).sum())
             self.total += len(y)
 
     def result(self) -> float:

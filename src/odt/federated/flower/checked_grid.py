@@ -166,11 +166,11 @@ class CheckedGrid(Grid):
         where = f"node {reply.metadata.src_node_id}"
         content = reply.content
         trained = reply.metadata.message_type == MessageType.TRAIN
-        wanted = {ARRAYS, METRICS} if trained else {METRICS}
-        if set(content) != wanted or not isinstance(content[METRICS], MetricRecord):
+        kinds = {ARRAYS, METRICS} if trained else {METRICS}
+        if set(content) != kinds or not isinstance(content[METRICS], MetricRecord):
             got = ", ".join(sorted(map(str, content))) or "none"
             raise DataError(
-                f"{where}: the answer must hold {' and '.join(sorted(wanted))}, but got {got}. "
+                f"{where}: the answer must hold {' and '.join(sorted(kinds))}, but got {got}. "
                 f"{REFUSED}"
             )
         metrics = dict(content.metric_records[METRICS])

@@ -180,13 +180,13 @@ class Federation:
 
     def _apply(self, record: ArrayRecord) -> bool:
         """Takes the strategy's arrays as the global model, unless a value is not finite."""
-        made = {n: np.asarray(record[n].numpy(), np.float32) for n in record}
+        tensors = {n: np.asarray(record[n].numpy(), np.float32) for n in record}
         try:
-            check_tensors(made, self.tensors, "strategy", "The model is unchanged.")
+            check_tensors(tensors, self.tensors, "strategy", "The model is unchanged.")
         except DataError as e:
             log().warning("%s", e)
             return False
-        self.tensors = {name: made[name] for name in self.tensors}
+        self.tensors = {name: tensors[name] for name in self.tensors}
         return True
 
 

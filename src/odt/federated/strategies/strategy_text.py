@@ -36,8 +36,8 @@ def parse_strategy(text: str) -> Strategy:
     """
     word, given = parse_options(text)
     if word not in STRATEGIES:
-        known = ", ".join(f"`{name}`" for name in STRATEGIES)
-        raise OptionError("strategy", f"must be one of {known}", text)
+        choices = ", ".join(f"`{name}`" for name in STRATEGIES)
+        raise OptionError("strategy", f"must be one of {choices}", text)
     kind = STRATEGIES[word]
     options = list(inspect.signature(kind).parameters)
     values: dict[str, Any] = {}
