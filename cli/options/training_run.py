@@ -14,7 +14,7 @@ from odt.cli.options.teacher import teacher_of
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
-from odt.core.export.onnx_file import ONNX
+from odt.core.model.model import ONNX
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.data.sources import recorded

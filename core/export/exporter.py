@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.export.float_weights import removed, with_float_weights
-from odt.core.export.onnx_file import ONNX, export_onnx
 from odt.core.export.own_activations import (
     moved_operators,
     needs_own_activations,
@@ -53,7 +52,7 @@ from odt.core.integers.stored_values import stored_values
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.streaming.unroll import one_step
 from odt.core.model.graph import Tensor
-from odt.core.model.model import Model
+from odt.core.model.model import ONNX, Model
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.core.storage.atomic_files import write_atomically
@@ -102,8 +101,7 @@ def export_model(
     """
     check_format(model, file_format, float_weights=float_weights, info=info)
     if model.format == ONNX:
-        export_onnx(model, weights, path)
-        return
+        return _export_onnx(model, weights, path)
     source, operators = model, len(model.graph.nodes)
     source.check_file()
     model = inline(model)
@@ -156,6 +154,12 @@ def export_model(
             each.check(file)
 
     write_atomically(path, chunks, check=check)
+
+
+def _export_onnx(model: Model, weights: Mapping[int, Array], path: str | os.PathLike[str]) -> None:
+    from odt.core.export.onnx_file import export_onnx
+
+    export_onnx(model, weights, path)
 
 
 def check_format(

@@ -13,7 +13,6 @@ from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import ModelError
 from odt.kernels.rows.opdef import Array
 
-ONNX = "onnx"  # Model.format
 COPIED = 1 << 22  # bytes copied and compared at a time
 Patch = tuple[int, memoryview]
 

@@ -3,9 +3,8 @@
 import os
 import stat
 
-from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.reader import FORMATS, parse_model
 from odt.core.formats.nnpackage import packaged_model
-from odt.core.formats.onnx.reader import is_onnx, parse_onnx
 from odt.core.model.model import Model
 from odt.core.storage.mapped_files import map_or_read
 from odt.errors import ModelError, OptionError
@@ -50,8 +49,7 @@ def read_model(
         reason = getattr(e, "strerror", None) or str(e)
         raise ModelError(f"{name}: must be a readable file, but got: {reason.lower()}.") from e
     view = memoryview(data)
-    parse = parse_onnx if is_onnx(view) else parse_model
-    model = parse(view, name, signature, subgraph)
+    model = _parse(view, name, signature, subgraph)
     model.check_file()
     if kind not in (None, model.format):
         raise ModelError(
@@ -59,3 +57,13 @@ def read_model(
             f"{kind}"
         )
     return model
+
+
+def _parse(view: memoryview, name: str, signature: str | None, subgraph: int) -> Model:
+    """Parses a model of any format; loads the reader of ONNX only for other files."""
+    if bytes(view[4:8]) not in FORMATS:
+        from odt.core.formats.onnx.reader import is_onnx, parse_onnx
+
+        if is_onnx(view):
+            return parse_onnx(view, name, signature, subgraph)
+    return parse_model(view, name, signature, subgraph)

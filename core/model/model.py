@@ -14,6 +14,8 @@ from odt.kernels.geometry.quantize import Quantization
 
 FLATBUFFERS = ("circle", "tflite")  # formats that share one schema
 
+ONNX = "onnx"  # format of ONNX files
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:

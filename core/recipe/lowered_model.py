@@ -11,11 +11,10 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.normalize.flex import with_builtins
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import LeftOut, leave_out
-from odt.core.lowering.onnx.lower import lower_onnx
 from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
-from odt.core.model.model import Model
+from odt.core.model.model import ONNX, Model
 from odt.core.model.variables import keeps_state
 from odt.dataclass import dataclass
 from odt.errors import OdtError
@@ -85,7 +84,12 @@ def lower_model(
         ModelError: if the adapters were made for another model.
         UnsupportedError: if the state that the model keeps cannot be unrolled.
     """
-    part, left_out = with_builtins(inline(lower_onnx(file))), None
+    plain = file
+    if file.format == ONNX:
+        from odt.core.lowering.onnx.lower import lower_onnx
+
+        plain = lower_onnx(file)
+    part, left_out = with_builtins(inline(plain)), None
     if outputs != "file":
         part, left_out = leave_out(part, computed=outputs == "training")
     unrolled, adapted = part, None

@@ -61,7 +61,9 @@ KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_
 # may be imported inside functions; parts of odt by a command, so that `--help` loads no NumPy.
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"concurrent", "threadpoolctl", "tomllib", "urllib", "zipfile"}
-LATE_IN = {"odt.cli": "odt.", "odt": "odt.core."}
+# What only files of one format need is loaded when such a file is read or written.
+ONNX = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
+LATE_IN = {"odt.cli": ("odt.",), "odt": ("odt.core.",), "odt.core": ONNX}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 LATE |= {"pillow_heif"}
@@ -202,8 +204,8 @@ def misplaced_imports(module: str) -> Iterator[str]:
             if id(node) in top:
                 if package in LATE:
                     yield f"{module}: import {name} where it is used: it is slow"
-            elif package not in LATE | MAYBE_LATE and not f"{name}.".startswith(
-                LATE_IN.get(layer_of(module), " ")
+            elif package not in LATE | MAYBE_LATE and not name.startswith(
+                LATE_IN.get(layer_of(module), ())
             ):
                 yield f"{module}: import {name} at the top of the file"
 

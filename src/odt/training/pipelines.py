@@ -1,16 +1,17 @@
 """Pipelines of augmented batches in `fit`, and their memory."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from odt.core.data.augmentations.augmentation import Augmentation
-from odt.core.data.augmentations.registry import parse_augmentations
 from odt.core.data.protocol import Data
 from odt.core.model.graph import LoweredGraph
 from odt.core.runtime.runtime import Runtime
-from odt.core.training.input_pipeline import InputPipeline, prepared_nbytes
 from odt.data.run_samples import Samples
 from odt.kernels.rows.opdef import TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.data.augmentations.augmentation import Augmentation
+    from odt.core.training.input_pipeline import InputPipeline
 
 
 def pipeline_of(
@@ -19,8 +20,8 @@ def pipeline_of(
     graph: LoweredGraph,
     specs: Runtime,
     batch: int,
-    augmentations: Sequence[Augmentation],
-) -> InputPipeline:
+    augmentations: "Sequence[Augmentation]",
+) -> "InputPipeline":
     """Makes the pipeline of a training run.
 
     Args:
@@ -34,6 +35,8 @@ def pipeline_of(
     Raises:
         OptionError: if an augmentation does not fit the data.
     """
+    from odt.core.training.input_pipeline import InputPipeline
+
     shapes = [
         [column.rows.shape[1:], *_reshaped(graph, i)]
         for i, column in zip(graph.inputs, samples.data.inputs, strict=True)
@@ -53,6 +56,19 @@ def _reshaped(graph: LoweredGraph, tensor: int) -> list[tuple[int, ...]]:
     return [tuple(shape)] if first == size else []
 
 
+def parsed_augmentations(augmentations: Any) -> "tuple[Augmentation, ...]":
+    """Returns augmentations as given to `fit`; loads their classes only if there are any.
+
+    Raises:
+        OptionError: if a name is unknown or a value is invalid.
+    """
+    if not augmentations:
+        return ()
+    from odt.core.data.augmentations.registry import parse_augmentations
+
+    return parse_augmentations(augmentations)
+
+
 def batches_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: Any) -> int:
     """Returns the bytes of the batches that a pipeline prepares.
 
@@ -61,5 +77,9 @@ def batches_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: Any) 
         batch: batch size.
         augmentations: as in `fit`; None for none.
     """
-    changes = parse_augmentations(augmentations)
-    return prepared_nbytes(specs, batch, changes) if changes else 0
+    changes = parsed_augmentations(augmentations)
+    if not changes:
+        return 0
+    from odt.core.training.input_pipeline import prepared_nbytes
+
+    return prepared_nbytes(specs, batch, changes)

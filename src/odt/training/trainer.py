@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from odt.core.checkpoints.progress import Progress
-from odt.core.data.augmentations.registry import parse_augmentations
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.model.record import Record
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
@@ -30,6 +29,7 @@ from odt.training.first_steps import trainer_from_folder
 from odt.training.fit_warnings import clipped_activations
 from odt.training.fitting import Fit, pair
 from odt.training.option_forms import Pairs
+from odt.training.pipelines import parsed_augmentations
 from odt.training.rate_test import RateTest
 from odt.training.recipes import recipe_of, request_of
 from odt.training.session import Logs, Session
@@ -360,7 +360,7 @@ class Trainer(Closing):
             data, classes = class_weighted(data, losses, class_weight, training)
             samples = replace(samples, data=data)
         augment = before.augment if augment is None else augment
-        changes = parse_augmentations(augment) if augment else ()
+        changes = parsed_augmentations(augment)
         core = session.build(
             samples.count + (held.length if held else 0),
             weighted=samples.all.weights is not None,
