@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
-from odt.core.training.input_pipeline import InputPipeline
 from odt.core.training.metrics import fitting_metrics, kept_nbytes, monitored_name
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
@@ -27,6 +26,9 @@ from odt.models.model import Model
 from odt.training import option_forms as forms
 from odt.training.pipelines import batches_nbytes
 from odt.training.teacher import Teacher, outputs_nbytes
+
+if TYPE_CHECKING:
+    from odt.core.training.input_pipeline import InputPipeline
 
 Logs: TypeAlias = dict[str, float]
 
