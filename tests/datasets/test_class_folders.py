@@ -15,6 +15,13 @@ from support.datafiles import jpeg, made, plain_picture, refused, samples, sidec
 from odt.datasets.class_folders import place_files
 from odt.datasets.tree import open_tree
 
+
+@pytest.fixture(autouse=True)
+def _without_heif(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages about HEIC are those of an environment without the extra, whatever it holds."""
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+
+
 CALM = ("--scale", "none", "--no-shuffle", "--no-stratify")
 TRAIN = (*CALM, "--split", "train=1.0")
 

@@ -95,8 +95,7 @@ void F(lion)(float *p, const float *g, float *m, int64_t n, const float *numbers
   IVDEP
   for (int64_t i = 0; i < n; i++) {
     float difference = m[i] - g[i], direction = difference * beta + g[i];
-    p[i] = p[i] * p_scale -
-           learning_rate * (direction > 0 ? 1 : direction < 0 ? -1 : direction);
+    p[i] = p[i] * p_scale - learning_rate * (direction > 0 ? 1 : direction < 0 ? -1 : direction);
     m[i] -= rate * difference;
   }
 }

@@ -8,6 +8,7 @@ from odt.core.export.exporter import check_format, check_shared_ranges, export_m
 from odt.core.export.record_metadata import differing_normalization
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.integers.stored_values import stored_values
+from odt.core.model.model import ONNX
 from odt.core.model.record import Record
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
@@ -16,7 +17,7 @@ from odt.kernels.loss_text import is_plugin
 from odt.models.model import Path
 from odt.training.session import Session
 
-FORMATS = ("tflite", "circle", "onnx")
+FORMATS = ("tflite", "circle")
 
 
 def export(
@@ -40,8 +41,10 @@ def export(
     """
     trainer, suffix = session.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
     if file_format is None:
-        file_format = suffix if suffix in FORMATS else session.model.format
-    check_word("file_format", file_format, FORMATS)
+        file_format = suffix if suffix in (*FORMATS, ONNX) else session.model.format
+    else:
+        own = session.model.format == ONNX
+        check_word("file_format", file_format, (ONNX,) if own else FORMATS)
     part, model = session.recipe.lowered.part, session.recipe.model
     used = values_used(part.graph, trainer.info) if training_info else None
     if record is not None and (differing := differing_normalization(model, record)):
