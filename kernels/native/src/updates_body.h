@@ -17,7 +17,8 @@ void F(meet)(int64_t *state, int64_t all, const bound_call *calls, int64_t count
 
 void F(side_by_side)(const call_list *lists, int64_t count) { run_side_by_side(lists, count, 1); }
 
-/* `numbers` of an optimizer are those of `compiled` in its rule (kernels/optimizers), in that order. */
+/* `numbers` of an optimizer are those of `compiled` in its rule (kernels/optimizers), in that
+   order. */
 
 typedef struct {
   float *p, *m, *v;
