@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from odt.core.export.adapter_file import read_adapters, write_adapters
-from odt.core.export.exporter import add_training_info, export_model
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import Adapters
@@ -160,6 +158,8 @@ class Model:
         if self._adapters is None and file_format == self.format and not self._file.external:
             write_atomically(path, [self._file.data])
             return
+        from odt.core.export.exporter import export_model
+
         adapted = self._lowered.adapted if self._adapters is not None else None
         export_model(self._file, adapted.merged({}) if adapted else {}, path, file_format)
 
@@ -176,6 +176,8 @@ class Model:
         if self._adapters is None:
             rule = "must be a model with adapters"
             raise OptionError("model", rule, self.path, "Make them with `odt.lora`.")
+        from odt.core.export.adapter_file import write_adapters
+
         write_adapters(path, self._adapters, self._lowered.graph)
 
     def __repr__(self) -> str:
@@ -236,6 +238,8 @@ def load_model(
     )
     if adapters is None:
         return Model(file)
+    from odt.core.export.adapter_file import read_adapters
+
     model = Model(file, read_adapters(adapters))
     _ = model._lowered  # checks that the adapters are this model's
     return model
@@ -293,4 +297,6 @@ def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> No
         ModelError: if the model is not a Circle file, or the new file cannot be written.
         OptionError: if the circle+ format cannot represent the training info.
     """
+    from odt.core.export.exporter import add_training_info
+
     add_training_info(file_of(model), info, path)

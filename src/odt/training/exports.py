@@ -1,11 +1,11 @@
-"""Exports of trained weights: model files and adapters."""
+"""Exports of trained weights: model files and adapters.
+
+What writes files is loaded by the first export: many runs on a device only save checkpoints.
+"""
 
 import os
 from dataclasses import replace
 
-from odt.core.export.adapter_file import write_adapters
-from odt.core.export.exporter import check_format, check_shared_ranges, export_model
-from odt.core.export.record_metadata import differing_normalization
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.integers.stored_values import stored_values
 from odt.core.model.model import ONNX
@@ -39,6 +39,9 @@ def export(
         training_info: whether to add training info.
         record: preprocessing record to store; None for none.
     """
+    from odt.core.export.exporter import export_model
+    from odt.core.export.record_metadata import differing_normalization
+
     trainer, suffix = session.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
     if file_format is None:
         file_format = suffix if suffix in (*FORMATS, ONNX) else session.model.format
@@ -76,6 +79,8 @@ def check_export(
         OptionError: if the circle+ format cannot represent the training info.
         UnsupportedError: if the weights cannot be stored in their type.
     """
+    from odt.core.export.exporter import check_format, check_shared_ranges
+
     trainer, recipe = session.build(), session.recipe
     check_format(recipe.model, None, float_weights=float_weights)
     if training_info:
@@ -93,6 +98,8 @@ def export_adapters(session: Session, path: Path) -> None:
         session: model, options and memory.
         path: path of the new file.
     """
+    from odt.core.export.adapter_file import write_adapters
+
     trainer, adapted = session.build(), session.recipe.lowered.adapted
     if adapted is None:
         rule = "must be a model with adapters"
