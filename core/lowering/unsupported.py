@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Graph, Labelled, Node
-from odt.core.model.onnx import ONNX, OnnxNode
+from odt.core.model.onnx import PREFIX, OnnxNode
 from odt.dataclass import dataclass
 from odt.errors import ShapeError, UnsupportedError, one_line
 from odt.kernels.rows.opdef import OpDef, Specs, TensorSpec
@@ -49,7 +49,7 @@ def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) 
     source = node.options.get("onnx")
     if isinstance(source, OnnxNode):
         name = f' "{one_line(source.name, MAX_NAME)}"' if source.name else ""
-        where = f"node {node.origin}{name} ({node.op.removeprefix(ONNX)})"
+        where = f"node {node.origin}{name} ({node.op.removeprefix(PREFIX)})"
         reason = source.refusal or "is not supported"
         domain = source.domain or "ai.onnx"
         return UnsupportedNode(node, where, f"{reason} ({domain}, opset {source.opset})")

@@ -14,7 +14,9 @@ from odt.kernels.geometry.quantize import Quantization
 
 FLATBUFFERS = ("circle", "tflite")  # formats that share one schema
 
-ONNX = "onnx"  # format of ONNX files
+ONNX = "onnx"
+FLATBUFFERS = ("tflite", "circle")  # formats with the tables of TFLite
+FORMATS = (*FLATBUFFERS, ONNX)
 
 
 @dataclass(frozen=True, slots=True)

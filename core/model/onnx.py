@@ -9,7 +9,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
 
-ONNX = "ONNX:"  # begins the operator of a node of an ONNX file
+PREFIX = "ONNX:"  # begins the operator of a node of an ONNX file
 
 
 def kind_of(kind: str, domain: str) -> str:

@@ -7,7 +7,7 @@ from math import pi, sqrt
 
 import numpy as np
 
-from odt.kernels.families.elementwise import BOOL, unary
+from odt.kernels.families.elementwise import BOOL, tiles, unary
 from odt.kernels.families.erf import erf
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import TILE, Array, Attrs, Specs, TensorSpec
@@ -20,12 +20,9 @@ def tile(attrs: Attrs, s: Specs) -> Specs:
 
 
 def forward(attrs: None, *, x: Array, y: Array, work: Array, mask: Array) -> None:
-    xs, ys = x.reshape(-1, copy=False), y.reshape(-1, copy=False)
-    for at in range(0, xs.size, TILE):
-        piece = xs[at : at + TILE]
-        out, u, v = work[:, : piece.size]
-        erf(piece, out, u, v, mask[: piece.size])
-        np.copyto(ys[at : at + TILE], out)
+    for piece, out, (values, u, v), inside in tiles(work, mask, x, y):
+        erf(piece, values, u, v, inside)
+        np.copyto(out, values)
 
 
 def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array, part: Array) -> None:

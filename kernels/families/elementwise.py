@@ -1,12 +1,14 @@
 """Elementwise operators: shape inference, workspace, and the row of unary operators."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.rows.opdef import (
+    TILE,
+    Array,
     Attrs,
     Compiled,
     Kernel,
@@ -58,6 +60,14 @@ def part_like_y(attrs: Attrs, s: Specs) -> Specs:
 
 def part_and_mask(attrs: Attrs, s: Specs) -> Specs:
     return {"part": s["y"], "mask": TensorSpec(s["y"].shape, BOOL)}
+
+
+def tiles(work: Array, mask: Array, *arrays: Array) -> Iterator[tuple[Array, ...]]:
+    """Yields flat tiles of the arrays, with slices of work and mask of the same length."""
+    flat = [a.reshape(-1, copy=False) for a in arrays]
+    for at in range(0, flat[0].size, TILE):
+        pieces = [a[at : at + TILE] for a in flat]
+        yield *pieces, work[:, : pieces[0].size], mask[: pieces[0].size]
 
 
 # If backward reads y instead of x, y may overwrite x; dx may always overwrite dy.

@@ -8,13 +8,13 @@ Both forms compute tiles that stay in the cache. Source: Hendrycks and Gimpel 20
 GeluOptions in the TFLite schema.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import pi, sqrt
 
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.families.elementwise import BOOL, unary
+from odt.kernels.families.elementwise import BOOL, tiles, unary
 from odt.kernels.families.erf import erf
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import TILE, Array, Options, Specs, TensorSpec
@@ -43,14 +43,6 @@ def compiled_back(attrs: GeluAttrs) -> str:
 def scratch(attrs: GeluAttrs, s: Specs) -> Specs:
     size = min(s["x"].size, TILE)
     return {"work": TensorSpec((4, size), s["x"].dtype), "mask": TensorSpec((size,), BOOL)}
-
-
-def tiles(work: Array, mask: Array, *arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Yields flat tiles of the arrays, with slices of work and mask of the same length."""
-    flat = [a.reshape(-1, copy=False) for a in arrays]
-    for at in range(0, flat[0].size, TILE):
-        pieces = [a[at : at + TILE] for a in flat]
-        yield *pieces, work[:, : pieces[0].size], mask[: pieces[0].size]
 
 
 def twice_phi(x: Array, approximate: bool, out: Array, work: Array, mask: Array) -> None:

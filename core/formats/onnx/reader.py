@@ -29,8 +29,8 @@ from odt.core.formats.protobuf import (
     read_varint,
 )
 from odt.core.model.graph import ABSENT, MAX_NAME, Graph, Node, Tensor
-from odt.core.model.model import ExternalSpan, Model
-from odt.core.model.onnx import ONNX, OnnxNode, kind_of
+from odt.core.model.model import ONNX, ExternalSpan, Model
+from odt.core.model.onnx import PREFIX, OnnxNode, kind_of
 from odt.errors import ModelError, OptionError, one_line
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -165,7 +165,7 @@ class _Parser:
         )
         return Model(
             path=self.path,
-            format="onnx",
+            format=ONNX,
             data=self.data,
             graph=Graph(
                 tuple(self.tensors), tuple(nodes), tuple(inputs), tuple(outputs), self.path
@@ -254,7 +254,7 @@ class _Parser:
         """Returns a node and adds its outputs; None for a constant, which it adds."""
         kind, domain = message.get("op_type", ""), message.get("domain", "")
         domain = "" if domain in DOMAIN else domain
-        op = f"{ONNX}{kind_of(kind, domain)}"
+        op = f"{PREFIX}{kind_of(kind, domain)}"
         self.where = f"node {k} ({one_line(op, MAX_NAME)})"
         stored = [self._attribute(a) for a in message.get("attribute", [])]
         names = message.get("output", [])

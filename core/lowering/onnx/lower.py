@@ -20,8 +20,8 @@ from odt.core.lowering.onnx import (
 )
 from odt.core.lowering.onnx.builder import Builder, Use
 from odt.core.model.graph import ABSENT, Node
-from odt.core.model.model import Model
-from odt.core.model.onnx import ONNX, OnnxNode
+from odt.core.model.model import ONNX, Model
+from odt.core.model.onnx import PREFIX, OnnxNode
 from odt.errors import ShapeError
 
 Lowering: TypeAlias = Callable[[Use], int | Sequence[int]]
@@ -41,7 +41,7 @@ KINDS: Mapping[str, Lowering] = {
 
 def lower_onnx(model: Model) -> Model:
     """Returns the model of an ONNX file with operators of odt; other models as they are."""
-    if model.format != "onnx":
+    if model.format != ONNX:
         return model
     builder = Builder(model)
     for node in model.graph.nodes:
@@ -57,7 +57,7 @@ def lower_onnx(model: Model) -> Model:
 def _lower(builder: Builder, node: Node) -> None:
     """Adds the operators of a node of the file, or the node itself."""
     source: OnnxNode = node.options["onnx"]
-    lowering = KINDS.get(node.op.removeprefix(ONNX))
+    lowering = KINDS.get(node.op.removeprefix(PREFIX))
     builder.origin = node.origin
     refusal = ""
     waits = any(i != ABSENT and not builder.is_known(i) for i in node.inputs)

@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import Adapters
+from odt.core.model.model import FORMATS
 from odt.core.model.model import Model as File
 from odt.core.model.training_info import StoredInfo, TrainingInfo
 from odt.core.recipe.inspection import inspect_graph
@@ -154,7 +155,7 @@ class Model:
             ModelError: if the file cannot be written.
         """
         suffix = os.path.splitext(os.fspath(path))[1].lstrip(".")
-        file_format = suffix if suffix in ("tflite", "circle", "onnx") else self.format
+        file_format = suffix if suffix in FORMATS else self.format
         if self._adapters is None and file_format == self.format and not self._file.external:
             write_atomically(path, [self._file.data])
             return

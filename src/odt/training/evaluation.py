@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from odt.core.training.inference import Evaluator, Predictor
 
 
-class Evaluation(Closing):
+class SessionEvaluation(Closing):
     """Evaluates and predicts with the current weights of a session."""
 
     def __init__(self, session: Session) -> None:

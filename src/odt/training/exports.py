@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.integers.stored_values import stored_values
-from odt.core.model.model import ONNX
+from odt.core.model.model import FLATBUFFERS, FORMATS, ONNX
 from odt.core.model.record import Record
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
@@ -16,8 +16,6 @@ from odt.errors import OptionError, warn
 from odt.kernels.loss_text import is_plugin
 from odt.models.model import Path
 from odt.training.session import Session
-
-FORMATS = ("tflite", "circle")
 
 
 def export(
@@ -44,10 +42,10 @@ def export(
 
     trainer, suffix = session.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
     if file_format is None:
-        file_format = suffix if suffix in (*FORMATS, ONNX) else session.model.format
+        file_format = suffix if suffix in FORMATS else session.model.format
     else:
         own = session.model.format == ONNX
-        check_word("file_format", file_format, (ONNX,) if own else FORMATS)
+        check_word("file_format", file_format, (ONNX,) if own else FLATBUFFERS)
     part, model = session.recipe.lowered.part, session.recipe.model
     used = values_used(part.graph, trainer.info) if training_info else None
     if record is not None and (differing := differing_normalization(model, record)):

@@ -24,7 +24,7 @@ from odt.training import exports, rate_test
 from odt.training.callbacks import Callback, History
 from odt.training.checkpoint_state import CheckpointState, resume_from
 from odt.training.checkpoints import Checkpoints
-from odt.training.evaluation import Evaluation
+from odt.training.evaluation import SessionEvaluation
 from odt.training.first_steps import trainer_from_folder
 from odt.training.fit_warnings import clipped_activations
 from odt.training.fitting import Fit, pair
@@ -206,7 +206,7 @@ class Trainer(Closing):
             keep_best=keep_best,
             monitor=monitor,
         )
-        self.evaluation = Evaluation(self.session)
+        self.evaluation = SessionEvaluation(self.session)
         self.checkpoints = Checkpoints(self.session)
         self.record: Record | None = None
         self.stop_training = self.worse = False
