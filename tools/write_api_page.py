@@ -36,6 +36,7 @@ GROUPS = {
     "Models": (
         *("load_model", "Model", "TensorInfo", "NodeInfo"),
         *("new_model", "replace_head", "cut", "join", "lora", "quantize", "QuantizedModel"),
+        "LayerNoise",
         *("read_training_info", "write_circle_plus", "TrainingInfo"),
     ),
     "Training": (

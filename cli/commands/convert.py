@@ -2,9 +2,9 @@
 
 import click
 
+import odt
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
-from odt.core.export.exporter import export_model
-from odt.core.formats.reader import read_model
+from odt.models.model import file_of
 
 
 @click.command()
@@ -25,9 +25,8 @@ def command(source: str, output: str, export_weights: str) -> None:
     --export-weights float is given. A model that the other format cannot represent is refused.
     """
     extension = extension_of("OUT", output, FORMATS)
-    model = read_model(source)
-    model.check_flatbuffer("odt convert")
+    model = odt.load_model(source)
+    file_of(model).check_flatbuffer("odt convert")
     check_outputs({"OUT": output}, {"IN": model.path})
-    floats = export_weights == "float"
-    export_model(model, {}, output, FORMATS[extension], float_weights=floats)
+    model.save(output, float_weights=export_weights == "float")
     click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[extension]})")

@@ -2,12 +2,11 @@
 
 import click
 
+import odt
 from odt.cli.options.shared import given, model_argument
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.export.cut import cut
-from odt.core.export.exporter import export_model
-from odt.core.formats.reader import read_model
+from odt.models.model import file_of
 
 
 @click.command()
@@ -44,13 +43,13 @@ def command(
     Metadata, which describe the whole model, are left out. odt join puts the trained part back.
     """
     path = given("--output", output, "the file that is written")
-    extension = extension_of("--output", path, FORMATS)
-    source = read_model(model)
+    extension_of("--output", path, FORMATS)
+    source = odt.load_model(model)
     check_outputs({"--output": path}, {"MODEL": source.path})
     with warnings_as_lines():
-        part = cut(source, after, before)
-    export_model(part.model, {}, path, FORMATS[extension])
-    graph = part.model.graph
+        part = odt.cut(source, after, before)
+        part.save(path)
+    graph = file_of(part).graph
     inputs, outputs = (", ".join(map(graph.label, ends)) for ends in (graph.inputs, graph.outputs))
-    count = len(source.graph.nodes)
-    click.echo(f"{path}: {len(part.operators)} of {count} operators, from {inputs} to {outputs}")
+    count = f"{len(part.nodes)} of {len(source.nodes)} operators"
+    click.echo(f"{path}: {count}, from {inputs} to {outputs}")

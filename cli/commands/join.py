@@ -2,12 +2,12 @@
 
 import click
 
+import odt
 from odt.cli.options.shared import given, model_argument
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.export.cut import join
-from odt.core.formats.reader import read_model
 from odt.errors import OdtError
+from odt.models.model import file_of
 
 
 @click.command()
@@ -26,13 +26,13 @@ def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
     Each PART is a model that odt cut made of MODEL, and usually odt train has trained.
     """
     path = given("--output", output, "the file that is written")
-    source = read_model(model)
-    source.check_flatbuffer("odt join")
+    source = odt.load_model(model)
+    file_of(source).check_flatbuffer("odt join")
     extension = extension_of("--output", path, FORMATS)
     if FORMATS[extension] != source.format:
         raise OdtError(f"--output: must be a {source.format} file as {model}, but got {path}.")
-    read = [read_model(part) for part in parts]
+    read = [odt.load_model(part) for part in parts]
     check_outputs({"--output": path}, {"MODEL": source.path, **{f"PART {p}": p for p in parts}})
     with warnings_as_lines():
-        changed = join(source, read, path)
+        changed = odt.join(source, read, path)
     click.echo(f"{path}: {model} with {changed} weights changed by {', '.join(parts)}")

@@ -1,30 +1,19 @@
 """Quantize a float model after training: integers, or weights in fewer bits."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import click
 
+import odt
 from odt.cli.options.shared import given, model_argument, signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.export.exporter import export_model
-from odt.core.formats.reader import read_model
-from odt.core.quantization.quantize_model import (
-    FLOAT,
-    Quantized,
-    Settings,
-    quantize_model,
-    store_weights,
-)
+from odt.core.quantization.quantize_model import FLOAT
 from odt.core.quantization.rules import SCHEMES
 from odt.core.quantization.write_weights import STORED
 from odt.core.training.ranges import METHODS
-from odt.data.sources import samples_of
-from odt.errors import MOST, one_line
-
-SHOWN = 5  # layers with most noise
+from odt.models.model import file_of
 
 
 def type_option(name: str, ends: str) -> Callable[[Any], Any]:
@@ -92,10 +81,10 @@ def command(
     signature: str | None,
     calibrate: str | None,
     output: str | None,
-    scheme: str,
-    input_type: str,
-    output_type: str,
-    ranges: str,
+    scheme: Any,
+    input_type: Any,
+    output_type: Any,
+    ranges: Any,
     samples: int,
     keep_float: tuple[str, ...],
 ) -> None:
@@ -106,42 +95,23 @@ def command(
     lowest signal-to-noise ratio: --keep-float, another --ranges or int16x8 may help there.
     """
     path = given("--output", output, "the file that is written")
-    extension = extension_of("--output", path, FORMATS)
-    settings = Settings(scheme, input_type, output_type, ranges, samples, keep_float)
-    source = read_model(model, signature)
+    extension_of("--output", path, FORMATS)
+    source = odt.load_model(model, signature=signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--calibrate": calibrate})
+    if scheme not in STORED:
+        given("--calibrate", calibrate, "the data from which ranges are measured")
     with warnings_as_lines():
-        if scheme in STORED:
-            result = store_weights(source, settings)
-        else:
-            data = given("--calibrate", calibrate, "the data from which ranges are measured")
-            result = quantize_model(source, partial(samples_of, data, None), settings)
-    export_model(result.model, {}, path, FORMATS[extension])
-    before, after = len(source.data), len(result.model.data)
-    click.echo(f"{path}: {before / 1000:,.0f} kB → {after / 1000:,.0f} kB")
-    for line in describe(result, scheme):
-        click.echo(line)
-
-
-def describe(result: Quantized, scheme: str) -> list[str]:
-    """Describes which operators are quantized, and the noise of the layers."""
-    count = result.integer + len(result.real)
-    what = "store weights as" if scheme in STORED else "compute"
-    lines = [f"{result.integer} of {count} operators {what} {scheme.removesuffix('-weights')}"]
-    if result.real:
-        lines[0] += f"; float32: {one_line(', '.join(result.real), MOST)}"
-    if scheme == "int4-weights" and any(n.op == "CONV_2D" for n in result.model.graph.nodes):
-        lines.append(
-            "CONV_2D with int4 weights needs ai-edge-litert 1.2.0 or newer: older runtimes compute "
-            "other numbers without an error"
+        result = odt.quantize(
+            source,
+            calibrate,
+            scheme=scheme,
+            input_type=input_type,
+            output_type=output_type,
+            ranges=ranges,
+            samples=samples,
+            keep_float=keep_float,
         )
-    if result.noise:
-        last = result.noise[-1]
-        lines.append(f"signal-to-noise ratio: {last.decibels:.1f} dB at the last layer; lowest:")
-        lowest = sorted(result.noise, key=lambda layer: layer.decibels)[:SHOWN]
-        lines += [
-            f"  {layer.decibels:5.1f} dB  {layer.operator} {layer.op}  "
-            f"{one_line(layer.tensor, MOST // 4)}"
-            for layer in lowest
-        ]
-    return lines
+        result.model.save(path)
+    before, after = (len(file_of(each).data) for each in (source, result.model))
+    click.echo(f"{path}: {before / 1000:,.0f} kB → {after / 1000:,.0f} kB")
+    click.echo(str(result))

@@ -1,15 +1,16 @@
 """Replace the last layers of a model for another task (transfer learning)."""
 
+from typing import Any
+
 import click
 
+import odt
 from odt.cli.options.shared import given, model_argument, signature_option
 from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.cli.output.spelling import spell
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.export.exporter import export_model
-from odt.core.export.replace_head import ACTIVATIONS, Replaced, replace_head
-from odt.core.formats.reader import read_model
-from odt.models.transfer import head_of
+from odt.core.export.replace_head import ACTIVATIONS
 
 
 @click.command()
@@ -67,7 +68,7 @@ def command(
     signature: str | None,
     classes: int | None,
     like: str | None,
-    activation: str | None,
+    activation: Any,
     hidden: tuple[int, ...] | None,
     output: str | None,
     after: int | None,
@@ -81,33 +82,20 @@ def command(
     height and width, the new layers average over them.
     """
     path = given("--output", output, "the file that is written")
-    extension = extension_of("--output", path, FORMATS)
-    head = head_of(classes, like, activation, hidden or ())
-    source = read_model(model, signature)
+    extension_of("--output", path, FORMATS)
+    source = odt.load_model(model, signature=signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--like": like})
+    lines: list[str] = []
     with warnings_as_lines():
-        new = replace_head(source, head, after, seed)
-    export_model(new.model, {}, path, FORMATS[extension])
-    names = [source.graph.label(i) for i in source.graph.outputs]
-    one, more = ("value", "values") if head.activation == "linear" else ("class", "classes")
-    count = head.outputs
-    click.echo(f"{path}: {count} {one if count == 1 else more} in place of {', '.join(names)}")
-    click.echo(_reads(new))
-    option = "--num-of-trainable-ops"
-    click.echo(
-        f"The new layers train alone at first, as with {option} {head.operators}; {option} -1 "
-        "trains all."
-    )
-
-
-def _reads(new: Replaced) -> str:
-    """Describes the features that the new layer reads, and the other choices."""
-    features = new.features
-    source = (
-        "the model's input"
-        if features.operator is None
-        else f"operator {features.operator} {features.kind}"
-    )
-    others = ", ".join(f"--after {f.operator} ({f.kind}, {width})" for f, width in new.others)
-    choices = others and f"; other choices: {others}"
-    return f"The new layer reads {new.width} features of {source}{choices}."
+        new = odt.replace_head(
+            source,
+            classes,
+            like=like,
+            activation=activation,
+            hidden=hidden or (),
+            after=after,
+            seed=seed,
+            show=lines.append,
+        )
+        new.save(path)
+    click.echo("\n".join([f"{path}: {lines[0]}", *map(spell, lines[1:])]))

@@ -27,6 +27,7 @@ PUBLIC = {
     "lora": "odt.models.transfer",
     "quantize": "odt.models.quantization",
     "QuantizedModel": "odt.models.quantization",
+    "LayerNoise": "odt.core.quantization.quantize_model",
     "cut": "odt.models.cutting",
     "join": "odt.models.cutting",
     "write_circle_plus": "odt.models.model",

@@ -4,6 +4,7 @@ from odt import federated as federated
 from odt.artifacts.artifacts import Artifacts as Artifacts
 from odt.artifacts.artifacts import generate_artifacts as generate_artifacts
 from odt.core.model.training_info import TrainingInfo as TrainingInfo
+from odt.core.quantization.quantize_model import LayerNoise as LayerNoise
 from odt.data.new_data import NewData as NewData
 from odt.data.sources import DataSet as DataSet
 from odt.errors import DataError as DataError

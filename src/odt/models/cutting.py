@@ -36,7 +36,7 @@ def cut(
     return Model(cut_out(file_of(model), after, before).model)
 
 
-def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> None:
+def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> int:
     """Writes a model with the weights of trained parts; all its other bytes stay.
 
     Args:
@@ -44,8 +44,11 @@ def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> None
         parts: parts that `cut` made and that were trained, or the paths of their files.
         path: path of the file to write, in the model's format.
 
+    Returns:
+        Number of weights that differ from those of the model.
+
     Raises:
         ModelError: if a part was not cut from this model, or two parts differ in a tensor that
             they share.
     """
-    joined(file_of(model), [file_of(part) for part in parts], path)
+    return joined(file_of(model), [file_of(part) for part in parts], path)

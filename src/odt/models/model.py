@@ -18,7 +18,6 @@ from odt.core.recipe.interface import read_interface
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
-from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
 from odt.models.habits import MODEL, missing_attribute
@@ -145,24 +144,30 @@ class Model:
         selection = Selection(tuple(patterns), tuple(freeze), bias_only, freeze_norm)
         return describe(self._lowered, selection)
 
-    def save(self, path: Path) -> None:
-        """Writes a copy of the model file; low-rank adapters are merged into its weights.
+    def save(self, path: Path, *, float_weights: bool = False) -> None:
+        """Writes the model file, as `odt convert` does; everything in it stays unchanged.
+
+        Low-rank adapters are merged into the weights. The new file is read back and compared before
+        it gets its name.
 
         Args:
             path: path of the new file; a suffix .tflite, .circle or .onnx selects the format.
+            float_weights: whether to store float16, integer and sparse weights as float32;
+                activations of integers become float32 too.
 
         Raises:
-            ModelError: if the file cannot be written.
+            ModelError: if the other format cannot represent the model, or the file cannot be
+                written.
+            OptionError: if `float_weights` is given for an ONNX model.
+            UnsupportedError: if the model cannot be converted.
         """
-        suffix = os.path.splitext(os.fspath(path))[1].lstrip(".")
-        file_format = suffix if suffix in FORMATS else self.format
-        if self._adapters is None and file_format == self.format and not self._file.external:
-            write_atomically(path, [self._file.data])
-            return
         from odt.core.export.exporter import export_model
 
+        suffix = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()
+        file_format = suffix if suffix in FORMATS else self.format
         adapted = self._lowered.adapted if self._adapters is not None else None
-        export_model(self._file, adapted.merged({}) if adapted else {}, path, file_format)
+        weights = adapted.merged({}) if adapted else {}
+        export_model(self._file, weights, path, file_format, float_weights=float_weights)
 
     def save_adapters(self, path: Path) -> None:
         """Writes the low-rank adapters of a model that `lora` returned.

@@ -5,29 +5,66 @@ from functools import partial
 from typing import Any, Literal
 
 from odt.core.quantization import quantize_model as engine
+from odt.core.quantization.quantize_model import LayerNoise
 from odt.core.quantization.write_weights import STORED
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
-from odt.errors import OptionError
+from odt.errors import MOST, OptionError, one_line
 from odt.models.model import Model, Path, file_of
 
 Type = Literal["float32", "int8", "uint8", "int16"]
+SHOWN = 5  # layers with most noise
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedModel:
-    """A quantized model, and what quantization changed.
+    """A quantized model, and what quantization changed; printed as lines of text.
 
     Attributes:
         model: the model.
-        real: operators that compute float32: position and name.
-        noise: name of a layer's output → signal-to-noise ratio in dB, in the order of the model;
-            empty if only weights are quantized.
+        scheme: the scheme of `quantize`.
+        integer: number of operators that compute integers, or whose weights are stored in fewer
+            bits.
+        real: the other operators, which compute float32: position and name.
+        layers: signal-to-noise ratio of each layer, in the order of the model; empty if only
+            weights are quantized.
     """
 
     model: Model
+    scheme: str
+    integer: int
     real: tuple[str, ...]
-    noise: dict[str, float]
+    layers: tuple[LayerNoise, ...]
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """Name of a layer's output → signal-to-noise ratio in dB, in the order of the model."""
+        return {layer.tensor: layer.decibels for layer in self.layers}
+
+    def __str__(self) -> str:
+        """Returns the lines that `odt quantize` prints."""
+        count = self.integer + len(self.real)
+        what = "store weights as" if self.scheme in STORED else "compute"
+        kind = self.scheme.removesuffix("-weights")
+        lines = [f"{self.integer} of {count} operators {what} {kind}"]
+        if self.real:
+            lines[0] += f"; float32: {one_line(', '.join(self.real), MOST)}"
+        convolves = any(node.operator == "CONV_2D" for node in self.model.nodes)
+        if self.scheme == "int4-weights" and convolves:
+            lines.append(
+                "CONV_2D with int4 weights needs ai-edge-litert 1.2.0 or newer: older runtimes "
+                "compute other numbers without an error"
+            )
+        if self.layers:
+            last = self.layers[-1].decibels
+            lines.append(f"signal-to-noise ratio: {last:.1f} dB at the last layer; lowest:")
+            lowest = sorted(self.layers, key=lambda layer: layer.decibels)[:SHOWN]
+            lines += [
+                f"  {layer.decibels:5.1f} dB  {layer.operator} {layer.op}  "
+                f"{one_line(layer.tensor, MOST // 4)}"
+                for layer in lowest
+            ]
+        return "\n".join(lines)
 
 
 def quantize(
@@ -78,5 +115,5 @@ def quantize(
         raise OptionError("data", "must be given to measure the ranges of activations", "none")
     else:
         result = engine.quantize_model(file, partial(samples_of, data, None), settings)
-    noise = {layer.tensor: layer.decibels for layer in result.noise}
-    return QuantizedModel(Model(result.model), result.real, noise)
+    model = Model(result.model)
+    return QuantizedModel(model, scheme, result.integer, result.real, result.noise)

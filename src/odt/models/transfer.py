@@ -1,9 +1,9 @@
 """Transfer learning: models with new last layers, and low-rank adapters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from odt.core.export.replace_head import Head
+from odt.core.export.replace_head import Head, Replaced
 from odt.core.export.replace_head import replace_head as replaced
 from odt.core.lowering.low_rank import new_adapters
 from odt.errors import OptionError
@@ -20,6 +20,7 @@ def replace_head(
     hidden: Sequence[int] = (),
     after: int | None = None,
     seed: int = 0,
+    show: Callable[[str], object] | None = None,
 ) -> Model:
     """Replaces the last layers of a model by new ones, for another task (transfer learning).
 
@@ -40,6 +41,9 @@ def replace_head(
             operator that pools over height and width; without one, the new layers read the input
             of the last layer with weights.
         seed: random seed of the new weights.
+        show: called with each line of what was replaced, such as `print`: the new output, the
+            features that it reads and other choices of `after`, and the operators that train alone
+            at first.
 
     Returns:
         The new model.
@@ -52,7 +56,31 @@ def replace_head(
         DataError: if the data cannot be read.
     """
     head = head_of(classes, like, activation, hidden)
-    return Model(replaced(file_of(model), head, after=after, seed=seed).model)
+    file = file_of(model)
+    new = replaced(file, head, after=after, seed=seed)
+    if show is not None:
+        names = ", ".join(map(file.graph.label, file.graph.outputs))
+        one, more = ("value", "values") if head.activation == "linear" else ("class", "classes")
+        show(f"{head.outputs} {one if head.outputs == 1 else more} in place of {names}")
+        show(_reads(new))
+        show(
+            f"The new layers train alone at first, as with `last={head.operators}`; `last=-1` "
+            "trains all."
+        )
+    return Model(new.model)
+
+
+def _reads(new: Replaced) -> str:
+    """Describes the features that the new layer reads, and the other choices."""
+    features = new.features
+    source = (
+        "the model's input"
+        if features.operator is None
+        else f"operator {features.operator} {features.kind}"
+    )
+    others = ", ".join(f"`after={f.operator}` ({f.kind}, {width})" for f, width in new.others)
+    choices = others and f"; other choices: {others}"
+    return f"The new layer reads {new.width} features of {source}{choices}."
 
 
 def head_of(
