@@ -123,6 +123,19 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """Nodes that a node of an ONNX file runs, such as a branch of If.
+
+    Attributes:
+        nodes: the nodes, in order; their tensors are those of the graph.
+        outputs: tensors with the results.
+    """
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """Tensors, and nodes in the order in which they run.
 

@@ -26,7 +26,8 @@ class OnnxNode:
         kind: name of the operator, such as Conv.
         domain: domain of the operator; empty for ONNX's own.
         opset: version of the domain's operators.
-        attributes: name → number, text, tuple of these, or array; None for a graph.
+        attributes: name → number, text, tuple of these, or array; a Body for a branch of If; None
+            for another graph.
         refusal: why odt cannot compute the node; empty if nothing is known against it.
         waits: whether the node could not be lowered because an earlier one could not be.
     """

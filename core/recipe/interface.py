@@ -4,12 +4,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from odt.core.formats.reader import read_model
 from odt.core.model.graph import MAX_AXES, MAX_BYTES
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
-from odt.errors import OptionError, UnsupportedError
-from odt.kernels.rows.opdef import TensorSpec
+from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 # Signatures of files that TensorFlow Lite trains on the device, beside the one that predicts.
 TRAINING = {
@@ -57,6 +60,9 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
     found: dict[int, tuple[int, ...]] = {}
     for name, shape in shapes.items():
         i = _input(model, name)
+        if i is None:
+            rule = f"must name one of the inputs, {_names(model)}"
+            raise OptionError("input_shapes", rule, name or "none")
         spec = model.graph.tensors[i].spec
         sizes = tuple(int(n) for n in shape)
         axes = len(spec.shape) or len(sizes)
@@ -71,6 +77,46 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
             raise OptionError("input_shapes", f"must fit into {MAX_BYTES} bytes", sizes)
         found[i] = sizes
     return resized(model, found)
+
+
+def with_input_values(model: Model, values: Mapping[str, ArrayLike]) -> Model:
+    """Returns a model of which some inputs are constants, such as a sampling rate.
+
+    They are no inputs any longer and do not train; what depends only on them is computed when the
+    model is lowered, such as the conditions of branches.
+
+    Args:
+        model: a model file.
+        values: input → its value, by name or number as in `with_input_shapes`; one number stands
+            for all values of the input.
+
+    Raises:
+        ModelError: if there is no such input, or a value does not fit it.
+    """
+    tensors = list(model.graph.tensors)
+    fixed = set()
+    for name, value in values.items():
+        i = _input(model, name)
+        if i is None:
+            raise ModelError(f"{model.path}: an input must be {_names(model)}, but got {name}")
+        spec = tensors[i].spec
+        array: Array = np.asarray(value)
+        try:
+            data = np.broadcast_to(array.astype(spec.dtype), spec.shape).copy()
+        except (TypeError, ValueError) as e:
+            raise _unfit_value(model, i, array) from e
+        if not (array == data).all():
+            raise _unfit_value(model, i, array)
+        data.flags.writeable = False
+        tensors[i] = replace(tensors[i], data=data, formula=True)
+        fixed.add(i)
+    inputs = tuple(i for i in model.graph.inputs if i not in fixed)
+    return replace(model, graph=replace(model.graph, tensors=tuple(tensors), inputs=inputs))
+
+
+def _unfit_value(model: Model, i: int, value: Array) -> ModelError:
+    spec, label = model.graph.tensors[i].spec, model.graph.label(i)
+    return ModelError(f"{model.path}: {label}: its value must be {spec}, but got {value!s:.60}")
 
 
 def resized(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Model:
@@ -94,7 +140,8 @@ def resized(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Model:
     return replace(model, graph=graph, input_shapes=shapes)
 
 
-def _input(model: Model, name: str) -> int:
+def _input(model: Model, name: str) -> int | None:
+    """Returns the input with a name, in the file or the signature, or a number."""
     graph = model.graph
     named = [i for i in graph.inputs if graph.tensors[i].name == name]
     for signature in model.signatures:
@@ -104,10 +151,12 @@ def _input(model: Model, name: str) -> int:
         named = [graph.inputs[int(name)]]
     if not named and not name and len(graph.inputs) == 1:
         named = [*graph.inputs]
-    if len(set(named)) != 1:
-        inputs = ", ".join(graph.tensors[i].name or str(k) for k, i in enumerate(graph.inputs))
-        raise OptionError("input_shapes", f"must name one of the inputs, {inputs}", name or "none")
-    return named[0]
+    return named[0] if len(set(named)) == 1 else None
+
+
+def _names(model: Model) -> str:
+    graph = model.graph
+    return ", ".join(graph.tensors[i].name or str(k) for k, i in enumerate(graph.inputs))
 
 
 def check_signature(model: Model) -> None:

@@ -64,14 +64,14 @@ def tensor(name: str, values: Any, storage: str = "raw", where: Sequence[str] = 
 
 
 def attribute(name: str, value: Any) -> bytes:
+    single: tuple[tuple[type, int, int], ...] = ((float, 2, 1), (int, 3, 2), (str, 4, 3))
+    for kind, field_number, code in single:
+        if isinstance(value, kind):
+            return message((1, name), (field_number, value), (20, code))
+    if isinstance(value, OnnxFile):
+        return message((1, name), (6, value.graph()), (20, 5))
     if isinstance(value, np.ndarray):
         return message((1, name), (5, tensor("", value)), (20, 4))
-    if isinstance(value, float):
-        return message((1, name), (2, value), (20, 1))
-    if isinstance(value, int):
-        return message((1, name), (3, value), (20, 2))
-    if isinstance(value, str):
-        return message((1, name), (4, value), (20, 3))
     if all(isinstance(v, int) for v in value):
         return message((1, name), *((8, v) for v in value), (20, 7))
     return message((1, name), *((7, float(v)) for v in value), (20, 6))
@@ -113,16 +113,19 @@ class OnnxFile:
     def constants(self, values: Mapping[str, Any], storage: str = "raw") -> None:
         self.initializers += [tensor(name, v, storage) for name, v in values.items()]
 
-    def data(self) -> bytes:
-        graph = message(
+    def graph(self) -> bytes:
+        """Returns the GraphProto, which may be a branch."""
+        return message(
             *((1, n) for n in self.nodes),
             (2, "graph"),
             *((5, t) for t in self.initializers),
             *((11, v) for v in self.inputs),
             *((12, v) for v in self.outputs),
         )
+
+    def data(self) -> bytes:
         opsets = message((1, ""), (2, self.opset)), message((1, "x.y"), (2, 1))
-        return message((1, 8), (2, "test"), (7, graph), *((8, o) for o in opsets))
+        return message((1, 8), (2, "test"), (7, self.graph()), *((8, o) for o in opsets))
 
     def write(self, path: Path) -> Path:
         path.write_bytes(self.data())

@@ -5,11 +5,13 @@ operators of them that odt trains. Nodes of kind Constant are constants. Every t
 its own in ONNX, so a tied weight is one tensor that several nodes read.
 """
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from odt.core.formats.onnx.messages import GRAPH as GRAPH_FIELDS
 from odt.core.formats.onnx.messages import MODEL
 from odt.core.formats.onnx.tensors import (
     ExternalFiles,
@@ -28,7 +30,7 @@ from odt.core.formats.protobuf import (
     read_fields,
     read_varint,
 )
-from odt.core.model.graph import ABSENT, MAX_NAME, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, MAX_NAME, Body, Graph, Node, Tensor
 from odt.core.model.model import ONNX, ExternalSpan, Model
 from odt.core.model.onnx import PREFIX, OnnxNode, kind_of
 from odt.errors import ModelError, OptionError, one_line
@@ -37,6 +39,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 FIRST_OPSET, LAST_OPSET = 6, 23
 DOMAIN = ("", "ai.onnx")  # both names of ONNX's own operators
 MAX_VERSIONS = 100  # no IR version is larger; other formats begin with larger numbers
+MAX_BODIES = 16  # branches within branches
 MAX_NUMBERS = 40  # no field of a model has a larger number; Core ML has types from 200 on
 GRAPH, GRAPH_TAG = 7, 7 << 3 | 2
 UNKNOWN = TensorSpec((), np.dtype(np.float32))  # of activations, before they are inferred
@@ -123,7 +126,8 @@ class _Parser:
     Attributes:
         where: the part of the file that is being read, for messages.
         tensors: tensors so far.
-        names: name → tensor.
+        names: name → tensor; of a branch, also the names of what contains it.
+        opsets: domain → version.
         spans, external: places of constants, by buffer.
     """
 
@@ -133,28 +137,21 @@ class _Parser:
         self.files = ExternalFiles(path)
         self.where = "model"
         self.tensors: list[Tensor] = []
-        self.names: dict[str, int] = {}
+        self.names: ChainMap[str, int] = ChainMap()
+        self.opsets: Mapping[str, int] = {}
         self.spans: list[tuple[int, int]] = [(0, 0)]
         self.external: dict[int, ExternalSpan] = {}
 
     def parse(self) -> Model:
         model = self.reader.read(Span(0, len(self.data)), MODEL)
-        opsets = self._opsets(model)
+        self.opsets = self._opsets(model)
         graph = model.get("graph")
         if graph is None:
             raise ProtobufError("there must be a graph, but got none")
-        if graph.get("sparse_initializer"):
-            raise ProtobufError("initializers must be dense, but got sparse ones")
-        for tensor in graph.get("initializer", []):
-            self.where = f'initializer "{one_line(tensor.get("name", ""), MAX_NAME)}"'
-            self._constant(tensor.get("name", ""), read_tensor(self.reader, tensor, self.files))
+        self._initializers(graph)
         inputs = [i for v in graph.get("input", []) if (i := self._input(v)) != ABSENT]
         declared = {v.get("name", ""): v for v in graph.get("output", [])}
-        nodes = [
-            node
-            for k, message in enumerate(graph.get("node", []))
-            if (node := self._node(k, message, opsets, declared)) is not None
-        ]
+        nodes = [*self._nodes(graph, declared)]
         outputs = []
         for name in declared:
             self.where = f'output "{one_line(name, MAX_NAME)}"'
@@ -180,6 +177,36 @@ class _Parser:
             version=model.get("ir_version", 0),
             external=self.external,
         )
+
+    def _initializers(self, graph: Message) -> None:
+        if graph.get("sparse_initializer"):
+            raise ProtobufError("initializers must be dense, but got sparse ones")
+        for tensor in graph.get("initializer", []):
+            self.where = f'initializer "{one_line(tensor.get("name", ""), MAX_NAME)}"'
+            self._constant(tensor.get("name", ""), read_tensor(self.reader, tensor, self.files))
+
+    def _nodes(
+        self, graph: Message, declared: Mapping[str, Message], origin: int | None = None
+    ) -> Iterator[Node]:
+        """Yields the nodes of a graph; those of a branch have the position of its node."""
+        for k, message in enumerate(graph.get("node", [])):
+            node = self._node(k if origin is None else origin, message, declared)
+            if node is not None:
+                yield node
+
+    def _body(self, span: Span, origin: int) -> Body:
+        """Returns a branch of the node at `origin`; its names are known only within it."""
+        if len(self.names.maps) > MAX_BODIES:
+            raise ProtobufError(f"branches must be at most {MAX_BODIES} deep, but got more")
+        graph = self.reader.read(span, GRAPH_FIELDS)
+        if graph.get("input"):
+            raise ProtobufError("a branch must have no inputs, but got some")
+        self.names = self.names.new_child()
+        self._initializers(graph)
+        nodes = tuple(self._nodes(graph, {}, origin))
+        outputs = tuple(self._tensor(v.get("name", "")) for v in graph.get("output", []))
+        self.names = self.names.parents
+        return Body(nodes, outputs)
 
     def _opsets(self, model: Message) -> Mapping[str, int]:
         opsets: dict[str, int] = {}
@@ -248,15 +275,15 @@ class _Parser:
             )
         return self.names[name]
 
-    def _node(
-        self, k: int, message: Message, opsets: Mapping[str, int], declared: Mapping[str, Message]
-    ) -> Node | None:
+    def _node(self, k: int, message: Message, declared: Mapping[str, Message]) -> Node | None:
         """Returns a node and adds its outputs; None for a constant, which it adds."""
         kind, domain = message.get("op_type", ""), message.get("domain", "")
         domain = "" if domain in DOMAIN else domain
         op = f"{PREFIX}{kind_of(kind, domain)}"
         self.where = f"node {k} ({one_line(op, MAX_NAME)})"
-        stored = [self._attribute(a) for a in message.get("attribute", [])]
+        has_bodies = kind == "If" and not domain
+        stored = [self._attribute(a, k, has_bodies) for a in message.get("attribute", [])]
+        self.where = f"node {k} ({one_line(op, MAX_NAME)})"
         names = message.get("output", [])
         if kind == "Constant" and not domain and len(names) == 1 and len(stored) == 1:
             ((_, value),) = stored
@@ -273,15 +300,23 @@ class _Parser:
             if name in declared:
                 signature, spec = self._declared(declared[name])
             outputs.append(self._add(name, Tensor(name, spec, signature)))
-        source = OnnxNode(message.get("name", ""), kind, domain, opsets.get(domain, 0), attributes)
+        source = OnnxNode(
+            message.get("name", ""), kind, domain, self.opsets.get(domain, 0), attributes
+        )
         return Node(op, inputs, tuple(outputs), {"onnx": source}, k)
 
-    def _attribute(self, message: Message) -> tuple[str, Any]:
-        """Returns name and value of an attribute: a number, text, tuple of them, or values."""
+    def _attribute(self, message: Message, origin: int, has_bodies: bool) -> tuple[str, Any]:
+        """Returns name and value of an attribute: a number, text, tuple of them, values, or a Body.
+
+        Args:
+            message: the attribute.
+            origin: position of its node.
+            has_bodies: whether the node runs graphs.
+        """
         name, kind = message.get("name", ""), message.get("type", 0)
         if not kind:  # files of IR versions 1 and 2 leave it out
             kind = next((k for field, k in FIELDS.items() if field in message), 0)
-        value: Any = None  # graphs and types, which no operator that odt trains has
+        value: Any = None  # types, and graphs of operators that odt does not train
         if kind == TENSOR:
             value = read_tensor(self.reader, message.get("t", {}), self.files)
         elif kind == FLOAT:
@@ -296,6 +331,8 @@ class _Parser:
             value = message.get("i", 0)
         elif kind == INTS:
             value = tuple(message.get("ints", []))
+        elif kind == GRAPHS and has_bodies and "g" in message:
+            value = self._body(message["g"], origin)
         return name, value
 
     def _floats(self, spans: list[Span]) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ The meaning of most ONNX nodes depends on ranks and on values of integers, so sh
 while nodes are made.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from odt.core.formats.flatbuffer.operator_options import default_options
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.lowering.infer import infer_node, start_inference
-from odt.core.model.graph import ABSENT, Node, Tensor, label
+from odt.core.model.graph import ABSENT, Body, Graph, Node, Tensor, label
 from odt.core.model.model import Model
 from odt.core.model.onnx import Layout, OnnxNode
 from odt.dataclass import dataclass
@@ -30,6 +31,19 @@ COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_E
 BOOLS = frozenset((*COMPARISONS, "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"))
 
 
+def _count_reads(graph: Graph) -> Counter[int]:
+    """Counts how often each tensor is read, also in branches."""
+    reads, bodies = graph.count_reads(), [graph.nodes]
+    for nodes in bodies:
+        for node in nodes:
+            for body in node.options["onnx"].attributes.values():
+                if isinstance(body, Body):
+                    reads.update(i for inner in body.nodes for i in inner.inputs)
+                    reads.update(body.outputs)
+                    bodies.append(body.nodes)
+    return reads
+
+
 class Builder:
     """Collects tensors and nodes; tensors of the file keep their indices.
 
@@ -44,7 +58,7 @@ class Builder:
 
     def __init__(self, model: Model) -> None:
         graph = model.graph
-        self.graph, self.reads = graph, graph.count_reads()
+        self.graph, self.reads = graph, _count_reads(graph)
         self.tensors, self.nodes = list(graph.tensors), list[Node]()
         self.inference = start_inference(graph, 1, 1)
         self.renamed: dict[int, int] = {}

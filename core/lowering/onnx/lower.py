@@ -4,6 +4,7 @@ A node that odt cannot compute stays as it is, with the reason; so do the nodes 
 result, whose shapes are then unknown. LoweredGraphs reports all of them at once.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -19,7 +20,7 @@ from odt.core.lowering.onnx import (
     windows,
 )
 from odt.core.lowering.onnx.builder import Builder, Use
-from odt.core.model.graph import ABSENT, Node
+from odt.core.model.graph import ABSENT, Body, Node
 from odt.core.model.model import ONNX, Model
 from odt.core.model.onnx import PREFIX, OnnxNode
 from odt.errors import ShapeError
@@ -57,7 +58,7 @@ def lower_onnx(model: Model) -> Model:
 def _lower(builder: Builder, node: Node) -> None:
     """Adds the operators of a node of the file, or the node itself."""
     source: OnnxNode = node.options["onnx"]
-    lowering = KINDS.get(node.op.removeprefix(PREFIX))
+    lowering = LOWERINGS.get(node.op.removeprefix(PREFIX))
     builder.origin = node.origin
     refusal = ""
     waits = any(i != ABSENT and not builder.is_known(i) for i in node.inputs)
@@ -74,9 +75,52 @@ def _lower(builder: Builder, node: Node) -> None:
         except ShapeError as e:
             builder.drop(nodes, tensors)
             refusal = str(e)
+        except _UnknownError:
+            waits = True
     inputs = tuple(i if i == ABSENT else builder.renamed.get(i, i) for i in node.inputs)
     kept = replace(source, refusal=refusal, waits=lowering is not None and waits)
     builder.nodes.append(replace(node, inputs=inputs, options={"onnx": kept}))
+
+
+class _UnknownError(Exception):
+    """Raised if a branch has results that odt cannot compute; its nodes say why."""
+
+
+def conditional(u: Use) -> list[int]:
+    """Adds a branch, or both if the condition is data: SELECT_V2 then takes the values of one."""
+    value = u.b.value(u.input(0))
+    names = ("then_branch", "else_branch")
+    bodies = [body for n in names if isinstance(body := u.source.attributes.get(n), Body)]
+    if len(bodies) != 2 or len({len(body.outputs) for body in bodies}) != 1:
+        raise ShapeError("must have two branches with as many results, but got others")
+    if u.dtype(0).kind != "b" or math.prod(u.shape(0)) != 1:
+        raise ShapeError(f"the condition must be one truth value, but got {u.b.spec(u.raw(0))}")
+    if value is not None:
+        return _branch(u.b, bodies[0 if value.item() else 1])
+    pairs = [*zip(*(_branch(u.b, body) for body in bodies), strict=True)]
+    for a, b in pairs:
+        if u.b.spec(a) != u.b.spec(b):
+            raise ShapeError(
+                "branches must have results of one shape if the condition is data, but got "
+                f"{u.b.spec(a)} and {u.b.spec(b)}"
+            )
+    results = []
+    for a, b in pairs:
+        condition = u.b.reshape(u.input(0), (1,) * len(u.b.shape(a)))
+        results.append(u.b.add("SELECT_V2", (condition, a, b)))
+    return results
+
+
+def _branch(builder: Builder, body: Body) -> list[int]:
+    """Adds the nodes of a branch; returns its results."""
+    for node in body.nodes:
+        _lower(builder, node)
+    if not all(map(builder.is_known, body.outputs)):
+        raise _UnknownError
+    return [builder.plain(i) for i in body.outputs]
+
+
+LOWERINGS: Mapping[str, Lowering] = {**KINDS, "If": conditional}
 
 
 def _check_unread(builder: Builder, node: Node, count: int) -> None:
