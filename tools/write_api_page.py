@@ -37,7 +37,7 @@ GROUPS = {
         *("load_model", "Model", "TensorInfo", "NodeInfo"),
         *("new_model", "replace_head", "cut", "join", "lora", "quantize", "QuantizedModel"),
         "LayerNoise",
-        *("read_training_info", "write_circle_plus", "TrainingInfo"),
+        *("read_training_info", "write_circle_plus", "remove_training_info", "TrainingInfo"),
     ),
     "Training": (
         *("Trainer", "CheckpointState", "DataSet", "History", "RateTest", "Teacher", "Arrays"),

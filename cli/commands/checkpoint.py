@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+import odt
 from odt.cli.output.output_paths import check_outputs
-from odt.core.checkpoints.checkpoint import Checkpoint, nominal
-from odt.core.checkpoints.files import FORMATS, decode_any, format_of, write_any
+from odt.core.checkpoints.checkpoint import Checkpoint
+from odt.core.checkpoints.files import FORMATS, decode_any, format_of
 from odt.core.checkpoints.onert_checkpoint import contents
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.formats.reader import read_model
 from odt.core.storage.reading import printable
-from odt.errors import OdtError
+from odt.errors import OdtError, OptionError
 
 LINE = 10_000  # characters shown of a value
 
@@ -56,17 +57,19 @@ def convert(source: str, target: str, model: str | None, names_only: bool) -> No
     The extension of OUT selects the format: .odt, .npz, .h5; any other selects onert's.
     """
     check_outputs({"OUT": target}, {"IN": source, "--model": model})
-    data = read_checkpoint(source)
-    read = read_model(model) if model else None
-    checkpoint = decode_any(data, source, read)
-    if names_only:
-        if Path(target).suffix.lower() not in FORMATS:
-            raise OdtError(
-                f"--nominal: must go with {', '.join(FORMATS)}, but got {target}. "
-                "onert's format has no names."
-            )
-        checkpoint = nominal(checkpoint)
-    write_any(target, checkpoint, source, read)
+    is_onert = Path(target).suffix.lower() not in FORMATS
+    if is_onert and names_only:
+        raise OdtError(
+            f"--nominal: must go with {', '.join(FORMATS)}, but got {target}. "
+            "onert's format has no names."
+        )
+    file = odt.load_model(model) if model else None
+    state = odt.CheckpointState.load(source, file)
+    if is_onert and file is None:
+        rule = "must be given, because onert's checkpoints hold no tensor names"
+        raise OptionError("model", rule, "none")
+    nominal = names_only or (state.is_nominal and not is_onert)
+    state.save(target, trainable_only=False, nominal=nominal, model=file)
 
 
 def describe(checkpoint: Checkpoint, kind: str) -> list[str]:

@@ -1,6 +1,5 @@
 """Add training info to a model (circle+), show it, or remove it."""
 
-from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -14,16 +13,9 @@ from odt.cli.options.shared import (
     training_options,
 )
 from odt.cli.output.output_paths import check_ending, check_outputs
-from odt.core.export.exporter import add_training_info, remove_training_info
-from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
-from odt.core.formats.reader import read_model
-from odt.core.model.model import Model
-from odt.core.model.training_info import TrainingInfo
-from odt.core.model.training_json import format_training_json, read_training_json
-from odt.core.recipe.prepare import Request
-from odt.core.recipe.resolve import values_used
+from odt.cli.output.training_log import warnings_as_lines
+from odt.core.model.training_json import format_training_json
 from odt.errors import OdtError
-from odt.training.recipes import recipe_of
 
 FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
 
@@ -59,7 +51,7 @@ def command(
         raise OdtError(f"--remove: must be given with INPUT and OUTPUT only, but got {got}")
     if remove or (chosen and output is None and not named_json):
         hyperparameters, output = None, hyperparameters
-    model = read_model(source)
+    model = odt.load_model(source)
     target = output or model.path
     read = {"JSON": hyperparameters, "INPUT": model.path}
     in_place = [("OUTPUT", "INPUT")] if remove or model.format == "circle" else []
@@ -67,7 +59,7 @@ def command(
     if output:
         check_ending("OUTPUT", output, model.format if remove else "circle+")
     if remove:
-        remove_training_info(model, target)
+        odt.remove_training_info(model, target)
         click.echo(f"removed hyperparameters; saved in {target}")
         return
     if hyperparameters is None and not chosen:
@@ -78,33 +70,17 @@ def command(
             f"{source}: only a circle file can become a circle+ in place, "
             f"but got {model.format}. Give an OUTPUT."
         )
-    info = _info(model, hyperparameters, num_of_trainable_ops, options if chosen else None)
-    add_training_info(model, info, target)
+    arguments: dict[str, Any] = {}
+    if chosen:
+        arguments = {name: options.pop(name) for name in FIELDS}
+        arguments |= {"hyper_parameters": options, "trainable": odt.Trainable(num_of_trainable_ops)}
+    with warnings_as_lines():
+        odt.write_circle_plus(model, target, hyperparameters, **arguments)
     click.echo("succesfully add hyperparameters to the circle file")  # spelled as scripts know it
-    click.echo(_dump(read_model(target)))
+    click.echo(_dump(odt.load_model(target)))
     click.echo(f"saved in {target}")
 
 
-def _info(
-    model: Model, path: str | None, number: int | None, options: dict[str, Any] | None
-) -> TrainingInfo:
-    """Merges JSON and options; what neither gives is as in training."""
-    graph = model.graph
-    read = read_training_json(path, len(graph.nodes), _warn) if path else None
-    if options is None:
-        assert read is not None, "there is JSON or there are options"
-        return read
-    given = {name: options.pop(name) for name in FIELDS}
-    request = Request(**given, hyper_parameters=options, last=number)
-    saved = {} if read is None else asdict(read)
-    recipe, _ = recipe_of(odt.Model(model), request, lambda _: saved, trains=False)
-    return values_used(graph, replace(recipe.info, loss=recipe.losses[0].name))
-
-
-def _warn(line: str) -> None:
-    click.echo(f"Warning: {line}", err=True)
-
-
-def _dump(model: Model) -> str:
-    info = stored_training_info(model)
-    return format_training_json(info, len(model.graph.nodes)) if info else ""
+def _dump(model: odt.Model) -> str:
+    info = model.training_info
+    return format_training_json(info, len(model.nodes)) if info else ""

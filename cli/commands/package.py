@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
+import odt
 from odt.cli.options.shared import model_argument
-from odt.core.formats.nnpackage import write_package
-from odt.core.formats.reader import read_model
 
 
 @click.command()
@@ -36,9 +35,7 @@ from odt.core.formats.reader import read_model
 )
 def command(model: str, out_dir: Path, nnpkg_name: str | None, config: Path | None) -> None:
     """Make an nnpackage: a folder with a copy of MODEL and a MANIFEST."""
-    source = read_model(model)
-    source.check_flatbuffer("odt package")
-    path = Path(source.path)
-    folder = out_dir / (nnpkg_name or path.stem)
-    write_package(path, source.format, folder, config)
+    source = odt.load_model(model)
+    folder = out_dir / (nnpkg_name or Path(source.path).stem)
+    source.save_package(folder, config)
     click.echo(f"package: Generating nnpkg {folder.name} in {out_dir}")

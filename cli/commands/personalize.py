@@ -3,7 +3,6 @@
 from typing import Any
 
 import click
-import numpy as np
 
 import odt
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
@@ -13,16 +12,8 @@ from odt.cli.options.types import Size
 from odt.cli.output.output_locks import hold
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.formats.reader import read_model
-from odt.core.model.model import Model
 from odt.core.options.option import DATA, EXPORT, OPTIMIZER, VALIDATION
-from odt.core.recipe.prepare import Request
 from odt.core.training.exemplars import SAMPLINGS
-from odt.data.new_data import open_source
-from odt.datasets.new_data import new_samples
-from odt.datasets.source import Source
-from odt.errors import OdtError
-from odt.training.recipes import recipe_of
 
 REPLAY = "Stored features"
 EXAMPLES = (
@@ -160,44 +151,19 @@ def command(
     if output is not None:
         extension_of("--output", output, FORMATS)
     hold({"--output" if output else "MODEL": output or model, "--store": store})
-    file = read_model(model)
+    file = odt.load_model(model)
     names = None if classes is None else tuple(name.strip() for name in classes.split(","))
-    samples: Any
-    found = None
+    samples: odt.DataSet | odt.NewData
     if source is not None:
-        found, samples, names = _from_source(file, source, as_record, names)
+        samples = odt.NewData(source, as_record)
     else:
         inputs = given("--load-input or --source", load_input, "the new samples")
         samples = odt.DataSet(inputs, given("--load-expected", load_expected, "their classes"))
     with warnings_as_lines():
         result = odt.personalize(
-            odt.Model(file), samples, classes=names, store=store, out=output, **options
+            file, samples, classes=names, store=store, out=output, show=show_note, **options
         )
-    if found is not None:
-        for remark in found.remarked():
-            show_note(remark)
     click.echo(str(result))
 
 
 REPLACES = ("--output", "MODEL")
-
-
-def _from_source(
-    model: Model, source: str, as_record: str | None, names: tuple[str, ...] | None
-) -> tuple[Source, Any, tuple[str, ...]]:
-    """Opens a folder of samples with a folder for each class; its classes may be new ones."""
-    record = odt.NewData(source, as_record).record_for(model)
-    found = open_source(source, record, show_note, new_classes=True)
-    part, *others = found.parts.values()
-    if found.faults:
-        raise OdtError(f"--source {source}: {found.faults[0]}.")
-    if others or part.labels is None or not found.classes:
-        got = ", ".join(found.parts) if others else "none"
-        raise OdtError(
-            f"--source {source}: must have a folder for each class, but has {got}. Make data files "
-            "with odt gen-datafile for others."
-        )
-    request = Request(loss="categorical_crossentropy")
-    _, specs = recipe_of(odt.Model(model), request, trains=False)
-    data = new_samples(found, record, specs.input_specs, quantizations=specs.quantizations)
-    return found, (data, np.array(found.classes)[part.labels]), names or found.classes

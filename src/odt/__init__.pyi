@@ -46,7 +46,6 @@ from odt.models.model import NodeInfo as NodeInfo
 from odt.models.model import TensorInfo as TensorInfo
 from odt.models.model import load_model as load_model
 from odt.models.model import read_training_info as read_training_info
-from odt.models.model import write_circle_plus as write_circle_plus
 from odt.models.quantization import QuantizedModel as QuantizedModel
 from odt.models.quantization import quantize as quantize
 from odt.models.transfer import lora as lora
@@ -65,6 +64,8 @@ from odt.training.callbacks import ReduceLROnPlateau as ReduceLROnPlateau
 from odt.training.checking import CheckResult as CheckResult
 from odt.training.checking import check as check
 from odt.training.checkpoint_state import CheckpointState as CheckpointState
+from odt.training.circle_plus import remove_training_info as remove_training_info
+from odt.training.circle_plus import write_circle_plus as write_circle_plus
 from odt.training.planning import MemoryForecast as MemoryForecast
 from odt.training.planning import plan as plan
 from odt.training.rate_test import RateTest as RateTest

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 from support.paths import MLP_SM, MODELS
 
@@ -87,3 +88,57 @@ def test_quantize_prints_as_the_command(tmp_path: Path) -> None:
     names = {node.index: node.operator for node in odt.load_model(RESNET).nodes}
     assert layers
     assert all(names[layer.operator] == layer.op for layer in layers)
+
+
+def test_write_circle_plus_reads_json_and_options(tmp_path: Path) -> None:
+    json_path = tmp_path / "train.json"
+    json_path.write_text(
+        '{"optimizer": {"type": "sgd", "args": {"learningRate": 0.25}}, '
+        '"loss": {"type": "mse"}, "batchSize": 4, "fineFuning": 2}'
+    )
+    run("circle-plus-gen", MLP, json_path, tmp_path / "command-plus.circle", "--batch-size", "8")
+    with pytest.warns(odt.OdtWarning, match="fineFuning is read as fineTuning"):
+        odt.write_circle_plus(MLP, tmp_path / "python-plus.circle", json_path, batch_size=8)
+    assert same(tmp_path, "plus.circle")
+    info = odt.read_training_info(tmp_path / "python-plus.circle")
+    assert info is not None
+    assert (info.optimizer, info.learning_rate, info.batch_size) == ("sgd", 0.25, 8)
+    assert info.trainable_ops == (1, 2)
+    odt.write_circle_plus(
+        tmp_path / "python-plus.circle", tmp_path / "again.circle", trainable=odt.last(1)
+    )
+    again = odt.read_training_info(tmp_path / "again.circle")
+    assert again is not None
+    assert (again.learning_rate, again.batch_size, again.trainable_ops) == (0.25, 8, (2,))
+    odt.remove_training_info(tmp_path / "again.circle", tmp_path / "plain.circle")
+    assert (tmp_path / "plain.circle").read_bytes() == MLP.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".ckpt"])
+def test_checkpoint_state_converts(suffix: str, tmp_path: Path) -> None:
+    with odt.Trainer(MLP, optimizer="adam", batch_size=4) as trainer:
+        x = np.ones((4, *trainer.model.inputs[0].shape[1:]), np.float32)
+        trainer.train_on_batch(x, np.eye(4, trainer.model.outputs[0].shape[1], dtype=np.float32))
+        trainer.save_checkpoint(tmp_path / "s.odt")
+        trainer.save_checkpoint(tmp_path / "s.ckpt")
+    command = tmp_path / f"command-c{suffix}"
+    run("checkpoint", "convert", tmp_path / "s.odt", command, "--model", MLP)
+    state = odt.CheckpointState.load(tmp_path / "s.odt")
+    state.save(tmp_path / f"python-c{suffix}", trainable_only=False, model=MLP)
+    assert same(tmp_path, f"c{suffix}")
+    if suffix == ".ckpt":
+        assert command.read_bytes() == (tmp_path / "s.ckpt").read_bytes()
+    else:
+        assert odt.CheckpointState.load(command).step == 1
+
+
+def test_save_package(tmp_path: Path) -> None:
+    run("package", MLP, "-o", tmp_path, "-p", "command")
+    odt.load_model(MLP).save_package(tmp_path / "python")
+    files = [
+        {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+        for folder in (tmp_path / "command", tmp_path / "python")
+    ]
+    assert files[0] == files[1]
+    assert len(files[0]) == 2
+    assert odt.load_model(tmp_path / "python").format == "circle"

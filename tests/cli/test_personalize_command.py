@@ -65,6 +65,28 @@ def test_a_new_folder_is_a_new_class(model: Path, tmp_path: Path) -> None:
         assert trainer.predict(x.reshape(3, 8, 8, 3)).argmax(axis=1).tolist() == [0, 1, 2]
 
 
+def test_python_takes_the_same_folder(model: Path, tmp_path: Path) -> None:
+    folder = photos(tmp_path / "new", "red", "green", "blue")
+    notes: list[str] = []
+    result = odt.personalize(
+        model,
+        odt.NewData(str(folder)),
+        out=tmp_path / "python.tflite",
+        learning_rate=0.01,
+        held_back=0,
+        show=notes.append,
+    )
+    options = ("--learning-rate", 0.01, "--held-back", 0, "-o", tmp_path / "command.tflite")
+    printed = run(model, "--source", folder, *options)
+    assert printed.stdout == f"{result}\n".replace("python.tflite", "command.tflite")
+    assert "".join(f"{note}\n" for note in notes) in printed.stderr
+    files = [(tmp_path / f"{name}.tflite").read_bytes() for name in ("command", "python")]
+    assert files[0] == files[1]
+    assert result.new_classes == ("blue",)
+    with pytest.raises(odt.OdtError, match="must hold folders, one a class"):
+        odt.personalize(model, odt.NewData(str(folder / "red")))
+
+
 def test_data_files_and_an_output(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((12, 8, 8, 3), np.float32))
     np.save(tmp_path / "y.npy", np.eye(3, dtype=np.float32)[np.arange(12) % 3])

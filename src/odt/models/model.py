@@ -12,7 +12,7 @@ from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import Adapters
 from odt.core.model.model import FORMATS
 from odt.core.model.model import Model as File
-from odt.core.model.training_info import StoredInfo, TrainingInfo
+from odt.core.model.training_info import StoredInfo
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
@@ -169,6 +169,25 @@ class Model:
         weights = adapted.merged({}) if adapted else {}
         export_model(self._file, weights, path, file_format, float_weights=float_weights)
 
+    def save_package(self, folder: Path, config: Path | None = None) -> None:
+        """Writes an nnpackage, as `odt package` does: a copy of the model's file and a MANIFEST.
+
+        Args:
+            folder: folder of the package; it and its parents are created, and other files in it
+                are kept.
+            config: file of runtime configuration to add, with lines key=value.
+
+        Raises:
+            ModelError: if the model is no Circle or TFLite file, or a file cannot be written.
+        """
+        import pathlib
+
+        from odt.core.formats.nnpackage import write_package
+
+        self._file.check_flatbuffer("odt package")
+        own = None if config is None else pathlib.Path(config)
+        write_package(pathlib.Path(self.path), self.format, pathlib.Path(folder), own)
+
     def save_adapters(self, path: Path) -> None:
         """Writes the low-rank adapters of a model that `lora` returned.
 
@@ -289,20 +308,3 @@ def read_training_info(model: Model | Path) -> StoredInfo | None:
         ModelError: if the file cannot be read or is damaged.
     """
     return stored_training_info(file_of(model))
-
-
-def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> None:
-    """Writes a circle+ file: a Circle model with training info.
-
-    Args:
-        model: a Circle model or the path of its file.
-        path: path of the new file.
-        info: loss, optimizer, batch size and trainable operators.
-
-    Raises:
-        ModelError: if the model is not a Circle file, or the new file cannot be written.
-        OptionError: if the circle+ format cannot represent the training info.
-    """
-    from odt.core.export.exporter import add_training_info
-
-    add_training_info(file_of(model), info, path)

@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from odt.core.export.add_classes import add_classes
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
@@ -13,20 +15,25 @@ from odt.core.storage.atomic_files import remove_leftovers
 from odt.core.training.exemplars import SAMPLINGS
 from odt.core.training.feature_store import FeatureStore, read_store
 from odt.data.class_labels import labels_of, match_classes
+from odt.data.new_data import NewData, Show, open_source
 from odt.data.sources import DataSet
 from odt.dataclass import dataclass
-from odt.errors import DataError, OptionError, warn
+from odt.datasets.new_data import new_samples
+from odt.datasets.source import Source
+from odt.errors import DataError, OdtError, OptionError, warn
 from odt.models.model import Model, Path, load_model
 from odt.optimizer import Optimizer
 from odt.personalization.replay import Replay
 from odt.training.callbacks import Logs
 from odt.training.option_forms import nbytes
+from odt.training.recipes import recipe_of, request_of
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 
 SUFFIX = ".features.npz"  # of a store, after the name of its model
 FORGETTING = "the model forgets"
 NO_BETTER = "the held-back samples do not improve"
+Scores: TypeAlias = tuple[Logs | None, Logs | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ class Personalization:
 
 def personalize(
     model: Model | Path,
-    samples: DataSet | tuple[Any, Any],
+    samples: DataSet | NewData | tuple[Any, Any],
     *,
     classes: Sequence[str] | None = None,
     out: Path | None = None,
@@ -111,6 +118,7 @@ def personalize(
     batch_size: int = 32,
     memory_budget: int | str | None = None,
     seed: int = 0,
+    show: Show | None = None,
 ) -> Personalization:
     """Trains the last layer of a classifier on a few new samples, without forgetting the old ones.
 
@@ -129,7 +137,8 @@ def personalize(
     Args:
         model: a classifier that ends in FULLY_CONNECTED and SOFTMAX, or the path of its file.
         samples: new samples (x, y): inputs (N, …) as in `Trainer.fit`, and labels (N,), class names
-            (N,) or one-hot rows (N, C); or a DataSet of arrays or files.
+            (N,) or one-hot rows (N, C); or a DataSet of arrays or files; or NewData, a folder of
+            photos or sounds with a folder for each class, which may be new.
         classes: names of the classes by label or column of y. They are matched with the names in
             the model or the store, so that any order will do; others are new classes. If a
             data file has class names beside it, these are matched with `classes`, too. Default: the
@@ -153,6 +162,7 @@ def personalize(
         batch_size: samples per step.
         memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
         seed: random seed of held-back samples, reservoir and order.
+        show: called with each note about new data, such as `print`.
 
     Raises:
         ModelError: if the model cannot be read or written.
@@ -164,10 +174,7 @@ def personalize(
     check_word("sampling", sampling, SAMPLINGS)
     check_whole("samples_per_class", samples_per_class, 1)
     check_whole("epochs", epochs, 0)
-    if not 0 <= held_back < 1:
-        raise OptionError("held_back", "must be at least 0 and below 1", held_back)
-    if not 0 <= forgetting <= 1:
-        raise OptionError("forgetting", "must be from 0 to 1", forgetting)
+    _check_fractions(held_back, forgetting)
     source = model if isinstance(model, Model) else load_model(model)
     if source._adapters is not None:
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
@@ -177,8 +184,13 @@ def personalize(
     written = path + SUFFIX if store is None else read
     if os.path.realpath(written) == os.path.realpath(path):
         raise OptionError("store", "must be another file than the model", written)
+    show, remarks = show or _no_note, _no_remarks
+    if isinstance(samples, NewData):
+        folder, (x, y) = _opened_folder(source, samples, show)
+        classes, remarks = classes or folder.classes, folder.remarked
+    else:
+        x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
     old, known = _opened(source, head, read)
-    x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
     given = match_classes(labels_of(y, classes), known, head.classes)
     if len(given.names) > head.classes and not epochs:
         rule = "must be above 0 for new classes, which must be trained"
@@ -210,12 +222,7 @@ def personalize(
             replay.train(epochs)
             before, after = replay.scores(replay.held)
             replay_before, replay_after = replay.scores(replay.stored)
-        rolled_back = ""
-        if before and after and not improves(before, after):
-            rolled_back = NO_BETTER
-        elif replay_before and replay_after:
-            fall = replay_before["accuracy"] - replay_after["accuracy"]
-            rolled_back = FORGETTING if fall > forgetting else ""
+        rolled_back = _reason((before, after), (replay_before, replay_after), forgetting)
         new = old
         if not rolled_back:
             new = old.offered(replay.new_features, given.labels, count, sampling, seed)
@@ -224,6 +231,8 @@ def personalize(
             new.write(written)  # before the model: docs/personalization.md says why
             if epochs:
                 trainer.export(path)
+    for remark in remarks():
+        show(remark)
     return Personalization(
         kept=bool(epochs) and not rolled_back,
         rolled_back=rolled_back,
@@ -242,6 +251,37 @@ def personalize(
         stored=len(new),
         store_nbytes=len(new.encoded()),
     )
+
+
+def _no_note(note: str) -> None:
+    pass
+
+
+def _no_remarks() -> list[str]:
+    return []
+
+
+def _reason(held: Scores, stored: Scores, forgetting: float) -> str:
+    """Why the new model is not written; empty if it is.
+
+    Args:
+        held: results of the old and the new model on the held-back samples.
+        stored: the same on the stored samples.
+        forgetting: fall of the accuracy on these that is accepted.
+    """
+    before, after = held
+    if before and after and not improves(before, after):
+        return NO_BETTER
+    before, after = stored
+    fall = before["accuracy"] - after["accuracy"] if before and after else 0.0
+    return FORGETTING if fall > forgetting else ""
+
+
+def _check_fractions(held_back: float, forgetting: float) -> None:
+    if not 0 <= held_back < 1:
+        raise OptionError("held_back", "must be at least 0 and below 1", held_back)
+    if not 0 <= forgetting <= 1:
+        raise OptionError("forgetting", "must be from 0 to 1", forgetting)
 
 
 def improves(before: Logs, after: Logs) -> bool:
@@ -293,6 +333,25 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
         names = ", ".join(store.names[count:])
         warn(f"{path}: stored samples of {names} are left out: {model.path} has no such class.")
     return store.named(own), known or (own if len(own) == count and own != numbers else ())
+
+
+def _opened_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tuple[Any, Any]]:
+    """Opens a folder with a folder for each class; its samples are inputs and names of classes."""
+    record = new.record_for(model._file)
+    source = open_source(new.source, record, show, new_classes=True)
+    part, *others = source.parts.values()
+    if source.faults:
+        raise OdtError(f"`source={new.source}`: {source.faults[0]}.")
+    if others or part.labels is None or not source.classes:
+        got = ", ".join(source.parts) if others else "none"
+        raise OdtError(
+            f"`source={new.source}`: must have a folder for each class, but has {got}. Make data "
+            "files with odt gen-datafile for others."
+        )
+    request = request_of(model, loss="categorical_crossentropy")
+    _, specs = recipe_of(model, request, trains=False)
+    inputs = new_samples(source, record, specs.input_specs, quantizations=specs.quantizations)
+    return source, (inputs, np.array(source.classes)[part.labels])
 
 
 def _with_classes(model: Model, head: ClassHead, names: Sequence[str]) -> Model:

@@ -73,24 +73,36 @@ class CheckpointState:
         file = None if model is None else file_of(model)
         return cls(Stored(decode_any(data, where, file), where))
 
-    def save(self, path: Path, *, trainable_only: bool = True, nominal: bool = False) -> None:
+    def save(
+        self,
+        path: Path,
+        *,
+        trainable_only: bool = True,
+        nominal: bool = False,
+        model: Model | Path | None = None,
+    ) -> None:
         """Writes a checkpoint, from which training resumes.
 
         Args:
-            path: path of the file, which ends in .odt, .npz or .h5.
+            path: path of the file, which ends in .odt, .npz or .h5; with `model`, any other suffix
+                selects onert's format.
             trainable_only: whether to leave out the frozen weights, which are in the model's file
-                unless they were set.
-            nominal: whether to write only names and shapes.
+                unless they were set; onert's format holds all weights.
+            nominal: whether to write only names and shapes, which onert's format cannot.
+            model: the model or the path of its file, whose constants onert's format holds.
 
         Raises:
-            ModelError: if parameters have no values, or the file cannot be written.
+            ModelError: if parameters have no values, the state belongs to another model, or the
+                file cannot be written.
             OptionError: if the path has another suffix.
         """
-        if os.path.splitext(path)[1].lower() not in FORMATS:
+        named = os.path.splitext(path)[1].lower() in FORMATS
+        if not named and (nominal or model is None):
             raise OptionError("path", f"must end in {', '.join(FORMATS)}", path)
         if not nominal:
             self._check_values(trainable_only)
-        write_any(path, self._checkpoint(trainable_only, nominal), self._source.where)
+        file = None if model is None else file_of(model)
+        write_any(path, self._checkpoint(trainable_only, nominal), self._source.where, file)
 
     @property
     def trainable(self) -> tuple[str, ...]:

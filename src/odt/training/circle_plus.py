@@ -1,0 +1,73 @@
+"""circle+ files: Circle models with training info."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_json import read_training_json
+from odt.core.recipe.resolve import values_used
+from odt.errors import warn
+from odt.models.model import Model, Path, file_of
+from odt.training.recipes import recipe_of, request_of
+
+
+def write_circle_plus(
+    model: Model | Path,
+    path: Path,
+    info: TrainingInfo | Path | None = None,
+    **options: Any,
+) -> None:
+    """Writes a circle+ file: a Circle model with training info; all else in it stays unchanged.
+
+    Options override `info`, and `info` overrides the training info of the model; what is left out
+    is as in training.
+
+    Args:
+        model: a Circle or TFLite model or the path of its file.
+        path: path of the new file, which may be that of a Circle model.
+        info: loss, optimizer, batch size and trainable operators, or the path of a JSON file with
+            them as circle_plus_gen reads it; None for those that `options` give.
+        options: arguments of Trainer that training info holds: loss, output_losses, reduction,
+            optimizer, learning_rate, hyper_parameters, batch_size, trainable.
+
+    Raises:
+        ModelError: if the model cannot be a circle+ file, or the new file cannot be written.
+        OptionError: if options contradict each other or the model, or the circle+ format cannot
+            represent the training info.
+        OdtError: if the JSON file cannot be read or has invalid values.
+    """
+    from odt.core.export.exporter import add_training_info
+
+    source = model if isinstance(model, Model) else Model(file_of(model))
+    add_training_info(file_of(source), _merged(source, info, options), path)
+
+
+def remove_training_info(model: Model | Path, path: Path) -> None:
+    """Writes a model without its training info; all else in it stays unchanged.
+
+    Args:
+        model: a model or the path of its file.
+        path: path of the new file, which may be the model's.
+
+    Raises:
+        ModelError: if the model cannot be read, or the new file cannot be written.
+    """
+    from odt.core.export import exporter
+
+    exporter.remove_training_info(file_of(model), path)
+
+
+def _merged(
+    model: Model, info: TrainingInfo | Path | None, options: Mapping[str, Any]
+) -> TrainingInfo:
+    """Returns training info with options in place of its values."""
+    graph = file_of(model).graph
+    if info is not None and not isinstance(info, TrainingInfo):
+        info = read_training_json(info, len(graph.nodes), lambda line: warn(f"Warning: {line}"))
+    if info is not None and not options:
+        return info
+    fields = {} if info is None else asdict(info)
+    request = request_of(model, **options)
+    recipe, _ = recipe_of(model, request, lambda _: fields, trains=False)
+    return values_used(graph, replace(recipe.info, loss=recipe.losses[0].name))
