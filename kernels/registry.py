@@ -74,8 +74,8 @@ class Rows(Mapping[str, R]):
     @cached_property
     def onert_numbers(self) -> Mapping[str, str]:
         """Returns onert_train's numbers → names, in the order of the numbers."""
-        known = {n: name for name, n in self._index.items() if n is not None}
-        return {str(number): known[number] for number in sorted(known)}
+        names = {n: name for name, n in self._index.items() if n is not None}
+        return {str(number): names[number] for number in sorted(names)}
 
     def __contains__(self, name: object) -> bool:
         return name in self._names or name in self._added

@@ -152,16 +152,16 @@ def crop(attrs: CropAttrs, box: Array) -> Array:
 
 def forward(attrs: CropAttrs, *, x: Array, y: Array) -> None:
     y[:] = np.eye(4)
-    for own, out in zip(landmarks(x), y, strict=True):
-        c, s, box = turned(attrs, own)
+    for points, out in zip(landmarks(x), y, strict=True):
+        c, s, box = turned(attrs, points)
         rows = np.array([[c, s], [-s, c]]) @ crop(attrs, box)
         out[:2, [0, 1, 3]] = rows * np.reshape(attrs.gain, (2, 1))
 
 
 def grad_x(attrs: CropAttrs, *, dy: Array, x: Array, dx: Array) -> None:
     dx.fill(0)
-    for own, out, into in zip(landmarks(x), dy, landmarks(dx), strict=True):
-        c, s, box = turned(attrs, own)
+    for points, out, into in zip(landmarks(x), dy, landmarks(dx), strict=True):
+        c, s, box = turned(attrs, points)
         rows = out[:2, [0, 1, 3]] * np.reshape(attrs.gain, (2, 1))
         dr = np.sum(rows * (np.array([[-s, c], [-c, -s]]) @ crop(attrs, box)))
         dcrop = np.array([[c, -s], [s, c]]) @ rows
@@ -171,7 +171,7 @@ def grad_x(attrs: CropAttrs, *, dy: Array, x: Array, dx: Array) -> None:
                 d = side + dcrop[k, 2] / 2
                 into[attrs.subset[at], :2] += d * np.array(((c, -s), (s, c))[k])
                 dr += d * (-box[1, at], box[0, at])[k]
-        across, down = line(attrs, own)
+        across, down = line(attrs, points)
         if across or down:  # a line of length 0 has no angle
             dline = dr * np.array([down, -across]) / (across**2 + down**2)
             into[attrs.right, :2] += dline

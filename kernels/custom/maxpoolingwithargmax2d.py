@@ -79,12 +79,12 @@ def back_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     return {**positions_of(s["y"]), **SPREAD.workspace(attrs, s)}
 
 
-def grad_x(attrs: PoolAttrs, *, dy: Array, dx: Array, **more: Any) -> None:
-    pool_indices.spread(attrs, values=dy, into=dx, **more)
+def grad_x(attrs: PoolAttrs, *, dy: Array, dx: Array, **kwargs: Any) -> None:
+    pool_indices.spread(attrs, values=dy, into=dx, **kwargs)
 
 
-def bind_grad_x(attrs: PoolAttrs, *, dy: Array, dx: Array, **more: Any) -> Callable[[], None]:
-    return pool_indices.bind_spread(attrs, values=dy, into=dx, **more)
+def bind_grad_x(attrs: PoolAttrs, *, dy: Array, dx: Array, **kwargs: Any) -> Callable[[], None]:
+    return pool_indices.bind_spread(attrs, values=dy, into=dx, **kwargs)
 
 
 def positions(attrs: PoolAttrs, s: Specs) -> Specs:

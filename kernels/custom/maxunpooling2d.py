@@ -68,12 +68,12 @@ def positions(attrs: PoolAttrs, s: Specs) -> Specs:
     return positions_of(s["x"])
 
 
-def forward(attrs: PoolAttrs, *, x: Array, y: Array, **more: Any) -> None:
-    pool_indices.spread(attrs, values=x, into=y, **more)
+def forward(attrs: PoolAttrs, *, x: Array, y: Array, **kwargs: Any) -> None:
+    pool_indices.spread(attrs, values=x, into=y, **kwargs)
 
 
-def bind_forward(attrs: PoolAttrs, *, x: Array, y: Array, **more: Any) -> Callable[[], None]:
-    return pool_indices.bind_spread(attrs, values=x, into=y, **more)
+def bind_forward(attrs: PoolAttrs, *, x: Array, y: Array, **kwargs: Any) -> Callable[[], None]:
+    return pool_indices.bind_spread(attrs, values=x, into=y, **kwargs)
 
 
 def fits(attrs: PoolAttrs, s: Specs) -> bool:

@@ -46,13 +46,13 @@ class MfccAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> MfccAttrs:
     o = unpack_map(options, dict.fromkeys(FIELDS, 1))
-    found = MfccAttrs(*(int(o[name][0]) for name in FIELDS))
-    if not 0 <= found.lower < found.upper or not 1 <= found.coefficients <= found.channels:
+    values = MfccAttrs(*(int(o[name][0]) for name in FIELDS))
+    if not 0 <= values.lower < values.upper or not 1 <= values.coefficients <= values.channels:
         raise ShapeError(
             "the lower frequency limit must be 0 or more and below the upper one, and there must "
-            f"be at least as many channels as coefficients, 1 or more, but got {found}"
+            f"be at least as many channels as coefficients, 1 or more, but got {values}"
         )
-    return found
+    return values
 
 
 def infer(attrs: MfccAttrs, s: Specs) -> Specs:

@@ -63,8 +63,8 @@ def points(attrs: PointAttrs, a: Array) -> Array:
 def forward(attrs: PointAttrs, *, x: Array, m: Array, y: Array) -> None:
     x, y = points(attrs, x), points(attrs, y)
     np.matmul(x[..., :2], m[:, :2, :2].mT, out=y[..., :2])
-    for own, matrix in zip(y, m, strict=True):
-        own[:, :2] += matrix[:2, 3] * attrs.scale
+    for sample, matrix in zip(y, m, strict=True):
+        sample[:, :2] += matrix[:2, 3] * attrs.scale
     np.copyto(y[..., 2:], x[..., 2:])
 
 

@@ -63,8 +63,8 @@ def reducer(name: str) -> Any:
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         y, x = s["y"].shape, s[name].shape
-        kept = (1,) * (len(y) - len(x)) + x
-        return {"axes": summed_axes(y, x), "kept": kept}
+        keepdims_shape = (1,) * (len(y) - len(x)) + x
+        return {"axes": summed_axes(y, x), "keepdims_shape": keepdims_shape}
 
     return prepare
 
@@ -78,9 +78,11 @@ def product_like_y(name: str) -> Any:
     return workspace
 
 
-def sum_into(unreduced: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> None:
+def sum_into(
+    unreduced: Array, dx: Array, axes: tuple[int, ...], keepdims_shape: tuple[int, ...]
+) -> None:
     """Sums into dx over the axes along which x was broadcast."""
-    np.sum(unreduced, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
+    np.sum(unreduced, axis=axes, keepdims=True, out=dx.reshape(keepdims_shape, copy=False))
 
 
 def is_not_broadcast(name: str) -> Any:
@@ -95,8 +97,10 @@ def is_not_broadcast(name: str) -> Any:
 def passed_on(name: str) -> Kernel:
     """Makes the kernel of a gradient that is dy, summed over the axes of the broadcast."""
 
-    def run(attrs: Attrs, *, axes: tuple[int, ...], kept: tuple[int, ...], **arrays: Array) -> None:
-        sum_into(arrays["dy"], arrays[f"d{name}"], axes, kept)
+    def run(
+        attrs: Attrs, *, axes: tuple[int, ...], keepdims_shape: tuple[int, ...], **arrays: Array
+    ) -> None:
+        sum_into(arrays["dy"], arrays[f"d{name}"], axes, keepdims_shape)
 
     return Kernel(
         run,
@@ -133,7 +137,7 @@ def gradient(
         attrs: Attrs,
         *,
         axes: tuple[int, ...],
-        kept: tuple[int, ...],
+        keepdims_shape: tuple[int, ...],
         unreduced: Array | None = None,
         **arrays: Array,
     ) -> None:
@@ -142,7 +146,7 @@ def gradient(
             f(attrs, out=dx, **arrays)
             return
         f(attrs, out=unreduced, **arrays)
-        sum_into(unreduced, dx, axes, kept)
+        sum_into(unreduced, dx, axes, keepdims_shape)
 
     def scratch(attrs: Attrs, s: Specs) -> Specs:
         return {**product_like_y(name)(attrs, s), **workspace(attrs, s)}

@@ -60,8 +60,8 @@ def spread_scratch(attrs: VolumeAttrs, s: Specs) -> Specs:
 def filter_scratch(attrs: VolumeAttrs, s: Specs) -> Specs:
     stack, filters = _stack(s["x"], s["w"].shape[0], s["dy"].shape[1]), _filters(s["w"])
     images = {"w": filters, "dy": _as_one(s["dy"], stack)}
-    more = convolution.filter_workspace(attrs, images)
-    return {"stack": stack, "filters": filters, "part": filters, **more}
+    workspace = convolution.filter_workspace(attrs, images)
+    return {"stack": stack, "filters": filters, "part": filters, **workspace}
 
 
 def _images(span: slice) -> range:
@@ -151,7 +151,7 @@ def correlate(
     filters: Array,
     taps: Taps,
     b: Array | None = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     """Computes y = windows of x times w, plus b."""
     if not taps:
@@ -159,7 +159,7 @@ def correlate(
     order = _in_order_of_images(w)
     runs: list[Run] = [copy(order, filters.reshape(order.shape))]
     for copies, images, results in _calls(x, y, stack, _all_taps(taps, w)):
-        arguments = {**taps[0].walk, **more, "b": b}
+        arguments = {**taps[0].walk, **kwargs, "b": b}
         runs += [
             *copies,
             convolution.forward(attrs, x=images, w=filters, y=results, **arguments),
@@ -177,14 +177,14 @@ def filter_sums(
     filters: Array,
     part: Array,
     taps: Taps,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     """Computes dw = dyᵀ times windows of x."""
     if not taps:
         return _fill(dw)
     runs: list[Run] = []
     for copies, images, results in _calls(x, dy, stack, _all_taps(taps, dw)):
-        sums, arguments = part if runs else filters, {**taps[0].walk, **more}
+        sums, arguments = part if runs else filters, {**taps[0].walk, **kwargs}
         runs += [*copies, convolution.grad_w(attrs, dy=results, x=images, dw=sums, **arguments)]
         if sums is part:
             runs.append(call("add", filters, (filters, part), -np.inf, np.inf))
@@ -202,7 +202,7 @@ def spread(
     filters: Array,
     taps: Taps,
     b: Array | None = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i, plus b."""
     stride, depth, runs = attrs.depth_stride, dx.shape[1], list[Run]()
@@ -219,7 +219,7 @@ def spread(
         runs.append(copy(order, phase_filters.reshape(order.shape)))
         images = stack.reshape(-1)[: stack.size // stack.shape[3] * len(phase_taps)]
         images = images.reshape(*stack.shape[:3], len(phase_taps), -1, copy=False)
-        arguments = {**phase_taps[0].walk, **more, "w": phase_filters, "b": b}
+        arguments = {**phase_taps[0].walk, **kwargs, "w": phase_filters, "b": b}
         if len(phase_filters) < len(filters):
             arguments.pop("tiles", None)  # they need whole vectors
         for n in range(len(dx)):

@@ -96,7 +96,7 @@ def spans(
 ) -> tuple[Span, ...]:
     """Returns the images for each tap; `back` for the walk from y to x."""
     d = attrs.depth(x, w)
-    found = []
+    taps = []
     for k in range(d.kernel):
         shift = k * d.dilation - d.lo
         first = max(-(shift // d.stride), 0)
@@ -105,8 +105,8 @@ def spans(
             start = first * d.stride + shift
             ins = slice(start, start + (stop - first - 1) * d.stride + 1, d.stride)
             walk = _walk(attrs, x, w, y, stop - first, back=back)
-            found.append(Span(k, slice(first, stop), ins, walk))
-    return tuple(found)
+            taps.append(Span(k, slice(first, stop), ins, walk))
+    return tuple(taps)
 
 
 def _walk(
@@ -138,7 +138,13 @@ def correlate_scratch(
 
 
 def correlate(
-    x: Array, w: Array, y: Array, b: Array | None, part: Array, taps: tuple[Span, ...], **more: Any
+    x: Array,
+    w: Array,
+    y: Array,
+    b: Array | None,
+    part: Array,
+    taps: tuple[Span, ...],
+    **kwargs: Any,
 ) -> None:
     """Computes y = windows of x times w, plus b."""
     y[...] = 0 if b is None else b
@@ -146,7 +152,7 @@ def correlate(
         for span in taps:
             products, into = part[: span.count], y[n, span.outs]
             flat = w[span.tap].reshape(-1, w.shape[4], copy=False)
-            convolution.correlate(x[n, span.ins], flat, products, None, **span.walk, **more)
+            convolution.correlate(x[n, span.ins], flat, products, None, **span.walk, **kwargs)
             np.add(into, products, out=into)
 
 
@@ -158,14 +164,14 @@ def filter_scratch(
 
 
 def filter_sums(
-    dy: Array, x: Array, dw: Array, filters: Array, taps: tuple[Span, ...], **more: Any
+    dy: Array, x: Array, dw: Array, filters: Array, taps: tuple[Span, ...], **kwargs: Any
 ) -> None:
     """Computes dw = dyᵀ times windows of x."""
     dw.fill(0)
     for n in range(len(x)):
         for span in taps:
             out, images = dy[n, span.outs], x[n, span.ins]
-            convolution.filter_sums(out, images, filters, **span.walk, **more)
+            convolution.filter_sums(out, images, filters, **span.walk, **kwargs)
             np.add(dw[span.tap], filters.transpose(1, 2, 3, 0), out=dw[span.tap])
 
 
@@ -179,7 +185,7 @@ def spread_scratch(
 
 
 def spread(
-    dy: Array, w: Array, dx: Array, part: Array, taps: tuple[Span, ...], **more: Any
+    dy: Array, w: Array, dx: Array, part: Array, taps: tuple[Span, ...], **kwargs: Any
 ) -> None:
     """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i."""
     dx.fill(0)
@@ -187,5 +193,5 @@ def spread(
         for span in taps:
             products, into = part[: span.count], dx[n, span.ins]
             filters = w[span.tap].transpose(0, 1, 3, 2)
-            convolution.sum_phases(dy[n, span.outs], filters, products, **span.walk, **more)
+            convolution.sum_phases(dy[n, span.outs], filters, products, **span.walk, **kwargs)
             np.add(into, products, out=into)

@@ -67,8 +67,8 @@ def for_each_sample(
         yield indices, values, *others
         return
     for k in range(samples):
-        own = indices[k] if indices.ndim == values.ndim else indices
-        yield own, values[k], *(a[k] for a in others)
+        entries = indices[k] if indices.ndim == values.ndim else indices
+        yield entries, values[k], *(a[k] for a in others)
 
 
 def without_samples(
@@ -81,10 +81,10 @@ def without_samples(
     """
     if samples is None:
         return indices, values
-    own = len(indices.shape) == len(values.shape)
-    if values.shape[:1] != (samples,) or (own and indices.shape[:1] != (samples,)):
+    per_sample = len(indices.shape) == len(values.shape)
+    if values.shape[:1] != (samples,) or (per_sample and indices.shape[:1] != (samples,)):
         raise ShapeError(f"there must be {samples} samples, but got {values}, indices {indices}")
-    inner = TensorSpec(indices.shape[1:], indices.dtype) if own else indices
+    inner = TensorSpec(indices.shape[1:], indices.dtype) if per_sample else indices
     return inner, TensorSpec(values.shape[1:], values.dtype)
 
 

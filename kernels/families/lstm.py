@@ -114,9 +114,9 @@ def mixes_samples(attrs: LstmAttrs, s: Specs, batched: Names) -> bool:
     return mixes_along_time(attrs.time_axis, batched)
 
 
-def names_of(given: Mapping[str, object]) -> str:
+def names_of(weights: Mapping[str, object]) -> str:
     """Returns the gates that have weights."""
-    return GATES if "wi" in given or "ri" in given else GATES[:3]
+    return GATES if "wi" in weights or "ri" in weights else GATES[:3]
 
 
 def part(a: Array, gate: int, units: int) -> Array:
@@ -124,9 +124,9 @@ def part(a: Array, gate: int, units: int) -> Array:
     return a[..., gate * units : (gate + 1) * units]
 
 
-def stack(out: Array, kind: str, given: Mapping[str, Array]) -> None:
+def stack(out: Array, kind: str, weights: Mapping[str, Array]) -> None:
     """Concatenates the weights of one kind of all gates along axis 0."""
-    np.concatenate([given[kind + gate] for gate in names_of(given)], out=out)
+    np.concatenate([weights[kind + gate] for gate in names_of(weights)], out=out)
 
 
 def _like(s: Specs, name: str, width: int) -> TensorSpec:
@@ -186,22 +186,24 @@ def forward(
     work: Array,
     normal: Array | None = None,
     spread: Array | None = None,
-    **given: Array,
+    **weights: Array,
 ) -> None:
     units = cells.shape[-1]
-    stack(w, "w", given)
-    stack(r, "r", given)
+    stack(w, "w", weights)
+    stack(r, "r", weights)
     np.matmul(rows(x), w.T, out=rows(gates))
-    for k, gate in enumerate(names_of(given) if normal is None else ""):
-        np.add(part(gates, k, units), given[f"b{gate}"], out=part(gates, k, units))
-    kept = () if normal is None or spread is None else (normal, spread)
-    steps = zip(*(by_time(attrs.time_axis, a) for a in (gates, cells, y, *kept)), strict=True)
+    for k, gate in enumerate(names_of(weights) if normal is None else ""):
+        np.add(part(gates, k, units), weights[f"b{gate}"], out=part(gates, k, units))
+    norms_by_time = () if normal is None or spread is None else (normal, spread)
+    steps = zip(
+        *(by_time(attrs.time_axis, a) for a in (gates, cells, y, *norms_by_time)), strict=True
+    )
     h = c = None
     for z, c_now, h_now, *norms in steps:
         if h is not None:
             np.matmul(h, r.T, out=work)
             np.add(z, work, out=z)
-        step(attrs, z, c, c_now, h_now, work, given, norms)
+        step(attrs, z, c, c_now, h_now, work, weights, norms)
         h, c = h_now, c_now
 
 
@@ -212,52 +214,52 @@ def step(
     c_now: Array,
     h_now: Array,
     work: Array,
-    given: Mapping[str, Array],
+    weights: Mapping[str, Array],
     norms: Sequence[Array],
 ) -> None:
     """Computes one step: gates in place, cell and output, from the products and the last cell."""
     units = c_now.shape[-1]
     f, g, o, i = (part(z, k, units) for k in range(4))
-    own, other = part(work, 0, units), part(work, 1, units)
-    if c is not None and "pf" in given:
-        np.multiply(c, given["pf"], out=own)
-        np.add(f, own, out=f)
+    scratch, other = part(work, 0, units), part(work, 1, units)
+    if c is not None and "pf" in weights:
+        np.multiply(c, weights["pf"], out=scratch)
+        np.add(f, scratch, out=f)
         if i.size:
-            np.multiply(c, given["pi"], out=own)
-            np.add(i, own, out=i)
-    normalize(FORGET, f, given, norms)
+            np.multiply(c, weights["pi"], out=scratch)
+            np.add(i, scratch, out=i)
+    normalize(FORGET, f, weights, norms)
     sigmoid(f)
-    normalize(CELL, g, given, norms)
+    normalize(CELL, g, weights, norms)
     activate(attrs.activation, g)
     if i.size:
-        normalize(INPUT, i, given, norms)
+        normalize(INPUT, i, weights, norms)
         sigmoid(i)
     else:
         i = other
         np.subtract(1, f, out=i)
     np.multiply(i, g, out=c_now)
     if c is not None:
-        np.multiply(f, c, out=own)
-        np.add(c_now, own, out=c_now)
+        np.multiply(f, c, out=scratch)
+        np.add(c_now, scratch, out=c_now)
     if attrs.cell_clip:
         np.clip(c_now, -attrs.cell_clip, attrs.cell_clip, out=c_now)
-    if "po" in given:
-        np.multiply(c_now, given["po"], out=own)
-        np.add(o, own, out=o)
-    normalize(OUTPUT, o, given, norms)
+    if "po" in weights:
+        np.multiply(c_now, weights["po"], out=scratch)
+        np.add(o, scratch, out=o)
+    normalize(OUTPUT, o, weights, norms)
     sigmoid(o)
-    if "wp" not in given:
+    if "wp" not in weights:
         hidden(attrs, c_now, o, h_now)
         return
-    hidden(attrs, c_now, o, own)
-    np.matmul(own, given["wp"].T, out=h_now)
-    if "bp" in given:
-        np.add(h_now, given["bp"], out=h_now)
+    hidden(attrs, c_now, o, scratch)
+    np.matmul(scratch, weights["wp"].T, out=h_now)
+    if "bp" in weights:
+        np.add(h_now, weights["bp"], out=h_now)
     if attrs.proj_clip:
         np.clip(h_now, -attrs.proj_clip, attrs.proj_clip, out=h_now)
 
 
-def normalize(gate: int, z: Array, given: Mapping[str, Array], norms: Sequence[Array]) -> None:
+def normalize(gate: int, z: Array, weights: Mapping[str, Array], norms: Sequence[Array]) -> None:
     """Replaces the sums of a gate by n ẑ + b if there are `normal` and `spread` of the step."""
     if not norms:
         return
@@ -270,27 +272,27 @@ def normalize(gate: int, z: Array, given: Mapping[str, Array], norms: Sequence[A
     np.sqrt(spread, out=spread)
     np.divide(1, spread, out=spread)
     np.multiply(normal, spread, out=normal)
-    np.multiply(normal, given[f"n{GATES[gate]}"], out=z)
-    np.add(z, given[f"b{GATES[gate]}"], out=z)
+    np.multiply(normal, weights[f"n{GATES[gate]}"], out=z)
+    np.add(z, weights[f"b{GATES[gate]}"], out=z)
 
 
 def before_norm(
-    gate: int, d: Array, work: Array, given: Mapping[str, Array], norms: Sequence[Array]
+    gate: int, d: Array, work: Array, weights: Mapping[str, Array], norms: Sequence[Array]
 ) -> None:
     """Keeps the gradient da of a gate, and replaces it by dz, if there is layer normalization."""
-    *kept, (mean, other) = norms
-    if not kept:
+    *saved, (mean, other) = norms
+    if not saved:
         return
-    normal, da = (part(a, gate, d.shape[-1]) for a in kept[::2])
+    normal, da = (part(a, gate, d.shape[-1]) for a in saved[::2])
     np.copyto(da, d)
-    np.multiply(d, given[f"n{GATES[gate]}"], out=d)
+    np.multiply(d, weights[f"n{GATES[gate]}"], out=d)
     np.mean(d, axis=-1, keepdims=True, out=mean)
     np.multiply(d, normal, out=work)
     np.mean(work, axis=-1, keepdims=True, out=other)
     np.multiply(normal, other, out=work)
     np.subtract(d, work, out=d)
     np.subtract(d, mean, out=d)
-    np.multiply(d, part(kept[1], gate, 1), out=d)
+    np.multiply(d, part(saved[1], gate, 1), out=d)
 
 
 def hidden(attrs: LstmAttrs, c: Array, o: Array, out: Array) -> None:

@@ -88,12 +88,12 @@ def backward(
     da: Array | None = None,
     normal: Array | None = None,
     spread: Array | None = None,
-    **given: Array,
+    **weights: Array,
 ) -> None:
     """Computes dz, da and dp, the gradient by the projected output, from last to first step."""
-    stack(r, "r", given)
+    stack(r, "r", weights)
     axis = attrs.time_axis
-    kept = [by_time(axis, a) for a in (normal, spread, da) if a is not None]
+    norms_by_time = [by_time(axis, a) for a in (normal, spread, da) if a is not None]
     z, c, d, dzs = (by_time(axis, a) for a in (gates, cells, dy, dz))
     dm, dc = work[:2]
     dc.fill(0)
@@ -109,7 +109,7 @@ def backward(
             if attrs.proj_clip:
                 assert y is not None
                 inside(by_time(axis, y)[t], -attrs.proj_clip, attrs.proj_clip, arrived, dh[1])
-            np.matmul(arrived, given["wp"], out=dm)
+            np.matmul(arrived, weights["wp"], out=dm)
         step_back(
             attrs,
             z[t],
@@ -117,8 +117,8 @@ def backward(
             c[t],
             dzs[t],
             work,
-            given,
-            [*(a[t] for a in kept), means],
+            weights,
+            [*(a[t] for a in norms_by_time), means],
         )
 
 
@@ -129,7 +129,7 @@ def step_back(
     c_now: Array,
     dz: Array,
     work: Array,
-    given: Mapping[str, Array],
+    weights: Mapping[str, Array],
     norms: Sequence[Array],
 ) -> None:
     """Computes dz of a step; dz may alias z: a gate is read before its gradient is written.
@@ -149,10 +149,10 @@ def step_back(
     np.add(dc, df, out=dc)
     np.multiply(dm, e, out=dm)
     times_sigmoid_slope(o, dm, e)
-    before_norm(OUTPUT, dm, e, given, norms)
+    before_norm(OUTPUT, dm, e, weights, norms)
     np.copyto(part(dz, OUTPUT, units), dm)
-    if "po" in given:
-        np.multiply(dm, given["po"], out=e)
+    if "po" in weights:
+        np.multiply(dm, weights["po"], out=e)
         np.add(dc, e, out=dc)
     if attrs.cell_clip:
         inside(c_now, -attrs.cell_clip, attrs.cell_clip, dc, e)
@@ -163,7 +163,7 @@ def step_back(
         np.copyto(i, part(z, INPUT, units))
         np.multiply(dc, g, out=di)
         times_sigmoid_slope(i, di, e)
-        before_norm(INPUT, di, e, given, norms)
+        before_norm(INPUT, di, e, weights, norms)
         np.copyto(part(dz, INPUT, units), di)
     if c is None:
         df.fill(0)
@@ -173,23 +173,23 @@ def step_back(
         np.subtract(df, g, out=df)
     np.multiply(df, dc, out=df)
     times_sigmoid_slope(f, df, e)
-    before_norm(FORGET, df, e, given, norms)
+    before_norm(FORGET, df, e, weights, norms)
     np.multiply(dc, i, out=dg)
     times_slope(attrs.activation, g, dg, e)
-    before_norm(CELL, dg, e, given, norms)
+    before_norm(CELL, dg, e, weights, norms)
     np.copyto(part(dz, CELL, units), dg)
     np.multiply(dc, f, out=dc)
     np.copyto(part(dz, FORGET, units), df)
-    if "pf" in given:
-        np.multiply(df, given["pf"], out=e)
+    if "pf" in weights:
+        np.multiply(df, weights["pf"], out=e)
         np.add(dc, e, out=dc)
         if not coupled:
-            np.multiply(di, given["pi"], out=e)
+            np.multiply(di, weights["pi"], out=e)
             np.add(dc, e, out=dc)
 
 
-def grad_x(attrs: LstmAttrs, *, dz: Array, dx: Array, w: Array, **given: Array) -> None:
-    stack(w, "w", given)
+def grad_x(attrs: LstmAttrs, *, dz: Array, dx: Array, w: Array, **weights: Array) -> None:
+    stack(w, "w", weights)
     np.matmul(rows(dz), w, out=rows(dx))
 
 
@@ -239,10 +239,18 @@ def grad_bp(attrs: LstmAttrs, *, dp: Array, dbp: Array) -> None:
 
 
 def call_grad_x(
-    attrs: LstmAttrs, *, dz: Array, dx: Array, w: Array, panel: Array | None = None, **given: Array
+    attrs: LstmAttrs,
+    *,
+    dz: Array,
+    dx: Array,
+    w: Array,
+    panel: Array | None = None,
+    **weights: Array,
 ) -> Callable[[], None]:
-    parts = np.split(w, len(names_of(given)))
-    copies = [copy(given[f"w{gate}"], a) for gate, a in zip(names_of(given), parts, strict=True)]
+    parts = np.split(w, len(names_of(weights)))
+    copies = [
+        copy(weights[f"w{gate}"], a) for gate, a in zip(names_of(weights), parts, strict=True)
+    ]
     return in_order([*copies, compiled.input_gradient(attrs, dz=dz, w=w, dx=dx, panel=panel)])
 
 

@@ -50,11 +50,11 @@ def read_positions(indices: Array, positions: Array) -> Callable[[], None]:
 
 
 def spread(
-    attrs: PoolAttrs, *, values: Array, indices: Array, into: Array, positions: Array, **more: Any
+    attrs: PoolAttrs, *, values: Array, indices: Array, into: Array, positions: Array, **kwargs: Any
 ) -> None:
     """Fills images with zeros, and with the value of each window at its position."""
     read_positions(indices, positions)()
-    SPREAD.run(attrs, dy=values, digest=positions, dx=into, **more)
+    SPREAD.run(attrs, dy=values, digest=positions, dx=into, **kwargs)
 
 
 def bind_spread(

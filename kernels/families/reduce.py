@@ -8,12 +8,12 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL, bool_like_x
 from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
-    kept_shape,
     later_axes,
     moved_axes,
     prepare,
     reduce_attrs,
     reduced_axes,
+    shape_with_keepdims,
 )
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
@@ -25,7 +25,7 @@ Axes = tuple[int, ...]
 def infer(attrs: ReduceAttrs, s: Specs) -> Specs:
     x = s["x"]
     axes = reduced_axes(attrs, x)
-    full = kept_shape(x.shape, axes)
+    full = shape_with_keepdims(x.shape, axes)
     shape = full if attrs.keep_dims else tuple(n for k, n in enumerate(x.shape) if k not in axes)
     return {"y": TensorSpec(shape, x.dtype)}
 
@@ -55,13 +55,13 @@ def extreme_grad_x(
     gradient: Array,
     mask: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     count: int,
 ) -> None:
-    part = gradient.reshape(kept, copy=False)
-    np.equal(x, y.reshape(kept, copy=False), out=mask)
+    part = gradient.reshape(keepdims_shape, copy=False)
+    np.equal(x, y.reshape(keepdims_shape, copy=False), out=mask)
     np.sum(mask, axis=axes, keepdims=True, out=part)
-    np.divide(dy.reshape(kept, copy=False), part, out=part)
+    np.divide(dy.reshape(keepdims_shape, copy=False), part, out=part)
     np.multiply(part, mask, out=dx)
 
 
@@ -72,9 +72,9 @@ def extreme(name: str, find: Callable[..., Array], quantized: QuantizedDef | Non
     """
 
     def forward(
-        attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int
+        attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, keepdims_shape: Axes, count: int
     ) -> None:
-        find(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
+        find(x, axis=axes, keepdims=True, out=y.reshape(keepdims_shape, copy=False))
 
     return OpDef(
         name,
@@ -116,9 +116,9 @@ def logical(name: str, f: np.ufunc) -> OpDef:
     """Makes the row of REDUCE_ANY or REDUCE_ALL; `f` is np.logical_or or np.logical_and."""
 
     def forward(
-        attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int
+        attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, keepdims_shape: Axes, count: int
     ) -> None:
-        f.reduce(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
+        f.reduce(x, axis=axes, keepdims=True, out=y.reshape(keepdims_shape, copy=False))
 
     return OpDef(
         name,

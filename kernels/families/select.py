@@ -42,8 +42,12 @@ def selection(
 
         def geometry(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
             y, x = s["y"].shape, s[of].shape
-            kept = (1,) * (len(y) - len(x)) + x
-            return {"shape": condition_shape(s), "axes": summed_axes(y, x), "kept": kept}
+            keepdims_shape = (1,) * (len(y) - len(x)) + x
+            return {
+                "shape": condition_shape(s),
+                "axes": summed_axes(y, x),
+                "keepdims_shape": keepdims_shape,
+            }
 
         def run(
             attrs: Attrs,
@@ -52,7 +56,7 @@ def selection(
             c: Array,
             shape: tuple[int, ...],
             axes: tuple[int, ...],
-            kept: tuple[int, ...],
+            keepdims_shape: tuple[int, ...],
             unreduced: Array | None = None,
             other: Array | None = None,
             **gradient: Array,
@@ -64,7 +68,9 @@ def selection(
                 dy, c.reshape(shape, copy=False), out=dx if unreduced is None else unreduced
             )
             if unreduced is not None:
-                np.sum(unreduced, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
+                np.sum(
+                    unreduced, axis=axes, keepdims=True, out=dx.reshape(keepdims_shape, copy=False)
+                )
 
         return Kernel(
             run,

@@ -24,7 +24,7 @@ def unpack_map(options: Options, sizes: Mapping[str, int | None]) -> Mapping[str
         ShapeError: if the bytes are not such a map, or a field is absent or has another size.
     """
     data = options.get("custom_options", b"")
-    found = {}
+    numbers = {}
     for name, size in sizes.items():
         try:
             values = _numbers(data, name)
@@ -35,8 +35,8 @@ def unpack_map(options: Options, sizes: Mapping[str, int | None]) -> Mapping[str
             ) from e
         if size not in (None, len(values)) or not np.all(np.isfinite(values)):
             raise ShapeError(f"{name} must have {size or 'finite'} numbers, but got {values}")
-        found[name] = values
-    return found
+        numbers[name] = values
+    return numbers
 
 
 def has_field(options: Options, name: str) -> bool:

@@ -34,7 +34,7 @@ def reduced_axes(attrs: ReduceAttrs, x: TensorSpec) -> tuple[int, ...]:
     return tuple(sorted({a % rank for a in attrs.axes}))
 
 
-def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+def shape_with_keepdims(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if k in axes else n for k, n in enumerate(shape))
 
 
@@ -50,6 +50,6 @@ def prepare(attrs: ReduceAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares the axes, the shape of x with these axes of length 1, and the values per result."""
     x = s["x"]
     axes = reduced_axes(attrs, x)
-    kept = kept_shape(x.shape, axes)
-    count = x.size // max(TensorSpec(kept, x.dtype).size, 1)
-    return {"axes": axes, "kept": kept, "count": count}
+    keepdims_shape = shape_with_keepdims(x.shape, axes)
+    count = x.size // max(TensorSpec(keepdims_shape, x.dtype).size, 1)
+    return {"axes": axes, "keepdims_shape": keepdims_shape, "count": count}

@@ -63,7 +63,12 @@ def prepare(attrs: IntegerMeanAttrs, s: Specs) -> Mapping[str, Any]:
     count = np.float32(geometry["count"])
     factor = np.float32(attrs.ratio / geometry["count"])
     offset = np.float32(attrs.to.zero) - np.float32(attrs.zero) * count * factor
-    return {"axes": geometry["axes"], "kept": geometry["kept"], "factor": factor, "offset": offset}
+    return {
+        "axes": geometry["axes"],
+        "keepdims_shape": geometry["keepdims_shape"],
+        "factor": factor,
+        "offset": offset,
+    }
 
 
 def workspace(attrs: IntegerMeanAttrs, s: Specs) -> Specs:
@@ -77,13 +82,13 @@ def forward(
     x: Array,
     y: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     factor: np.float32,
     offset: np.float32,
     sums: Array,
     real: Array,
 ) -> None:
-    np.sum(x, axis=axes, keepdims=True, dtype=INT64, out=sums.reshape(kept, copy=False))
+    np.sum(x, axis=axes, keepdims=True, dtype=INT64, out=sums.reshape(keepdims_shape, copy=False))
     np.copyto(real, sums, casting="same_kind")
     np.multiply(real, factor, out=real)
     np.add(real, offset, out=real)

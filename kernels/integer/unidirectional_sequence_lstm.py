@@ -111,18 +111,18 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
             f"weights of gates must be (O, I), (O, P) and (O,), but got {w[0].shape}, "
             f"{r[0].shape} and {biases[0].shape}, projection {projected.shape}"
         )
-    made = {}
+    arrays = {}
     for end, x, rows in (("", tensors["x"], w), ("r", tensors["h"], r)):
         kind, matrix = end or "w", np.concatenate(rows)
         sums = matrix.sum(axis=1, dtype=np.int64)
         most = largest(x.dtype) * int(abs(matrix.astype(np.int64)).sum(axis=1).max(initial=0))
         factors = [np.float32(tensors[kind + g].scale) * np.float32(x.scale) / STEP for g in gates]
-        made[kind], made[f"b{end}"] = matrix.astype(exact_float(most)), -x.zero * sums
-        made[f"m{end}"] = np.array([fixed_factor(f) for f in factors], INT64).T.repeat(
+        arrays[kind], arrays[f"b{end}"] = matrix.astype(exact_float(most)), -x.zero * sums
+        arrays[f"m{end}"] = np.array([fixed_factor(f) for f in factors], INT64).T.repeat(
             units, axis=1
         )
-    made["b"] += np.concatenate(biases)
-    return made | {"p": _peepholes(tensors, gates, units)} | _projection(tensors, projected)
+    arrays["b"] += np.concatenate(biases)
+    return arrays | {"p": _peepholes(tensors, gates, units)} | _projection(tensors, projected)
 
 
 def _peepholes(tensors: Tensors, gates: str, units: int) -> Array:
@@ -225,7 +225,7 @@ def forward(
     **step: Array,
 ) -> None:
     step["work"][0].fill(0)  # the cell
-    z, more, signs = sums
+    z, recurrent, signs = sums
     before = None
     for x_now, y_now in zip(*(by_time(attrs.time_axis, a) for a in (x, y)), strict=True):
         np.copyto(rows, x_now)
@@ -235,8 +235,8 @@ def forward(
         if before is not None:
             np.copyto(state, before)
             np.matmul(state, r.T, out=returned)
-            scaled(returned, br, mr, more, signs)
-            np.add(z, more, out=z)
+            scaled(returned, br, mr, recurrent, signs)
+            np.add(z, recurrent, out=z)
             np.clip(z, LO, HI, out=z)
         advance(attrs, z, y_now, **step)
         before = y_now

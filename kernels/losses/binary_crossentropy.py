@@ -151,8 +151,8 @@ def check_unit_interval(rows: Array) -> tuple[int, str] | None:
         return problem
     bad = (rows < 0) | (rows > 1)
     k = int(np.argmax(bad.any(axis=1)))
-    got = float(rows[k][np.argmax(bad[k])])
-    return k, f"targets of binary cross-entropy must be 0 … 1, but got {got:g}"
+    value = float(rows[k][np.argmax(bad[k])])
+    return k, f"targets of binary cross-entropy must be 0 … 1, but got {value:g}"
 
 
 def unit_interval(output: TensorSpec) -> Check:

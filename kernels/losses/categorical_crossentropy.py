@@ -116,10 +116,10 @@ def check_distributions(output: TensorSpec) -> Check:
             k = int(np.argmax(bad))
             row = (at + k) * classes // rows.shape[1]
             least = float(block[k].min())
-            got = f"a value {least:g}" if least < 0 else f"the sum {float(sums[k]):g}"
+            actual = f"a value {least:g}" if least < 0 else f"the sum {float(sums[k]):g}"
             return row, (
                 f"a target of categorical cross-entropy must be {classes} values ≥ 0 that add up "
-                f"to 1, but got {got}"
+                f"to 1, but got {actual}"
             )
         return None
 

@@ -61,7 +61,7 @@ def scratch_back(attrs: CategoricalFocalAttrs, s: Specs) -> Specs:
     if attrs.from_logits:
         return workspace
     outside = TensorSpec(s["x"].shape, np.dtype(np.bool_))
-    return {**workspace, "held": s["x"], "outside": outside}
+    return {**workspace, "clipped": s["x"], "outside": outside}
 
 
 def forward(
@@ -105,7 +105,7 @@ def grad_x(
     divisor: int,
     p: Array | None = None,
     smooth: Array | None = None,
-    held: Array | None = None,
+    clipped: Array | None = None,
     outside: Array | None = None,
 ) -> None:
     t = smoothed(t, attrs.label_smoothing, t.shape[-1], smooth)
@@ -117,12 +117,12 @@ def grad_x(
         np.subtract(dx2, rest2, out=dx2)
         factor = attrs.alpha * attrs.beta
     else:
-        assert held is not None
+        assert clipped is not None
         assert outside is not None
-        np.clip(x, LEAST, MOST, out=held)
-        np.not_equal(x, held, out=outside)
-        _h(attrs, held, t, rest, dx)
-        np.divide(dx, held, out=dx)
+        np.clip(x, LEAST, MOST, out=clipped)
+        np.not_equal(x, clipped, out=outside)
+        _h(attrs, clipped, t, rest, dx)
+        np.divide(dx, clipped, out=dx)
         np.copyto(dx, 0, where=outside)
         factor = attrs.alpha
     np.multiply(dx, factor, out=dx)

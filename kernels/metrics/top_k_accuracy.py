@@ -30,9 +30,9 @@ class TopKAccuracy(MeanMetric):
 
     def sum(self, y: Array, t: Array) -> float:
         labels = labels_of(t, self.form)[:, np.newaxis]
-        own = np.take_along_axis(y, labels.astype(np.intp), axis=1)
+        scores = np.take_along_axis(y, labels.astype(np.intp), axis=1)
         before = np.arange(y.shape[1]) < labels
-        larger = np.count_nonzero((y > own) | ((y == own) & before), axis=1)
+        larger = np.count_nonzero((y > scores) | ((y == scores) & before), axis=1)
         return int(np.count_nonzero(larger < self.k))
 
 

@@ -214,13 +214,13 @@ def one_loop(loops: Iterable[Calls]) -> Calls:
 
 def joined(calls: Iterable[Run]) -> list[Run]:
     """Makes one loop in C of each run of consecutive compiled calls."""
-    made: list[Run] = []
+    loops: list[Run] = []
     for compiled, group in groupby(calls, lambda call: isinstance(call, Calls)):
         members: list[Any] = list(group)
         if compiled and len(members) > 1:
             members = [one_loop(members)]
-        made += members
-    return made
+        loops += members
+    return loops
 
 
 def in_order(calls: Iterable[Run]) -> Callable[[], None]:

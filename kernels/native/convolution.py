@@ -165,10 +165,10 @@ def forward(
     axes: Axes,
     source: PaddedImages,
     panel: Array | None = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     walk = forward_walk(x, w, y, axes)
-    return correlate(x, w, y, panel, walk, **more)
+    return correlate(x, w, y, panel, walk, **kwargs)
 
 
 def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -195,10 +195,10 @@ def grad_x(
     source: PaddedImages,
     pairs: Pairs,
     panel: Array | None = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     walks = phase_walks(dy, w, dx, axes, source, pairs)
-    return in_order([correlate(dy, w, dx, panel, walk, **more) for walk in walks])
+    return in_order([correlate(dy, w, dx, panel, walk, **kwargs) for walk in walks])
 
 
 def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:

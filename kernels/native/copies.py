@@ -84,11 +84,11 @@ def of(
         arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in every if is_named(n)}
         if any(a.itemsize != 4 or not a.size for a in arrays.values()):
             return False
-        found = pairs(attrs, **arrays, **prepare(attrs, s))
-        return all(copy_shape(x, y) is not None for x, y in found if y.size)
+        copies = pairs(attrs, **arrays, **prepare(attrs, s))
+        return all(copy_shape(x, y) is not None for x, y in copies if y.size)
 
     def to_call(attrs: Attrs, **arrays: Any) -> Callable[[], None]:
-        found = pairs(attrs, **arrays)
-        return in_order([copy(x, y) for x, y in found if y.size])
+        copies = pairs(attrs, **arrays)
+        return in_order([copy(x, y) for x, y in copies if y.size])
 
     return Compiled(to_call, fits, prepare=prepare)

@@ -69,10 +69,10 @@ def forward(
     axes: Axes,
     source: PaddedImages,
     repeated: Array | None = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     x, calls = repeat(x, repeated)
-    return in_order([*calls, correlate(x, w, y, [forward_walk(x, w, y, axes)], **more)])
+    return in_order([*calls, correlate(x, w, y, [forward_walk(x, w, y, axes)], **kwargs)])
 
 
 def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:

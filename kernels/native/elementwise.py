@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, prepare, reduced_axes
+from odt.kernels.geometry.reduce_geometry import (
+    ReduceAttrs,
+    prepare,
+    reduced_axes,
+    shape_with_keepdims,
+)
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.structs import MAX_INPUTS, MAX_RANK, ElementwiseShape
@@ -87,10 +92,10 @@ def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
     """Makes a check that arrays are float32 and not empty, with at most MAX_RANK merged axes."""
 
     def check(attrs: Attrs, s: Specs) -> bool:
-        found = [s[n] if n in s else s[n[1:]] for n in names]  # dx has the spec of x
-        if any(spec.dtype != FLOAT or not spec.size for spec in found):
+        specs = [s[n] if n in s else s[n[1:]] for n in names]  # dx has the spec of x
+        if any(spec.dtype != FLOAT or not spec.size for spec in specs):
             return False
-        return len(broadcast_strides(*(spec.shape for spec in found))) <= MAX_RANK
+        return len(broadcast_strides(*(spec.shape for spec in specs))) <= MAX_RANK
 
     return check
 
@@ -134,8 +139,8 @@ def select(condition_shape: Callable[[Specs], tuple[int, ...]]) -> Callable[...,
             attrs: Attrs, *, c: Array, truths: Array, shape: tuple[int, ...], **arrays: Array
         ) -> Callable[[], None]:
             read = [*(arrays[n] for n in inputs), truths.reshape(shape, copy=False)]
-            more = [] if name == "select" else [HALF]
-            chosen = call(name, arrays[y], [*read, *more])
+            params = [] if name == "select" else [HALF]
+            chosen = call(name, arrays[y], [*read, *params])
             return in_order([bind("truths", c, truths, c.size), chosen])
 
         return Compiled(to_call, check, workspace, prepare)
@@ -177,13 +182,21 @@ def _fits_rank(attrs: ReduceAttrs, s: Specs) -> bool:
 
 def reduction(*, mean: bool, back: bool) -> Compiled:
     """Makes the sum or mean over axes; with `back`, its gradient, broadcast over these axes."""
-    made, given = ("dx", "dy") if back else ("y", "x")
+    output, input_name = ("dx", "dy") if back else ("y", "x")
 
     def to_call(
-        attrs: ReduceAttrs, *, axes: Any, kept: tuple[int, ...], count: int, **arrays: Array
+        attrs: ReduceAttrs,
+        *,
+        axes: Any,
+        keepdims_shape: tuple[int, ...],
+        count: int,
+        **arrays: Array,
     ) -> Callable[[], None]:
-        y, x = arrays[made], arrays[given]
-        y, x = (y, x.reshape(kept, copy=False)) if back else (y.reshape(kept, copy=False), x)
+        y, x = arrays[output], arrays[input_name]
+        if back:
+            x = x.reshape(keepdims_shape, copy=False)
+        else:
+            y = y.reshape(keepdims_shape, copy=False)
         return call("scale", y, (x,), 1 / count if mean else 1.0)
 
     return Compiled(to_call, _fits_rank, prepare=prepare)
@@ -195,8 +208,8 @@ MEAN, MEAN_BACK = (reduction(mean=True, back=back) for back in (False, True))
 
 def _extreme_axes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
     """Returns the sizes of x as (outer, reduced, inner), or None if that is not possible."""
-    kept = kept_shape(x.shape, reduced_axes(attrs, x))
-    axes = broadcast_strides(kept, x.shape)
+    y_shape = shape_with_keepdims(x.shape, reduced_axes(attrs, x))
+    axes = broadcast_strides(y_shape, x.shape)
     at = [k for k, (_, (stride, _)) in enumerate(axes) if not stride] or [len(axes)]
     parts = axes[: at[0]], axes[at[0] : at[0] + 1], axes[at[0] + 1 :]
     return [prod(size for size, _ in part) for part in parts] if len(at) == 1 else None
@@ -205,7 +218,7 @@ def _extreme_axes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
 def extreme(sign: float) -> Compiled:
     """Makes the maximum over axes, or with sign −1 the minimum."""
 
-    def to_call(attrs: ReduceAttrs, *, x: Array, y: Array, **more: Any) -> Callable[[], None]:
+    def to_call(attrs: ReduceAttrs, *, x: Array, y: Array, **geometry: Any) -> Callable[[], None]:
         sizes = _extreme_axes(attrs, TensorSpec(x.shape, x.dtype))
         assert sizes is not None, "fits is false"
         return bind("extreme", x, y, *sizes, sign)
@@ -226,10 +239,10 @@ def _extreme_back(
     dx: Array,
     gradient: Array,
     axes: Any,
-    kept: tuple[int, ...],
+    keepdims_shape: tuple[int, ...],
     count: int,
 ) -> Callable[[], None]:
-    y, part = (a.reshape(kept, copy=False) for a in (y, gradient))
+    y, part = (a.reshape(keepdims_shape, copy=False) for a in (y, gradient))
     counted = call("equal", part, (x, y))
     divided = call("divide", gradient, (dy, gradient))
     return in_order([counted, divided, call("where_equal", dx, (part, x, y))])

@@ -65,10 +65,10 @@ def _mismatch(library: ctypes.CDLL) -> str:
     if not hasattr(library, "exports"):
         return "it has no table of its kernels"
     actual = read_exports(library).structs
-    wanted = {name: ctypes.sizeof(struct) for name, struct in STRUCTS.items()}
-    wrong = [n for n in {*actual, *wanted} if actual.get(n) != wanted.get(n)]
+    expected = {name: ctypes.sizeof(struct) for name, struct in STRUCTS.items()}
+    wrong = [n for n in {*actual, *expected} if actual.get(n) != expected.get(n)]
     return "; ".join(
-        f"{n} has {actual.get(n, 0)} bytes, not {wanted.get(n, 0)}" for n in sorted(wrong)
+        f"{n} has {actual.get(n, 0)} bytes, not {expected.get(n, 0)}" for n in sorted(wrong)
     )
 
 
@@ -134,11 +134,11 @@ def kernels_in_use() -> str:
         OptionError: if this machine cannot run the kernels that ODT_KERNELS selects.
     """
     asked = os.environ.get("ODT_KERNELS", "")
-    known = ("numpy", *instruction_sets())
-    if asked and asked not in known:
+    names = ("numpy", *instruction_sets())
+    if asked and asked not in names:
         why = "This processor has no others" if instruction_sets() else f"{NOT_BUILT}: {REMEDY}"
-        raise OptionError("ODT_KERNELS", f"must be {', '.join(known)}", asked, f"{why}.")
-    return asked or known[-1]
+        raise OptionError("ODT_KERNELS", f"must be {', '.join(names)}", asked, f"{why}.")
+    return asked or names[-1]
 
 
 def describe_kernels() -> str:

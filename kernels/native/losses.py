@@ -59,9 +59,9 @@ def _squared_error(
 
 
 def _squared_error_back(attrs: Attrs, *, x: Array, t: Array, scale: Array, dx: Array) -> Loop:
-    made, *samples = _in_runs(scale, dx, x, t)
+    dx_runs, *samples = _in_runs(scale, dx, x, t)
     read = scale[:, np.newaxis], *samples
-    return call("squared_difference_back", made, read, 2 / _elements(x))
+    return call("squared_difference_back", dx_runs, read, 2 / _elements(x))
 
 
 def _absolute_error(
@@ -179,8 +179,8 @@ def _binary_cross_entropy_back(
     smooth: Array | None = None,
 ) -> Loop:
     t, first = _smoothed(attrs, t, smooth)
-    made = call("logistic", dx, (x,)), call("subtract", dx, (dx, t))
-    return in_order([*first, *made, _scale_gradient(dx, scale, divisor)])
+    gradient = call("logistic", dx, (x,)), call("subtract", dx, (dx, t))
+    return in_order([*first, *gradient, _scale_gradient(dx, scale, divisor)])
 
 
 def binary_cross_entropy(workspace: Callable[[Any, Specs], Specs], prepare: Any) -> list[Compiled]:

@@ -110,9 +110,9 @@ def lstm(
     gates: Array,
     cells: Array,
     scratch: Array,
-    **given: Array,
+    **arrays: Array,
 ) -> Callable[[], None]:
-    weights = [given[kind + gate] for kind in "wrb" for gate in GATES]
+    weights = [arrays[kind + gate] for kind in "wrb" for gate in GATES]
     shape = recurrent_shape(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
     return bind("lstm", x, y, gates, cells, scratch, *weights, shape)
 
@@ -130,9 +130,9 @@ def lstm_back(
     cells: Array,
     dz: Array,
     scratch: Array,
-    **given: Any,
+    **arrays: Any,
 ) -> Callable[[], None]:
-    weights = [given[f"r{gate}"] for gate in GATES]
+    weights = [arrays[f"r{gate}"] for gate in GATES]
     shape = recurrent_shape(attrs, cells.shape[:-1], 0, cells.shape[-1])
     return bind("lstm_back", dy, gates, cells, dz, scratch, *weights, shape)
 
@@ -181,10 +181,10 @@ def by_weights(x: str, gate: int) -> Compiled:
         return panel(_steps(s), columns, lanes if columns < lanes else limit("ROW_BLOCK"))
 
     def to_call(
-        attrs: RecurrentAttrs, *, dz: Array, panel: Array, **given: Array
+        attrs: RecurrentAttrs, *, dz: Array, panel: Array, **arrays: Array
     ) -> Callable[[], None]:
-        factor = given.pop(x)
-        (dw,) = given.values()
+        factor = arrays.pop(x)
+        (dw,) = arrays.values()
         blocks, later = 1, 0  # blocks of rows, in which dz is so many rows later than x
         if x == "y" and attrs.time_axis == 1:
             blocks, later = len(factor), 1
@@ -214,9 +214,9 @@ def by_bias(gate: int) -> Compiled:
     """Makes the sums of a gate's columns of dz, or of da with layer normalization."""
 
     def to_call(
-        attrs: RecurrentAttrs, *, dz: Array, da: Array | None = None, **given: Array
+        attrs: RecurrentAttrs, *, dz: Array, da: Array | None = None, **gradient: Array
     ) -> Callable[[], None]:
-        (db,) = given.values()
+        (db,) = gradient.values()
         summed = dz if da is None else da
         return column_sums(summed, db, summed.shape[-1], gate * db.size)
 

@@ -58,12 +58,12 @@ def forward(
     pairs: Pairs,
     panel: Array | None = None,
     product: Array | None = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     if product is not None:
-        return in_order(_products(x, w, y, panel, product, **more))
+        return in_order(_products(x, w, y, panel, product, **kwargs))
     walks = phase_walks(x, w, y, axes, source, pairs, transposed=True)
-    return in_order([correlate(x, w, y, panel, walk, **more) for walk in walks])
+    return in_order([correlate(x, w, y, panel, walk, **kwargs) for walk in walks])
 
 
 def _products(
@@ -82,13 +82,13 @@ def _products(
     y_rows = y.reshape(-1, height, cols, width, units, copy=False)
     step = product.size // (len(filters) * cols)
     for at in range(0, len(x_rows), step):
-        read, made = x_rows[at : at + step], y_rows[at : at + step]
+        read, block = x_rows[at : at + step], y_rows[at : at + step]
         pixels = read.reshape(-1, depth, copy=False)
         results = product[: len(filters) * len(pixels)].reshape(len(filters), -1, copy=False)
         yield dense.forward(None, x=filters, w=pixels, y=results, panel=panel)
         by_tap = results.reshape(units, height, width, len(read), cols, copy=False)
-        yield copy(by_tap, made.transpose(4, 1, 3, 0, 2))
-        values = made.reshape(-1, units, copy=False)
+        yield copy(by_tap, block.transpose(4, 1, 3, 0, 2))
+        values = block.reshape(-1, units, copy=False)
         if b is not None:
             yield call("add", values, (values, b), *(clamp or (-np.inf, np.inf)))
         elif clamp is not None:
@@ -104,10 +104,10 @@ def grad_x(
     axes: Axes,
     source: PaddedImages,
     panel: Array | None = None,
-    **more: Any,
+    **kwargs: Any,
 ) -> Callable[[], None]:
     walk = forward_walk(dy, w, dx, axes, transposed=True)
-    return correlate(dy, w, dx, panel, walk, **more)
+    return correlate(dy, w, dx, panel, walk, **kwargs)
 
 
 def filter_workspace(attrs: Attrs, s: Specs) -> Specs:

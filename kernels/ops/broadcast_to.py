@@ -53,9 +53,9 @@ def forward(shape: Shape, *, x: Array, y: Array) -> Moves:
 
 
 def grad_x(
-    shape: Shape, *, dy: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]
+    shape: Shape, *, dy: Array, dx: Array, axes: tuple[int, ...], keepdims_shape: tuple[int, ...]
 ) -> None:
-    sum_into(dy, dx, axes, kept)
+    sum_into(dy, dx, axes, keepdims_shape)
 
 
 OP = OpDef(

@@ -63,17 +63,17 @@ def back_workspace(attrs: VolumeAttrs, s: Specs) -> Specs:
 
 
 def forward(
-    attrs: VolumeAttrs, *, x: Array, w: Array, y: Array, b: Array | None = None, **more: Any
+    attrs: VolumeAttrs, *, x: Array, w: Array, y: Array, b: Array | None = None, **kwargs: Any
 ) -> None:
-    correlate(x, w, y, b, **more)
+    correlate(x, w, y, b, **kwargs)
 
 
-def grad_w(attrs: VolumeAttrs, *, dy: Array, x: Array, dw: Array, **more: Any) -> None:
-    filter_sums(dy, x, dw, **more)
+def grad_w(attrs: VolumeAttrs, *, dy: Array, x: Array, dw: Array, **kwargs: Any) -> None:
+    filter_sums(dy, x, dw, **kwargs)
 
 
-def grad_x(attrs: VolumeAttrs, *, dy: Array, w: Array, dx: Array, **more: Any) -> None:
-    spread(dy, w, dx, **more)
+def grad_x(attrs: VolumeAttrs, *, dy: Array, w: Array, dx: Array, **kwargs: Any) -> None:
+    spread(dy, w, dx, **kwargs)
 
 
 OP = OpDef(

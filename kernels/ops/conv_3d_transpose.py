@@ -51,11 +51,11 @@ def infer(attrs: TransposeAttrs, s: Specs) -> Specs:
     if len(shape) != 5 or min(shape) < 1 or shape[::4] != (x.shape[0], w.shape[3]):
         raise ShapeError(f"output_shape must be (N, OD, OH, OW, O), but got {shape}, x {x}, w {w}")
     y = TensorSpec(shape, x.dtype)
-    made = lengths(attrs, y, w)
-    if made != x.shape[1:4]:
+    sizes = lengths(attrs, y, w)
+    if sizes != x.shape[1:4]:
         raise ShapeError(
             f"a convolution of output_shape must make x's depth, height and width, "
-            f"{x.shape[1:4]}, but got {made} from {shape}"
+            f"{x.shape[1:4]}, but got {sizes} from {shape}"
         )
     return {"y": y}
 
@@ -90,19 +90,19 @@ def back_workspace(attrs: TransposeAttrs, s: Specs) -> Specs:
 
 
 def forward(
-    attrs: TransposeAttrs, *, x: Array, w: Array, y: Array, b: Array | None = None, **more: Any
+    attrs: TransposeAttrs, *, x: Array, w: Array, y: Array, b: Array | None = None, **kwargs: Any
 ) -> None:
-    volumes.spread(x, w, y, **more)
+    volumes.spread(x, w, y, **kwargs)
     if b is not None:
         np.add(y, b, out=y)
 
 
-def grad_w(attrs: TransposeAttrs, *, dy: Array, x: Array, dw: Array, **more: Any) -> None:
-    volumes.filter_sums(x, dy, dw, **more)
+def grad_w(attrs: TransposeAttrs, *, dy: Array, x: Array, dw: Array, **kwargs: Any) -> None:
+    volumes.filter_sums(x, dy, dw, **kwargs)
 
 
-def grad_x(attrs: TransposeAttrs, *, dy: Array, w: Array, dx: Array, **more: Any) -> None:
-    volumes.correlate(dy, w, dx, None, **more)
+def grad_x(attrs: TransposeAttrs, *, dy: Array, w: Array, dx: Array, **kwargs: Any) -> None:
+    volumes.correlate(dy, w, dx, None, **kwargs)
 
 
 OP = OpDef(

@@ -46,14 +46,14 @@ def grad_a(
     b: Array,
     da: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     unreduced: Array | None = None,
 ) -> None:
     if unreduced is None:
         np.divide(dy, b, out=da)
         return
     np.divide(dy, b, out=unreduced)
-    sum_into(unreduced, da, axes, kept)
+    sum_into(unreduced, da, axes, keepdims_shape)
 
 
 def quotient(attrs: Attrs, s: Specs) -> Specs:
@@ -68,13 +68,13 @@ def grad_b(
     y: Array,
     db: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     unreduced: Array,
 ) -> None:
     np.divide(y, b, out=unreduced)
     np.multiply(unreduced, dy, out=unreduced)
     np.negative(unreduced, out=unreduced)
-    sum_into(unreduced, db, axes, kept)
+    sum_into(unreduced, db, axes, keepdims_shape)
 
 
 OP = OpDef(

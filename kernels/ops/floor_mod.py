@@ -30,8 +30,8 @@ def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
     np.remainder(a, b, out=y)
 
 
-def grad_a(attrs: None, *, dy: Array, da: Array, axes: Axes, kept: Axes) -> None:
-    sum_into(dy, da, axes, kept)
+def grad_a(attrs: None, *, dy: Array, da: Array, axes: Axes, keepdims_shape: Axes) -> None:
+    sum_into(dy, da, axes, keepdims_shape)
 
 
 def d_b(attrs: None, *, dy: Array, a: Array, b: Array, out: Array) -> None:

@@ -99,21 +99,21 @@ def forward(
 
 
 def call_forward(
-    attrs: GatherAttrs, *, x: Array, y: Array, at: Array, **given: Any
+    attrs: GatherAttrs, *, x: Array, y: Array, at: Array, **kwargs: Any
 ) -> Callable[[], None]:
-    return select(partial(find, at=at, **given), x, at, y)
+    return select(partial(find, at=at, **kwargs), x, at, y)
 
 
-def grad_x(attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **given: Any) -> None:
+def grad_x(attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **kwargs: Any) -> None:
     if dy.size:
-        find(at=at, **given)
+        find(at=at, **kwargs)
     put(dx, at.reshape(-1, copy=False), dy.size // max(at.size, 1), dy)
 
 
 def call_grad_x(
-    attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **given: Any
+    attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **kwargs: Any
 ) -> Callable[[], None]:
-    return scatter_add(partial(find, at=at, **given), dy, at, dx)
+    return scatter_add(partial(find, at=at, **kwargs), dy, at, dx)
 
 
 def add_batch_axis(attrs: GatherAttrs, samples: int) -> GatherAttrs:

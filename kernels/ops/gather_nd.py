@@ -50,8 +50,8 @@ def forward(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    for own, table, out in for_each_sample(samples, indices, x, y):
-        gather.find("GATHER_ND", own, lead, at, step)
+    for entries, table, out in for_each_sample(samples, indices, x, y):
+        gather.find("GATHER_ND", entries, lead, at, step)
         if out.size:
             gather.take(table, at, width, out)
 
@@ -67,8 +67,8 @@ def grad_x(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    for own, table, values in for_each_sample(samples, indices, dx, dy):
-        gather.find("GATHER_ND", own, lead, at, step)
+    for entries, table, values in for_each_sample(samples, indices, dx, dy):
+        gather.find("GATHER_ND", entries, lead, at, step)
         gather.put(table, at, width, values)
 
 

@@ -34,19 +34,23 @@ def forward(
     x: Array,
     y: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     count: int,
     exact: Array | None = None,
 ) -> None:
     mean = y if exact is None else exact
-    np.sum(x, axis=axes, keepdims=True, dtype=mean.dtype, out=mean.reshape(kept, copy=False))
+    np.sum(
+        x, axis=axes, keepdims=True, dtype=mean.dtype, out=mean.reshape(keepdims_shape, copy=False)
+    )
     np.divide(mean, count, out=mean)
     if exact is not None:
         np.copyto(y, np.trunc(exact, out=exact), casting="unsafe")
 
 
-def grad_x(attrs: ReduceAttrs, *, dy: Array, dx: Array, axes: Axes, kept: Axes, count: int) -> None:
-    np.divide(dy.reshape(kept, copy=False), count, out=dx)
+def grad_x(
+    attrs: ReduceAttrs, *, dy: Array, dx: Array, axes: Axes, keepdims_shape: Axes, count: int
+) -> None:
+    np.divide(dy.reshape(keepdims_shape, copy=False), count, out=dx)
 
 
 OP = OpDef(

@@ -100,8 +100,8 @@ def grad_x(attrs: MirrorAttrs, *, dy: Array, dx: Array, dy_copy: Array) -> None:
 
 def padded_axes(attrs: MirrorAttrs) -> slice:
     """Returns the range of axes from the first to the last one with padding."""
-    found = [k for k, pair in enumerate(attrs.pad.pads) if any(pair)] or [0]
-    return slice(found[0], found[-1] + 1)
+    axes = [k for k, pair in enumerate(attrs.pad.pads) if any(pair)] or [0]
+    return slice(axes[0], axes[-1] + 1)
 
 
 def as_rows(attrs: MirrorAttrs, a: Array) -> Array:

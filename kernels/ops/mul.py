@@ -27,13 +27,13 @@ def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
 
 
 def multiply(
-    dy: Array, other: Array, dx: Array, unreduced: Array | None, axes: Axes, kept: Axes
+    dy: Array, other: Array, dx: Array, unreduced: Array | None, axes: Axes, keepdims_shape: Axes
 ) -> None:
     if unreduced is None:
         np.multiply(dy, other, out=dx)
         return
     np.multiply(dy, other, out=unreduced)
-    sum_into(unreduced, dx, axes, kept)
+    sum_into(unreduced, dx, axes, keepdims_shape)
 
 
 def grad_a(
@@ -43,10 +43,10 @@ def grad_a(
     b: Array,
     da: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     unreduced: Array | None = None,
 ) -> None:
-    multiply(dy, b, da, unreduced, axes, kept)
+    multiply(dy, b, da, unreduced, axes, keepdims_shape)
 
 
 def grad_b(
@@ -56,10 +56,10 @@ def grad_b(
     a: Array,
     db: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     unreduced: Array | None = None,
 ) -> None:
-    multiply(dy, a, db, unreduced, axes, kept)
+    multiply(dy, a, db, unreduced, axes, keepdims_shape)
 
 
 OP = OpDef(

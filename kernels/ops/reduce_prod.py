@@ -22,8 +22,10 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 Axes = tuple[int, ...]
 
 
-def forward(attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int) -> None:
-    np.prod(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
+def forward(
+    attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, keepdims_shape: Axes, count: int
+) -> None:
+    np.prod(x, axis=axes, keepdims=True, out=y.reshape(keepdims_shape, copy=False))
 
 
 def scratch(attrs: ReduceAttrs, s: Specs) -> Specs:
@@ -46,10 +48,12 @@ def grad_x(
     is_zero: Array,
     fits: Array,
     axes: Axes,
-    kept: Axes,
+    keepdims_shape: Axes,
     count: int,
 ) -> None:
-    dy, product, zeros, fits = (a.reshape(kept, copy=False) for a in (dy, product, zeros, fits))
+    dy, product, zeros, fits = (
+        a.reshape(keepdims_shape, copy=False) for a in (dy, product, zeros, fits)
+    )
     np.equal(x, 0, out=is_zero)
     np.sum(is_zero, axis=axes, keepdims=True, out=zeros)
     np.copyto(dx, x)

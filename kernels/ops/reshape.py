@@ -32,12 +32,12 @@ def resolve(shape: tuple[int, ...], size: int) -> tuple[int, ...] | None:
     """Replaces −1 in the target shape; None if the shape does not have `size` elements."""
     if shape.count(-1) > 1 or min(shape, default=0) < -1:
         return None
-    known = prod(n for n in shape if n != -1)
+    product = prod(n for n in shape if n != -1)
     if -1 not in shape:
-        return shape if known == size else None
-    if known == 0 or size % known:
+        return shape if product == size else None
+    if product == 0 or size % product:
         return None
-    return tuple(size // known if n == -1 else n for n in shape)
+    return tuple(size // product if n == -1 else n for n in shape)
 
 
 def infer(attrs: ReshapeAttrs, s: Specs) -> Specs:

@@ -68,8 +68,8 @@ def forward(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    for own, values, table in for_each_sample(attrs.samples, indices, updates, y):
-        gather.find("SCATTER_ND", own, lead, at, step)
+    for entries, values, table in for_each_sample(attrs.samples, indices, updates, y):
+        gather.find("SCATTER_ND", entries, lead, at, step)
         gather.put(table, at, width, values)
 
 
@@ -84,8 +84,8 @@ def grad_updates(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    for own, out, table in for_each_sample(attrs.samples, indices, dupdates, dy):
-        gather.find("SCATTER_ND", own, lead, at, step)
+    for entries, out, table in for_each_sample(attrs.samples, indices, dupdates, dy):
+        gather.find("SCATTER_ND", entries, lead, at, step)
         if out.size:
             gather.take(table, at, width, out)
 

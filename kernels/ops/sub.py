@@ -25,12 +25,12 @@ def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
 
 
 def grad_b(
-    attrs: None, *, dy: Array, db: Array, axes: tuple[int, ...], kept: tuple[int, ...]
+    attrs: None, *, dy: Array, db: Array, axes: tuple[int, ...], keepdims_shape: tuple[int, ...]
 ) -> None:
     if not axes:
-        np.negative(dy, out=db.reshape(kept, copy=False))
+        np.negative(dy, out=db.reshape(keepdims_shape, copy=False))
         return
-    sum_into(dy, db, axes, kept)
+    sum_into(dy, db, axes, keepdims_shape)
     np.negative(db, out=db)
 
 

@@ -20,12 +20,16 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 Axes = tuple[int, ...]
 
 
-def forward(attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int) -> None:
-    np.sum(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
+def forward(
+    attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, keepdims_shape: Axes, count: int
+) -> None:
+    np.sum(x, axis=axes, keepdims=True, out=y.reshape(keepdims_shape, copy=False))
 
 
-def grad_x(attrs: ReduceAttrs, *, dy: Array, dx: Array, axes: Axes, kept: Axes, count: int) -> None:
-    np.copyto(dx, dy.reshape(kept, copy=False))
+def grad_x(
+    attrs: ReduceAttrs, *, dy: Array, dx: Array, axes: Axes, keepdims_shape: Axes, count: int
+) -> None:
+    np.copyto(dx, dy.reshape(keepdims_shape, copy=False))
 
 
 OP = OpDef(

@@ -40,11 +40,11 @@ def infer(attrs: TransposeConvAttrs, s: Specs) -> Specs:
     if len(shape) != 4 or min(shape) < 1 or shape[::3] != (x.shape[0], w.shape[0]):
         raise ShapeError(f"output_shape must be (N, OH, OW, O), but got {shape}, x {x}, w {w}")
     y = TensorSpec(shape, x.dtype)
-    made = tuple(a.out for a in attrs.axes(y, w))
-    if made != x.shape[1:3]:
+    sizes = tuple(a.out for a in attrs.axes(y, w))
+    if sizes != x.shape[1:3]:
         raise ShapeError(
             f"a convolution of output_shape must make x's height and width, {x.shape[1:3]}, "
-            f"but got {made} from {shape}"
+            f"but got {sizes} from {shape}"
         )
     return {"y": y}
 

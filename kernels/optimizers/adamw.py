@@ -62,8 +62,8 @@ def compiled(attrs: AdamWAttrs, learning_rate: float, step: int) -> CompiledUpda
     alpha = learning_rate / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
     scale = 1 / sqrt(1 - attrs.beta_2**step)
-    kept = 1 - learning_rate * attrs.weight_decay
-    return "adam", (alpha, *rates, attrs.epsilon, scale, 0.0, kept)
+    decay = 1 - learning_rate * attrs.weight_decay
+    return "adam", (alpha, *rates, attrs.epsilon, scale, 0.0, decay)
 
 
 RULE = UpdateRule(

@@ -51,8 +51,8 @@ def run(
 def compiled(attrs: OrtAdamWAttrs, learning_rate: float, step: int) -> CompiledUpdate:
     alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
-    kept = 1 - learning_rate * attrs.weight_decay
-    return "adam", (alpha * kept, *rates, attrs.epsilon, 1.0, 0.0, kept)
+    decay = 1 - learning_rate * attrs.weight_decay
+    return "adam", (alpha * decay, *rates, attrs.epsilon, 1.0, 0.0, decay)
 
 
 RULE = UpdateRule(

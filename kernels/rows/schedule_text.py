@@ -21,8 +21,8 @@ def parse_schedule(text: str) -> Schedule:
     """
     word, options = parse_options(text)
     if word not in SCHEDULES:
-        known = ", ".join(f"`{word}`" for word in SCHEDULES)
-        raise OptionError("schedule", f"must be one of {known}", text)
+        names = ", ".join(f"`{word}`" for word in SCHEDULES)
+        raise OptionError("schedule", f"must be one of {names}", text)
     kind = importlib.import_module("odt.kernels.rows.schedules").SCHEDULES[word]
     types = {f.name: f.type for f in fields(kind)}
     values: dict[str, Any] = {}

@@ -54,8 +54,10 @@ class Schedule:
     def __str__(self) -> str:
         """Returns the text of `schedule=`: the name, and the values that are not defaults."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        given = [f"{f.name}={values[f.name]}" for f in fields(self) if values[f.name] != f.default]
-        return f"{self.word}:{','.join(given)}" if given else self.word
+        changes = [
+            f"{f.name}={values[f.name]}" for f in fields(self) if values[f.name] != f.default
+        ]
+        return f"{self.word}:{','.join(changes)}" if changes else self.word
 
     def __call__(self, step: int) -> float:
         """Returns the learning rate of the update after `step` updates."""
@@ -98,11 +100,11 @@ class Schedule:
             learning_rate: the optimizer's learning rate.
             steps: updates of the whole run, including the warm-up; None if unknown.
         """
-        given = self.initial_learning_rate
+        peak = self.initial_learning_rate
         rest = None if steps is None else max(steps - self.warmup_steps, 1)
         length = rest and -(-rest // self.portion)
         return replace(
             self,
-            initial_learning_rate=learning_rate if given is None else given,
+            initial_learning_rate=learning_rate if peak is None else peak,
             decay_steps=length if self.decay_steps is None else self.decay_steps,
         )

@@ -88,8 +88,8 @@ class PolynomialDecay(Schedule):
 
     def rate(self, step: int) -> float:
         """Returns the learning rate `step` updates after the warm-up."""
-        left = 1 - min(step, self._length) / self._length
-        return float((self.peak - self.end_learning_rate) * left**self.power) + (
+        rest = 1 - min(step, self._length) / self._length
+        return float((self.peak - self.end_learning_rate) * rest**self.power) + (
             self.end_learning_rate
         )
 

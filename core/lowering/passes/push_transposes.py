@@ -14,7 +14,7 @@ from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.lowering.final_activation import final_logits
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import Graph, LoweredGraph, Node
-from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, reduced_axes
+from odt.kernels.geometry.reduce_geometry import ReduceAttrs, reduced_axes, shape_with_keepdims
 from odt.kernels.rows.opdef import OpDef
 
 Perm = tuple[int, ...]
@@ -140,7 +140,7 @@ class _TransposePusher(GraphBuilder):
     def _add_reduction(self, node: Node) -> None:
         """Adds a reduction without keep_dims as one with keep_dims and a RESHAPE."""
         x, (y,) = self.tensors[node.inputs[0]].spec, node.outputs
-        kept = self._turned(y, kept_shape(x.shape, reduced_axes(node.attrs, x)))
+        kept = self._turned(y, shape_with_keepdims(x.shape, reduced_axes(node.attrs, x)))
         self.add(replace(node, outputs=(kept,), attrs=replace(node.attrs, keep_dims=True)))
         self.make(kept, node.origin)
         self.view(kept, y, node.origin)
