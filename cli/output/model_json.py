@@ -40,7 +40,7 @@ def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, Any]:
             **_spec(inspection.specs.get(i, tensor.spec)),
             "constant": tensor.data is not None,
             "trainable": i in trained,
-            "held": inspection.held.get(i, ""),
+            "held": inspection.constant_reasons.get(i, ""),
         }
         for i, tensor in enumerate(graph.tensors)
     ]

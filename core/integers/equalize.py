@@ -100,8 +100,8 @@ def equalize(chosen: Sequence[Pair], values: Mapping[int, Array]) -> dict[int, f
             if p.b != ABSENT:
                 values[p.b][...] /= s.reshape(values[p.b].shape)
             divided[p.w] *= s
-    found = {}
+    growth = {}
     for p in chosen:
         before, after = norms[p.w].max(), (norms[p.w] / divided[p.w]).max()
-        found[p.y] = WIDER * float(after / before) if before else 1.0
-    return found
+        growth[p.y] = WIDER * float(after / before) if before else 1.0
+    return growth

@@ -124,8 +124,8 @@ class _Builder:
         self._groups = shared_ranges(model, graph, self._exact)
         self._numbers: dict[int, int] = {}  # first of a group → numbers of its FAKE_QUANTs
         shared = {b: graph.tensors[b] for b in shared_biases(model)}
-        self._own = {b for b, t in shared.items() if t.data is not None and t.data.any()}
-        self._zeros = shared.keys() - self._own
+        self._nonzero = {b for b, t in shared.items() if t.data is not None and t.data.any()}
+        self._zeros = shared.keys() - self._nonzero
         self._wider: dict[int, float] = {}  # activation → by how much equalization widens its range
         # Result of a DEQUANTIZE, or an activation of integers → the integers.
         self._from_integers = {
@@ -328,17 +328,17 @@ class _Builder:
 
     def _with_own_bias(self, node: Node) -> tuple[int, ...]:
         """Returns a node's inputs, with constants of its own for shared biases other than 0."""
-        own: dict[int, int] = {}
+        copies: dict[int, int] = {}
         for x, w, b in biases_of(self._model, node):
-            if b in self._own:
+            if b in self._nonzero:
                 scale, quantization = (
                     layer_scale(self._model, x, w),
                     self._model.quantization.get(b),
                 )
                 bias = _real(self._graph.tensors[b], bias_quantization(quantization, scale))
                 self._tensors.append(replace(bias, formula=True))
-                own[b] = len(self._tensors) - 1
-        return tuple(own.get(i, i) for i in node.inputs)
+                copies[b] = len(self._tensors) - 1
+        return tuple(copies.get(i, i) for i in node.inputs)
 
     def _convert(self, node: Node, x: int) -> None:
         """Adds a QUANTIZE or DEQUANTIZE: a FAKE_QUANT, or none where nothing is rounded."""

@@ -21,7 +21,7 @@ NONE, RELU, RELU6 = 0, 1, 3  # codes of activations
 
 def implied_activations(model: Model) -> dict[int, int]:
     """Returns position of an operator → code of the activation that its range implies."""
-    found = {}
+    activations = {}
     for node in model.graph.nodes:
         if node.op not in OPERATORS or node.options.get(FUSED, NONE) != NONE:
             continue
@@ -32,8 +32,8 @@ def implied_activations(model: Model) -> dict[int, int]:
         lo, hi = limits(spec.dtype)
         if quantization.zero_point[0] == lo:
             scale = float(quantization.scale[0])
-            found[node.origin] = RELU6 if abs((hi - lo) * scale - 6) < scale / 2 else RELU
-    return found
+            activations[node.origin] = RELU6 if abs((hi - lo) * scale - 6) < scale / 2 else RELU
+    return activations
 
 
 def with_implied_activations(graph: Graph, implied: Mapping[int, int]) -> Graph:

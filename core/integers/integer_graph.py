@@ -203,11 +203,11 @@ class _Builder:
     def _have_one_quantization(self, node: Node) -> bool:
         """Whether all quantized tensors of a node represent numbers in the same way."""
         bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT and self._is_quantized(i)]
-        found = {
+        quantizations = {
             (q.quantization.scale.tobytes(), q.quantization.zero_point.tobytes(), q.dtype)
             for q in map(self._quantized, bound)
         }
-        return len(found) == 1
+        return len(quantizations) == 1
 
     def _move(self, node: Node) -> None:
         """Adds a node that moves integers."""
@@ -226,12 +226,12 @@ class _Builder:
         """Adds a node that computes real numbers, and their integers."""
         self._make_biases_real(node)
         inputs = tuple(self._real(i) for i in node.inputs)
-        made = tuple(
+        outputs = tuple(
             self._new(i, "before quantization", FLOAT32) if self._is_quantized(i) else i
             for i in node.outputs
         )
-        self.nodes.append(replace(node, inputs=inputs, outputs=made))
-        for y, x in zip(node.outputs, made, strict=True):
+        self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
+        for y, x in zip(node.outputs, outputs, strict=True):
             if x != y:
                 self._quantize(x, y, node.origin, {})
 

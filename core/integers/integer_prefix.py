@@ -29,16 +29,16 @@ def with_integer_prefix(
     """
     if any(tensor.variable for tensor in real.tensors):
         return real
-    kept, frozen = _split(real, trained)
+    rest, frozen = _split(real, trained)
     results = {i for node in frozen for i in node.outputs}
-    read = {i for node in kept for i in node.inputs}.union(real.outputs) & results
+    read = {i for node in rest for i in node.inputs}.union(real.outputs) & results
     if not read or not read <= number.keys():
         return real
-    wanted, nodes = {number[i] for i in read}, list[Node]()
+    targets, nodes = {number[i] for i in read}, list[Node]()
     for node in reversed(integers.nodes):
-        if wanted.intersection(node.outputs):
+        if targets.intersection(node.outputs):
             nodes.append(node)
-            wanted.update(node.inputs)
+            targets.update(node.inputs)
     if not {number[i] for i in read} <= {i for node in nodes for i in node.outputs}:
         return real
     tensors = list(real.tensors)
@@ -56,19 +56,19 @@ def with_integer_prefix(
         inputs, outputs = (tuple(map(renamed, t)) for t in (node.inputs, node.outputs))
         origin = max((origins[i] for i in outputs if i in origins), default=origin)
         moved.append(replace(node, inputs=inputs, outputs=outputs, origin=origin))
-    return replace(real, tensors=tuple(tensors), nodes=(*moved, *kept))
+    return replace(real, tensors=tuple(tensors), nodes=(*moved, *rest))
 
 
 def _split(graph: Graph, trained: Collection[int]) -> tuple[list[Node], list[Node]]:
     """Returns the nodes that depend on what trains or convert inputs, and the other nodes."""
     dependent = set(trained)
-    kept, frozen = list[Node](), list[Node]()
+    rest, frozen = list[Node](), list[Node]()
     for node in graph.nodes:
         if dependent.intersection(node.inputs):
             dependent.update(node.outputs)
-            kept.append(node)
+            rest.append(node)
         elif node.op == "INTEGER_DEQUANTIZE":
-            kept.append(node)
+            rest.append(node)
         else:
             frozen.append(node)
-    return kept, frozen
+    return rest, frozen

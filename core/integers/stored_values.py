@@ -39,33 +39,33 @@ def stored_values(
     """
     graph = dequantized.graph
     values: dict[int, Array] = {}
-    found: dict[int, Quantization] = {}
+    new: dict[int, Quantization] = {}
     for i, real in weights.items():
         quantization = graph.tensors[i].quantization
         if i in dequantized.ranges:
             moved = _of_numbers(real, model.graph.tensors[dequantized.ranges[i][0]].spec.dtype)
-            found |= dict.fromkeys(dequantized.ranges[i], moved)
+            new |= dict.fromkeys(dequantized.ranges[i], moved)
         elif quantization is not None:
             place = dequantized.stored.get(i, i)
-            values[place], found[place] = quantization.quantize(real)
+            values[place], new[place] = quantization.quantize(real)
     weights = {i: real for i, real in weights.items() if i not in dequantized.ranges}
     for x, w, b in integer_biases(model):
-        if w not in found and b not in weights and x not in found:
+        if w not in new and b not in weights and x not in new:
             continue
         old, stored = graph.tensors[b].data, graph.tensors[w]
         assert old is not None
         assert stored.quantization is not None
         bias, first = weights.get(b, old), stored.quantization.first
-        s_x = found.get(x, model.quantization[x]).scale
+        s_x = new.get(x, model.quantization[x]).scale
         in_file = model.quantization[x].scale, model.quantization[w].scale
         least = abs(bias) / (s_x * np.float32(MAX_BIAS))  # so that 32 bits hold the bias
-        if (least > found.get(w, first).scale).any():
+        if (least > new.get(w, first).scale).any():
             trained = weights.get(w, stored.real)
             assert trained is not None
-            values[w], found[w] = stored.quantization.quantize(trained, least)
-        scale = s_x * found.get(w, first).scale
+            values[w], new[w] = stored.quantization.quantize(trained, least)
+        scale = s_x * new.get(w, first).scale
         before = bias_quantization(model.quantization.get(b), scale)
-        same = (found.get(w, first).scale == in_file[1]) & (s_x == in_file[0])
+        same = (new.get(w, first).scale == in_file[1]) & (s_x == in_file[0])
         steps = replace(before, scale=np.where(same, before.scale, scale))
         integers = model.graph.tensors[b].data
         assert integers is not None
@@ -74,11 +74,11 @@ def stored_values(
         exact = same & (bias == begun)  # float32 does not hold all integers of 32 bits
         values[b] = np.where(exact, integers, quantize(bias, steps, integers.dtype))
         places = model.quantization.get(b, steps).scale.size  # one for many units changes nothing
-        found[b] = replace(steps, scale=steps.scale[:places])
+        new[b] = replace(steps, scale=steps.scale[:places])
     rest = {i: a for i, a in weights.items() if dequantized.stored.get(i, i) not in values}
     others, quantizations = as_stored(model, dequantized, rest)
     packed = {i: pack_int4(a) for i, a in values.items() if is_int4(model.graph.tensors[i])}
-    return {**values, **packed, **others}, {**found, **quantizations}
+    return {**values, **packed, **others}, {**new, **quantizations}
 
 
 def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
@@ -104,7 +104,7 @@ def integer_biases(model: Model) -> Iterator[tuple[int, int, int]]:
     """Yields input, weights and bias of the layers with a bias of integers, except shared ones."""
     shared = shared_biases(model)
     for node in model.graph.nodes:
-        yield from (found for found in biases_of(model, node) if found[2] not in shared)
+        yield from (layer for layer in biases_of(model, node) if layer[2] not in shared)
 
 
 def shared_biases(model: Model) -> frozenset[int]:
@@ -116,7 +116,7 @@ def shared_biases(model: Model) -> frozenset[int]:
     for node in model.graph.nodes:
         for x, w, b in biases_of(model, node):
             scales.setdefault(b, set()).add(layer_scale(model, x, w).tobytes())
-    return frozenset(b for b, found in scales.items() if len(found) > 1)
+    return frozenset(b for b, values in scales.items() if len(values) > 1)
 
 
 def layer_scale(model: Model, x: int, w: int) -> Array:

@@ -28,13 +28,13 @@ def norm_constants(lowered: LoweredGraph) -> set[int]:
         if x is None:
             continue
         if node.op == "TRANSPOSE":
-            more: tuple[int, ...] = ()
+            added: tuple[int, ...] = ()
         else:
             constant = _of_channels(lowered, node, channels[x])
             if constant is None:
                 continue
-            more = (constant,)
-        channels[y], behind[y] = channels[x], (*behind[x], *more)
+            added = (constant,)
+        channels[y], behind[y] = channels[x], (*behind[x], *added)
         if node.op in SCALES or x in scaled:
             scaled.add(y)
             constants.update(behind[y])

@@ -119,8 +119,10 @@ class _BatchBuilder(GraphBuilder):
     def _takes_rows(self, row: OpDef, node: Node) -> bool:
         """Whether each entry of axis 0 of the outputs depends on only one entry of the inputs."""
         batched_names, specs = self._batched_names(row, node), self._specs(row, node)
-        made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
-        leads = {lead(specs[n]) for n in batched_names} | {lead(spec) for spec in made.values()}
+        output_specs = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
+        leads = {lead(specs[n]) for n in batched_names} | {
+            lead(spec) for spec in output_specs.values()
+        }
         if len(leads) > 1:
             return False
         specs = {
@@ -132,7 +134,7 @@ class _BatchBuilder(GraphBuilder):
             outputs = row.infer(attrs, specs)
         except ShapeError:
             return False
-        many_specs = {n: concatenated_spec(spec, MANY) for n, spec in made.items()}
+        many_specs = {n: concatenated_spec(spec, MANY) for n, spec in output_specs.items()}
         return all(outputs[n] == many_specs[n] for n in many_specs) and not row.mixes_samples(
             attrs, specs, batched_names
         )
@@ -191,9 +193,9 @@ class _BatchBuilder(GraphBuilder):
             ShapeError: if the operator accepts no layout.
         """
         batched_names, one = self._batched_names(row, node), self._specs(row, node)
-        made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
+        output_specs = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
         rank = max(len(spec.shape) for spec in one.values())
-        wide = max(rank, *(len(spec.shape) for spec in made.values()))
+        wide = max(rank, *(len(spec.shape) for spec in output_specs.values()))
         for most, repeated in ((rank, False), (wide, False), (rank, True)):
             specs = {
                 n: stacked_spec(s, MANY, most) if n in batched_names else s for n, s in one.items()
@@ -208,7 +210,7 @@ class _BatchBuilder(GraphBuilder):
                 continue
             whole = all(
                 outputs[n] in (stacked_spec(s, MANY), concatenated_spec(s, MANY))
-                for n, s in made.items()
+                for n, s in output_specs.items()
             )
             if whole and not row.mixes_samples(
                 attrs, specs, frozenset(one) if repeated else batched_names

@@ -106,14 +106,16 @@ def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
     return bind(row.outputs, node.outputs)
 
 
-def expand(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
+def expand(names: Iterable[str], names_present: Mapping[str, object]) -> list[str]:
     """Expands a kernel's reads or writes: drops absent names, replaces `xs*` by xs0, xs1, …."""
     expanded: list[str] = []
     for name in names:
         if name.endswith("*"):
             stem = name[:-1]
-            expanded += [k for k in known if k[: len(stem)] == stem and k[len(stem) :].isdigit()]
-        elif not name.endswith("?") or name[:-1] in known:
+            expanded += [
+                k for k in names_present if k[: len(stem)] == stem and k[len(stem) :].isdigit()
+            ]
+        elif not name.endswith("?") or name[:-1] in names_present:
             expanded.append(name.rstrip("?"))
     return expanded
 

@@ -24,8 +24,8 @@ def check_operators(model: Model) -> None:
     """
     faults = list(islice(_faults(model), SHOWN + 1))
     if faults:
-        more = "; and more" * (len(faults) > SHOWN)
-        raise ModelError(f"{model.path}: {'; '.join(faults[:SHOWN])}{more}.")
+        ending = "; and more" * (len(faults) > SHOWN)
+        raise ModelError(f"{model.path}: {'; '.join(faults[:SHOWN])}{ending}.")
     check_quantization(model)
 
 

@@ -91,9 +91,9 @@ def frozen_hash(graph: Graph, head: ClassHead) -> str:
     return model_hash(replace(graph, tensors=tensors, nodes=nodes, outputs=(head.features,)))
 
 
-def _unsupported(graph: Graph, got: str) -> UnsupportedError:
+def _unsupported(graph: Graph, actual: str) -> UnsupportedError:
     return UnsupportedError(
         f"{graph.name}: must be a classifier that ends in FULLY_CONNECTED and SOFTMAX, with "
-        f"weights of its own, but got {got}. `replace_head` gives a model such an end; it loses "
+        f"weights of its own, but got {actual}. `replace_head` gives a model such an end; it loses "
         "its classes, which must be trained again with the new ones."
     )

@@ -110,17 +110,17 @@ class AdaptedGraph:
         Args:
             weights: values by tensor of this graph; others are those of the graph.
         """
-        found = {i: a for i, a in weights.items() if i not in self.trained}
+        values = {i: a for i, a in weights.items() if i not in self.trained}
         adapters = self.of(weights)
         for adapter in adapters.each:
-            base = found.get(adapter.tensor, self.graph.tensors[adapter.tensor].data)
+            base = values.get(adapter.tensor, self.graph.tensors[adapter.tensor].data)
             assert base is not None
             product = adapter.b.astype(np.float64) @ adapter.a
             if _is_transposed(self.graph, adapter.tensor):
                 product = product.T
             scale = adapters.alpha / adapters.rank
-            found[adapter.tensor] = (base + scale * product.reshape(base.shape)).astype(FLOAT32)
-        return found
+            values[adapter.tensor] = (base + scale * product.reshape(base.shape)).astype(FLOAT32)
+        return values
 
 
 def new_adapters(

@@ -44,8 +44,8 @@ def match(
         ways = [(bindings, frozenset({i}))]
         for part, k in zip(parts, inputs, strict=True):
             ways = [
-                (known, made | more)
-                for before, made in ways
-                for known, more in match(makers, part, k, before)
+                (new_bindings, matched | inner)
+                for before, matched in ways
+                for new_bindings, inner in match(makers, part, k, before)
             ]
         yield from ways

@@ -45,16 +45,16 @@ def frozen_end(
 
 
 def begin_at(
-    graph: LoweredGraph, tensors: Sequence[int], wanted: Collection[int] = ()
+    graph: LoweredGraph, tensors: Sequence[int], others: Collection[int] = ()
 ) -> LoweredGraph:
     """Returns the part of a graph that computes its outputs from given tensors.
 
     Args:
         graph: the whole graph.
         tensors: inputs of the part.
-        wanted: tensors besides the outputs that must be computed, such as inputs of losses.
+        others: tensors besides the outputs that must be computed, such as inputs of losses.
     """
-    needed, nodes = {*graph.outputs, *wanted}.difference(tensors), []
+    needed, nodes = {*graph.outputs, *others}.difference(tensors), []
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
             nodes.append(node)

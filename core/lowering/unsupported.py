@@ -75,10 +75,10 @@ def unsupported_error(
     reasons = [str(refusal) for refusal in unsupported]
     lengths = accumulate(len(reason) + 2 for reason in reasons)
     shown = max(sum(length <= most for length in lengths), 1)
-    left = len(reasons) - shown
-    more = f"; and {left} more. `OdtError.details` names them" * (left > 0)
+    count = len(reasons) - shown
+    ending = f"; and {count} more. `OdtError.details` names them" * (count > 0)
     return UnsupportedError(
-        f"{graph.name}: operators must be supported, but got {'; '.join(reasons[:shown])}{more}.",
+        f"{graph.name}: operators must be supported, but got {'; '.join(reasons[:shown])}{ending}.",
         "\n".join(reasons),
     )
 

@@ -42,8 +42,8 @@ class Tensor:
             is the initial value of such a state, which does not train.
         formula: whether it is a constant of an operator for which runtimes have kernels, and so
             does not train: they do not read it.
-        held: why a constant does not train unless a user names it, such as "initial state of a
-            recurrent layer"; empty for a weight (core/lowering/constants).
+        constant_reason: why a constant does not train unless a user names it, such as "initial
+            state of a recurrent layer"; empty for a weight (core/lowering/constants).
         quantization: how the file stores a float32 weight, which nodes read rounded to its
             integers, or an input of integers; None for other tensors.
         places: positions in the flat constant of the values that the file stores, if it is sparse:
@@ -62,7 +62,7 @@ class Tensor:
     quantized: bool = False
     variable: bool = False
     formula: bool = False
-    held: str = ""
+    constant_reason: str = ""
     quantization: WeightQuantization | None = None
     places: np.ndarray[Any, Any] | None = None
     aliases: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class Graph:
 
     Attributes:
         samples: batch size for which the graph was lowered; 0 for a file's graph.
-        marked: whether its constants say in `held` whether they train.
+        marked: whether its constants say in `constant_reason` whether they train.
 
     Raises ModelError if a tensor index does not exist, an input is a constant, a tensor has two
     producers, a constant or an input is written, or a node reads a tensor before it is computed.

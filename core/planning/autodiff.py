@@ -62,12 +62,11 @@ def training_plan(
         backward: whether to compute gradients; False plans the losses only.
         outputs: whether to compute the model's outputs too, for a metric.
     """
-    wanted = trainable if backward else frozenset()
     dropped: LoweredGraph = graph
     masks: tuple[Mask, ...] = ()
     if backward and dropout:
         dropped, masks = add_dropout(graph, dict(dropout))
-    builder = _Builder(dropped, wanted, only, sparse, masks)
+    builder = _Builder(dropped, trainable if backward else frozenset(), only, sparse, masks)
     return builder.finish(graph.outputs if outputs else (), losses, mixed(graph))
 
 
@@ -90,7 +89,7 @@ class _Builder:
         self.parameters = frozenset(trainable_tensors(graph, trainable, only))
         self.channels = {i: np.array(channels, np.intp) for i, channels in sparse}
         self.gradients: dict[int, str] = {}
-        self.made: Counter[int] = Counter()  # values that are gradients of a tensor
+        self.contributions: Counter[int] = Counter()  # values that are gradients of a tensor
         self.aux: dict[tuple[int, str], str] = {}
         self.losses: list[str] = []
         self.targets: list[str] = []
@@ -110,12 +109,12 @@ class _Builder:
         rows = [self._loss(k, loss) for k, loss in enumerate(losses)]
         flow = GradientFlow(self.graph, needed, self.parameters)
         for k, (loss, (row, attrs)) in enumerate(zip(losses, rows, strict=True)):
-            if loss.tensor in flow.wanted:
+            if loss.tensor in flow.needs_gradient:
                 self._loss_gradient(k, loss, row, attrs)
         reached = flow.with_backward(self.gradients)
         delivered = flow.deliveries(reached)
         for node in reversed(reached):
-            self._backward(node, flow.wanted, delivered[node.outputs])
+            self._backward(node, flow.needs_gradient, delivered[node.outputs])
         return Plan(
             self.graph,
             tuple(self.entries),
@@ -127,7 +126,7 @@ class _Builder:
             tuple(values),
             tuple(f"{n.op} (node {n.origin})" for n in mixing),
             self.masks,
-            tuple(self._seen(needed, flow.wanted)),
+            tuple(self._seen(needed, flow.needs_gradient)),
         )
 
     def tensor(self, i: int) -> str:
@@ -141,11 +140,11 @@ class _Builder:
             self.values[name] = Value(name, self.graph.tensors[i].spec, region, tensor=i)
         return name
 
-    def _seen(self, needed: Sequence[Node], wanted: set[int]) -> Iterator[tuple[int, str]]:
+    def _seen(self, needed: Sequence[Node], needs_gradient: set[int]) -> Iterator[tuple[int, str]]:
         """Yields the ranges of activations that depend on parameters, and what is seen of them."""
         results = {node.outputs for node in needed}
         for i, node in ranges(self.graph):
-            if node.outputs in results and wanted.intersection(node.outputs):
+            if node.outputs in results and needs_gradient.intersection(node.outputs):
                 yield i, self.aux[node.outputs[0], "seen"]
 
     def _is_float(self, i: int) -> bool:
@@ -243,7 +242,7 @@ class _Builder:
         label = f"loss {k} {loss.name} d.x"
         self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
 
-    def _backward(self, node: Node, wanted: set[int], delivered: Sequence[int]) -> None:
+    def _backward(self, node: Node, needs_gradient: set[int], delivered: Sequence[int]) -> None:
         """Adds the gradients of a node's inputs; those of activations come last.
 
         The gradient of an activation is then next to the call of the preceding node that reads it,
@@ -259,7 +258,7 @@ class _Builder:
                 arrays[f"d{name}"] = self.gradients[i]
         if row.backward is not None:
             self._shared(node, row, row.backward, arrays)
-        bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
+        bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in needs_gradient]
         for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
             if kernel is not None:
@@ -280,7 +279,7 @@ class _Builder:
     def _zero_gradient(self, i: int) -> None:
         """Adds a zero gradient for an unused output of a node whose other outputs are used."""
         self.gradients[i] = self._new(f"d.t{i}", self.graph.tensors[i].spec)
-        self.made[i] += 1
+        self.contributions[i] += 1
         self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
 
     def _contribute(
@@ -300,20 +299,22 @@ class _Builder:
             kernel = of_channels(kernel, self.channels[i])
             row = row and counted(row, spec.shape[0])
         before = self.gradients.get(i)
-        count = self.made[i]
-        made = f"d.t{i}#{count}" if count else f"d.t{i}"
+        count = self.contributions[i]
+        contribution = f"d.t{i}#{count}" if count else f"d.t{i}"
         specs = {n: self.values[v].spec for n, v in arrays.items()}
         if kernel.view(attrs, specs):
-            self._new(made, spec, base=arrays[kernel.reads[0]])
+            self._new(contribution, spec, base=arrays[kernel.reads[0]])
         else:
-            self._new(made, spec)
-            self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": made}, row)
-        self.made[i] += 1
+            self._new(contribution, spec)
+            self._call(
+                label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": contribution}, row
+            )
+        self.contributions[i] += 1
         if before is None:
-            self.gradients[i] = made
+            self.gradients[i] = contribution
             return
         total = self._new(f"d.t{i}#{count + 1}", spec)
-        arrays = {"a": before, "b": made, "y": total}
+        arrays = {"a": before, "b": contribution, "y": total}
         self._call(f"{label} +", Phase.BACKWARD, row_of("ADD").forward, None, arrays)
-        self.made[i] += 1
+        self.contributions[i] += 1
         self.gradients[i] = total

@@ -97,7 +97,7 @@ class Plans:
         self.stored = stored or {}
         self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
         self._files = mapped_files(t.data for t in self.graph.tensors)
-        self._made: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
+        self._plans: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
         self._in_sums: dict[tuple[Computation, int, frozenset[str]], tuple[Plan, MemoryPlan]] = {}
         self._verified: set[tuple[Computation, int]] = set()
 
@@ -109,12 +109,12 @@ class Plans:
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """Returns the plan for a number of samples, and its memory plan."""
         key = (computation, batch)
-        if key not in self._made:
+        if key not in self._plans:
             plan = computation.plan(self.graphs.at(batch))
             if self.stored:
                 plan = with_stored_integers(plan, self.stored)
-            self._made[key] = (plan, plan_memory(plan))
-        return self._made[key]
+            self._plans[key] = (plan, plan_memory(plan))
+        return self._plans[key]
 
     def in_sums(
         self, computation: Computation, batch: int, parameters: frozenset[str]
@@ -138,9 +138,9 @@ class Plans:
 
     def keep(self, sizes: Collection[int]) -> None:
         """Frees the plans for other numbers of samples, which were made to choose among them."""
-        self._made = {key: made for key, made in self._made.items() if key[1] in sizes}
-        self._in_sums = {key: made for key, made in self._in_sums.items() if key[1] in sizes}
-        self._verified &= self._made.keys()
+        self._plans = {key: plans for key, plans in self._plans.items() if key[1] in sizes}
+        self._in_sums = {key: plans for key, plans in self._in_sums.items() if key[1] in sizes}
+        self._verified &= self._plans.keys()
 
     def check_files(self) -> None:
         """Raises LostFileError if the model's file became shorter before it was read."""

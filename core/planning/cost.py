@@ -76,8 +76,8 @@ class RunCost:
     def of(cls, one: Plan, several: Plan, samples: int) -> "RunCost":
         """Compares the plans for one sample and for several, or for one if a batch has no more."""
         seconds = run_seconds(one)
-        more = run_seconds(several) - seconds
-        sample = max(more / (samples - 1), 0.0) if samples > 1 else seconds
+        difference = run_seconds(several) - seconds
+        sample = max(difference / (samples - 1), 0.0) if samples > 1 else seconds
         calls = sum(CALL for s in one.entries if isinstance(s, Call) and s.compiled is None)
         adding = adding_seconds(one)
         fixed = max(seconds - sample, 0.0) + adding

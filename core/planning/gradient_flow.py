@@ -10,7 +10,7 @@ class GradientFlow:
     """How gradients flow through the nodes that a plan computes.
 
     Attributes:
-        wanted: tensors that need a gradient: parameters, and those between them and losses.
+        needs_gradient: tensors that need a gradient: parameters, and those between them and losses.
     """
 
     def __init__(
@@ -23,25 +23,27 @@ class GradientFlow:
             nodes: the nodes that the plan computes, in forward order.
             parameters: tensors that train.
         """
-        self.wanted = set(parameters)
+        self.needs_gradient = set(parameters)
         self._nodes = nodes
         self._parameters = parameters
         self._differentiable = {n.outputs: _differentiable_inputs(n) for n in nodes}
         for node in nodes:
-            if not self.wanted.isdisjoint(self._differentiable[node.outputs]):
-                self.wanted.update(i for i in node.outputs if graph.tensors[i].spec.has_gradient)
+            if not self.needs_gradient.isdisjoint(self._differentiable[node.outputs]):
+                self.needs_gradient.update(
+                    i for i in node.outputs if graph.tensors[i].spec.has_gradient
+                )
 
-    def with_backward(self, given: Collection[int]) -> list[Node]:
+    def with_backward(self, losses: Collection[int]) -> list[Node]:
         """Returns the nodes that propagate a needed gradient, in forward order.
 
         Args:
-            given: tensors of which the losses compute the gradient.
+            losses: tensors of which the losses compute the gradient.
         """
-        with_gradient = set(given)
+        with_gradient = set(losses)
         reached = []
         for node in reversed(self._nodes):
             if not with_gradient.isdisjoint(node.outputs):
-                passed = self.wanted.intersection(self._differentiable[node.outputs])
+                passed = self.needs_gradient.intersection(self._differentiable[node.outputs])
                 if passed:
                     reached.append(node)
                     with_gradient |= passed

@@ -97,15 +97,15 @@ def sole_calls(plan: Plan) -> dict[str, int]:
     Only those of which nothing but the delivery reads the gradient.
     """
     uses: dict[str, list[int]] = {plan.root(name): [] for name in plan.gradients.values()}
-    found = {}
+    calls = {}
     for k, entry in enumerate(plan.entries):
         for root in {plan.root(name) for name in entry.touched} & uses.keys():
             uses[root].append(k)
         if isinstance(entry, Delivery) and is_whole(plan, k):
             first, *others = uses[plan.root(entry.gradient)]
             if others == [k]:
-                found[entry.parameter] = first
-    return found
+                calls[entry.parameter] = first
+    return calls
 
 
 def added_in_calls(plan: Plan) -> frozenset[str]:

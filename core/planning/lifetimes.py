@@ -43,7 +43,7 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
         for root in map(plan.root, plan.entries[k].touched):
             first[root], last[root] = min(first[root], since), max(last[root], until)
     end = plan.forward_entries
-    for root in map(plan.root, plan.kept):
+    for root in map(plan.root, plan.read_after_forward):
         first[root], last[root] = min(first.get(root, end), end), max(last.get(root, end), end)
     last.update(dict.fromkeys(plan.losses, len(plan.entries)))
     return {

@@ -28,10 +28,10 @@ def choose_meetings(
     live = live_bytes(plan, lifetimes_without_overlays(plan))
     for margin in MARGINS:
         groups = _within(plan, live, int(memory.nbytes * margin), met)
-        made = gathered(plan, groups)
-        placed = plan_memory(made, below=memory.nbytes + 1)
+        gathering = gathered(plan, groups)
+        placed = plan_memory(gathering, below=memory.nbytes + 1)
         if placed.nbytes <= memory.nbytes:
-            return groups, made, placed
+            return groups, gathering, placed
     return [(name,) for name in plan.parameters if name in met], plan, memory
 
 
@@ -54,12 +54,12 @@ def _within(plan: Plan, live: Sequence[int], nbytes: int, met: Collection[str]) 
     """Returns groups whose gradients, beside the values of the plan, take so many bytes."""
     groups: list[list[str]] = []
     group: list[str] = []
-    held = 0
+    nbytes_in_group = 0
     for entry, alive in zip(plan.entries, live, strict=True):
-        if group and alive + held > nbytes:
+        if group and alive + nbytes_in_group > nbytes:
             groups.append(group)
-            group, held = [], 0
+            group, nbytes_in_group = [], 0
         if isinstance(entry, Delivery) and entry.parameter in met:
             group.append(entry.parameter)
-            held += plan.values[entry.gradient].spec.nbytes
+            nbytes_in_group += plan.values[entry.gradient].spec.nbytes
     return [*groups, group] if group else groups

@@ -32,10 +32,10 @@ def packed_weights(plan: Plan) -> dict[str, TensorSpec]:
             name, y = plan.root(call.arrays["w"]), call.specs["y"]
             results[name] = y.size // y.shape[-1] + results.get(name, 0)
             specs[name] = spec
-    found, values = {}, 0
+    packed, values = {}, 0
     for name in sorted(specs, key=lambda n: results[n]):
         values += specs[name].size
         if results[name] > RESULTS or values > MOST:
             break
-        found[name] = specs[name]
-    return found
+        packed[name] = specs[name]
+    return packed

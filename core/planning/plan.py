@@ -170,7 +170,7 @@ class Plan:
         return (*self.inputs, *self.targets, *self.scales, *masks)
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def read_after_forward(self) -> tuple[str, ...]:
         """Values that are read at the end of the forward phase."""
         return (*self.outputs, *(name for _, name in self.seen))
 

@@ -62,10 +62,10 @@ class Schedule:
         """
         m = self.micro_batch
         runs = [(at, min(m, samples - at)) for at in range(0, samples, m)]
-        each, more = divmod(len(runs), self.workers)
+        each, remainder = divmod(len(runs), self.workers)
         parts, at = [], 0
         for k in range(self.workers):
-            size = each + (k < more)
+            size = each + (k < remainder)
             parts.append(runs[at : at + size])
             at += size
         return [p for p in parts if p]
@@ -118,8 +118,8 @@ class _Samples:
         cls, one: tuple[Plan, MemoryPlan], several: tuple[Plan, MemoryPlan], samples: int
     ) -> "_Samples":
         """Compares the plans for one sample and for several, or for one if a batch has no more."""
-        more = several[1].nbytes - one[1].nbytes
-        each = max(more // (samples - 1) if samples > 1 else one[1].nbytes, 1)
+        difference = several[1].nbytes - one[1].nbytes
+        each = max(difference // (samples - 1) if samples > 1 else one[1].nbytes, 1)
         cost = RunCost.of(one[0], several[0], samples)
         return cls(cost, max(one[1].nbytes - each, 0), each)
 

@@ -12,7 +12,7 @@ from odt.dataclass import dataclass
 from odt.kernels.native.library import has_threads
 from odt.kernels.rows.opdef import TensorSpec
 
-HELD = 2**19  # bytes of inputs and targets that are held for a whole batch
+MAX_BATCH_BYTES = 2**19  # bytes of inputs and targets in memory for a whole batch
 WORD = 4  # bytes; what is copied has a multiple
 
 
@@ -41,13 +41,13 @@ class StepMode:
         update: when parameters are updated; small ones after the step if workers meet.
         in_place: whether gradients are computed in the memory of their sums, because each worker
             has one micro-batch; otherwise they are added to the sums.
-        held: specs of the arrays of a whole batch by value of the plan, for `WHOLE_BATCH`.
+        batch_arrays: specs of the arrays of a whole batch by value of the plan, for `WHOLE_BATCH`.
     """
 
     loop: Loop
     update: Update
     in_place: bool
-    held: dict[str, TensorSpec]
+    batch_arrays: dict[str, TensorSpec]
 
 
 def step_mode(
@@ -66,19 +66,22 @@ def step_mode(
     if plan.parameters:
         update = Update.DURING if sums.immediate else Update.AFTER
     one_each = schedule.micro_batch * schedule.workers >= schedule.batch
-    loop, held = Loop.THREADS, dict[str, TensorSpec]()
+    loop, batch_arrays = Loop.THREADS, dict[str, TensorSpec]()
     alone = not sums.met(schedule.workers)
     if schedule.workers > 1 and has_threads() and alone and is_short(plan):
-        held = {} if update is Update.NEVER else held_samples(plan, losses, schedule)
-        loop = Loop.WHOLE_BATCH if held else Loop.SIDE_BY_SIDE
-    return StepMode(loop, update, one_each and not keep, held)
+        batch_arrays = {} if update is Update.NEVER else arrays_of_batch(plan, losses, schedule)
+        loop = Loop.WHOLE_BATCH if batch_arrays else Loop.SIDE_BY_SIDE
+    return StepMode(loop, update, one_each and not keep, batch_arrays)
 
 
-def held_samples(plan: Plan, losses: Sequence[Loss], schedule: Schedule) -> dict[str, TensorSpec]:
-    """Returns the arrays of a whole batch, by value of the plan; none if they cannot be held.
+def arrays_of_batch(
+    plan: Plan, losses: Sequence[Loss], schedule: Schedule
+) -> dict[str, TensorSpec]:
+    """Returns the specs of the arrays of a whole batch, by value of the plan.
 
-    Arrays have a row for each sample; the scale of a loss without weights is the same for all
-    samples and has one.
+    There are none if the arrays are too large, or a row is not a multiple of a word. Arrays have a
+    row for each sample; the scale of a loss without weights is the same for all samples and has
+    one.
 
     Args:
         plan: plan of a micro-batch of a training step.
@@ -94,4 +97,4 @@ def held_samples(plan: Plan, losses: Sequence[Loss], schedule: Schedule) -> dict
         row = spec.size if name in shared else spec.size // schedule.micro_batch
         specs[name] = TensorSpec((rows, row), spec.dtype)
     words = all(s.shape[1] * s.dtype.itemsize % WORD == 0 for s in specs.values())
-    return specs if words and sum(s.nbytes for s in specs.values()) <= HELD else {}
+    return specs if words and sum(s.nbytes for s in specs.values()) <= MAX_BATCH_BYTES else {}

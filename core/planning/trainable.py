@@ -13,7 +13,9 @@ def held_constants(graph: Graph) -> dict[int, str]:
         graph: lowered.
     """
     all_of = range(len(graph.tensors))
-    reasons = {i: graph.tensors[i].held for _, i in trainable_by_operator(graph, only=all_of)}
+    reasons = {
+        i: graph.tensors[i].constant_reason for _, i in trainable_by_operator(graph, only=all_of)
+    }
     return {i: reason for i, reason in reasons.items() if reason}
 
 
@@ -51,6 +53,6 @@ def trainable_by_operator(
                 and not (tensor.variable or tensor.formula)
                 and tensor.spec.dtype.kind == "f"
                 and gradient_of(row, name)
-                and (i in only if only is not None else not tensor.held)
+                and (i in only if only is not None else not tensor.constant_reason)
             ):
                 yield node.origin, i

@@ -35,7 +35,7 @@ def faults(plan: Plan, memory: MemoryPlan) -> list[str]:
 class _Check:
     def __init__(self, plan: Plan, memory: MemoryPlan) -> None:
         self.plan, self.memory = plan, memory
-        self.found: list[str] = []
+        self.faults: list[str] = []
         self.intact: dict[str, Extent] = {}
         self.starts: list[int] = []  # extents of the intact values, sorted; they do not overlap
         self.names: list[str] = []
@@ -64,10 +64,10 @@ class _Check:
             self._must_be_intact(entry.values(entry.reads), entry.label)
             self._apply(entry)
             if k == forward_end:
-                self._must_be_intact(plan.kept, "the end of the forward phase")
+                self._must_be_intact(plan.read_after_forward, "the end of the forward phase")
         self._deliver(together)
         self._must_be_intact(plan.losses, "the end")
-        return self.found
+        return self.faults
 
     def _deliver(self, deliveries: Iterable[tuple[int, Delivery]]) -> None:
         """Makes deliveries, which workers may make at the same time."""
@@ -81,16 +81,16 @@ class _Check:
         start = self.memory.offsets[name]
         stop = start + self.plan.values[name].spec.nbytes
         if start % ALIGNMENT:
-            self.found.append(f"{name} begins at {start}, which is not a multiple of {ALIGNMENT}")
+            self.faults.append(f"{name} begins at {start}, which is not a multiple of {ALIGNMENT}")
         if start < 0 or stop > self.memory.nbytes:
-            self.found.append(f"{name} lies outside the arena")
+            self.faults.append(f"{name} lies outside the arena")
         return start, stop
 
     def _must_be_intact(self, names: Iterable[str], where: str) -> None:
         for name in names:
             root = self.roots[name]
             if root in self.places and root not in self.intact:
-                self.found.append(f"{where} reads {name}, which has been partly overwritten")
+                self.faults.append(f"{where} reads {name}, which has been partly overwritten")
 
     def _apply(self, call: Call) -> None:
         reads = [(n, self.roots[call.arrays[n]]) for n in call.reads]
@@ -104,10 +104,12 @@ class _Check:
                 there = self.places.get(other, (0, 0))
                 allowed = (argument, read) in call.kernel.may_alias and here[0] == there[0]
                 if meet(here, there) and not allowed:
-                    self.found.append(f"{call.label} writes {name} over {other}, which it reads")
+                    self.faults.append(f"{call.label} writes {name} over {other}, which it reads")
             for other in written:
                 if meet(here, self.places[other]):
-                    self.found.append(f"{call.label} writes {name} and {other} into the same bytes")
+                    self.faults.append(
+                        f"{call.label} writes {name} and {other} into the same bytes"
+                    )
             written.append(name)
         for name in written:
             self._write(name)

@@ -13,13 +13,13 @@ from odt.kernels.geometry.quantize import Quantization, range_quantization
 from odt.kernels.rows.opdef import Array
 
 
-def quantized_nodes(graph: Graph, scheme: Scheme, kept: Collection[int]) -> list[Node]:
+def quantized_nodes(graph: Graph, scheme: Scheme, float_positions: Collection[int]) -> list[Node]:
     """The nodes that can compute integers: of the scheme, on float32, with float32 results.
 
     Args:
         graph: graph with float32 weights.
         scheme: types and operators.
-        kept: positions of the operators that keep real numbers.
+        float_positions: positions of the operators that keep real numbers.
     """
 
     def is_float(i: int) -> bool:
@@ -29,7 +29,7 @@ def quantized_nodes(graph: Graph, scheme: Scheme, kept: Collection[int]) -> list
         node
         for node in graph.nodes
         if node.op in scheme.operators
-        and node.origin not in kept
+        and node.origin not in float_positions
         and all(map(is_float, node.outputs))
         and float_activations(graph, node)
         and (node.op not in LAYERS or _has_constant_weights(graph, node))
@@ -97,11 +97,11 @@ def assign(
         if i in whole:
             r = root(i)
             unions[r] = unions[r].union(whole[i]) if r in unions else whole[i]
-    found = {
+    quantizations = {
         r: range_quantization(union.lo, union.hi, scheme.activations) for r, union in unions.items()
     }
-    found |= {root(i): quantization for i, quantization in prescribed.items()}
-    return {i: found[root(i)] for i in group if root(i) in found}
+    quantizations |= {root(i): quantization for i, quantization in prescribed.items()}
+    return {i: quantizations[root(i)] for i in group if root(i) in quantizations}
 
 
 def range_of(values: Array) -> Range:

@@ -61,10 +61,10 @@ class Settings:
         check_word("scheme", self.scheme, (*SCHEMES, *STORED))
         check_word("ranges", self.ranges, METHODS)
         check_whole("samples", self.samples, 1)
-        for field, given in (("input_type", self.inputs), ("output_type", self.outputs)):
-            if given not in self._types:
+        for field, dtype in (("input_type", self.inputs), ("output_type", self.outputs)):
+            if dtype not in self._types:
                 rule = f"must be {' or '.join(self._types)} with `scheme={self.scheme}`"
-                raise OptionError(field, rule, given)
+                raise OptionError(field, rule, dtype)
 
     @property
     def _types(self) -> tuple[str, ...]:
@@ -123,12 +123,16 @@ def store_weights(model: Model, settings: Settings) -> Quantized:
         LostFileError: if the model's file became shorter.
     """
     source = _float_model(model)
-    kept = _matching(source.graph, settings.keep_float)
-    nodes = [n for n in source.graph.nodes if n.origin not in kept and has_weights(source.graph, n)]
+    float_positions = _matching(source.graph, settings.keep_float)
+    nodes = [
+        n
+        for n in source.graph.nodes
+        if n.origin not in float_positions and has_weights(source.graph, n)
+    ]
     _check_any(source.graph, nodes, settings)
     packed = with_stored_weights(source, nodes, settings.scheme)
-    found, _ = _without_unused(source, packed)
-    return _quantized(source, found, nodes, ())
+    result, _ = _without_unused(source, packed)
+    return _quantized(source, result, nodes, ())
 
 
 def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) -> Quantized:
@@ -148,16 +152,16 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
         DataError: if a sample cannot be read.
         LostFileError: if the model's file became shorter.
     """
-    found = _Measured.of(model, open_samples, settings)
-    graph, nodes = found.source.graph, found.nodes
-    _check_ends(graph, found.activations, settings)
-    compared, number = found.written()
+    measurement = _Measured.of(model, open_samples, settings)
+    graph, nodes = measurement.source.graph, measurement.nodes
+    _check_ends(graph, measurement.activations, settings)
+    compared, number = measurement.written()
     ends = settings.inputs, settings.outputs
-    made = compared if ends == (FLOAT, FLOAT) else found.written(*ends)[0]
+    result = compared if ends == (FLOAT, FLOAT) else measurement.written(*ends)[0]
     pairs = {node.outputs[0]: number[node.outputs[0]] for node in nodes}
     integers = Trace(integer_graph(compared), len(compared.graph.tensors))
-    values = together(found.run(found.trace), found.run(integers), pairs)
-    return _quantized(found.source, made, nodes, _noise(graph, nodes, values))
+    values = together(measurement.run(measurement.trace), measurement.run(integers), pairs)
+    return _quantized(measurement.source, result, nodes, _noise(graph, nodes, values))
 
 
 def integer_model(model: Model, open_samples: OpenSamples) -> tuple[Model, Mapping[int, int]]:
@@ -202,7 +206,7 @@ class _Measured:
     def of(cls, model: Model, open_samples: OpenSamples, settings: Settings) -> "_Measured":
         source, scheme = _float_model(model), SCHEMES[settings.scheme]
         graph = source.graph
-        kept = _matching(graph, settings.keep_float)
+        float_positions = _matching(graph, settings.keep_float)
         trace = Trace(graph, len(graph.tensors))
         data = open_samples(trace.samples)
         order = evenly_spaced(data, settings.samples)
@@ -210,7 +214,7 @@ class _Measured:
         ranges, means = measure(trace, data, order, settings.ranges, levels)
         nodes = [
             node
-            for node in quantized_nodes(graph, scheme, kept)
+            for node in quantized_nodes(graph, scheme, float_positions)
             if all(i in ranges for i in (*float_activations(graph, node), *node.outputs))
         ]
         _check_any(graph, nodes, settings)
@@ -254,12 +258,12 @@ def _float_model(model: Model) -> Model:
 
 
 def _quantized(
-    source: Model, found: Model, nodes: Collection[Node], noise: Sequence[LayerNoise]
+    source: Model, result: Model, nodes: Collection[Node], noise: Sequence[LayerNoise]
 ) -> Quantized:
     chosen = {node.origin for node in nodes}
     real = (f"{n.origin} {n.op}" for n in source.graph.nodes if n.origin not in chosen)
     source.check_file()
-    return Quantized(found, len(nodes), tuple(real), tuple(noise))
+    return Quantized(result, len(nodes), tuple(real), tuple(noise))
 
 
 def _check_any(graph: Graph, nodes: Collection[Node], settings: Settings) -> None:
@@ -277,18 +281,18 @@ def _check_any(graph: Graph, nodes: Collection[Node], settings: Settings) -> Non
 
 def _matching(graph: Graph, patterns: Sequence[str]) -> set[int]:
     """Positions of the operators that patterns name: by operator, or by the name of an output."""
-    kept: set[int] = set()
+    positions: set[int] = set()
     for pattern in patterns:
-        found = {
+        matches = {
             node.origin
             for node in graph.nodes
             for name in (node.op, *(graph.tensors[i].name for i in node.outputs))
             if fnmatchcase(name, pattern)
         }
-        if not found:
+        if not matches:
             raise OptionError("keep_float", "must match operators or names of outputs", pattern)
-        kept |= found
-    return kept
+        positions |= matches
+    return positions
 
 
 def _check_ends(graph: Graph, activations: Mapping[int, Quantization], settings: Settings) -> None:
@@ -332,7 +336,7 @@ def together(
         Tensors of the first, with the values of both.
     """
     others = iter(integers)
-    wanted, early = set(pairs.values()), dict[int, Array]()
+    seconds, early = set(pairs.values()), dict[int, Array]()
     for i, real in reals:
         if i not in pairs:
             continue
@@ -341,7 +345,7 @@ def together(
             if j == pairs[i]:
                 yield i, real, values
                 break
-            if j in wanted:
+            if j in seconds:
                 early[j] = values.copy()
         else:
             yield i, real, early.pop(pairs[i])

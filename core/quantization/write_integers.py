@@ -131,8 +131,8 @@ class IntegerModel:
         for position, i in enumerate(node.inputs):
             data = self.graph.tensors[i].data if i != ABSENT else None
             if i in self.activations:
-                wanted = self.activations[node.outputs[0]] if node.op in ALL_SAME else None
-                operands.append(self._requantized(i, wanted))
+                target = self.activations[node.outputs[0]] if node.op in ALL_SAME else None
+                operands.append(self._requantized(i, target))
             elif data is None or data.dtype.kind != "f":
                 operands.append(i)
             elif position in constants:
@@ -145,12 +145,15 @@ class IntegerModel:
                 operands.append(self._constant(i, data, quantization))
         return operands
 
-    def _requantized(self, i: int, wanted: Quantization | None) -> int:
-        """The integers of an activation, in another quantization if one is wanted."""
-        integers, own = self._integer(i), self.activations[i]
-        if wanted is None or (own.scale, own.zero_point) == (wanted.scale, wanted.zero_point):
+    def _requantized(self, i: int, target: Quantization | None) -> int:
+        """The integers of an activation, in another quantization if a target is given."""
+        integers, quantization = self._integer(i), self.activations[i]
+        if target is None or (quantization.scale, quantization.zero_point) == (
+            target.scale,
+            target.zero_point,
+        ):
             return integers
-        result = self._copy(i, "requantized", self._dtype, wanted)
+        result = self._copy(i, "requantized", self._dtype, target)
         self._convert_type("QUANTIZE", integers, result)
         return result
 

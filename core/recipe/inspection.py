@@ -18,13 +18,13 @@ class Inspection:
         trained: position of each operator in the file → the tensors that it would train.
         specs: inferred specs of the tensors for the file's batch; the specs in the file if
             inference fails.
-        held: constant that does not train unless a user names it → why.
+        constant_reasons: constant that does not train unless a user names it → why.
         refusal: reason why the model cannot be trained; empty if it can.
     """
 
     trained: dict[int, tuple[int, ...]]
     specs: Mapping[int, TensorSpec]
-    held: Mapping[int, str] = field(default_factory=dict)
+    constant_reasons: Mapping[int, str] = field(default_factory=dict)
     refusal: str = ""
 
     def values(self, tensors: Iterable[int]) -> int:
@@ -53,8 +53,8 @@ class Inspection:
             for k, restricted in self.trained.items()
         }
         chosen = {i for each in trained.values() for i in each}
-        held = {i: why for i, why in self.held.items() if i not in chosen}
-        return replace(self, trained=trained, held=held)
+        constant_reasons = {i: why for i, why in self.constant_reasons.items() if i not in chosen}
+        return replace(self, trained=trained, constant_reasons=constant_reasons)
 
 
 def inspect_graph(graphs: LoweredGraphs) -> Inspection:
@@ -62,14 +62,16 @@ def inspect_graph(graphs: LoweredGraphs) -> Inspection:
     graph = graphs.graph
     specs = {i: tensor.spec for i, tensor in enumerate(graph.tensors)}
     trained: dict[int, dict[int, None]] = {n.origin: {} for n in graph.nodes}
-    held: dict[int, str] = {}
+    constant_reasons: dict[int, str] = {}
     refusal = ""
     try:
         lowered = graphs.at_file_batch
         specs |= graphs.specs
         for origin, i in trainable_by_operator(lowered):
             trained[origin][i] = None
-        held = held_constants(lowered)
+        constant_reasons = held_constants(lowered)
     except OdtError as e:  # shown, not raised: a model that cannot be trained can be inspected
         refusal = str(e)
-    return Inspection({k: tuple(trained[k]) for k in sorted(trained)}, specs, held, refusal)
+    return Inspection(
+        {k: tuple(trained[k]) for k in sorted(trained)}, specs, constant_reasons, refusal
+    )

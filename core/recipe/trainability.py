@@ -46,14 +46,14 @@ class Trainability:
         trained: tensors that get a gradient.
         untrained: weights of trainable operators that get no gradient.
         blocked: operators that block their gradients.
-        held: other constants → why they do not train.
+        constant_reasons: other constants → why they do not train.
         deepest: the largest N for which all weights of the last N operators train.
     """
 
     trained: tuple[int, ...]
     untrained: tuple[int, ...]
     blocked: tuple[Blocked, ...]
-    held: Mapping[int, str]
+    constant_reasons: Mapping[int, str]
     deepest: int
 
 
@@ -68,14 +68,16 @@ def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
     lowered, only = plan.graph, info.trainable_tensors
     trained = [plan.values[name].tensor for name in plan.parameters]
     trained_tensors = dict.fromkeys(i for i in trained if i is not None)
-    wanted = trainable_tensors(lowered, trainable_operators(graph, info), only)
-    missing = dict.fromkeys(i for i in wanted if i not in trained_tensors)
+    requested = trainable_tensors(lowered, trainable_operators(graph, info), only)
+    missing = dict.fromkeys(i for i in requested if i not in trained_tensors)
     users = [origin for origin, i in trainable_by_operator(lowered, only=only) if i in missing]
     deepest = max((n.origin for n in graph.nodes), default=-1) - max(users, default=-1)
     others = dict.fromkeys((i for _, i in trainable_by_operator(lowered)), NOT_SELECTED)
-    held = {i: why for i, why in (others | held_constants(lowered)).items() if i not in wanted}
+    constant_reasons = {
+        i: why for i, why in (others | held_constants(lowered)).items() if i not in requested
+    }
     blocked = _blocked(lowered, missing)
-    return Trainability(tuple(trained_tensors), tuple(missing), blocked, held, deepest)
+    return Trainability(tuple(trained_tensors), tuple(missing), blocked, constant_reasons, deepest)
 
 
 def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, ...]:

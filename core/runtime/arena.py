@@ -46,10 +46,10 @@ def make_arrays(specs: Mapping[Key, TensorSpec], *, zeros: bool = False) -> dict
 
 def copy_arrays(arrays: Mapping[Key, Array]) -> dict[Key, Array]:
     """Copies arrays to one block."""
-    made = make_arrays({key: TensorSpec(a.shape, a.dtype) for key, a in arrays.items()})
+    copies = make_arrays({key: TensorSpec(a.shape, a.dtype) for key, a in arrays.items()})
     for key, a in arrays.items():
-        np.copyto(made[key], a)
-    return made
+        np.copyto(copies[key], a)
+    return copies
 
 
 def view(arena: Array, offset: int, spec: TensorSpec) -> Array:

@@ -15,7 +15,9 @@ from odt.kernels.rows.opdef import Array
 
 
 def merged(
-    entries: Sequence[Call | Delivery], arrays: Mapping[str, Array], kept: Collection[str] = ()
+    entries: Sequence[Call | Delivery],
+    arrays: Mapping[str, Array],
+    observable: Collection[str] = (),
 ) -> dict[int, tuple[int, dict[str, Any]]]:
     """Returns entry → (the next entry that it computes too, keyword arguments for that).
 
@@ -25,7 +27,7 @@ def merged(
     Args:
         entries: entries of a plan.
         arrays: value → array.
-        kept: values that must exist after the call that writes them.
+        observable: values that must exist after the call that writes them.
     """
     fused: dict[int, tuple[int, dict[str, Any]]] = {}
     calls = [(k, s) for k, s in enumerate(entries) if isinstance(s, Call)]
@@ -34,7 +36,7 @@ def merged(
         epilogue = following.kernel.epilogue
         if k in taken or call.compiled is None or epilogue is None:
             continue
-        if any(name in kept for name in call.values(call.writes)):
+        if any(name in observable for name in call.values(call.writes)):
             continue
         between = [s.gradient for s in entries[k + 1 : after] if isinstance(s, Delivery)]
         fits = epilogue.kind in call.compiled.takes and _can(call, following, epilogue.kind, arrays)
@@ -49,10 +51,10 @@ def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> boo
         db = arrays[after.arrays["db"]]
         disjoint = not any(np.may_share_memory(db, arrays[v]) for v in call.arrays.values())
         return disjoint and call.arrays["dy"] == after.arrays["dy"]
-    (made,) = call.writes
+    (result,) = call.writes
     read, written = (after.arrays[n] for n in (("x", "y") if kind == "clamp" else ("dy", "dx")))
     in_place = arrays[written].ctypes.data == arrays[read].ctypes.data
-    return call.arrays[made] == read and in_place
+    return call.arrays[result] == read and in_place
 
 
 def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:

@@ -178,11 +178,11 @@ class Gradients:
         among = len(places) * threads
         each_thread = []
         for k in range(worker * threads, (worker + 1) * threads):
-            own = blocks[k : k + 1] if threads > 1 else blocks
+            own_blocks = blocks[k : k + 1] if threads > 1 else blocks
             calls = list[Calls]()
             part = ends[count * k // among : count * (k + 1) // among + 1]
             for first, end in pairwise(part):
-                results = [block[: end - first] for block in own[: len(places)]]
+                results = [block[: end - first] for block in own_blocks[: len(places)]]
                 calls += [bound(block, first) for bound, block in zip(each, results, strict=True)]
                 calls += [bind_accumulate(results[0], other, ALWAYS) for other in results[1:]]
                 values = slice(first * inner, end * inner)

@@ -46,8 +46,8 @@ class Optimizer:
         like = {i: TensorSpec(a.shape, real_dtype(a)) for i, a in trained.items()}
         specs = {
             (name, i): spec
-            for i, wanted in like.items()
-            for name, spec in self.rule.state(self.attrs, wanted).items()
+            for i, spec_of_weight in like.items()
+            for name, spec in self.rule.state(self.attrs, spec_of_weight).items()
         }
         slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
         for (name, i), a in make_arrays(specs, zeros=True).items():

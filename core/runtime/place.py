@@ -36,8 +36,8 @@ class Place:
         assert call is not None
         assert call.compiled is not None
         arrays = {n: self.array(v) for n, v in call.arrays.items() if n not in call.writes}
-        given = call.compiled.prepare(call.attrs, call.specs)
-        bound = partial(call.compiled.bind, call.attrs, **arrays, **given)
+        geometry = call.compiled.prepare(call.attrs, call.specs)
+        bound = partial(call.compiled.bind, call.attrs, **arrays, **geometry)
         (written,) = call.writes
 
         def bind_block(block: Array, first: int) -> Calls:

@@ -76,7 +76,7 @@ class Program:
         arena: Array,
         tensors: Mapping[int, Array],
         deliver: Deliver | None = None,
-        kept: Collection[str] = (),
+        observable: Collection[str] = (),
         twin: "Twin | None" = None,
         outside: "Outside | None" = None,
     ) -> None:
@@ -88,7 +88,8 @@ class Program:
             arena: memory.nbytes bytes, aligned.
             tensors: parameters by tensor index; other constants come from the graph.
             deliver: returns the calls that take the gradients; required if the plan has any.
-            kept: values that exist after the call that writes them: it is not fused with the next.
+            observable: values that exist after the call that writes them, which is not fused with
+                the next.
             twin: a program of the same plans on other memory.
             outside: memory outside the arena; None if there is none.
         """
@@ -110,7 +111,7 @@ class Program:
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
         self.seen = [(i, self._arrays[n]) for i, n in plan.seen]
-        self._fused = merged(plan.entries, self._arrays, kept)
+        self._fused = merged(plan.entries, self._arrays, observable)
         done = {after for after, _ in self._fused.values()}
         moved = twin.runs(arena) if twin else {}
         self.runs = [
@@ -242,22 +243,22 @@ class Program:
         return self._packed[name] if packs else None
 
     def _bind_call(
-        self, call: Call, arrays: dict[str, Array], more: Mapping[str, Any], packing: str = PACKED
+        self, call: Call, arrays: dict[str, Array], extra: Mapping[str, Any], packing: str = PACKED
     ) -> Run:
         """Binds the compiled form of a call.
 
         Args:
             call: the call.
             arrays: name in the kernel → array.
-            more: further arguments.
+            extra: further arguments.
             packing: what the call does if it has packed weights.
         """
         compiled, panel = call.compiled, self._panel(call)
         assert compiled is not None
-        given = {**arrays, **compiled.prepare(call.attrs, call.specs), **more}
+        arguments = {**arrays, **compiled.prepare(call.attrs, call.specs), **extra}
         if panel is not None:
-            given |= {"panel": panel, "packing": packing}
-        return compiled.bind(call.attrs, **given)
+            arguments |= {"panel": panel, "packing": packing}
+        return compiled.bind(call.attrs, **arguments)
 
     def _is_outside(self, call: Call) -> bool:
         return any(self.plan.root(name) in self._outside for name in call.values(call.writes))
@@ -269,10 +270,10 @@ class Program:
             return deliver(entry.parameter, gradient, self.plan.owns(k))
         arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
         if entry.compiled is not None:
-            _, more = self._fused.get(k, (k, {}))
+            _, extra = self._fused.get(k, (k, {}))
             if self._adds is not None and self._is_outside(entry):
-                more = {**more, "adds": self._adds}
-            return (self._bind_call(entry, arrays, more),)
+                extra = {**extra, "adds": self._adds}
+            return (self._bind_call(entry, arrays, extra),)
         prepared = entry.kernel.prepare(entry.attrs, entry.specs)
         return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)
 
@@ -304,15 +305,15 @@ def in_sums(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:
 
     A gradient of two parameters is computed in the sum of the first one.
     """
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for entry in plan.entries:
         if isinstance(entry, Delivery) and entry.parameter in sums:
             root, total = plan.root(entry.gradient), sums[entry.parameter]
             value = plan.values[root]
             in_memory = value.region in (Region.ARENA, Region.SUM)
             if in_memory and value.spec.nbytes == total.nbytes:
-                found.setdefault(root, total.reshape(-1, copy=False).view(np.uint8))
-    return found
+                arrays.setdefault(root, total.reshape(-1, copy=False).view(np.uint8))
+    return arrays
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,8 @@ class Runtime(Closing):
     def plans_of(self, number: int) -> StepPlans:
         """Returns the plans of one of the computations, which are made when they are wanted."""
         if number not in self._step_plans:
-            given = self._computations[number], self.schedule, self._keep_gradients
-            self._step_plans[number] = self._plans_for(*given)
+            arguments = self._computations[number], self.schedule, self._keep_gradients
+            self._step_plans[number] = self._plans_for(*arguments)
         return self._step_plans[number]
 
     def _plans_for(self, computation: Computation, schedule: Schedule, keep: bool) -> StepPlans:

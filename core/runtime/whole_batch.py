@@ -30,7 +30,7 @@ class WholeBatch:
     ) -> None:
         """Allocates the arrays of a whole batch."""
         self._plans, self._team, self._workers, self._sums = plans, team, workers, sums
-        self._held = _hold(plans)
+        self._samples = _hold(plans)
         self._side_by_side = SideBySide(plans, team, workers, sums)
         self._calls: dict[tuple[Programs, int], _BatchCall | None] = {}
 
@@ -46,9 +46,9 @@ class WholeBatch:
         """Returns the call for a number of samples; None if it has parts that are not compiled."""
         key = programs, samples
         if key not in self._calls:
-            held, runs = self._held.part(0, samples), programs.runs(samples)
+            arrays, runs = self._samples.part(0, samples), programs.runs(samples)
             compiled = is_compiled(runs)
-            self._calls[key] = _BatchCall(held, runs, self._sums.adds) if compiled else None
+            self._calls[key] = _BatchCall(arrays, runs, self._sums.adds) if compiled else None
         return self._calls[key]
 
     def _run(self, call: "_BatchCall", batch: Batch) -> None:
@@ -113,6 +113,6 @@ def _loops(samples: Samples, runs: Sequence[Run], losses: Array, adds: Array) ->
 def _hold(plans: StepPlans) -> Samples:
     """Allocates the arrays of a whole batch."""
     plan, _ = plans.plans.at(plans.computation, plans.schedule.micro_batch)
-    arrays = make_arrays(plans.mode.held)
+    arrays = make_arrays(plans.mode.batch_arrays)
     names = (plan.inputs, plan.targets, plan.scales)
     return Samples(*([arrays[n] for n in each] for each in names))

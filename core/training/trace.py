@@ -47,7 +47,7 @@ class Trace:
             self._shown.setdefault(plan.root(f"t{i}"), []).append(i)
         self.nbytes = memory.nbytes
         self._arena = make_arena(memory.nbytes)
-        self._program = Program(plan, memory, self._arena, {}, kept=self._shown)
+        self._program = Program(plan, memory, self._arena, {}, observable=self._shown)
         self.batch = lowered.samples
         self.samples = sample_specs(lowered, (), lowered.samples)
 

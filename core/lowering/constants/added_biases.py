@@ -14,7 +14,7 @@ from odt.core.lowering.constants.view import LAYERS, SCALES, SHIFTS, VIEWS, View
 from odt.core.model.graph import ABSENT, Node
 
 ADDED = "bias of zeros that a converter added"
-MOST = 16  # operators between a bias and the shift that absorbs it
+MAX_OPERATORS = 16  # operators between a bias and the shift that absorbs it
 LINEAR = (*VIEWS, *SCALES, "MEAN", "SUM", "AVERAGE_POOL_2D", "NEG")
 
 
@@ -58,7 +58,7 @@ def _is_absorbed(view: View, node: Node, depth: int = 0) -> bool:
         return True  # from the mean
     if any(user.op == "SUB" and view.maker(user.inputs[1]) == "MEAN" for user in users):
         return True
-    return depth < MOST and all(_absorbs(view, user, y, depth) for user in users)
+    return depth < MAX_OPERATORS and all(_absorbs(view, user, y, depth) for user in users)
 
 
 def _absorbs(view: View, user: Node, y: int, depth: int) -> bool:
@@ -76,7 +76,7 @@ def _absorbs(view: View, user: Node, y: int, depth: int) -> bool:
 def _is_shifted(view: View, i: int) -> bool:
     """Whether a sum or the result of a layer has a shift that is not zero."""
     rest = [i]
-    for _ in range(MOST):
+    for _ in range(MAX_OPERATORS):
         if not rest:
             return False
         i = view.behind(rest.pop())

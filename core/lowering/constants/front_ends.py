@@ -28,27 +28,27 @@ BANK = "signal front end: bank of filters"
 STATISTICS = ("MEAN", "SUM", "RSQRT", "L2_NORMALIZATION", "SQUARED_DIFFERENCE", "ARG_MAX")
 LOGARITHM = ("LOG", "MAXIMUM", "ADD", "SQRT", "POW")
 SPECTRA = ("SQUARE", "ABS", "COMPLEX_ABS", "SQRT", "MUL", "ADD", "POW")
-MOST = 8  # operators between a bank of filters and its logarithm
+MAX_OPERATORS = 8  # operators between a bank of filters and its logarithm
 
 
 def front_end(view: View) -> Iterator[tuple[int, str]]:
     """Yields constants of formulas before the first weights, with the reason."""
     data = set(view.graph.inputs)
     leads = _leads_to_weights(view)
-    held: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for node in view.nodes:
         if not _is_of_data(view, node, data) or node.op in STATISTICS:
             continue
         constants = [
-            c for c in map(view.source, node.inputs) if view.is_weight(c) and c not in held
+            c for c in map(view.source, node.inputs) if view.is_weight(c) and c not in reasons
         ]
         if constants and node.op not in ROUNDING:
-            reasons = _reasons(view, node, leads)
-            if not reasons.keys() >= {*constants}:
+            reasons_of_node = _reasons(view, node, leads)
+            if not reasons_of_node.keys() >= {*constants}:
                 continue
-            held |= reasons
+            reasons |= reasons_of_node
         data.update(node.outputs)
-    yield from held.items()
+    yield from reasons.items()
 
 
 def _is_of_data(view: View, node: Node, data: set[int]) -> bool:
@@ -100,14 +100,14 @@ def _of_product(view: View, node: Node, layer: Layer) -> dict[int, str]:
     ]
     if bias != ABSENT and view.uniform(bias) is None:
         return {}
-    more = () if bias == ABSENT else (bias,)
+    biases = () if bias == ABSENT else (bias,)
     if is_sinusoidal(values, tolerance) or is_split_quadrature(values, tolerance):
-        return dict.fromkeys((filters, *more), TRANSFORM)
+        return dict.fromkeys((filters, *biases), TRANSFORM)
     for other in others:
         if view.is_real(other) and are_quadratures(values, _rows(view, node, other), tolerance):
-            return dict.fromkeys((filters, *more), TRANSFORM)
+            return dict.fromkeys((filters, *biases), TRANSFORM)
     if is_filter_bank(values) and _reaches_log(view, node):
-        return dict.fromkeys((filters, *more), BANK)
+        return dict.fromkeys((filters, *biases), BANK)
     return {}
 
 
@@ -148,7 +148,7 @@ def _reaches_log(view: View, node: Node) -> bool:
         for user in view.users(i):
             if user.op == "LOG":
                 return True
-            if user.op in LOGARITHM and len(rest) < MOST:
+            if user.op in LOGARITHM and len(rest) < MAX_OPERATORS:
                 rest += user.outputs
     return False
 

@@ -40,11 +40,13 @@ def hold_constants(graph: Graph) -> Graph:
     if graph.marked:
         return graph
     view = View(graph)
-    view.held = {i: t.held for i, t in enumerate(graph.tensors) if t.held}
+    view.constant_reasons = {
+        i: t.constant_reason for i, t in enumerate(graph.tensors) if t.constant_reason
+    }
     for rule in RULES:
         for i, reason in list(rule(view)):
-            view.held.setdefault(i, reason)
+            view.constant_reasons.setdefault(i, reason)
     tensors = list(graph.tensors)
-    for i, reason in view.held.items():
-        tensors[i] = replace(tensors[i], held=reason)
+    for i, reason in view.constant_reasons.items():
+        tensors[i] = replace(tensors[i], constant_reason=reason)
     return replace(graph, tensors=tuple(tensors), marked=True)

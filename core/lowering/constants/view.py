@@ -51,7 +51,7 @@ class View:
         makers: tensor → node that computes it.
         readers: tensor → nodes that read it.
         dependent: tensors that depend on an input or a variable.
-        held: constants that are known not to train, with the reason.
+        constant_reasons: constants that are known not to train, with the reason.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -61,7 +61,7 @@ class View:
         for node in graph.nodes:
             for i in dict.fromkeys(node.inputs):
                 self.readers.setdefault(i, []).append(node)
-        self.held: dict[int, str] = {}
+        self.constant_reasons: dict[int, str] = {}
         self.dependent = {i for i, t in enumerate(graph.tensors) if t.variable and t.data is None}
         self.dependent.update(graph.inputs)
         for node in graph.nodes:
@@ -77,7 +77,7 @@ class View:
 
     def is_weight(self, i: int) -> bool:
         """Whether a tensor is a constant that would train."""
-        if not self.is_real(i) or i in self.held:
+        if not self.is_real(i) or i in self.constant_reasons:
             return False
         return not (self.tensors[i].variable or self.tensors[i].formula)
 
@@ -113,7 +113,7 @@ class View:
     def source(self, i: int) -> int:
         """Returns the constant of which a tensor is a view, or the tensor itself."""
         start = i
-        while i not in self.held and (node := self.makers.get(i)) is not None:
+        while i not in self.constant_reasons and (node := self.makers.get(i)) is not None:
             at = VIEWS.get(node.op)
             others = [k for n, k in enumerate(node.inputs) if n != at and k != ABSENT]
             if at is None or len(node.inputs) <= at:

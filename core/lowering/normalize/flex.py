@@ -82,11 +82,11 @@ def _expanded(node: Node, graph: Graph, append: Append) -> list[Node]:
 def _window(name: str, attributes: Mapping[str, Attribute], first: bool) -> dict[str, Any] | None:
     """Returns the options of a convolution or pooling; None for those TFLite lacks."""
     h, w = (2, 3) if first else (1, 2)
-    found = {}
+    fields_of_window = {}
     padding = attributes.get("padding")
     if padding not in PADDINGS:
         return None
-    found["padding"] = PADDINGS[padding]
+    fields_of_window["padding"] = PADDINGS[padding]
     sizes = (
         ("strides", "stride_h", "stride_w"),
         ("dilations", "dilation_h_factor", "dilation_w_factor"),
@@ -99,8 +99,8 @@ def _window(name: str, attributes: Mapping[str, Attribute], first: bool) -> dict
             return None
         if values[0] != 1 or values[1 if first else 3] != 1:  # of samples, and of channels
             return None
-        found |= {fields[0]: values[h], fields[1]: values[w]}
-    return found
+        fields_of_window |= {fields[0]: values[h], fields[1]: values[w]}
+    return fields_of_window
 
 
 @dataclass(frozen=True, slots=True)

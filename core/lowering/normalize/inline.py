@@ -155,14 +155,14 @@ class _Inliner:
         data = tensor.data if k in self.initial else None
         equal = data is not None and data.size > 0 and bool((data == data.flat[0]).all())
         is_real = self.tensors[k].spec.dtype.kind == "f"
-        return replace(tensor, held=LOOP) if equal and is_real else tensor
+        return replace(tensor, constant_reason=LOOP) if equal and is_real else tensor
 
     def _keep_indices(self, outputs: Sequence[int], results: Sequence[int], start: int) -> None:
         """Gives tensors that nodes from `start` on make the indices of an operator's outputs."""
-        own = {i for node in self.nodes[start:] for i in node.outputs}
+        results_of_nodes = {i for node in self.nodes[start:] for i in node.outputs}
         indices: dict[int, int] = {}
         for y, i in zip(outputs, results, strict=True):
-            if i in own and i not in indices:
+            if i in results_of_nodes and i not in indices:
                 indices[i] = y
                 if i in self.inference.specs:
                     self.inference.specs[y] = self.inference.specs[i]
@@ -240,7 +240,7 @@ class _Inliner:
     def _unroll(self, node: Node, within: Within) -> list[int]:
         condition, body = (int(node.options[name]) for name in LOOPS[node.op])
         state = list(node.inputs)
-        while self._known(*self._run(node, condition, state, within)):
+        while self._have_values(*self._run(node, condition, state, within)):
             before = len(self.nodes)
             was, state = state, self._run(node, body, state, within)
             self.initial.update(a for a, b in zip(was, state, strict=False) if a != b)
@@ -248,7 +248,7 @@ class _Inliner:
                 raise _KeptError
         return state
 
-    def _known(self, *conditions: int) -> bool:
+    def _have_values(self, *conditions: int) -> bool:
         if len(conditions) != 1 or conditions[0] not in self.inference.values:
             raise _KeptError
         return bool(self.inference.values[conditions[0]].any())
@@ -257,7 +257,7 @@ class _Inliner:
         condition, *inputs = node.inputs
         numbers = [int(node.options[name]) for name in BRANCHES[node.op]]
         if condition in self.inference.values:
-            chosen = numbers[0] if self._known(condition) else numbers[1]
+            chosen = numbers[0] if self._have_values(condition) else numbers[1]
             return self._run(node, chosen, inputs, within)
         pairs = zip(*(self._run(node, k, inputs, within) for k in numbers), strict=False)
         return [self._select(node, condition, a, b) for a, b in pairs]
@@ -367,8 +367,8 @@ class _Inliner:
         inferred = self.inference.specs, self.inference.values
         stored = self.stored, self.quantization, self.sparsity, self.places
         for k in range(tensors, len(self.tensors)):
-            for known in (*inferred, *stored, self.lists, self.renamed):
-                known.pop(k, None)
+            for by_tensor in (*inferred, *stored, self.lists, self.renamed):
+                by_tensor.pop(k, None)
             self.initial.discard(k)
         del self.nodes[nodes:], self.tensors[tensors:]
 

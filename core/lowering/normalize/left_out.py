@@ -51,12 +51,13 @@ def leave_out(model: Model, *, computed: bool = True) -> tuple[Model, LeftOut | 
     graph = model.graph
     ends = _Ends(graph, keeps_state(graph))
     outputs = ends.outputs(computed)
-    new = tuple(dict.fromkeys(i for made in outputs.values() for i in made))
-    if all(made == (y,) for y, made in outputs.items()) or not ends.trained.intersection(new):
+    new = tuple(dict.fromkeys(i for tensors in outputs.values() for i in tensors))
+    moved = {y: tensors for y, tensors in outputs.items() if tensors != (y,)}
+    if not moved or not ends.trained.intersection(new):
         return _without_unneeded(model, ends)
     needed, used = _needed(graph, new), _needed(graph, graph.outputs)
-    gone = tuple(graph.nodes[k] for k in sorted(used - needed))
-    if any(_is_layer(graph, node) for node in gone):
+    unneeded = tuple(graph.nodes[k] for k in sorted(used - needed))
+    if any(_is_layer(graph, node) for node in unneeded):
         return model, None
     tensors = list(graph.tensors)
     for i in new if model.input_shapes else ():  # the shapes in the file are those of other inputs
@@ -64,9 +65,8 @@ def leave_out(model: Model, *, computed: bool = True) -> tuple[Model, LeftOut | 
         tensors[i] = replace(tensors[i], spec=spec, signature=())
     nodes = tuple(graph.nodes[k] for k in sorted(needed))
     part = replace(graph, tensors=tuple(tensors), nodes=nodes, outputs=new)
-    moved = {y: made for y, made in outputs.items() if made != (y,)}
-    uncomputed = tuple(node for node in gone if not ends.is_computed(node))
-    left_out = LeftOut(gone, uncomputed, moved, dict(_arg_max(graph, gone, new)))
+    uncomputed = tuple(node for node in unneeded if not ends.is_computed(node))
+    left_out = LeftOut(unneeded, uncomputed, moved, dict(_arg_max(graph, unneeded, new)))
     return replace(model, graph=part), left_out
 
 
@@ -74,16 +74,16 @@ def _without_unneeded(model: Model, ends: "_Ends") -> tuple[Model, LeftOut | Non
     """Leaves out operators that odt cannot compute and no output needs, and those behind them."""
     graph = model.graph
     needed = _needed(graph, graph.outputs)
-    gone = tuple(
+    unneeded = tuple(
         node
         for k, node in enumerate(graph.nodes)
         if k not in needed and not ends.unknown.isdisjoint(node.outputs)
     )
-    if not gone:
+    if not unneeded:
         return model, None
-    new_graph = replace(graph, nodes=tuple(node for node in graph.nodes if node not in gone))
-    uncomputed = tuple(node for node in gone if not ends.is_computed(node))
-    return replace(model, graph=new_graph), LeftOut(gone, uncomputed, {}, {})
+    new_graph = replace(graph, nodes=tuple(node for node in graph.nodes if node not in unneeded))
+    uncomputed = tuple(node for node in unneeded if not ends.is_computed(node))
+    return replace(model, graph=new_graph), LeftOut(unneeded, uncomputed, {}, {})
 
 
 class _Ends:
@@ -91,19 +91,19 @@ class _Ends:
 
     Attributes:
         unknown: tensors that odt cannot compute.
-        given: tensors that depend on an input of the model.
+        from_inputs: tensors that depend on an input of the model.
         trained: real numbers from which gradients reach weights.
     """
 
     def __init__(self, graph: Graph, has_state: bool) -> None:
         self.graph, self.has_state = graph, has_state
         self.makers = {i: node for node in graph.nodes for i in node.outputs}
-        self.unknown, self.given = set[int](), set(graph.inputs)
+        self.unknown, self.from_inputs = set[int](), set(graph.inputs)
         for node in graph.nodes:
             if not self.is_computed(node) or not self.unknown.isdisjoint(node.inputs):
                 self.unknown.update(node.outputs)
-            if not self.given.isdisjoint(node.inputs) or node.op == READ:
-                self.given.update(node.outputs)
+            if not self.from_inputs.isdisjoint(node.inputs) or node.op == READ:
+                self.from_inputs.update(node.outputs)
         self.trained = self._reaching_weights(())
 
     def is_computed(self, node: Node) -> bool:
@@ -117,29 +117,29 @@ class _Ends:
         outputs = self.graph.outputs
         trainable = [y for y in outputs if y in self.trained]
         with_gradients = self._with_gradients(trainable)
-        found: dict[int, tuple[int, ...]] = {}
+        ends: dict[int, tuple[int, ...]] = {}
         for y in outputs:
             before = tuple(i for i in self._before(y) if i not in with_gradients)
             stays = y not in self.unknown and bool(trainable or not before or not computed)
-            found[y] = (y,) if stays else before
-        new = {i for y, made in found.items() for i in made if made != (y,)}
+            ends[y] = (y,) if stays else before
+        new = {i for y, tensors in ends.items() for i in tensors if tensors != (y,)}
         first = self._reaching_weights(new) & new
         return {
-            y: made if made == (y,) else tuple(i for i in made if i in first)
-            for y, made in found.items()
+            y: tensors if tensors == (y,) else tuple(i for i in tensors if i in first)
+            for y, tensors in ends.items()
         }
 
     def _reaching_weights(self, ends: Collection[int]) -> set[int]:
         """Real tensors from which gradients reach weights, other than through one of some ends."""
-        found: set[int] = set()
+        tensors: set[int] = set()
         for node in self.graph.nodes:
             if self.unknown.intersection(node.outputs):
                 continue
             for i in _differentiable(node):
-                if _is_weight(self.graph, i) or (i in found and i not in ends):
-                    found.update(o for o in node.outputs if _is_real(self.graph, o))
+                if _is_weight(self.graph, i) or (i in tensors and i not in ends):
+                    tensors.update(o for o in node.outputs if _is_real(self.graph, o))
                     break
-        return found
+        return tensors
 
     def _with_gradients(self, outputs: Iterable[int]) -> set[int]:
         """Tensors that get a gradient from some outputs, with these outputs."""
@@ -160,7 +160,7 @@ class _Ends:
                 if i in seen or i == ABSENT:
                     continue
                 seen.add(i)
-                if i in self.trained and i in self.given:
+                if i in self.trained and i in self.from_inputs:
                     yield i
                 else:
                     rest.append(i)
@@ -205,10 +205,10 @@ def _needed(graph: Graph, outputs: Iterable[int]) -> set[int]:
 
 
 def _arg_max(
-    graph: Graph, gone: Iterable[Node], outputs: Collection[int]
+    graph: Graph, nodes: Iterable[Node], outputs: Collection[int]
 ) -> Iterator[tuple[int, int]]:
     """Yields the outputs of training of which an ARG_MAX finds the largest value, with its axis."""
-    for node in gone:
+    for node in nodes:
         axis = graph.tensors[node.inputs[1]].data if node.op == "ARG_MAX" else None
         if axis is not None and axis.size == 1 and node.inputs[0] in outputs:
             yield node.inputs[0], int(axis.reshape(-1)[0])

@@ -98,8 +98,8 @@ class Builder:
 
     def hold(self, x: int, reason: str) -> None:
         """Marks a constant as one that does not train unless a user names it."""
-        if self.tensors[x].data is not None and not self.tensors[x].held:
-            self.tensors[x] = replace(self.tensors[x], held=reason)
+        if self.tensors[x].data is not None and not self.tensors[x].constant_reason:
+            self.tensors[x] = replace(self.tensors[x], constant_reason=reason)
 
     def is_zero(self, x: int) -> bool:
         """Whether a tensor is zeros, such as a first state in the size of the batch."""

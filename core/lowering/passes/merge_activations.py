@@ -21,7 +21,7 @@ from odt.core.lowering.binding import row_of
 from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.rows.opdef import Array
 
-MOST = 12  # operators of a function, at most
+MAX_OPERATORS = 12  # operators of a function, at most
 POINTS = np.linspace(-7, 7, 57)
 
 
@@ -56,59 +56,59 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     if CURVES.isdisjoint(node.op for node in graph.nodes):
         return graph
     readers = graph.count_reads()
-    makers, gone = dict[int, Node](), set[int]()
+    makers, inner_results = dict[int, Node](), set[int]()
     for node in graph.nodes:
         y = node.outputs[0]
         makers[y] = node
         for x, op, inner in _functions(graph, y, makers):
-            own = Counter(i for made in (*inner, y) for i in makers[made].inputs)
-            if all(own[i] == readers[i] for i in inner):
+            uses = Counter(i for result in (*inner, y) for i in makers[result].inputs)
+            if all(uses[i] == readers[i] for i in inner):
                 attrs = row_of(op).attrs(MERGED[op][1], {})
                 makers[y] = replace(node, op=op, inputs=(x,), options={}, attrs=attrs)
-                gone |= inner
+                inner_results |= inner
                 break
-    nodes = [makers[n.outputs[0]] for n in graph.nodes if n.outputs[0] not in gone]
-    return replace(graph, nodes=tuple(nodes)) if gone else graph
+    nodes = [makers[n.outputs[0]] for n in graph.nodes if n.outputs[0] not in inner_results]
+    return replace(graph, nodes=tuple(nodes)) if inner_results else graph
 
 
 def _functions(
     graph: LoweredGraph, y: int, makers: Mapping[int, Node]
 ) -> Iterator[tuple[int, str, set[int]]]:
     """Yields each x of which y is a function in MERGED: x, the operator, the tensors between."""
-    made, before = dict[int, Node](), [y]
+    computed, before = dict[int, Node](), [y]
     if makers[y].op in ("MUL", "DIV"):
         for i in before:  # which grows
             node = makers.get(i)
-            if node is not None and node.op in FUNCTIONS and len(made) < MOST:
-                made[i] = node
+            if node is not None and node.op in FUNCTIONS and len(computed) < MAX_OPERATORS:
+                computed[i] = node
                 others = (k for k in node.inputs if graph.tensors[k].scalar is None)
                 before += [k for k in others if k not in before]
-    if not any(node.op in CURVES for node in made.values()):
+    if not any(node.op in CURVES for node in computed.values()):
         return
-    reads = Counter(i for node in made.values() for i in node.inputs)
+    reads = Counter(i for node in computed.values() for i in node.inputs)
     for x in before[1:]:
         if reads[x] == 1:  # the functions are products of x and a function of x
             continue
         values = {x: POINTS}
         with np.errstate(all="ignore"):
-            result = _value(graph, y, made, values)
+            result = _value(graph, y, computed, values)
         if result is None or graph.tensors[x].spec != graph.tensors[y].spec:
             continue
-        for op, (wanted, _) in MERGED.items():
+        for op, (curve, _) in MERGED.items():
             # np.allclose would take most of the time of this pass
-            if np.all(np.abs(result - wanted) <= 1e-7 + 1e-6 * np.abs(wanted)):
+            if np.all(np.abs(result - curve) <= 1e-7 + 1e-6 * np.abs(curve)):
                 yield x, op, values.keys() - {x, y}
 
 
 def _value(
-    graph: LoweredGraph, y: int, made: Mapping[int, Node], values: dict[int, Array]
+    graph: LoweredGraph, y: int, nodes: Mapping[int, Node], values: dict[int, Array]
 ) -> Array | None:
     """Computes y from the known values, to which it adds those between; None if others are read."""
     scalar = graph.tensors[y].scalar
     if scalar is not None:
         return scalar
-    if y not in values and y in made:
-        read = [_value(graph, i, made, values) for i in made[y].inputs]
+    if y not in values and y in nodes:
+        read = [_value(graph, i, nodes, values) for i in nodes[y].inputs]
         if all(a is not None for a in read):
-            values[y] = FUNCTIONS[made[y].op](*read)
+            values[y] = FUNCTIONS[nodes[y].op](*read)
     return values.get(y)

@@ -55,17 +55,17 @@ class _Merging:
 
     def graph(self) -> LoweredGraph:
         new = dict[int, Sequence[Node]]()  # the nodes that compute each tensor
-        gone = set[int]()  # tensors that are no longer computed
+        absent = set[int]()  # tensors that are no longer computed
         for node in self._graph.nodes:
             y = node.outputs[0]
             new[y] = (node,)
             for bindings, results in match(self._makers, PATTERNS, y):
                 if self._is_norm(bindings, results, y):
                     new[y] = self._nodes(bindings, results, y)
-                    gone |= results - {y}
+                    absent |= results - {y}
                     break
-        self._builder.nodes = [n for y, nodes in new.items() if y not in gone for n in nodes]
-        return self._builder.graph() if gone else self._graph
+        self._builder.nodes = [n for y, nodes in new.items() if y not in absent for n in nodes]
+        return self._builder.graph() if absent else self._graph
 
     def _is_norm(self, bindings: Bindings, results: Collection[int], y: int) -> bool:
         """Whether y is a normalization of rows, and nothing else reads what is between."""
@@ -84,8 +84,8 @@ class _Merging:
             d = self._makers.get(bindings["d"])
             if d is None or (d.op, d.inputs) != ("SUB", (bindings["x"], bindings["mean"])):
                 return False
-        own = Counter(i for k in results for i in self._makers[k].inputs)
-        return all(own[i] == self._reads[i] for i in results if i != y)
+        uses = Counter(i for k in results for i in self._makers[k].inputs)
+        return all(uses[i] == self._reads[i] for i in results if i != y)
 
     def _nodes(self, bindings: Bindings, results: Collection[int], y: int) -> Sequence[Node]:
         """Returns the nodes that compute y; each has the origin of the one that read its weight."""

@@ -68,13 +68,13 @@ class Step:
     Attributes:
         x: its input.
         before, after: h, and c of an LSTM.
-        made: all tensors that it computes.
+        results: all tensors that it computes.
     """
 
     x: int
     before: tuple[int, ...]
     after: tuple[int, ...]
-    made: frozenset[int]
+    results: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ class Loop:
         return [step.after[0] for step in self.steps]
 
     @property
-    def made(self) -> frozenset[int]:
+    def results(self) -> frozenset[int]:
         """All tensors that the steps compute."""
-        return frozenset().union(*(step.made for step in self.steps))
+        return frozenset().union(*(step.results for step in self.steps))
 
 
 def merge_steps(graph: LoweredGraph, file: Graph) -> LoweredGraph:
@@ -124,14 +124,14 @@ class _Merging(GraphBuilder):
                 self._readers.setdefault(i, []).append(node)
 
     def graph(self) -> LoweredGraph:
-        gone = set[int]()  # tensors that the nodes of the old graph no longer compute
+        absent = set[int]()  # tensors that the nodes of the old graph no longer compute
         for loop in self._loops():
             if self._stands_alone(loop):
-                gone |= loop.made
-                gone.add(self._add(loop))
-        if not gone:
+                absent |= loop.results
+                absent.add(self._add(loop))
+        if not absent:
             return self._graph
-        others = [node for node in self._graph.nodes if gone.isdisjoint(node.outputs)]
+        others = [node for node in self._graph.nodes if absent.isdisjoint(node.outputs)]
         nodes = [*others, *self.nodes]
         results = {i for node in nodes for i in node.outputs}
         self.nodes = [*topological_order(nodes, set(range(len(self.tensors))) - results)]
@@ -197,12 +197,12 @@ class _Merging(GraphBuilder):
 
     def _stands_alone(self, loop: Loop) -> bool:
         """Whether only states are read elsewhere, and no x depends on one."""
-        dependent, made = set(loop.states), loop.made
-        inner = made - dependent
+        dependent, results = set(loop.states), loop.results
+        inner = results - dependent
         if not inner.isdisjoint(self._graph.outputs):
             return False
         for node in self._graph.nodes:
-            if not made.isdisjoint(node.outputs):
+            if not results.isdisjoint(node.outputs):
                 continue
             if not inner.isdisjoint(node.inputs):
                 return False
@@ -231,13 +231,13 @@ class _Merging(GraphBuilder):
 
     def _add_states(self, loop: Loop, y: int, packed: Node | None) -> None:
         """Adds operators that take, from all states, those that others than `packed` read."""
-        states, made, origin = loop.states, loop.made, loop.weights.origin
+        states, results, origin = loop.states, loop.results, loop.weights.origin
         readers = ([n for n in self._readers.get(i, ()) if n is not packed] for i in states)
         alone = [
             t
             for t, nodes in enumerate(readers)
             if states[t] in self._graph.outputs
-            or not all(made.intersection(node.outputs) for node in nodes)
+            or not all(results.intersection(node.outputs) for node in nodes)
         ]
         if len(alone) > FEW:
             self.nodes.append(node_of("UNPACK", (y,), states, origin, axis=0, num=len(states)))

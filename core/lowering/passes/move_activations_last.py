@@ -16,9 +16,9 @@ def move_activations_last(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     if not movable:
         return graph
     builder = GraphBuilder(graph)
-    gone = {i for nodes in movable.values() for node in nodes for i in node.outputs}
+    moving = {i for nodes in movable.values() for node in nodes for i in node.outputs}
     for node in graph.nodes:
-        if not gone.intersection(node.outputs):
+        if not moving.intersection(node.outputs):
             builder.nodes.append(node)
             continue
         (y,) = node.outputs

@@ -70,13 +70,13 @@ class _TransposePusher(GraphBuilder):
     Attributes:
         behind: transposed tensor → the tensor it is a transpose of, and the permutation: axis k
             is axis perm[k] of that tensor.
-        made: transposed tensors that the new graph computes.
+        turned_tensors: transposed tensors that the new graph computes.
     """
 
     def __init__(self, graph: LoweredGraph) -> None:
         super().__init__(graph)
         self.behind: dict[int, tuple[int, Perm]] = {}
-        self.made: set[int] = set()
+        self.turned_tensors: set[int] = set()
 
     def add(self, node: Node) -> None:
         """Adds a node, in the layout before a transpose if the node permits that."""
@@ -103,8 +103,8 @@ class _TransposePusher(GraphBuilder):
 
     def make(self, i: int, origin: int) -> None:
         """Adds the TRANSPOSE of a postponed tensor, unless it was added before."""
-        if i in self.behind and i not in self.made:
-            self.made.add(i)
+        if i in self.behind and i not in self.turned_tensors:
+            self.turned_tensors.add(i)
             base, perm = self.behind[i]
             self._transpose(base, perm, i, origin)
 
@@ -119,8 +119,8 @@ class _TransposePusher(GraphBuilder):
         The batch must stay axis 0, the only output must have the same rank, and the other operands
         must have the same order in memory in both layouts.
         """
-        (y, *more), rank = node.outputs, len(perm)
-        if more or perm[0] != 0 or len(self.tensors[y].spec.shape) != rank:
+        (y, *rest), rank = node.outputs, len(perm)
+        if rest or perm[0] != 0 or len(self.tensors[y].spec.shape) != rank:
             return False
         others = (i for i in bind_operands(row, node).values() if i not in self.behind)
         shapes = [self.tensors[i].spec.shape for i in others]
@@ -140,10 +140,10 @@ class _TransposePusher(GraphBuilder):
     def _add_reduction(self, node: Node) -> None:
         """Adds a reduction without keep_dims as one with keep_dims and a RESHAPE."""
         x, (y,) = self.tensors[node.inputs[0]].spec, node.outputs
-        kept = self._turned(y, shape_with_keepdims(x.shape, reduced_axes(node.attrs, x)))
-        self.add(replace(node, outputs=(kept,), attrs=replace(node.attrs, keep_dims=True)))
-        self.make(kept, node.origin)
-        self.view(kept, y, node.origin)
+        reduced = self._turned(y, shape_with_keepdims(x.shape, reduced_axes(node.attrs, x)))
+        self.add(replace(node, outputs=(reduced,), attrs=replace(node.attrs, keep_dims=True)))
+        self.make(reduced, node.origin)
+        self.view(reduced, y, node.origin)
 
     def _before(self, i: int, perm: Perm, node: Node) -> int:
         """Returns an operand in the layout before the transpose."""

@@ -101,8 +101,8 @@ def _with_wide_filters(builder: GraphBuilder, node: Node, number: int, together:
     filters, *window, channels = spec.shape
     shape = (filters, *window, together * channels)
     repeated, wide = (builder.tensor(f"{name}/{n}", shape, spec) for n in ("repeated", "wide"))
-    own = np.arange(number).repeat(filters // number) % together  # group of each filter
-    mask = own[:, None] == np.arange(together).repeat(channels)
+    group_of_filter = np.arange(number).repeat(filters // number) % together  # group of each filter
+    mask = group_of_filter[:, None] == np.arange(together).repeat(channels)
     factors = builder.constant(mask[:, None, None].astype(spec.dtype), formula=True)
     builder.nodes += [
         node_of("CONCATENATION", (w,) * together, (repeated,), node.origin, axis=CHANNELS),

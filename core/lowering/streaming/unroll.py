@@ -119,41 +119,41 @@ class _Unroller(SequenceBuilder):
         """Returns the tensor of a time step for an activation of the file."""
         return i if step == self.count - 1 else self.new(self.graph.tensors[i], i)
 
-    def _at(self, i: int, step: int, made: dict[int, int], origin: int) -> int:
+    def _at(self, i: int, step: int, copies: dict[int, int], origin: int) -> int:
         """Returns the tensor of a time step for a tensor of the file."""
-        if i not in made and i in self.frames.windows:
-            made[i] = self._copy(i, step)
-            self.frames.at(i, step, made[i], origin)
-        return made.get(i, i)
+        if i not in copies and i in self.frames.windows:
+            copies[i] = self._copy(i, step)
+            self.frames.at(i, step, copies[i], origin)
+        return copies.get(i, i)
 
-    def _add_step(self, made: dict[int, int], step: int) -> dict[int, int]:
+    def _add_step(self, copies: dict[int, int], step: int) -> dict[int, int]:
         """Adds the nodes of a time step; returns tensor of the file → tensor of the time step."""
         for node in self.graph.nodes:
             if id(node) in self.frames.done:
                 continue
             if node.op == READ:
-                self._read(node, made)
+                self._read(node, copies)
             elif node.op == ASSIGN:
-                self._assign(node, made, step)
+                self._assign(node, copies, step)
             elif node.op not in STATE:
-                inputs = tuple(self._at(i, step, made, node.origin) for i in node.inputs)
+                inputs = tuple(self._at(i, step, copies, node.origin) for i in node.inputs)
                 for i in node.outputs:
-                    made[i] = self._copy(i, step)
-                outputs = tuple(made[i] for i in node.outputs)
+                    copies[i] = self._copy(i, step)
+                outputs = tuple(copies[i] for i in node.outputs)
                 self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
-        return made
+        return copies
 
-    def _read(self, node: Node, made: dict[int, int]) -> None:
+    def _read(self, node: Node, copies: dict[int, int]) -> None:
         key = self._key(node)
         if key not in self.state:
             self.state[key] = self.initial(node, key)
         self.check_read(node, self.state[key])
-        made[node.outputs[0]] = self.state[key]
+        copies[node.outputs[0]] = self.state[key]
 
-    def _assign(self, node: Node, made: dict[int, int], step: int) -> None:
+    def _assign(self, node: Node, copies: dict[int, int], step: int) -> None:
         if len(node.inputs) != 2 or ABSENT in node.inputs:
             raise self.error(node, f"must have a variable and a value, but got {node.inputs}")
-        self.state[self._key(node)] = self._at(node.inputs[1], step, made, node.origin)
+        self.state[self._key(node)] = self._at(node.inputs[1], step, copies, node.origin)
 
     def _key(self, node: Node) -> Key:
         key = self.keys.get(node.inputs[0]) if node.inputs else None

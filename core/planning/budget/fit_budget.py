@@ -108,12 +108,12 @@ def _rewrites(
     if plain.peak <= budget:
         return
     available = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
-    order = choose_order(_held(plain))
+    order = choose_order(_plan_of(plain))
     reordered = forecast(RewrittenPlans(plans, order), computations, info, schedule, searched=True)
     yield reordered
     if reordered.peak <= budget:
         return
-    digests = choose_digests(_held(reordered))
+    digests = choose_digests(_plan_of(reordered))
     compressed = forecast(
         RewrittenPlans(plans, order, digests), computations, info, schedule, searched=True
     )
@@ -121,7 +121,7 @@ def _rewrites(
     if compressed.peak <= budget:
         return
     targets = [int(available * margin) for margin in MARGINS]
-    for dropped in choose_dropped(_held(compressed), targets):
+    for dropped in choose_dropped(_plan_of(compressed), targets):
         fewest = RewrittenPlans(plans, order, digests, dropped)
         rewritten = forecast(fewest, computations, info, schedule, searched=True)
         yield rewritten
@@ -129,7 +129,7 @@ def _rewrites(
             return
 
 
-def _held(forecast: Forecast) -> Plan:
+def _plan_of(forecast: Forecast) -> Plan:
     """Returns the plan with gradients as large as their blocks, to search what saves memory."""
     return replace(forecast.plan, values=forecast.running.values)
 

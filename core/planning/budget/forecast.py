@@ -91,8 +91,8 @@ class Forecast:
         Optimizer state is zero until the first update, and takes no memory before it.
         """
         copying = self.parameters + self.averages
-        held = self.slots + self.gradients + self.arena + self.packed
-        running = held + frozen + self.constants + self.data
+        persistent = self.slots + self.gradients + self.arena + self.packed
+        running = persistent + frozen + self.constants + self.data
         constant = self.parameters + self.dequantized + self.cache
         return constant + max(running, copying) + self.overhead
 
@@ -153,7 +153,7 @@ def forecast(
         constants=_constants(runs),
         data=DATA_PAGES
         + schedule.workers * _read_at_once(runs)
-        + sum(spec.nbytes for spec in steps[0].mode.held.values()),
+        + sum(spec.nbytes for spec in steps[0].mode.batch_arrays.values()),
         overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
         packed=steps[0].packed_nbytes,
         dequantized=sum(_own_memory(plan, name) for name in gradients),
@@ -207,8 +207,8 @@ def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
     )
     threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
     an_entry = ENTRY + BOUND_ENTRY * schedule.workers + search
-    left = max(len(runs[-1].graph.tensors) - len(entries), 0)
-    return START + len(entries) * an_entry + left * TENSOR + threads * BLAS
+    others = max(len(runs[-1].graph.tensors) - len(entries), 0)
+    return START + len(entries) * an_entry + others * TENSOR + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)

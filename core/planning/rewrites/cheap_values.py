@@ -48,19 +48,19 @@ class _Uses:
             for root in map(plan.root, names):
                 self.first.setdefault(root, k)
                 self.last[root] = k
-        self._kept = {plan.root(name) for name in (*plan.kept, *plan.losses)}
+        self._read_later = {plan.root(name) for name in (*plan.read_after_forward, *plan.losses)}
         self._any_compiled = any(isinstance(e, Call) and e.compiled for e in plan.entries)
 
     @property
     def saved_nbytes(self) -> int:
         """Bytes of the values that the forward phase leaves to the backward phase."""
-        made = {
+        values = {
             self.plan.root(name)
             for entry in self.plan.entries[: self.plan.forward_entries]
             if isinstance(entry, Call)
             for name in entry.values(entry.writes)
         }
-        return sum(self.plan.values[name].spec.nbytes for name in made & self.first.keys())
+        return sum(self.plan.values[name].spec.nbytes for name in values & self.first.keys())
 
     def is_cheap(self, call: Call) -> bool:
         """Whether a call could work in place, and its operands are there when backward reads y.
@@ -74,7 +74,7 @@ class _Uses:
         if any(values[n].region is not Region.ARENA for n in call.values(call.writes)):
             return False
         at = self.first.get(y, -1)
-        if at < 0 or y in self._kept or values[y].spec.nbytes < LEAST:
+        if at < 0 or y in self._read_later or values[y].spec.nbytes < LEAST:
             return False
         aliased = {read for written, read in call.kernel.may_alias if written in call.writes}
         roots = [self.plan.root(name) for name in call.values(call.reads)]

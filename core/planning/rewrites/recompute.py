@@ -111,17 +111,17 @@ class _Droppable:
 
     def order(self, dropped: Collection[str]) -> Replay:
         """Returns the plan's entries; repeated calls precede the first entries that need them."""
-        gone = {self.maker[name] for name in dropped if name in self.maker}
+        dropped_calls = {self.maker[name] for name in dropped if name in self.maker}
         saved = set(self.saved)
         order = [(k, False) for k in range(self.forward)]
         repeated_calls: set[int] = set()
         for k in range(self.forward, len(self.plan.entries)):
-            repeated = gone.intersection(self.needs[k]) - repeated_calls
+            repeated = dropped_calls.intersection(self.needs[k]) - repeated_calls
             pending = list(repeated)
             while pending:
                 for name in self.reads[pending.pop()]:
                     c = self.maker.get(name, -1)
-                    is_saved = name in saved and c not in gone
+                    is_saved = name in saved and c not in dropped_calls
                     if c >= 0 and not is_saved and c not in repeated_calls and c not in repeated:
                         repeated.add(c)
                         pending.append(c)
@@ -144,7 +144,7 @@ class _Droppable:
                 lifetimes[(name, repeated)] = (place, place)
         for name in self.plan.losses:
             lifetimes[(name, False)] = (lifetimes[(name, False)][0], len(order) - 1)
-        for name in self.plan.kept:
+        for name in self.plan.read_after_forward:
             key = (self.plan.root(name), False)
             if key in lifetimes:
                 first, last = lifetimes[key]

@@ -104,7 +104,7 @@ class _Segments:
 
     def _segment(self, entries: range, back: bool) -> list[int]:
         following, waiting = self._edges(entries, back)
-        left, alive, stays = self._touches(entries, back)
+        users, alive, stays = self._touches(entries, back)
         ready = [k for k in entries if not waiting[k]]
         chosen: list[int] = []
 
@@ -112,14 +112,14 @@ class _Segments:
             """Returns the bytes by which an entry increases the memory alive."""
             names = self.touches[k]
             new = sum(self.sizes[n] for n in names - alive)
-            return new - sum(self.sizes[n] for n in names - stays if left[n] == 1)
+            return new - sum(self.sizes[n] for n in names - stays if users[n] == 1)
 
         while ready:
             k = min(ready, key=lambda k: (grows(k), -k if back else k))
             ready.remove(k)
             chosen.append(k)
             for n in self.touches[k]:
-                left[n] -= 1
+                users[n] -= 1
                 alive.add(n)
             for other in following[k]:
                 waiting[other] -= 1
@@ -142,15 +142,15 @@ class _Segments:
 
     def _touches(self, entries: range, back: bool) -> tuple[dict[str, int], set[str], set[str]]:
         """Counts the entries that touch each value; returns also the values alive at both ends."""
-        left: dict[str, int] = {}
+        users: dict[str, int] = {}
         for k in entries:
             for n in self.touches[k]:
-                left[n] = left.get(n, 0) + 1
-        before = {n for n in left if self.maker.get(n, -1) not in entries}
+                users[n] = users.get(n, 0) + 1
+        before = {n for n in users if self.maker.get(n, -1) not in entries}
         outside = set(range(entries.stop, self.count))
         later = {n for k in outside for n in self.reads[k]} | set(self.plan.losses)
-        later |= self._roots(self.plan.kept)
-        return (left, later, before) if back else (left, before, later)
+        later |= self._roots(self.plan.read_after_forward)
+        return (users, later, before) if back else (users, before, later)
 
 
 def _reads(entry: Call | Delivery) -> tuple[str, ...]:

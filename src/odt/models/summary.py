@@ -33,7 +33,9 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
         [*describe_interface(graph, inspection), *describe_ends(lowered)],
         describe_operators(graph, inspection, counted_operators(lowered.part.graph)),
         describe_parameters(replace(graph, tensors=(*graph.tensors, *inlined)), inspection),
-        describe_held(inspection.held, lowered.graphs.at_file_batch) if inspection.held else [],
+        describe_held(inspection.constant_reasons, lowered.graphs.at_file_batch)
+        if inspection.constant_reasons
+        else [],
         describe_quantization(model),
         describe_training_info(model),
     ]
@@ -156,12 +158,12 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
     ]
 
 
-def describe_held(held: Mapping[int, str], graph: Graph) -> list[str]:
+def describe_held(constant_reasons: Mapping[int, str], graph: Graph) -> list[str]:
     """Describes constants that do not train, one line for each reason."""
-    if not held:
+    if not constant_reasons:
         return []
     reasons: dict[str, list[int]] = {}
-    for i, reason in held.items():
+    for i, reason in constant_reasons.items():
         reasons.setdefault(reason, []).append(i)
     rows = [("  REASON", "TENSORS", "VALUES", "")]
     for reason, tensors in reasons.items():

@@ -201,7 +201,7 @@ def describe_weights(graph: Graph, result: Trainability) -> list[str]:
             lines.append(f"all weights train with: `last={result.deepest}`")
     if result.trained:
         names = one_line(", ".join(graph.label(i) for i in result.trained), MOST)
-        lines += [f"trained: {names}", *describe_held(result.held, graph)]
+        lines += [f"trained: {names}", *describe_held(result.constant_reasons, graph)]
     return lines
 
 

@@ -187,7 +187,7 @@ def test_a_batch_that_cannot_be_cut_is_not_cut_in_silence(given: dict[str, int])
         schedule_of(graph, 4, **given)
 
 
-def test_plans_made_to_choose_a_schedule_are_freed() -> None:
+def test_plans_plans_to_choose_a_schedule_are_freed() -> None:
     info = TrainingInfo(loss="mean_squared_error", batch_size=12)
     with Trainer(GRAPHS["branches"](), info, micro_batch=5, workers=2) as trainer:
-        assert {batch for _, batch in trainer._plans._made} == {5, 2}
+        assert {batch for _, batch in trainer._plans._plans} == {5, 2}

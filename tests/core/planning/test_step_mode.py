@@ -47,14 +47,18 @@ def test_updates_wait_for_the_last_micro_batch_and_for_the_batches_of_a_step(
 def test_a_short_step_of_several_workers_holds_its_batch() -> None:
     chosen = mode(4, 2)
     assert chosen.loop is Loop.WHOLE_BATCH
-    assert {spec.shape[0] for spec in chosen.held.values()} == {BATCH, 1}  # samples, scales
-    assert (mode(4, 1).loop, mode(4, 1).held) == (Loop.THREADS, {})
+    assert {spec.shape[0] for spec in chosen.batch_arrays.values()} == {BATCH, 1}  # samples, scales
+    assert (mode(4, 1).loop, mode(4, 1).batch_arrays) == (Loop.THREADS, {})
 
 
 @threaded
 def test_validation_holds_no_batch_since_outputs_are_looked_at() -> None:
     chosen = mode(4, 2, validates=True)
-    assert (chosen.loop, chosen.update, chosen.held) == (Loop.SIDE_BY_SIDE, Update.NEVER, {})
+    assert (chosen.loop, chosen.update, chosen.batch_arrays) == (
+        Loop.SIDE_BY_SIDE,
+        Update.NEVER,
+        {},
+    )
 
 
 @threaded

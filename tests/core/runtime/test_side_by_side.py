@@ -39,7 +39,7 @@ def test_threads_of_the_library_give_the_bits_of_those_of_python(
     for loop, most in ((Loop.THREADS, 0), (Loop.SIDE_BY_SIDE, 0), (Loop.WHOLE_BATCH, 2**20)):
         short = loop is not Loop.THREADS
         monkeypatch.setattr("odt.core.planning.step_mode.is_short", lambda plan, short=short: short)
-        monkeypatch.setattr("odt.core.planning.step_mode.HELD", most)
+        monkeypatch.setattr("odt.core.planning.step_mode.MAX_BATCH_BYTES", most)
         with Trainer(
             network(np.float32), info(16), micro_batch=4, workers=workers, metrics=metrics
         ) as trainer:
@@ -60,7 +60,7 @@ def test_batches_held_as_a_whole(monkeypatch: pytest.MonkeyPatch, *, weighted: b
     found = []
     for most in (0, 2**20):
         monkeypatch.setattr("odt.core.planning.step_mode.is_short", lambda plan: True)
-        monkeypatch.setattr("odt.core.planning.step_mode.HELD", most)
+        monkeypatch.setattr("odt.core.planning.step_mode.MAX_BATCH_BYTES", most)
         samples, bad = data(16), data(16)
         bad.inputs[0][13, 0] = np.nan
         if weighted:
