@@ -60,13 +60,13 @@ def open_columns(
     others: list[str] = []
     chosen: list[str] = []
 
-    def pick(given: Collection[str]) -> list[str]:
-        known = names or numbered_names(len(specs))
-        remedy = MAKE_FILES if {"x", "y"} <= set(given) else ""
-        found = known.find(given, path, strict=what == "input", remedy=remedy)
-        others.extend(sorted(set(given).difference(found)))
-        chosen.extend(found)
-        return found
+    def pick(arrays_of_file: Collection[str]) -> list[str]:
+        names_of_tensors = names or numbered_names(len(specs))
+        remedy = MAKE_FILES if {"x", "y"} <= set(arrays_of_file) else ""
+        matches = names_of_tensors.find(arrays_of_file, path, strict=what == "input", remedy=remedy)
+        others.extend(sorted(set(arrays_of_file).difference(matches)))
+        chosen.extend(matches)
+        return matches
 
     if start.startswith(HDF5):
         arrays = hdf5_arrays(path, pick)
@@ -87,9 +87,9 @@ def open_columns(
                 f"{path}: must hold raw values, .npy, .npz or HDF5, but it is "
                 f"{kind.instead_of_data(path)}"
             )
-        first, *more = _raw_columns(path, size, specs, what, quantizations, ignore_rest)
+        first, *rest = _raw_columns(path, size, specs, what, quantizations, ignore_rest)
         note = names.order_note(specs, path, what) if names is not None else ""
-        return (with_note(first, note), *more)
+        return (with_note(first, note), *rest)
     if len(arrays) != len(specs):
         raise DataError(
             f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "

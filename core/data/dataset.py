@@ -57,8 +57,8 @@ class DataSet:
         columns = self.inputs + self.targets
         lengths = sorted({c.length for c in columns})
         if len(lengths) != 1:
-            got = ", ".join(f"{c.name}: {c.length} of {c.spec}" for c in columns)
-            raise DataError(f"all files must hold the same number of samples, but got {got}.")
+            actual = ", ".join(f"{c.name}: {c.length} of {c.spec}" for c in columns)
+            raise DataError(f"all files must hold the same number of samples, but got {actual}.")
         self.length = lengths[0]
         if not self.length:
             raise DataError(f"{columns[0].name}: must hold samples, but holds none.")

@@ -58,14 +58,14 @@ def checksum(weights: Array | None) -> str:
 
 
 def class_weights(
-    given: str | Mapping[int, float], labels: Array | None, training: SampleOrder, classes: int
+    weights: str | Mapping[int, float], labels: Array | None, training: SampleOrder, classes: int
 ) -> ClassWeights:
     """Resolves and checks class weights.
 
     Args:
-        given: weights by class, or balanced: n / (K · n_c) for class c, as in scikit-learn, where n
-            is the number of training samples, n_c of them have class c, and K classes occur among
-            them.
+        weights: weights by class, or balanced: n / (K · n_c) for class c, as in scikit-learn, where
+            n is the number of training samples, n_c of them have class c, and K classes occur
+            among them.
         labels: class of each sample; None if the targets are not classes.
         training: numbers of the training samples.
         classes: number of classes of the model.
@@ -73,15 +73,15 @@ def class_weights(
     Raises:
         OptionError: if a weight or class is invalid.
     """
-    if not isinstance(given, str):
-        for label, weight in given.items():
+    if not isinstance(weights, str):
+        for label, weight in weights.items():
             if label not in range(classes):
                 raise OptionError("class_weight", f"classes must be 0 … {classes - 1}", label)
             if not 0 <= weight < math.inf:
-                got = f"{weight:g} for class {label}"
-                raise OptionError("class_weight", "weights must be finite and 0 or more", got)
-    elif given != BALANCED:
-        raise OptionError("class_weight", f"must be {BALANCED} or weights", given)
+                actual = f"{weight:g} for class {label}"
+                raise OptionError("class_weight", "weights must be finite and 0 or more", actual)
+    elif weights != BALANCED:
+        raise OptionError("class_weight", f"must be {BALANCED} or weights", weights)
     if labels is None:
         raise OptionError(
             "class_weight",
@@ -89,8 +89,8 @@ def class_weights(
             "others",
             "Give `sample_weight=`.",
         )
-    if not isinstance(given, str):
-        return tuple(sorted((int(label), float(weight)) for label, weight in given.items()))
+    if not isinstance(weights, str):
+        return tuple(sorted((int(label), float(weight)) for label, weight in weights.items()))
     occurring, counts = np.unique(labels[np.asarray(training)], return_counts=True)
     balanced = counts.sum() / (len(occurring) * counts)
     return tuple(zip(occurring.tolist(), balanced.tolist(), strict=True))

@@ -126,8 +126,8 @@ def _parse(content: dict[str, Any]) -> Sidecar:
     scale = content.get("scale", "")
     if scale not in ("", *SCALES):
         raise ValueError(f"scale {printable(scale)}")
-    own = {"format", "version", "samples", "tensors", "classes", "sha256", "scale"}
-    recipe = {k: v for k, v in content.items() if k not in own}
+    names = {"format", "version", "samples", "tensors", "classes", "sha256", "scale"}
+    recipe = {k: v for k, v in content.items() if k not in names}
     for key, kinds in RECIPE.items():
         if key in recipe and not isinstance(recipe[key], kinds):
             raise TypeError(f"{key} must be {' or '.join(k.__name__ for k in kinds)}")

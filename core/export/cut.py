@@ -80,8 +80,8 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     positions, reached = _between(graph, {*begins, *variables}, ends)
     for i in begins:
         if i not in reached:
-            got = graph.label(i)
-            raise OptionError("after", "must be tensors that the outputs depend on", got)
+            actual = graph.label(i)
+            raise OptionError("after", "must be tensors that the outputs depend on", actual)
     if not positions:
         names = ", ".join(map(graph.label, ends))
         raise OptionError("after, before", "must have operators between them", names)
@@ -104,12 +104,12 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     ]
     tensors = sorted(number.keys() - {ABSENT})
     origin = {"sha256": hashlib.sha256(model.data).hexdigest(), "tensors": tensors}
-    kept = {
+    entries = {
         name: bytes(model.buffer(buffer))
         for name, buffer in model.metadata.items()
         if name not in OF_THE_WHOLE
     }
-    tables.metadata({**kept, ENTRY: json.dumps(origin).encode()})
+    tables.metadata({**entries, ENTRY: json.dumps(origin).encode()})
     packed = packed_model(model, tables.model, archive=b"")
     model.check_file()
     return Part(parse_model(memoryview(packed), model.path), tuple(positions))
@@ -210,13 +210,13 @@ def _constants(
             f"the file with SHA-256 {str(origin['sha256'])[:12]}…, not {digest[:12]}…"
         )
     dequantized = Dequantized(part.graph, {}) if integers else dequantize_weights(part)
-    found = {}
+    constants = {}
     for i, tensor in enumerate(dequantized.graph.tensors):
         place = dequantized.stored.get(i, i)  # results of DEQUANTIZE and DENSIFY are not stored
         is_stored = place < len(origin["tensors"]) and part.graph.tensors[place].data is not None
         if tensor.data is not None and is_stored:
-            found[origin["tensors"][place]] = tensor.data, part.quantization.get(place)
-    return found
+            constants[origin["tensors"][place]] = tensor.data, part.quantization.get(place)
+    return constants
 
 
 def _origin(part: Model) -> Any:
@@ -236,19 +236,19 @@ def _origin(part: Model) -> Any:
 
 def _tensor(graph: Graph, field: str, name: Name) -> int:
     """The tensor of a name or number; the field names the argument in messages."""
-    found = [i for i, tensor in enumerate(graph.tensors) if tensor.name == name]
-    if not found and str(name).isdecimal():
-        found = [i for i in (int(name),) if i < len(graph.tensors)]
-    if not found:
+    matches = [i for i, tensor in enumerate(graph.tensors) if tensor.name == name]
+    if not matches and str(name).isdecimal():
+        matches = [i for i in (int(name),) if i < len(graph.tensors)]
+    if not matches:
         rule = "must be names or numbers of tensors"
         raise OptionError(field, rule, name, "`Model.summary()` lists them.")
-    if len(found) > 1:
-        numbers = " and ".join(map(str, found))
+    if len(matches) > 1:
+        numbers = " and ".join(map(str, matches))
         raise OptionError(field, f"must be one tensor, or the number of one of {numbers}", name)
-    if graph.tensors[found[0]].data is not None:
+    if graph.tensors[matches[0]].data is not None:
         rule = "must be tensors that operators compute, not constants"
-        raise OptionError(field, rule, graph.label(found[0]))
-    return found[0]
+        raise OptionError(field, rule, graph.label(matches[0]))
+    return matches[0]
 
 
 def _between(graph: Graph, begins: set[int], ends: Sequence[int]) -> tuple[list[int], set[int]]:

@@ -128,11 +128,11 @@ def export_model(
         scales = renumbered(before, model, scales)
         operators += len(positions)
         if info is not None and info.trainable_ops is not None:
-            kept = moved_operators(info.trainable_ops, positions)
-            info = replace(info, trainable_ops=kept)
+            operators_left = moved_operators(info.trainable_ops, positions)
+            info = replace(info, trainable_ops=operators_left)
     name = os.fspath(path)
     written = [Expected(name, model, weights, scales), *_in_others(name, model, shared)]
-    patches, own = _placed(written)
+    patches, new_buffers = _placed(written)
     for each in written:
         patches += _quantization_patches(each.model, each.quantizations)
     patches += version_patches(model)
@@ -145,7 +145,7 @@ def export_model(
         entries[METADATA_NAME] = encode_training_info(info, operators)
     if all(stored_entry(model, name) == data for name, data in entries.items()):
         entries = {}
-    edit = convert(model, file_format, own, entries)
+    edit = convert(model, file_format, new_buffers, entries)
     written[0] = replace(written[0], entries=entries)
     chunks = _chunks(model, edit, patches, source, archive)
 
@@ -301,9 +301,11 @@ def _in_float(
     stored = {i: dequantized.stored.get(i, i) for i in real}
     numbers = {model.sparse.get(stored[i], stored[i]): a for i, a in real.items()}
     if info is not None and info.trainable_ops is not None:
-        gone = removed(model, dequantized)
-        kept = [k for k in info.trainable_ops if k not in gone]
-        info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
+        removals = removed(model, dequantized)
+        operators_left = [k for k in info.trainable_ops if k not in removals]
+        info = replace(
+            info, trainable_ops=tuple(k - sum(g < k for g in removals) for k in operators_left)
+        )
     new = inline(with_float_weights(model, dequantized))
     places = {place: i for i, place in new.places.items()}  # removed operators shift tensors
     weights = {places.get(model.place(i), i): a for i, a in numbers.items()}
@@ -348,7 +350,7 @@ def _chunks(
 def convert(
     model: Model,
     file_format: str,
-    own: Sequence[OwnBuffer] = (),
+    new_buffers: Sequence[OwnBuffer] = (),
     entries: Mapping[str, bytes | None] | None = None,
 ) -> Edit:
     """The edit that converts a model to a format.
@@ -358,10 +360,10 @@ def convert(
     Args:
         model: the model.
         file_format: circle or tflite.
-        own: new buffers for some tensors.
+        new_buffers: new buffers for some tensors.
         entries: new metadata entries.
     """
-    if file_format == model.format and not own and not entries:
+    if file_format == model.format and not new_buffers and not entries:
         return Edit(b"", 0, [])
     source = FlatBuffer(model.path, model.data)
     root = source.root()
@@ -374,18 +376,18 @@ def convert(
         if file_format == "tflite":
             version, absent = TFLITE_VERSION, _empty_buffers(model, root)
     if entries:
-        edit = edit_metadata(model, entries, identifier, own, version, frozenset(absent))
+        edit = edit_metadata(model, entries, identifier, new_buffers, version, frozenset(absent))
         return Edit(edit.front, edit.begin, patches + edit.patches)
     place = root.place(VERSION, 4)
     if version is not None and place:
         patches.append((place, struct.pack("<I", version)))
     vectors: dict[int, list[int | NewTable]] = {}
-    if own or absent:
+    if new_buffers or absent:
         buffers: list[int | NewTable] = [
             buffer_table(b"") if k in absent else table.pos
             for k, table in enumerate(root.tables(BUFFERS, "buffer"))
         ]
-        patches += name_own_buffers(root, buffers, own)
+        patches += name_own_buffers(root, buffers, new_buffers)
         vectors[BUFFERS] = buffers
     if (version is None or place) and not vectors:
         return Edit(b"", 0, patches)
@@ -416,7 +418,7 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
 def _placed(written: Sequence[Expected]) -> tuple[list[Patch], list[OwnBuffer]]:
     """Places new values in the bytes of the old ones, or in new buffers if those are shared."""
     patches: list[Patch] = []
-    own: list[OwnBuffer] = []
+    new_buffers: list[OwnBuffer] = []
     together: dict[tuple[int, int], dict[tuple[int, int], Array]] = {}
     for each in written:
         model = each.model
@@ -435,8 +437,8 @@ def _placed(written: Sequence[Expected]) -> tuple[list[Patch], list[OwnBuffer]]:
             first = next(iter(values))
             patches.append((offset, first))
             del values[first]
-        own += [OwnBuffer(tuple(places), data) for data, places in values.items()]
-    return patches, own
+        new_buffers += [OwnBuffer(tuple(places), data) for data, places in values.items()]
+    return patches, new_buffers
 
 
 def _readers(model: Model) -> Counter[tuple[int, int]]:

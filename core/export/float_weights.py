@@ -53,11 +53,11 @@ READ, WRITTEN = 1, 2  # slots of Operator: its inputs and outputs
 
 def removed(model: Model, dequantized: Dequantized) -> tuple[int, ...]:
     """Returns the positions of the removed operators."""
-    left = {n.origin for n in dequantized.graph.nodes}
+    origins = {n.origin for n in dequantized.graph.nodes}
     return tuple(
         n.origin
         for n in model.graph.nodes
-        if (n.origin not in left or _converts_activations(n, dequantized))
+        if (n.origin not in origins or _converts_activations(n, dequantized))
         and not _is_inside(model, n)
     )
 
@@ -98,14 +98,14 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
         patches += _retyped(graphs[number], real)
         if number != model.subgraph:
             body = model.bodies[number].graph
-            gone = [n for n in body.nodes if n.op in PASSING and not real.isdisjoint(n.inputs)]
-            patches += _rewired(graphs[number], body, gone)
+            removals = [n for n in body.nodes if n.op in PASSING and not real.isdisjoint(n.inputs)]
+            patches += _rewired(graphs[number], body, removals)
     positions = {*removed(model, dequantized)}
-    gone = [n for n in model.graph.nodes if n.origin in positions]
-    patches += _rewired(graphs[model.subgraph], model.graph, gone)
+    removals = [n for n in model.graph.nodes if n.origin in positions]
+    patches += _rewired(graphs[model.subgraph], model.graph, removals)
     initial = [*_initial_values(model, dequantized)]
-    for own in initial:
-        for subgraph, i in own.tensors:
+    for buffer in initial:
+        for subgraph, i in buffer.tensors:
             patches += _retyped(graphs[subgraph], {i})
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
     patches += name_own_buffers(root, buffers, [*_own_buffers(model, dequantized), *initial])
@@ -175,10 +175,10 @@ def _real_tensors(model: Model, dequantized: Dequantized) -> dict[int, set[int]]
     file = parse_model(model.data, model.path, model.signature)
     graphs = {file.subgraph: file.graph} | {k: body.graph for k, body in file.bodies.items()}
     places = {model.place(i) for i in {*dequantized.stored.values(), *dequantized.activations}}
-    found: dict[int, set[int]] = {file.subgraph: set()}
+    tensors: dict[int, set[int]] = {file.subgraph: set()}
     for number, i in same_values(graphs, places):
-        found.setdefault(number, set()).add(i)
-    return found
+        tensors.setdefault(number, set()).add(i)
+    return tensors
 
 
 def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
@@ -197,12 +197,12 @@ def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
                 yield start - 4, struct.pack("<I", 0)
 
 
-def _rewired(table: Table, graph: Graph, gone: Sequence[Node]) -> Iterator[Patch]:
+def _rewired(table: Table, graph: Graph, removals: Sequence[Node]) -> Iterator[Patch]:
     """Returns patches for the list of operators and for operators that read removed outputs."""
-    if not gone:
+    if not removals:
         return
     instead: dict[int, int] = {}
-    for n in gone:
+    for n in removals:
         (x,), (y,) = n.inputs, n.outputs
         x = instead.get(x, x)
         if y in graph.outputs and x not in (*graph.inputs, *graph.outputs):
@@ -210,11 +210,11 @@ def _rewired(table: Table, graph: Graph, gone: Sequence[Node]) -> Iterator[Patch
             instead[x] = y  # outputs keep their numbers
         else:
             instead[y] = x
-    tables, positions = list(table.tables(OPERATORS, "operator")), {n.origin for n in gone}
-    kept = [t.pos for k, t in enumerate(tables) if k not in positions]
+    tables, positions = list(table.tables(OPERATORS, "operator")), {n.origin for n in removals}
+    positions_left = [t.pos for k, t in enumerate(tables) if k not in positions]
     start, _ = table.vector(OPERATORS, 4, "operators")
-    offsets = [pos - (start + 4 * k) for k, pos in enumerate(kept)]
-    yield start - 4, struct.pack(f"<{1 + len(kept)}I", len(kept), *offsets)
+    offsets = [pos - (start + 4 * k) for k, pos in enumerate(positions_left)]
+    yield start - 4, struct.pack(f"<{1 + len(positions_left)}I", len(positions_left), *offsets)
     places = [(t, slot) for t in tables for slot in (READ, WRITTEN)]
     for entry, slot in [(table, OUTPUTS), *places]:
         yield from _renumbered(entry, slot, instead)

@@ -87,9 +87,9 @@ class ModelBuilder:
         self.graph.tensors.append(tensor)
         return len(self.graph.tensors) - 1
 
-    def add_input(self, shape: Sequence[int], dtype: str = "float32", **more: Any) -> int:
+    def add_input(self, shape: Sequence[int], dtype: str = "float32", **fields: Any) -> int:
         """Adds a model input; the first entry of the shape is the batch."""
-        i = self.add_tensor(shape, dtype, **more)
+        i = self.add_tensor(shape, dtype, **fields)
         self.graph.inputs.append(i)
         return i
 

@@ -21,7 +21,7 @@ class NewLayers(KeptTables):
 
         The output has the name of the first old one.
         """
-        found = []
+        signatures = []
         for signature in self.signatures:
             if not signature.get("outputs"):
                 continue
@@ -30,8 +30,8 @@ class NewLayers(KeptTables):
             number = self.number
             inputs = [{**t, "tensor_index": number[i]} for t, i in tensors if i in number]
             outputs = [{"name": name, "tensor_index": output}]
-            found.append({**signature, "inputs": inputs, "outputs": outputs})
-        return found
+            signatures.append({**signature, "inputs": inputs, "outputs": outputs})
+        return signatures
 
     def add(
         self,

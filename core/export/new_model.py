@@ -284,8 +284,8 @@ class _Network:
             g = model.add_operator("TANH", (first + 2,), shape)
             new = model.add_operator("MUL", (i, g), shape)
             if outputs:
-                kept = model.add_operator("MUL", (f, cell), shape)
-                new = model.add_operator("ADD", (new, kept), shape)
+                product = model.add_operator("MUL", (f, cell), shape)
+                new = model.add_operator("ADD", (new, product), shape)
             cell = new
             hidden = model.add_operator(
                 "MUL", (o, model.add_operator("TANH", (cell,), shape)), shape

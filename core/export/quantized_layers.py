@@ -23,12 +23,12 @@ from odt.kernels.rows.opdef import Array
 LOGITS = 16.0  # largest logit without old ones
 
 
-def new_layers(model: Model, kept: Collection[int], features: int, activation: str) -> NewLayers:
+def new_layers(model: Model, rest: Collection[int], features: int, activation: str) -> NewLayers:
     """Returns the tables for new layers after features, quantized if the features are.
 
     Args:
         model: the model.
-        kept: positions of the operators that stay.
+        rest: positions of the operators that stay.
         features: tensor that the new layers read.
         activation: operator after them; empty for none.
 
@@ -36,23 +36,23 @@ def new_layers(model: Model, kept: Collection[int], features: int, activation: s
         UnsupportedError: for quantized layers without an activation, whose range is unknown.
     """
     if model.graph.tensors[features].spec.dtype == FLOAT32:
-        return NewLayers(model, kept, [features])
+        return NewLayers(model, rest, [features])
     if not activation:
         raise UnsupportedError(
             f"{model.path}: a quantized model must get the activation softmax or sigmoid, since "
             "the range of other outputs is unknown. Make it a float model with odt convert and "
             "`float_weights=True` first."
         )
-    return QuantizedLayers(model, kept, features, activation)
+    return QuantizedLayers(model, rest, features, activation)
 
 
 class QuantizedLayers(NewLayers):
     """The tables of the kept operators and of new quantized layers."""
 
-    def __init__(self, model: Model, kept: Collection[int], features: int, activation: str) -> None:
-        super().__init__(model, kept, [features])
+    def __init__(self, model: Model, rest: Collection[int], features: int, activation: str) -> None:
+        super().__init__(model, rest, [features])
         self._dtype = model.graph.tensors[features].spec.dtype
-        self._found = {self.number[features]: model.quantization[features]}
+        self._quantizations = {self.number[features]: model.quantization[features]}
         self._logits = self._old_logits(activation)
         first = model.graph.outputs[0]
         self._float_output = model.graph.tensors[first].spec.dtype == FLOAT32
@@ -89,7 +89,7 @@ class QuantizedLayers(NewLayers):
         if self._dtype == np.uint8:
             integers, stored = self._unsigned(integers, stored)
         wide = np.int64 if self._dtype.itemsize == 2 else np.int32
-        of_bias = Quantization(self._found[x].scale * scale, np.zeros(1, "<i8"), 0)
+        of_bias = Quantization(self._quantizations[x].scale * scale, np.zeros(1, "<i8"), 0)
         pairs = (
             ("weights", integers, stored),
             ("bias", np.zeros(len(values), wide), of_bias),
@@ -106,7 +106,7 @@ class QuantizedLayers(NewLayers):
 
     def _quantized(self, i: int, quantization: Quantization) -> int:
         """Sets the quantization of a tensor."""
-        self._found[i] = quantization
+        self._quantizations[i] = quantization
         self.graph["tensors"][i]["quantization"] = {
             "scale": quantization.scale,
             "zero_point": quantization.zero_point,
@@ -126,7 +126,7 @@ class QuantizedLayers(NewLayers):
         if op == "DEQUANTIZE":
             return y
         self.graph["tensors"][y]["type"] = code_of("TensorType", self._dtype.name.upper())
-        return self._quantized(y, self._of_output(op, self._found[inputs[0]], name))
+        return self._quantized(y, self._of_output(op, self._quantizations[inputs[0]], name))
 
     def _of_output(self, op: str, x: Quantization, name: str) -> Quantization:
         if op == "MEAN":

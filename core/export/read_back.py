@@ -51,9 +51,9 @@ class Expected:
         for what in self._differences(model):
             raise self._error(f"another {what}")
 
-    def _error(self, got: str) -> ModelError:
+    def _error(self, actual: str) -> ModelError:
         return ModelError(
-            f"{self.path}: an export must read back as it was written, but got {got}. "
+            f"{self.path}: an export must read back as it was written, but got {actual}. "
             "The file was not written."
         )
 

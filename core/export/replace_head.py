@@ -121,17 +121,17 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
     real = lower_model(model).graph
     graph = _with_constants(bare, real, constants)
     features, others = choose_features(graph, after)
-    kept = needed(bare, features.tensor)
+    body = needed(bare, features.tensor)
     what = "a model with a new head"
-    refuse_subgraphs(bare, kept, what, "Give another `after=`.", initial=False)
-    shape = _shape(real, features.tensor, kept)
+    refuse_subgraphs(bare, body, what, "Give another `after=`.", initial=False)
+    shape = _shape(real, features.tensor, body)
     count = head.parameters(shape[-1])
     if len(model.data) + count * FLOAT32.itemsize > MAX_BYTES:
         raise UnsupportedError(
             f"{model.path}: a model with a new head must be below {MAX_BYTES} bytes, but got "
             f"{len(model.data)} bytes and {count} new parameters"
         )
-    tables = new_layers(model, kept, features.tensor, ACTIVATIONS[head.activation])
+    tables = new_layers(model, body, features.tensor, ACTIVATIONS[head.activation])
     tables.make_constants(constants)
     packed = _packed(model, tables, features.tensor, shape, np.random.default_rng(seed), head)
     model.check_file()
@@ -157,10 +157,10 @@ def _with_constants(graph: Graph, real: Graph, constants: Mapping[int, Array]) -
     return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
 
 
-def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
+def _shape(graph: Graph, features: int, body: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape of the features, as inferred from the operators before them."""
     spec = graph.tensors[features].spec
-    nodes = tuple(n for n in graph.nodes if n.origin in kept)
+    nodes = tuple(n for n in graph.nodes if n.origin in body)
     part = LoweredGraphs(replace(graph, nodes=nodes, outputs=(features,)))
     batch = part.file_batch
     is_constant = graph.tensors[features].data is not None

@@ -206,7 +206,9 @@ class _Readers:
         for node, inputs in self._nodes.get(i, ()):
             labels = [self._label(k, self._rounds[count]) for k in inputs]
             shown = any(
-                known for k, (_, known) in zip(inputs, labels, strict=True) if k not in (i, ABSENT)
+                has_content
+                for k, (_, has_content) in zip(inputs, labels, strict=True)
+                if k not in (i, ABSENT)
             )
             position = inputs.index(i)
             others = tuple(label for k, (label, _) in enumerate(labels) if k != position)
@@ -224,7 +226,7 @@ class _Readers:
             labels = [self._label(self._same.get(k, k), before) for k in node.inputs]
             for k, y in enumerate(node.outputs):
                 label = hash((node.op, k, tuple(label for label, _ in labels)))
-                after[y] = label, any(known for _, known in labels)
+                after[y] = label, any(has_content for _, has_content in labels)
         return after
 
 

@@ -29,14 +29,14 @@ def version_patches(model: Model) -> Iterator[Patch]:
     names = [operator_name(builtin_code(unpack(t, "OperatorCode"))) for t in codes]
     if not set(names).intersection(HYBRID):
         return
-    wanted: dict[int, int] = {}
+    versions: dict[int, int] = {}
     for graph in root.tables(SUBGRAPHS, "subgraph"):
         tensors = list(graph.tables(TENSORS, "tensor"))
         for operator in graph.tables(OPERATORS, "operator"):
             k = operator.number(0, "I")
             if k < len(names) and names[k] in HYBRID:
-                wanted[k] = max(wanted.get(k, 1), _needed(str(names[k]), operator, tensors))
-    for k, version in wanted.items():
+                versions[k] = max(versions.get(k, 1), _needed(str(names[k]), operator, tensors))
+    for k, version in versions.items():
         place = codes[k].place(CODE_VERSION, 4)
         if place and codes[k].number(CODE_VERSION) < version:
             yield place, struct.pack("<i", version)

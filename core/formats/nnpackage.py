@@ -82,12 +82,12 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
         "models": [model.name],
         "model-types": [kind],
     }
-    held = {target: read_input(source, error=ModelError) for target, source in copies.items()}
+    contents = {target: read_input(source, error=ModelError) for target, source in copies.items()}
     try:
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise ModelError(unwritable(folder, e, "folder")) from e
-    for target, data in held.items():
+    for target, data in contents.items():
         write_atomically(target, [data])
     with AtomicFile(folder / MANIFEST) as file:
         file.write(json.dumps(content, indent=2).encode() + b"\n")
@@ -96,8 +96,8 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
 def _only(content: Mapping[str, Any], key: str, path: str) -> str:
     values = content.get(key)
     if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], str):
-        got = "nothing" if values is None else _show(values)
-        raise ModelError(f"{path}: {key} must be a list of one text, but got {got}")
+        actual = "nothing" if values is None else _show(values)
+        raise ModelError(f"{path}: {key} must be a list of one text, but got {actual}")
     return values[0]
 
 

@@ -77,7 +77,7 @@ def dequantize_weights(model: Model) -> Dequantized:
     model = replace(model, graph=graph)
     tensors, nodes = list(graph.tensors), []
     replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
-    made = set[int]()  # tensors that replaced one
+    replacements = set[int]()  # tensors that replaced one
     same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
 
     def as_real(i: int, into: int) -> int:
@@ -95,7 +95,7 @@ def dequantize_weights(model: Model) -> Dequantized:
                 places=model.sparsity[i].places if i in model.sparsity else graph.tensors[i].places,
             )
             replaced[i] = into
-            made.add(into)
+            replacements.add(into)
         return replaced[i]
 
     for node in graph.nodes:
@@ -103,7 +103,7 @@ def dequantize_weights(model: Model) -> Dequantized:
         if node.op in CONVERSIONS and single:
             (x,), (y,) = node.inputs, node.outputs
             first = as_real(x, y) if _is_weight(model, x) else same.get(x, x)
-            if first in made:
+            if first in replacements:
                 if first != y:
                     same[y], tensors[y] = first, tensors[first]
                 continue

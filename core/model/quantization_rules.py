@@ -179,8 +179,8 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
     for i in (*inputs[PEEPHOLES], inputs[PROJECTION]):
         dtype = np.dtype(np.int8 if i == inputs[PROJECTION] else np.int16)
         if i != ABSENT and (i not in quantization or graph.tensors[i].spec.dtype != dtype):
-            got = f"{graph.tensors[i].spec.dtype}"
-            yield f"{graph.label(i)} must be {dtype} with a scale, but got {got}."
+            actual = f"{graph.tensors[i].spec.dtype}"
+            yield f"{graph.label(i)} must be {dtype} with a scale, but got {actual}."
             return
     if inputs[PROJECTION] != ABSENT:
         yield from _projection_faults(node, graph.tensors[inputs[PROJECTION]].spec.shape)
@@ -189,8 +189,8 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
     for name, i in named.items():
         dtype = np.dtype(np.int16 if name == "the cell" else np.int8)
         if i not in quantization or graph.tensors[i].spec.dtype != dtype:
-            got = "none" if i == ABSENT else f"{graph.tensors[i].spec.dtype}"
-            yield f"{name} of a quantized LSTM must be {dtype} with a scale, but got {got}."
+            actual = "none" if i == ABSENT else f"{graph.tensors[i].spec.dtype}"
+            yield f"{name} of a quantized LSTM must be {dtype} with a scale, but got {actual}."
             return
     first, last = quantization[state], quantization[y]
     if first.scale[0] != last.scale[0] or first.zero_point[0] != last.zero_point[0]:
@@ -284,5 +284,5 @@ def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
 
 def _shown(values: Array) -> str:
     """Formats the first values of an array."""
-    more = ", …" * (values.size > 3)
-    return ", ".join(f"{v:g}" for v in values[:3].tolist()) + more
+    ending = ", …" * (values.size > 3)
+    return ", ".join(f"{v:g}" for v in values[:3].tolist()) + ending

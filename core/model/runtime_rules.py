@@ -22,7 +22,7 @@ EQUAL = frozenset(op for op, row in QUANTIZED.items() if row.checks_scales) - PR
 # Move integers, or compute with them, as if all their tensors had one scale.
 MOVED = frozenset(op for op, row in QUANTIZED.items() if row.same) - EQUAL
 WITHOUT_INTEGERS = frozenset(op for op, row in QUANTIZED.items() if row.refused)
-MOST = 3  # operators that a note names
+MAX_NAMES = 3  # operators that a note names
 
 
 def litert_note(model: Model) -> str:
@@ -43,7 +43,9 @@ def litert_note(model: Model) -> str:
 
 
 def _listed(parts: list[str]) -> str:
-    return "; ".join(parts[:MOST]) + f"; and {len(parts) - MOST} more" * (len(parts) > MOST)
+    return "; ".join(parts[:MAX_NAMES]) + f"; and {len(parts) - MAX_NAMES} more" * (
+        len(parts) > MAX_NAMES
+    )
 
 
 def _bound(model: Model, node: Node) -> list[int]:
@@ -72,8 +74,9 @@ def _refusals(model: Model, node: Node) -> Iterator[str]:
         scale, zero = float(rule.scale[0]), int(rule.zero_point[0])
         near = abs(float(quantization.scale[0]) - scale) <= TOLERANCE * scale
         if not near or int(quantization.zero_point[0]) != zero:
-            got = f"{float(quantization.scale[0]):.6g} and {int(quantization.zero_point[0])}"
-            yield f"whose output must have scale 1/{round(1 / scale)}, zero point {zero}, not {got}"
+            pair = f"{float(quantization.scale[0]):.6g} and {int(quantization.zero_point[0])}"
+            text = f"whose output must have scale 1/{round(1 / scale)}, zero point {zero}"
+            yield f"{text}, not {pair}"
     takes_several = node.op == "CONCATENATION" and dtype.kind == "u"
     if node.op in EQUAL and not takes_several and _has_several_scales(model, node):
         yield "whose tensors must have one scale"

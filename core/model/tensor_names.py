@@ -24,27 +24,27 @@ class TensorNames:
 
     Attributes:
         all: names of each input or output, in the order of the file.
-        wanted: numbers of those of which arrays are given.
+        members: numbers of those of which arrays are given.
         entries: position of each in the signature; None for those that it does not have.
     """
 
     all: tuple[tuple[str, ...], ...]
-    wanted: tuple[int, ...]
+    members: tuple[int, ...]
     entries: tuple[int | None, ...] = ()
 
     def order_note(self, specs: Sequence[TensorSpec], where: str, what: str) -> str:
         """Returns a note on arrays that are given in order; empty if no order could be meant.
 
         Args:
-            specs: shape and dtype of one sample of each wanted tensor.
+            specs: shape and dtype of one sample of each member.
             where: file or argument, for the note.
             what: word for a tensor.
         """
-        entries = [self.entries[k] for k in self.wanted] if self.entries else []
+        entries = [self.entries[k] for k in self.members] if self.entries else []
         numbers = [entry for entry in entries if entry is not None]
         if len(numbers) < len(specs) or numbers == sorted(numbers) or len(set(specs)) == len(specs):
             return ""
-        names = [self.all[k][-1] if self.all[k] else str(k) for k in self.wanted]
+        names = [self.all[k][-1] if self.all[k] else str(k) for k in self.members]
         other = [names[k] for k in np.argsort(numbers)]
         return (
             f"{where}: read in the order of the file's {what}s, {listed(names)}; the signature has "
@@ -52,12 +52,12 @@ class TensorNames:
         )
 
     def find(
-        self, given: Collection[str], where: str, *, strict: bool = True, remedy: str = ""
+        self, arrays: Collection[str], where: str, *, strict: bool = True, remedy: str = ""
     ) -> list[str]:
-        """Returns the name of the array of each wanted tensor.
+        """Returns the name of the array of each member.
 
         Args:
-            given: names of all arrays.
+            arrays: names of all arrays.
             where: file or argument, for messages.
             strict: whether there must be no other arrays.
             remedy: what to do if no array is found, as the end of the message.
@@ -65,27 +65,27 @@ class TensorNames:
         Raises:
             DataError: if an array is missing, has two names, or nothing wants it.
         """
-        count, total = len(self.wanted), len(self.all)
+        count, total = len(self.members), len(self.all)
         for pattern in NUMBERED:
-            if count < total and {pattern.format(k) for k in range(total)} == set(given):
-                return [pattern.format(k) for k in self.wanted]  # arrays of all outputs
+            if count < total and {pattern.format(k) for k in range(total)} == set(arrays):
+                return [pattern.format(k) for k in self.members]  # arrays of all outputs
             names = [pattern.format(k) for k in range(count)]
-            if set(names) <= set(given) and pattern.format(count) not in given:
+            if set(names) <= set(arrays) and pattern.format(count) not in arrays:
                 return names
-        matches = [[n for n in given if n in self.all[k] or n == str(k)] for k in self.wanted]
-        rest = set(given).difference(*matches)
+        matches = [[n for n in arrays if n in self.all[k] or n == str(k)] for k in self.members]
+        rest = set(arrays).difference(*matches)
         if all(len(names) == 1 for names in matches) and not (strict and rest):
             return [names[0] for names in matches]
         all_names = {name for names in self.all for name in names}
-        if len(given) == count == 1 and not all_names.intersection(given):
-            return list(given)
-        got = listed(sorted(given))
-        raise DataError(f"{where}: must hold {self._text()}, but got {got}{remedy or '.'}")
+        if len(arrays) == count == 1 and not all_names.intersection(arrays):
+            return list(arrays)
+        actual = listed(sorted(arrays))
+        raise DataError(f"{where}: must hold {self._text()}, but got {actual}{remedy or '.'}")
 
     def _text(self) -> str:
-        count = len(self.wanted)
-        names = [self.all[k][-1] if self.all[k] else str(k) for k in self.wanted]
-        by_name = f" or {listed(names)}" if any(self.all[k] for k in self.wanted) else ""
+        count = len(self.members)
+        names = [self.all[k][-1] if self.all[k] else str(k) for k in self.members]
+        by_name = f" or {listed(names)}" if any(self.all[k] for k in self.members) else ""
         numbered = "one array, or one named 0" if count == 1 else f"{count} arrays named 0, 1, …"
         return f"{numbered}{by_name}"
 
@@ -96,17 +96,17 @@ def numbered_names(count: int) -> TensorNames:
 
 
 def names_of(
-    graph: Graph, tensors: Sequence[int], wanted: Sequence[int] | None = None
+    graph: Graph, tensors: Sequence[int], members: Sequence[int] | None = None
 ) -> TensorNames:
     """Returns the names of inputs or outputs.
 
     Args:
         graph: the graph, whose tensors have the names.
         tensors: the inputs or the outputs.
-        wanted: numbers of those of which arrays are given; None for all.
+        members: numbers of those of which arrays are given; None for all.
     """
     each = [graph.tensors[i].names for i in tensors]
     counts = [name for names in each for name in names]
     unique = tuple(tuple(n for n in names if n and counts.count(n) == 1) for names in each)
     entries = tuple(graph.tensors[i].entry for i in tensors)
-    return TensorNames(unique, tuple(range(len(each)) if wanted is None else wanted), entries)
+    return TensorNames(unique, tuple(range(len(each)) if members is None else members), entries)

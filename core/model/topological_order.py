@@ -6,16 +6,16 @@ from collections.abc import Set as AbstractSet
 from odt.core.model.graph import Node
 
 
-def topological_order(nodes: Sequence[Node], known: AbstractSet[int]) -> tuple[Node, ...]:
+def topological_order(nodes: Sequence[Node], sources: AbstractSet[int]) -> tuple[Node, ...]:
     """Sorts nodes topologically and otherwise keeps their order.
 
     Nodes of a cyclic graph keep their order; Graph then raises an error.
 
     Args:
         nodes: nodes of a graph.
-        known: tensors that no node must compute.
+        sources: tensors that no node must compute.
     """
-    producer = {i: k for k, node in enumerate(nodes) for i in node.outputs if i not in known}
+    producer = {i: k for k, node in enumerate(nodes) for i in node.outputs if i not in sources}
     if all(producer.get(i, -1) < k for k, node in enumerate(nodes) for i in node.inputs):
         return tuple(nodes)  # as most files have them
     import heapq

@@ -203,8 +203,8 @@ def _fields(
         values[name] = field
     missing = [name for name in required if name not in values]
     if missing:
-        got = ", ".join(values) or "nothing"
-        raise OdtError(f"{where}: must have {', '.join(missing)}, but got {got}")
+        actual = ", ".join(values) or "nothing"
+        raise OdtError(f"{where}: must have {', '.join(missing)}, but got {actual}")
     return values
 
 

@@ -140,12 +140,12 @@ def without_masks(
         return graph, variables
     makers = {i: k for k, node in enumerate(nodes) for i in node.outputs}
     masks = _Masks(graph, variables, quantization, keys, assigned.keys())
-    gone, found = set[int](), dict(variables)
-    for key, (at, *more) in assigned.items():
+    absorbed, values = set[int](), dict(variables)
+    for key, (at, *later) in assigned.items():
         k = makers.get(nodes[at].inputs[-1], -1)
         before = variables.get(key)
         value = None if before is None else before.real
-        if more or k < 0 or before is None or value is None:
+        if later or k < 0 or before is None or value is None:
             continue
         read, mask = masks.product(nodes[k], key)
         if mask is None or mask.shape != value.shape:
@@ -159,14 +159,14 @@ def without_masks(
         ) or any(read in n.inputs for j, n in enumerate(nodes) if j != k)
         if early and value[~ones].any():
             continue  # the first run reads other values
-        gone.add(at)
+        absorbed.add(at)
         nodes[k] = replace(nodes[k], op=READ, inputs=nodes[at].inputs[:1], options={})
         places = None if ones.all() else np.flatnonzero(ones).astype(np.int32)
-        found[key] = replace(before, value=_masked(before, ones), places=places)
-    if not gone:
+        values[key] = replace(before, value=_masked(before, ones), places=places)
+    if not absorbed:
         return graph, variables
-    others = [node for k, node in enumerate(nodes) if k not in gone]
-    return replace(graph, nodes=_with_readers(others, graph)), found
+    others = [node for k, node in enumerate(nodes) if k not in absorbed]
+    return replace(graph, nodes=_with_readers(others, graph)), values
 
 
 def _masked(variable: Variable, ones: Array) -> Array:
@@ -262,13 +262,13 @@ def without_unneeded(graph: Graph) -> Graph:
     """Returns a graph without the variables on which no output depends."""
     if not any(node.op in STATE for node in graph.nodes):
         return graph
-    needed, gone, nodes = _needed(graph), set[int](), list[Node]()
+    needed, absent, nodes = _needed(graph), set[int](), list[Node]()
     for k, node in enumerate(graph.nodes):
         of_state = node.op in STATE and node.op != INITIALIZE
-        if k in needed or not (of_state or gone.intersection(node.inputs)):
+        if k in needed or not (of_state or absent.intersection(node.inputs)):
             nodes.append(node)
         else:
-            gone.update(node.outputs)
+            absent.update(node.outputs)
     if len(nodes) == len(graph.nodes):
         return graph
     if not any(node.op == HANDLE for node in nodes):

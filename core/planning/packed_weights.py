@@ -8,7 +8,7 @@ from odt.core.planning.plan import Call, Plan, Region
 from odt.kernels.rows.opdef import TensorSpec
 
 RESULTS = 1024  # of a product in a micro-batch, up to which it pays
-MOST = 2**22  # values of all packed weights
+MAX_VALUES = 2**22  # values of all packed weights
 
 
 def packed_spec(plan: Plan, call: Call) -> TensorSpec | None:
@@ -35,7 +35,7 @@ def packed_weights(plan: Plan) -> dict[str, TensorSpec]:
     packed, values = {}, 0
     for name in sorted(specs, key=lambda n: results[n]):
         values += specs[name].size
-        if results[name] > RESULTS or values > MOST:
+        if results[name] > RESULTS or values > MAX_VALUES:
             break
         packed[name] = specs[name]
     return packed

@@ -89,12 +89,12 @@ def text_of(item: Any, data: bytes, where: str) -> bytes:
     signature, size = struct.unpack_from("<4s4xQ", data, heap)
     at, end = heap + HEAP_FRONT, heap + size
     while signature == HEAP and at < end <= len(data):
-        index, held = struct.unpack_from("<H6xQ", data, at)
-        if index == number and length <= held:
+        index, nbytes = struct.unpack_from("<H6xQ", data, at)
+        if index == number and length <= nbytes:
             return data[at + HEAP_FRONT : at + HEAP_FRONT + length]
-        if not index or held > size:
+        if not index or nbytes > size:
             break
-        at += HEAP_FRONT + held + -held % 8
+        at += HEAP_FRONT + nbytes + -nbytes % 8
     raise ValueError(f"a damaged heap at {heap}")
 
 

@@ -168,8 +168,8 @@ def listed(texts: Collection[object], most: int = 160) -> str:
         shown.append(printable(text, MAX_SHOWN))
         if sum(map(len, shown)) > most:
             break
-    more = len(texts) - len(shown)
-    return ", ".join(shown) + (f", … ({more} more)" if more else "")
+    rest = len(texts) - len(shown)
+    return ", ".join(shown) + (f", … ({rest} more)" if rest else "")
 
 
 def check_shape(shape: Sequence[Any], itemsize: int) -> None:

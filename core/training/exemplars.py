@@ -5,7 +5,7 @@ The restored vector s·q differs from x by at most s / 2 in each value.
 
 Two ways choose the samples to keep:
 
-- reservoir: every sample that was ever seen is kept with the same probability. Source: Vitter,
+- reservoir: every sample that was ever seen is chosen with the same probability. Source: Vitter,
   Random Sampling with a Reservoir (1985), algorithm R.
 - herding: the k-th sample kept is the one that brings the mean of the first k closest to the mean μ
   of all samples seen: argmin over x of ‖μ − (x + Σ of the k − 1 before it) / k‖. Source: Rebuffi et
@@ -21,7 +21,7 @@ from odt.kernels.rows.opdef import Array
 
 SAMPLINGS = ("reservoir", "herding")
 LARGEST = 127  # of an int8 value
-MOST = 1e18  # magnitude of a feature: its square is finite in float32
+MAX_FEATURE = 1e18  # magnitude of a feature: its square is finite in float32
 
 
 def quantize(features: Array) -> tuple[Array, Array]:
@@ -92,10 +92,10 @@ class Exemplars:
         new, scales = quantize(features)
         values, scales = np.concatenate([self.values, new]), np.concatenate([self.scales, scales])
         if sampling == "herding":
-            kept = herding(values * scales[:, None], mean, count)
+            choice = herding(values * scales[:, None], mean, count)
         else:
-            kept = reservoir(len(self), self.seen, len(features), count, rng)
-        return Exemplars(self.name, seen, mean.astype(np.float32), values[kept], scales[kept])
+            choice = reservoir(len(self), self.seen, len(features), count, rng)
+        return Exemplars(self.name, seen, mean.astype(np.float32), values[choice], scales[choice])
 
 
 def herding(features: Array, mean: Array, count: int) -> Array:
@@ -119,7 +119,7 @@ def herding(features: Array, mean: Array, count: int) -> Array:
 
 
 def reservoir(stored: int, seen: int, new: int, count: int, rng: np.random.Generator) -> Array:
-    """Chooses samples so that each one ever seen is kept with the same probability.
+    """Chooses samples so that each one ever seen is chosen with the same probability.
 
     Free places are filled first.
 
@@ -131,12 +131,12 @@ def reservoir(stored: int, seen: int, new: int, count: int, rng: np.random.Gener
         rng: random generator.
 
     Returns:
-        Numbers of the kept candidates, in random order.
+        Numbers of the chosen samples, in random order.
     """
-    kept = list(range(stored))[:count]
+    numbers = list(range(stored))[:count]
     for k in range(new):
-        if len(kept) < count:  # also after `count` grew
-            kept.append(stored + k)
-        elif (place := int(rng.integers(seen + k + 1))) < len(kept):
-            kept[place] = stored + k
-    return rng.permutation(np.array(kept, np.intp))
+        if len(numbers) < count:  # also after `count` grew
+            numbers.append(stored + k)
+        elif (place := int(rng.integers(seen + k + 1))) < len(numbers):
+            numbers[place] = stored + k
+    return rng.permutation(np.array(numbers, np.intp))

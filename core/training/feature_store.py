@@ -20,7 +20,7 @@ import numpy as np
 
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, read_input, reading, without_warnings
-from odt.core.training.exemplars import LARGEST, MOST, Exemplars
+from odt.core.training.exemplars import LARGEST, MAX_FEATURE, Exemplars
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array
@@ -68,8 +68,8 @@ class FeatureStore:
     def named(self, names: Sequence[str]) -> "FeatureStore":
         """Returns the store with these classes: more, fewer or renamed ones, in this order."""
         classes = [replace(c, name=n) for c, n in zip(self.classes, names, strict=False)]
-        more = [Exemplars.empty(n, self.width) for n in names[len(classes) :]]
-        return replace(self, classes=(*classes, *more))
+        added = [Exemplars.empty(n, self.width) for n in names[len(classes) :]]
+        return replace(self, classes=(*classes, *added))
 
     def offered(
         self, features: Array, labels: Array, count: int, sampling: str, seed: int
@@ -178,7 +178,10 @@ def _assemble(
     for array, shape, dtype in expected:
         if array.shape != shape or array.dtype != dtype:
             raise ValueError(f"an array {array.shape} {array.dtype}, not {shape}")
-    if not (abs(means) <= MOST).all() or not ((scales >= 0) & (scales <= MOST / LARGEST)).all():
+    if (
+        not (abs(means) <= MAX_FEATURE).all()
+        or not ((scales >= 0) & (scales <= MAX_FEATURE / LARGEST)).all()
+    ):
         raise ValueError("means or scales that are not finite, or too large")
     if not width:
         raise ValueError("no features")

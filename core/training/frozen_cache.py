@@ -101,12 +101,12 @@ def cache_policy(where: str | None, dtype: str | None, samples: int = 0) -> Cach
     Raises:
         OptionError: for other values, or a dtype without a cache.
     """
-    for field, value, known in (
+    for field, value, words in (
         ("cache_frozen", where, PLACES),
         ("cache_dtype", dtype, DTYPES),
     ):
-        if value is not None and value not in known:
-            raise OptionError(field, f"must be {' or '.join(known)}", value)
+        if value is not None and value not in words:
+            raise OptionError(field, f"must be {' or '.join(words)}", value)
     if where is None:
         if dtype is not None:
             raise OptionError("cache_dtype", "must come with `cache_frozen=`", "it alone")
@@ -166,18 +166,18 @@ class FrozenCache(Closing):
         self.nbytes = sum(spec.nbytes for spec in rows)
         self._names = [plan.graph.label(i) for i in computation.end]
         self._quantizations = [_quantization(plan.graph, i) for i in computation.end]
-        self._kept = _allocate(rows, self.nbytes, policy.on_disk)
-        self._pages = [Pages(kept) for kept in self._kept]
+        self._caches = _allocate(rows, self.nbytes, policy.on_disk)
+        self._pages = [Pages(cache) for cache in self._caches]
         self._there = np.zeros(policy.samples, np.bool_)
         self._plans = plans
         self._computation = computation
         self._idle: list[_Runner] = []
-        self._found = 0  # consecutive samples that were cached
+        self._hits = 0  # consecutive samples that were cached
 
     @property
     def arena_nbytes(self) -> int:
         """Bytes of the arenas that compute the frozen part; 0 when all samples are cached."""
-        done = self._found >= len(self._there)
+        done = self._hits >= len(self._there)
         return 0 if done else self._memory.nbytes * self._schedule.workers
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -190,12 +190,12 @@ class FrozenCache(Closing):
         numbers = np.asarray(samples)
         self._require(numbers)
         self.targets.read(samples, (), targets)
-        for kept, pages, out in zip(self._kept, self._pages, inputs, strict=True):
+        for values, pages, out in zip(self._caches, self._pages, inputs, strict=True):
             pages.count(len(numbers))
-            if kept.dtype == out.dtype:
-                np.take(kept, numbers, axis=0, out=out, mode="clip")  # other modes buffer `out`
+            if values.dtype == out.dtype:
+                np.take(values, numbers, axis=0, out=out, mode="clip")  # other modes buffer `out`
             else:
-                np.copyto(out, kept[numbers])
+                np.copyto(out, values[numbers])
 
     def put(self, samples: range, values: Array) -> None:
         """Caches values that are known, of a frozen part that ends in one tensor.
@@ -204,10 +204,10 @@ class FrozenCache(Closing):
             samples: numbers of the samples.
             values: real numbers, a row for each sample.
         """
-        (kept,), (quantization,) = self._kept, self._quantizations
+        (rows,), (quantization,) = self._caches, self._quantizations
         if quantization is not None:
-            values = quantize(values, quantization, kept.dtype)
-        kept[samples.start : samples.stop] = values
+            values = quantize(values, quantization, rows.dtype)
+        rows[samples.start : samples.stop] = values
         self._there[samples.start : samples.stop] = True
 
     def values(self, samples: range) -> list[Array]:
@@ -219,7 +219,7 @@ class FrozenCache(Closing):
             DataError: for values that no loss can use.
         """
         self._require(np.arange(samples.start, samples.stop))
-        rows = (kept[samples.start : samples.stop] for kept in self._kept)
+        rows = (cache[samples.start : samples.stop] for cache in self._caches)
         return [
             values if quantization is None else dequantize(values, quantization)
             for values, quantization in zip(rows, self._quantizations, strict=True)
@@ -227,12 +227,12 @@ class FrozenCache(Closing):
 
     def _require(self, numbers: Array) -> None:
         """Computes the values of samples that are not cached yet."""
-        self._found += len(numbers)
+        self._hits += len(numbers)
         for number in numbers:
             if not self._there[number]:
                 self._compute(self._neighbours(int(number)))
-                self._found = len(self._there) if self._there.all() else 0
-        if self._found >= len(self._there):
+                self._hits = len(self._there) if self._there.all() else 0
+        if self._hits >= len(self._there):
             self._idle.clear()
 
     def _neighbours(self, number: int) -> range:
@@ -255,13 +255,14 @@ class FrozenCache(Closing):
             self.data.read(samples, rows, ())
             program.forward()
             self._plans.check_files()
-            for kept, name, made in zip(self._kept, self._names, program.outputs, strict=True):
-                values = made.reshape(len(samples), -1, copy=False)
-                kept[here] = values
-                if kept.dtype != values.dtype and np.isinf(kept[here]).any():
+            results = zip(self._caches, self._names, program.outputs, strict=True)
+            for cache, name, output in results:
+                values = output.reshape(len(samples), -1, copy=False)
+                cache[here] = values
+                if cache.dtype != values.dtype and np.isinf(cache[here]).any():
                     raise TrainingError(
-                        f'`cache_dtype="{kept.dtype}"`: {name} must be within '
-                        f"±{np.finfo(kept.dtype).max:g}, but got {abs(values).max():g}. "
+                        f'`cache_dtype="{cache.dtype}"`: {name} must be within '
+                        f"±{np.finfo(cache.dtype).max:g}, but got {abs(values).max():g}. "
                         "Leave it out."
                     )
             self._there[here] = True
@@ -275,7 +276,7 @@ class FrozenCache(Closing):
 
     def close(self) -> None:
         """Frees memory and disk."""
-        self._kept.clear()
+        self._caches.clear()
         self._pages.clear()
         self._idle.clear()
 
@@ -304,8 +305,8 @@ def cached(
     rows = []
     for i in end:
         one = sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
-        kept = policy.dtype if policy.dtype is not None and one.dtype.kind == "f" else one.dtype
-        rows.append(TensorSpec((policy.samples, one.size), kept))
+        dtype = policy.dtype if policy.dtype is not None and one.dtype.kind == "f" else one.dtype
+        rows.append(TensorSpec((policy.samples, one.size), dtype))
     return rows
 
 
@@ -314,11 +315,11 @@ class CacheSize:
     """Size of a cache, in bytes.
 
     Attributes:
-        kept: bytes of the values of all samples, in memory or on disk.
+        nbytes: bytes of the values of all samples, in memory or on disk.
         resident: bytes in memory at a time, within a budget.
     """
 
-    kept: int
+    nbytes: int
     resident: int
 
 
@@ -340,9 +341,9 @@ def cache_size(
         raise needs_samples()
     size = plans.graphs.file_batch
     lowered = plans.graphs.at(size)
-    kept = sum(spec.nbytes for spec in cached(lowered, computation.begin, size, policy))
-    mapped = DATA_PAGES + batch * (kept // policy.samples)
-    return CacheSize(kept, min(kept, mapped) if policy.on_disk else kept)
+    nbytes = sum(spec.nbytes for spec in cached(lowered, computation.begin, size, policy))
+    mapped = DATA_PAGES + batch * (nbytes // policy.samples)
+    return CacheSize(nbytes, min(nbytes, mapped) if policy.on_disk else nbytes)
 
 
 class _Runner:

@@ -35,11 +35,11 @@ class LossProbe:
     Attributes:
         data: data to read.
         start: the weights at the beginning, by tensor.
-        left: number of forward passes left.
+        passes: number of forward passes left.
     """
 
-    def __init__(self, trainer: Trainer, data: Data, left: int) -> None:
-        self._trainer, self.data, self.left = trainer, data, left
+    def __init__(self, trainer: Trainer, data: Data, passes: int) -> None:
+        self._trainer, self.data, self.passes = trainer, data, passes
         self.start = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
         self._samples = trainer.info.batch_size
 
@@ -55,13 +55,13 @@ class LossProbe:
             OutOfTimeError: if no forward pass is left.
             TrainingError: if the loss is not finite.
         """
-        if self.left < 1:
+        if self.passes < 1:
             raise OutOfTimeError
         self._set(values)
         begin = time.process_time()
         loss = self._trainer.evaluate(self.data, range(self._samples)).loss
         seconds = max(time.process_time() - begin, 1e-6)
-        self.left = min(self.left - 1, int(MAX_SECONDS / seconds))
+        self.passes = min(self.passes - 1, int(MAX_SECONDS / seconds))
         return loss
 
     def loss_or_inf(self, values: Mapping[int, Array]) -> float:

@@ -54,8 +54,8 @@ def monitored_name(monitor: str, asked: Mapping[str, str]) -> str:
     """
     full = {"loss": "loss"} | {word: name for name, word in asked.items()}
     bare = monitor.removeprefix("val_")
-    found = None if bare in full else find_metric(bare)
-    return monitor.removesuffix(bare) + (full_name(*found) if found else full.get(bare, bare))
+    metric = None if bare in full else find_metric(bare)
+    return monitor.removesuffix(bare) + (full_name(*metric) if metric else full.get(bare, bare))
 
 
 def fitting_metrics(
@@ -74,7 +74,7 @@ def fitting_metrics(
     """
     targets = LOSSES[loss].targets
     forms = forms_of(targets, output.shape)
-    made: dict[str, Callable[[], Metric]] = {}
+    metrics: dict[str, Callable[[], Metric]] = {}
     for name in names:
         chosen = find_metric(next(ACCURACIES[f] for f in forms) if name in ACCURACY else name)
         if chosen is None:
@@ -92,8 +92,8 @@ def fitting_metrics(
             )
         arguments = (OutputForm(form, (1, *output.shape)[-1], logits), *([k] if row.k else []))
         row.make(*arguments)  # refuses a k that the output does not permit
-        made[full_name(row, k)] = partial(row.make, *arguments)
-    return made
+        metrics[full_name(row, k)] = partial(row.make, *arguments)
+    return metrics
 
 
 def kept_nbytes(metrics: Metrics, samples: int, output: TensorSpec) -> int:

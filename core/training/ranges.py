@@ -58,7 +58,7 @@ def measure(
     Raises:
         DataError: if a sample cannot be read.
     """
-    found: dict[int, Range] = {}
+    ranges: dict[int, Range] = {}
     sums: dict[int, Array] = {}
     tails: dict[int, tuple[Array, Array]] = {}  # the largest values of −a and of a
     batches = len(order) // trace.batch
@@ -68,26 +68,26 @@ def measure(
             low, high = tails.get(i, (np.empty(0, a.dtype),) * 2)
             low, high = _largest(low, a, count, -1), _largest(high, a, count, 1)
             tails[i] = low, high
-            found[i] = Range(min(-float(low.min()), 0.0), max(float(high.min()), 0.0))
+            ranges[i] = Range(min(-float(low.min()), 0.0), max(float(high.min()), 0.0))
         else:
             new = Range(min(float(a.min()), 0.0), max(float(a.max()), 0.0))
-            found[i] = found[i].union(new) if i in found else new
+            ranges[i] = ranges[i].union(new) if i in ranges else new
         channels = a.reshape(-1, *a.shape[-1:]).mean(axis=0, dtype=np.float64)
         sums[i] = sums[i] + channels if i in sums else channels
     means = {i: a / batches for i, a in sums.items()}
     if method != "mse":
-        return found, means
-    counts = _histograms(trace, data, order, found)
-    return {i: _least_error(counts[i], whole, levels) for i, whole in found.items()}, means
+        return ranges, means
+    counts = _histograms(trace, data, order, ranges)
+    return {i: _least_error(counts[i], whole, levels) for i, whole in ranges.items()}, means
 
 
-def _largest(kept: Array, a: Array, count: int, sign: int) -> Array:
-    """Returns the largest values of `kept` and of an array times a sign, at most `count`."""
+def _largest(largest: Array, a: Array, count: int, sign: int) -> Array:
+    """Returns the largest of some values and of an array times a sign, at most `count`."""
     values = a.reshape(-1)
-    if kept.size >= count:
-        bound = sign * kept.min()
+    if largest.size >= count:
+        bound = sign * largest.min()
         values = values[values > bound if sign > 0 else values < bound]
-    both = np.concatenate([kept, sign * values])
+    both = np.concatenate([largest, sign * values])
     return both if both.size <= count else np.partition(both, -count)[-count:].copy()
 
 

@@ -59,7 +59,7 @@ def rate_test(
 def highest_safe(
     trainer: Trainer,
     data: Data,
-    held: SampleOrder,
+    probes: SampleOrder,
     parts: Sequence[SampleOrder],
     rates: Sequence[float],
     before: Snapshot,
@@ -69,7 +69,7 @@ def highest_safe(
     Args:
         trainer: trainer, whose state is as before in the end.
         data: training samples.
-        held: numbers of the samples whose loss is measured.
+        probes: numbers of the samples whose loss is measured.
         parts: numbers of the samples of each step.
         rates: rates to try, from the highest; the last one is returned if no other is safe.
         before: copy of the current state.
@@ -78,7 +78,7 @@ def highest_safe(
     assert optimizer is not None
     rate_before = optimizer.learning_rate
     with _steps_seen(trainer, len(rates) * len(parts)) as seen:
-        loss = trainer.evaluate(data, held, rest=True).loss
+        loss = trainer.evaluate(data, probes, rest=True).loss
 
         def is_safe(rate: float) -> bool:
             optimizer.learning_rate = rate
@@ -86,7 +86,7 @@ def highest_safe(
                 trainer.step(data, part)
                 seen()
                 if k in CHECKED or k == len(parts):
-                    rise = trainer.evaluate(data, held, rest=True).loss - loss
+                    rise = trainer.evaluate(data, probes, rest=True).loss - loss
                     if not rise <= RISE * abs(loss):
                         return False
             return True

@@ -95,6 +95,6 @@ class Epoch:
         """Returns loss and metrics by name; names of validation values begin with `val_`."""
         values = {"loss": self.training.loss, **self.training.metrics}
         if self.validation:
-            held = {"loss": self.validation.loss, **self.validation.metrics}
-            values |= {f"val_{name}": value for name, value in held.items()}
+            validation = {"loss": self.validation.loss, **self.validation.metrics}
+            values |= {f"val_{name}": value for name, value in validation.items()}
         return values

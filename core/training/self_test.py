@@ -125,11 +125,11 @@ def self_test(
                 small = trainer.memory().arena <= MAX_MEMORY
                 for count in (weights, 2, 1) if small else ():
                     if work * (OTHER_RUNS + 4 * count) <= most:
-                        left = most // max(work, 1)
-                        probe = LossProbe(trainer, data, left)
-                        found = _Test(probe, tested.graph, info, count, seed).run()
-                        if found:
-                            return found
+                        passes = most // max(work, 1)
+                        probe = LossProbe(trainer, data, passes)
+                        findings = _Test(probe, tested.graph, info, count, seed).run()
+                        if findings:
+                            return findings
                         late = True
                         break
             samples = samples // 2 // unit * unit
@@ -223,7 +223,7 @@ class _Test:
 
     def _look(self, rng: np.random.Generator) -> list[Finding]:
         loss = self.probe.loss(self.start)
-        fits = [n for n in (self.weights, 2, 1) if self.probe.left >= OTHER_RUNS - 1 + 4 * n]
+        fits = [n for n in (self.weights, 2, 1) if self.probe.passes >= OTHER_RUNS - 1 + 4 * n]
         if not fits:
             raise OutOfTimeError
         self.weights = fits[0]
@@ -298,14 +298,14 @@ class _Test:
                 places = np.intersect1d(places, stored)
             sizes = abs(flat[places])
             chosen.append((int(i), int(rng.choice(places[sizes >= np.median(sizes)]))))
-        found, wrong = self._compare(gradient, chosen)
+        finding, wrong = self._compare(gradient, chosen)
         if wrong and self._have_ties(wrong, rng):
             self.ties = True
             detail = (
-                f"unknown: values that tie, as in pruned channels, have several; {found.detail}"
+                f"unknown: values that tie, as in pruned channels, have several; {finding.detail}"
             )
             return Finding(DIFFERENCES, None, detail)
-        return found
+        return finding
 
     def _compare(
         self, gradient: dict[int, Array], chosen: Sequence[tuple[int, int]]
@@ -421,8 +421,8 @@ def _listed(parts: Sequence[str], separator: str = "; ") -> str:
     """Joins parts, as many as fit into a line."""
     lengths = accumulate(len(part) + len(separator) for part in parts)
     shown = max(sum(length <= MAX_LISTED for length in lengths), 1)
-    more = f"{separator}and {len(parts) - shown} more" * (len(parts) > shown)
-    return separator.join(parts[:shown]) + more
+    ending = f"{separator}and {len(parts) - shown} more" * (len(parts) > shown)
+    return separator.join(parts[:shown]) + ending
 
 
 def _norm(arrays: Sequence[Array]) -> float:

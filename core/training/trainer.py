@@ -146,8 +146,8 @@ class Trainer(Closing):
             self._plans, runs, self.info, self._budget, micro_batch, workers, self._reserves
         )
         planned = 1 if self.predicted is None else None
-        keep, given = self.info.keeps_gradients, (plans, runs, self.parameters, schedule)
-        self.runtime = Runtime(*given, keep_gradients=keep, planned=planned)
+        keep, arguments = self.info.keeps_gradients, (plans, runs, self.parameters, schedule)
+        self.runtime = Runtime(*arguments, keep_gradients=keep, planned=planned)
         self._training = self.runtime.engine_of(TRAINING)
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
@@ -317,8 +317,8 @@ class Trainer(Closing):
             OptionError: if memory or disk is too small.
         """
         assert self._policy, "there is no cache"
-        given = Computation(end=self._end), self._policy, self.runtime.schedule
-        cache = FrozenCache(self._plans, *given, data, targets, parts)
+        arguments = Computation(end=self._end), self._policy, self.runtime.schedule
+        cache = FrozenCache(self._plans, *arguments, data, targets, parts)
         if self._budget is not None:
             cache.limit_mapped()
         return cache
@@ -352,8 +352,8 @@ class Trainer(Closing):
         The samples are also added to metrics of several batches, `totals`.
         """
         engine = self._training if update else self._evaluating(data)
-        given = data, range(samples), self.info.reduction, self.metrics
-        run = Pass(engine, *given, totals=totals)
+        arguments = data, range(samples), self.info.reduction, self.metrics
+        run = Pass(engine, *arguments, totals=totals)
         with nullcontext() if update else self.parameters.averaged():
             run.step(0, samples)
         return run.result()
@@ -405,9 +405,9 @@ class Trainer(Closing):
             rest: whether to include a last batch that is not full, if there are others.
         """
         rest = rest or len(order) < self.info.batch_size
-        engine, given = self._evaluating(data), (data, order, self.info.reduction, self.metrics)
+        engine, arguments = self._evaluating(data), (data, order, self.info.reduction, self.metrics)
         with self.parameters.averaged():
-            return evaluate(engine, *given, rest=rest, seen=self.seen, totals=self.counts)
+            return evaluate(engine, *arguments, rest=rest, seen=self.seen, totals=self.counts)
 
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights or without the cache if the data need it."""
@@ -436,8 +436,8 @@ class Trainer(Closing):
 
     def memory(self) -> MemoryReport:
         """Returns the memory allocated for training."""
-        kept = self.best.nbytes, self._reserves
-        return MemoryReport.of(self.parameters, self.runtime, self._training, *kept)
+        reserves = self.best.nbytes, self._reserves
+        return MemoryReport.of(self.parameters, self.runtime, self._training, *reserves)
 
     def close(self) -> None:
         """Ends the worker threads."""

@@ -29,7 +29,7 @@ from odt.kernels.ops import logistic
 from odt.kernels.rows.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
-LEAST, MOST = 1e-7, 1 - 1e-7  # limits of a probability
+MIN_PROBABILITY, MAX_PROBABILITY = 1e-7, 1 - 1e-7  # limits of a probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,12 @@ def cross_entropies(from_logits: bool, x: Array, t: Array, terms: Array, part: A
         np.log1p(part, out=part)
         np.add(terms, part, out=terms)
         return
-    np.clip(x, LEAST, MOST, out=part)
+    np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=part)
     np.subtract(1, part, out=part)
     np.log(part, out=part)
     np.subtract(1, t, out=terms)
     np.multiply(part, terms, out=part)
-    np.clip(x, LEAST, MOST, out=terms)
+    np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=terms)
     np.log(terms, out=terms)
     np.multiply(terms, t, out=terms)
     np.add(terms, part, out=terms)
@@ -134,7 +134,7 @@ def grad_x(
         logistic.forward(None, x=x, y=dx)
         np.subtract(dx, t, out=dx)
     else:
-        np.clip(x, LEAST, MOST, out=p)
+        np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=p)
         np.not_equal(x, p, out=outside)
         np.subtract(p, t, out=dx)
         np.divide(dx, p, out=dx)

@@ -23,8 +23,8 @@ from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoo
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.losses.binary_crossentropy import (
-    LEAST,
-    MOST,
+    MAX_PROBABILITY,
+    MIN_PROBABILITY,
     cross_entropies,
     infer,
     prepare,
@@ -102,7 +102,7 @@ def _probabilities(
         np.negative(x, out=part)
         logistic.forward(None, x=part, y=q)
     else:
-        np.clip(x, LEAST, MOST, out=p)
+        np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=p)
         np.subtract(1, p, out=q)
     np.subtract(1, t, out=m)
     np.multiply(m, p, out=m)

@@ -23,7 +23,7 @@ from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import prepare
-from odt.kernels.losses.binary_crossentropy import LEAST, MOST
+from odt.kernels.losses.binary_crossentropy import MAX_PROBABILITY, MIN_PROBABILITY
 from odt.kernels.losses.categorical_crossentropy import check_distributions, infer
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LossDef, draw_classes
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
@@ -80,7 +80,7 @@ def forward(
 ) -> None:
     """Computes rest = 1 − p from log p, so that it keeps its digits if p is almost 1."""
     if p is None:
-        np.clip(x, LEAST, MOST, out=logs)
+        np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=logs)
         np.log(logs, out=logs)
     else:
         x2, p2, logs2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p, logs))
@@ -119,7 +119,7 @@ def grad_x(
     else:
         assert clipped is not None
         assert outside is not None
-        np.clip(x, LEAST, MOST, out=clipped)
+        np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=clipped)
         np.not_equal(x, clipped, out=outside)
         _h(attrs, clipped, t, rest, dx)
         np.divide(dx, clipped, out=dx)

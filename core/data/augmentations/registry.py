@@ -27,14 +27,14 @@ NONE = "none"
 BY_WORD = {kind.word: kind for kind in CLASSES}
 
 
-def parse_augmentations(given: Any) -> tuple[Augmentation, ...]:
+def parse_augmentations(value: Any) -> tuple[Augmentation, ...]:
     """Returns augmentations from text, or from a sequence of texts, objects and functions.
 
     Raises:
         OptionError: if a name is unknown or a value is invalid.
     """
-    one = isinstance(given, str | Augmentation) or callable(given)
-    items: Iterable[Any] = [given] if one else given or ()
+    one = isinstance(value, str | Augmentation) or callable(value)
+    items: Iterable[Any] = [value] if one else value or ()
     augmentations: list[Augmentation] = []
     for item in items:
         if isinstance(item, str):

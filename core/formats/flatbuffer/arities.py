@@ -40,11 +40,11 @@ def check_arities(path: str, nodes: Sequence[Node]) -> None:
         if node.op not in ARITIES:
             continue
         inputs, outputs = ARITIES[node.op]
-        got = sum(i != ABSENT for i in node.inputs)
-        if got in inputs and len(node.outputs) == outputs:
+        count = sum(i != ABSENT for i in node.inputs)
+        if count in inputs and len(node.outputs) == outputs:
             continue
         least = f"{inputs.start}" if len(inputs) == 1 else f"{inputs.start} or more"
         raise ModelError(
             f"{path}: operator {node.origin} ({node.op}): must have {least} inputs and {outputs} "
-            f"outputs, but got {got} and {len(node.outputs)}. {DAMAGED}"
+            f"outputs, but got {count} and {len(node.outputs)}. {DAMAGED}"
         )

@@ -72,14 +72,14 @@ def buffer_table(data: bytes) -> NewTable:
 
 
 def name_own_buffers(
-    root: Table, buffers: list[int | NewTable], own: Sequence[OwnBuffer]
+    root: Table, buffers: list[int | NewTable], new: Sequence[OwnBuffer]
 ) -> list[Patch]:
     """Appends new buffers to a list; returns the patches that make tensors refer to them.
 
     Raises:
         ModelError: if a tensor has no field for the index of a buffer.
     """
-    if not own:
+    if not new:
         return []
     tables = {
         (s, i): table
@@ -87,7 +87,7 @@ def name_own_buffers(
         for i, table in enumerate(graph.tables(TENSORS, "tensor", f"{graph.where}, "))
     }
     patches: list[Patch] = []
-    for buffer in own:
+    for buffer in new:
         for named in buffer.tensors:
             place = tables[named].place(BUFFER, 4)
             if not place:
@@ -109,11 +109,11 @@ def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Itera
     """
     at = begin
     for offset, new in sorted(patches, key=lambda p: p[0]):
-        left = memoryview(new).cast("B")[max(at - offset, 0) :]
+        rest = memoryview(new).cast("B")[max(at - offset, 0) :]
         start = max(at, offset)
         yield data[at:start]
-        yield left
-        at = start + len(left)
+        yield rest
+        at = start + len(rest)
     yield data[at:]
 
 
@@ -171,7 +171,7 @@ def front(
     struct.pack_into("<i", out, table, table - HEADER)
     if version is not None:
         struct.pack_into("<I", out, table + fields[VERSION], version)
-    kept = [
+    links = [
         (table + fields[slot], root.target(slot))
         for slot in range(len(root.fields))
         if slot not in vectors and _is_offset(root, slot)
@@ -182,13 +182,13 @@ def front(
             if isinstance(item, NewTable):
                 tables.append((place, item))
             else:
-                kept.append((place, item))
+                links.append((place, item))
     for place, item in tables:
         out += bytes(-len(out) % TABLE_ALIGNMENT)
         _point(out, place, len(out) + item.start)
         out += item.data
     out += bytes(-len(out) % ALIGNMENT)
-    for place, target in kept:
+    for place, target in links:
         _point(out, place, target + len(out) - base)
     if len(out) > MAX_FRONT:
         raise root.error(f"its new buffers must fit into {MAX_FRONT} bytes, but got {len(out)}")

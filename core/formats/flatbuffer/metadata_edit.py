@@ -43,7 +43,7 @@ def edit_metadata(
     model: Model,
     entries: Mapping[str, bytes | None],
     identifier: bytes,
-    own: Sequence[OwnBuffer] = (),
+    new_buffers: Sequence[OwnBuffer] = (),
     version: int | None = None,
     absent: frozenset[int] = frozenset(),
 ) -> Edit:
@@ -53,7 +53,7 @@ def edit_metadata(
         model: the model.
         entries: name → bytes; None to remove the entry.
         identifier: file identifier of the new file's format.
-        own: new buffers for some tensors, only together with an entry.
+        new_buffers: new buffers for some tensors, only together with an entry.
         version: new version of the file; None for the old one.
         absent: buffers that lose their data field.
     """
@@ -63,7 +63,7 @@ def edit_metadata(
         for k, t in enumerate(root.tables(BUFFERS, "buffer"))
     ]
     added = {n: bytes(model.buffer(i)) for n, i in model.metadata.items() if i >= len(buffers)}
-    wanted = {name: data for name, data in {**added, **entries}.items() if data is not None}
+    values = {name: data for name, data in {**added, **entries}.items() if data is not None}
     metadata: list[int | NewTable] = []
     is_present = False
     for table in root.tables(METADATA, "metadata"):
@@ -71,16 +71,16 @@ def edit_metadata(
             is_present = True
         else:
             metadata.append(table.pos)
-    if not is_present and not wanted:
+    if not is_present and not values:
         return Edit(b"", begin, absolute_offsets(root, -begin))
     vectors: dict[int, list[int | NewTable]] = {METADATA: metadata}
     patches: list[Patch] = []
-    if wanted or own or absent:
+    if values or new_buffers or absent:
         buffers = buffers or [buffer_table(b"")]  # buffer 0 means that there is no data
-        for name, data in wanted.items():
+        for name, data in values.items():
             metadata.append(metadata_table(name, len(buffers)))
             buffers.append(buffer_table(data))
         vectors[BUFFERS] = buffers
-        patches = name_own_buffers(root, buffers, own)
-    before = front(begin, root, identifier, version, vectors, lasting=bool(own))
+        patches = name_own_buffers(root, buffers, new_buffers)
+    before = front(begin, root, identifier, version, vectors, lasting=bool(new_buffers))
     return Edit(before, begin, patches + absolute_offsets(root, len(before) - begin))

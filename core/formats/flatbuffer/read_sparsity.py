@@ -118,8 +118,8 @@ def _level(level: Table, nodes: Array, size: int) -> tuple[Array, Array | int, A
         )
     counts = (ends[1:] - ends[:-1])[nodes]
     starts = np.repeat(ends[nodes] - np.cumsum(counts) + counts, counts)
-    found = starts + np.arange(len(starts))
-    return found, counts, entries[found]
+    numbers = starts + np.arange(len(starts))
+    return numbers, counts, entries[numbers]
 
 
 def _list(level: Table, slot: int, what: str) -> Array:

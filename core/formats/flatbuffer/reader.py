@@ -132,10 +132,12 @@ def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:
 def _with_hidden(node: Node, table: Table, quantization: Mapping[int, Quantization]) -> Node:
     """Adds scale and zero point of what a quantized LSTM's projection reads, as an option."""
     intermediates = table.numbers(8, "intermediates") if node.op == LSTM else ()
-    found = quantization.get(intermediates[HIDDEN]) if len(intermediates) > HIDDEN else None
-    if found is None:
+    quantization_of_hidden = (
+        quantization.get(intermediates[HIDDEN]) if len(intermediates) > HIDDEN else None
+    )
+    if quantization_of_hidden is None:
         return node
-    hidden = float(found.scale[0]), int(found.zero_point[0])
+    hidden = float(quantization_of_hidden.scale[0]), int(quantization_of_hidden.zero_point[0])
     return replace(node, options={**node.options, "hidden": hidden})
 
 
@@ -241,9 +243,9 @@ def _node(table: Table, position: int, codes: list[str]) -> Node:
     return Node(op, table.numbers(1, "inputs"), table.numbers(2, "outputs"), options, position)
 
 
-def _with_nothing(tensor: Tensor, made: bool) -> Tensor:
+def _with_nothing(tensor: Tensor, is_result: bool) -> Tensor:
     """Adds the data of an empty constant, which has no bytes in the file."""
-    if made or tensor.spec.size or tensor.data is not None or tensor.variable:
+    if is_result or tensor.spec.size or tensor.data is not None or tensor.variable:
         return tensor
     empty: Array = np.empty(tensor.spec.shape, tensor.spec.dtype)
     empty.flags.writeable = False

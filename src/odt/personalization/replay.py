@@ -11,7 +11,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.lowering.class_head import ClassHead
 from odt.core.model.graph import ABSENT
 from odt.core.recipe.trained_file import weights_as_read
-from odt.core.training.exemplars import MOST
+from odt.core.training.exemplars import MAX_FEATURE
 from odt.core.training.feature_store import FeatureStore
 from odt.core.training.new_class_rows import new_class_rows
 from odt.data.class_labels import Labelled
@@ -86,9 +86,10 @@ class Replay:
         (self._features,) = self._data.values(range(count))
         self.new_features = self._features[:new]
         largest = float(np.abs(self._features).max())
-        if not largest <= MOST:
+        if not largest <= MAX_FEATURE:
             raise TrainingError(
-                f"x: the features of all samples must be at most {MOST:g}, but got {largest:g}."
+                f"x: the features of all samples must be at most {MAX_FEATURE:g}, but got "
+                f"{largest:g}."
             )
         tensors = core.parameters.tensors
         self._weights = tensors[head.weights]

@@ -174,7 +174,7 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
     if policy:
         parts = split_frozen(plans, parts)
         size = cache_size(plans, parts[0], info.batch_size, policy)
-        reserves["a cache"], cached = size.resident, size.kept
+        reserves["a cache"], cached = size.resident, size.nbytes
     budget = session.memory_budget
     forecast = fit_budget(plans, parts, info, budget, micro_batch, workers, reserves=reserves)
     return MemoryForecast(
