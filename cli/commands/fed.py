@@ -64,6 +64,7 @@ def simulate(rounds: int, **options: Any) -> None:
     """
     with quick_imports():
         from odt.cli.options import fed_run
+        from odt.cli.options.fed_run import MODELS
         from odt.cli.output.fed_report import begin_lines, draw_plot, round_line
         from odt.cli.output.training_log import warnings_as_lines
         from odt.federated.simulation import simulate as run
@@ -83,7 +84,7 @@ def simulate(rounds: int, **options: Any) -> None:
             on_begin=lambda federation: click.echo("\n".join(begin_lines(federation))),
             on_round=on_round,
         )
-        for kind in ("circle", "tflite"):
+        for kind in MODELS:
             if options[f"export_{kind}"]:
                 trainer.export(options[f"export_{kind}"], kind)
         if options["export_adapters"]:

@@ -52,7 +52,7 @@ from odt.errors import LostFileError
 @checkpoint_options
 @run_options
 def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> None:
-    """Train MODEL, a .circle, circle+ or .tflite file, on data files.
+    """Train MODEL, a .circle, circle+, .tflite or .onnx file, on data files.
 
     Options that are left out come from the checkpoint (.odt), then from the training info of a
     circle+ file, then from odt's defaults: batch size 32, Adam with learning rate 0.001, all

@@ -126,7 +126,7 @@ data_options = combine(
         common=True,
         type=click.Path(),
         metavar="MODEL",
-        help="Model that is trained: a .circle, circle+ or .tflite file.",
+        help="Model that is trained: a .circle, circle+, .tflite or .onnx file.",
     ),
     option(
         DATA,

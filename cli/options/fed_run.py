@@ -17,7 +17,12 @@ from odt.federated.defaults import new_trainer
 from odt.federated.simulation import simulate
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
-WRITTEN = ("log", "plot", "export_checkpoint", "export_circle", "export_tflite", "export_adapters")
+MODELS = ("circle", "tflite", "onnx")  # formats of exports
+WRITTEN = (
+    *("log", "plot", "export_checkpoint"),
+    *(f"export_{kind}" for kind in MODELS),
+    "export_adapters",
+)
 PLOTS = (".svg", ".png")
 
 
@@ -32,10 +37,10 @@ def check_files(options: dict[str, Any]) -> None:
     read = {f"--{name.replace('_', '-')}": options[name] for name in (*names, "adapters")}
     read["--checkpoint"] = options["checkpoint"]
     replaces = [("--export-checkpoint", "--checkpoint"), ("--export-adapters", "--adapters")]
-    replaces += [("--export-circle", "--model"), ("--export-tflite", "--model")]
+    replaces += [(f"--export-{kind}", "--model") for kind in MODELS]
     check_outputs(written, read, replaces)
     refuse_alone("--export-adapters", options["export_adapters"], "--adapters", options["adapters"])
-    for kind in ("circle", "tflite"):
+    for kind in MODELS:
         if options[f"export_{kind}"]:
             check_ending(f"--export-{kind}", options[f"export_{kind}"], kind)
     if options["plot"]:

@@ -189,14 +189,6 @@ export_options = combine(
     ),
     option(
         EXPORT,
-        "--export-onnx",
-        common=True,
-        type=OutputPath(),
-        metavar="FILE",
-        help="Export the trained ONNX model: the file with new weights in place.",
-    ),
-    option(
-        EXPORT,
         "--export-weights",
         type=click.Choice(["as-stored", "float"]),
         show_default="as-stored",

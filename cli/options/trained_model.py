@@ -23,4 +23,12 @@ trained_model_options = combine(
         metavar="FILE",
         help="Export the trained model as TFLite.",
     ),
+    option(
+        EXPORT,
+        "--export-onnx",
+        common=True,
+        type=OutputPath(),
+        metavar="FILE",
+        help="Export the trained ONNX model: the file with new weights in place.",
+    ),
 )

@@ -25,6 +25,7 @@ TEXTS = {
     "float_weights=True": "--export-weights float",
     "float_weights=False": "--export-weights as-stored",
     "Model.summary()": "odt inspect",
+    "Model.save()": "odt convert",
     "OdtError.details": "odt -v",
 }
 REFERENCE = re.compile(rf"`(?:({'|'.join(map(re.escape, TEXTS))})|(\w+)=([^`]*)|(\w+(?::[^`]*)?))`")

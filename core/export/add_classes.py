@@ -4,7 +4,7 @@ Operators and tensors keep their positions, names and values. Class names in the
 grow too, as core/export/head_metadata.py says; training info stays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
             if len(shape):
                 table[name] = [head.classes + count, *shape[1:]]
     graph = tables["subgraphs"][model.subgraph]
-    for i in _after(model, head.operator):
+    for i in _after(model, head.operators):
         for name in ("shape", "shape_signature"):
             shape = graph["tensors"][i].get(name, ())
             if len(shape) and shape[-1] == head.classes:
@@ -133,9 +133,9 @@ def _copies(model: Model, tables: dict[str, Any], place: tuple[int, int]) -> lis
     return tensors
 
 
-def _after(model: Model, operator: int) -> set[int]:
-    """Returns the tensors that an operator and those after it compute."""
-    results = {i for n in model.graph.nodes if n.origin == operator for i in n.outputs}
+def _after(model: Model, operators: Collection[int]) -> set[int]:
+    """Returns the tensors that operators and those after them compute."""
+    results = {i for n in model.graph.nodes if n.origin in operators for i in n.outputs}
     for node in model.graph.nodes:
         if not results.isdisjoint(node.inputs):
             results.update(node.outputs)

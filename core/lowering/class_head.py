@@ -1,4 +1,7 @@
-"""The last layer of a classifier: FULLY_CONNECTED and SOFTMAX, with a row for each class."""
+"""The last layer of a classifier: FULLY_CONNECTED and SOFTMAX, with a row for each class.
+
+ONNX files may end in logits, and add the bias by an operator of its own.
+"""
 
 from dataclasses import replace
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from odt.core.lowering.final_activation import before_rounding, producer
 from odt.core.lowering.low_rank import model_hash
-from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.graph import ABSENT, Graph, Node
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 
@@ -19,7 +22,7 @@ class ClassHead:
     """The last layer of a classifier.
 
     Attributes:
-        operator: position of the FULLY_CONNECTED in the file.
+        operators: positions in the file of the FULLY_CONNECTED, and of an ADD of its bias.
         features: tensor that the layer reads.
         weights: tensor of the weights (K, F).
         bias: tensor of the bias (K,); ABSENT without one.
@@ -28,7 +31,7 @@ class ClassHead:
         width: F, the number of features.
     """
 
-    operator: int
+    operators: tuple[int, ...]
     features: int
     weights: int
     bias: int
@@ -37,40 +40,60 @@ class ClassHead:
     width: int
 
 
-def class_head(graph: Graph) -> ClassHead:
+def class_head(graph: Graph, *, logits: bool = False) -> ClassHead:
     """Finds the last layer of a classifier.
 
     Args:
         graph: as in the file, with float32 weights.
+        logits: whether SOFTMAX may be absent.
 
     Raises:
         UnsupportedError: if the model has another end than FULLY_CONNECTED and SOFTMAX, several
             outputs, or weights that other operators read too.
     """
     y = graph.outputs[0]
-    softmax = producer(graph, y)
-    if softmax is None or softmax.op != "SOFTMAX" or len(graph.outputs) != 1:
-        raise _unsupported(graph, softmax.op if softmax else "an input")
-    logits = before_rounding(graph, softmax.inputs[0])
-    layer = producer(graph, logits)
+    last = producer(graph, y)
+    has_softmax = last is not None and last.op == "SOFTMAX"
+    if len(graph.outputs) != 1 or not (has_softmax or logits):
+        raise _unsupported(graph, last.op if last else "an input")
+    before = last.inputs[0] if last is not None and has_softmax else y
+    total = before_rounding(graph, before)
+    layer, bias = _layer(graph, total)
     if layer is None or layer.op != "FULLY_CONNECTED":
-        raise _unsupported(graph, f"{layer.op if layer else 'an input'} before SOFTMAX")
-    features, weights, bias = (*layer.inputs, ABSENT)[:3]
+        where = "before SOFTMAX" if has_softmax else "at the end"
+        raise _unsupported(graph, f"{layer.op if layer else 'an input'} {where}")
+    features, weights = layer.inputs[:2]
     constants = [i for i in (weights, bias) if i != ABSENT]
-    uses = [i for node in graph.nodes for i in node.inputs if i in (*constants, logits)]
+    results = {total, layer.outputs[0]}
+    uses = [i for node in graph.nodes for i in node.inputs if i in (*constants, *results)]
     plain = all(
         graph.tensors[i].data is not None and graph.tensors[i].spec.dtype == FLOAT32
         for i in constants
     )
     if (
         not plain
-        or len(uses) != len(constants) + 1
+        or len(uses) != len(constants) + len(results) - (not has_softmax)
         or any(layer.options.get(n) for n in OTHER_FORMS)
     ):
         raise _unsupported(graph, "a FULLY_CONNECTED with other weights or an activation")
     classes, width = graph.tensors[weights].spec.shape
-    outputs = tuple(dict.fromkeys((logits, softmax.inputs[0], y)))
-    return ClassHead(layer.origin, features, weights, bias, outputs, classes, width)
+    outputs = tuple(dict.fromkeys((total, before, *layer.outputs, y)))
+    operators = {n.origin for n in graph.nodes if results.intersection(n.outputs)}
+    return ClassHead(tuple(sorted(operators)), features, weights, bias, outputs, classes, width)
+
+
+def _layer(graph: Graph, total: int) -> tuple[Node | None, int]:
+    """Returns the layer that computes logits, and its bias, which an ADD may add."""
+    layer = producer(graph, total)
+    if layer is not None and layer.op == "ADD":
+        for x, bias in (layer.inputs, layer.inputs[::-1]):
+            product = producer(graph, x)
+            if product is None or product.op != "FULLY_CONNECTED":
+                continue
+            units = graph.tensors[product.inputs[1]].spec.shape[:1]
+            if product.inputs[2:] in ((), (ABSENT,)) and graph.tensors[bias].spec.shape == units:
+                return product, bias
+    return layer, (*layer.inputs, ABSENT, ABSENT, ABSENT)[2] if layer is not None else ABSENT
 
 
 def frozen_hash(graph: Graph, head: ClassHead) -> str:

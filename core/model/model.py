@@ -130,7 +130,8 @@ class Model:
         """
         if self.format not in FLATBUFFERS:
             raise UnsupportedError(
-                f"{self.path}: {what} takes Circle and TFLite models, but got {self.format}"
+                f"{self.path}: {what} takes Circle and TFLite models, but got {self.format}. "
+                "Convert it first with `Model.save()`."
             )
 
     def check_file(self) -> None:

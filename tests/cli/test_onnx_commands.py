@@ -44,10 +44,20 @@ def test_a_model_is_inspected_checked_planned_trained_and_evaluated(folder: Path
     assert (folder / "t.onnx").read_bytes() != (folder / "m.onnx").read_bytes()
 
 
+def test_a_federation_is_simulated_and_exported(folder: Path) -> None:
+    data = ("--load-input", "x.npy", "--load-expected", "y.npy", *LOSS)
+    simulate = ("fed", "simulate", "--model", "m.onnx", *data, "--clients", "2", "--rounds", "1")
+    status, text = run(*simulate, "--export-onnx", "t.onnx")
+    assert (status, "Round 1/1 - 2 of 2 clients" in text) == (0, True), text
+    assert (folder / "t.onnx").stat().st_size == (folder / "m.onnx").stat().st_size
+    assert (folder / "t.onnx").read_bytes() != (folder / "m.onnx").read_bytes()
+    status, text = run(*simulate, "--export-onnx", "m.tflite")
+    assert (status, "must have an extension that fits onnx" in text) == (1, True), text
+
+
 @pytest.mark.parametrize(
     "args",
     [
-        ("convert", "m.onnx", "out.circle"),
         ("cut", "m.onnx", "--before", "h", "--output", "out.circle"),
         ("join", "m.onnx", "m.onnx", "--output", "out.circle"),
         ("package", "m.onnx"),
@@ -60,7 +70,9 @@ def test_commands_that_take_no_onnx_file_say_so(folder: Path, args: Sequence[str
     status, text = run(*args)
     assert status == 1
     assert "m.onnx: " in text
-    assert "takes Circle and TFLite models, but got onnx" in text
+    assert (
+        "takes Circle and TFLite models, but got onnx. Convert it first with odt convert." in text
+    )
     assert text.count("\n") == 1
     assert not list(folder.glob("out*"))
 

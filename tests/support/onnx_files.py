@@ -162,3 +162,36 @@ def mlp(storage: str = "raw", rng: int = 0) -> OnnxFile:
     file.add("MatMul", "r", "w2", outputs=["p"])
     file.add("Add", "p", "b2", name="last")
     return file
+
+
+def classifier(end: str = "softmax", storage: str = "raw") -> OnnxFile:
+    """A classifier of 6 features and 3 classes.
+
+    Args:
+        end: softmax; or logits, as PyTorch exports them; or added, logits with the bias by an Add.
+        storage: raw, or external in w.data for the weights of the first layer.
+    """
+    draw = np.random.default_rng(3).standard_normal
+    w1 = draw((8, 6)).astype(np.float32)
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 6)))
+    file.outputs.append(value("y", ("N", 3)))
+    file.initializers.append(tensor("w1", w1, storage, ("w.data", "0", str(w1.nbytes))))
+    shapes = {"b1": (8,), "w2": (8, 3), "b2": (3,)}
+    file.constants({name: draw(shape).astype(np.float32) for name, shape in shapes.items()})
+    file.add("Gemm", "x", "w1", "b1", outputs=["h"], transB=1, name="first")
+    file.add("Relu", "h", outputs=["r"])
+    logits = "z" if end == "softmax" else "y"
+    if end == "added":
+        file.add("MatMul", "r", "w2", outputs=["p"])
+        file.add("Add", "p", "b2", outputs=[logits], name="last")
+    else:
+        file.add("Gemm", "r", "w2", "b2", outputs=[logits], name="last")
+    if end == "softmax":
+        file.add("Softmax", "z", axis=1)
+    return file
+
+
+def first_weights() -> Array:
+    """The external weights of a classifier."""
+    return np.random.default_rng(3).standard_normal((8, 6)).astype(np.float32)

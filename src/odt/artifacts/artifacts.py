@@ -34,6 +34,7 @@ from odt.training.artifact_files import (
     RECIPE,
     Expected,
     Manifest,
+    is_file_name,
     read_manifest,
     recipe_text,
     sha256,
@@ -109,11 +110,11 @@ def generate_artifacts(
 ) -> Artifacts:
     """Writes a folder with all that a device needs to train a model.
 
-    The folder holds the model (as circle+ if that format can hold the training info), a checkpoint,
-    a recipe, and a manifest with SHA-256 and expected losses. Before the folder appears, some steps
-    are trained from its files, on synthetic data and on samples if they are given. On the device,
-    `Trainer.from_artifacts` reads it, or `odt train` with its recipe. A folder of earlier artifacts
-    is replaced as a whole.
+    The folder holds the model (as circle+ if that format can hold the training info; ONNX with its
+    external data), a checkpoint, a recipe, and a manifest with SHA-256 and expected losses. Before
+    the folder appears, some steps are trained from its files, on synthetic data and on samples if
+    they are given. On the device, `Trainer.from_artifacts` reads it, or `odt train` with its
+    recipe. A folder of earlier artifacts is replaced as a whole.
 
     Args:
         model: a model or the path of its file.
@@ -207,7 +208,14 @@ def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> E
 
 def _check(session: Session, out: Path, steps: int, seed: int) -> None:
     """Raises OptionError for options that artifacts cannot hold."""
-    session.recipe.model.check_flatbuffer("generate_artifacts")
+    external = {span.location for span in session.recipe.model.external.values()}
+    if elsewhere := sorted(n for n in external if n in NAMES or not is_file_name(n)):
+        raise OptionError(
+            "model",
+            "must have its external data beside it in artifacts, under other names than theirs",
+            listed(elsewhere),
+            "Write the model again with one data file, model.onnx.data.",
+        )
     for field, value, least in (("steps", steps, 1), ("seed", seed, 0)):
         check_whole(field, value, least)
     if steps > MAX_LOSSES:
@@ -223,7 +231,9 @@ def _check(session: Session, out: Path, steps: int, seed: int) -> None:
                 "loss", "must be one of odt's in artifacts", f"the custom loss {name}"
             )
     names = entries(out)
-    if others := sorted(names - {*NAMES}) or sorted(names if MANIFEST not in names else ()):
+    if others := sorted(names - {*NAMES} - external) or sorted(
+        names if MANIFEST not in names else ()
+    ):
         raise OptionError(
             "out",
             "must be a new folder, or one of artifacts alone",
@@ -286,7 +296,8 @@ def _write_files(
     write_atomically(os.path.join(folder, CHECKPOINT), own_format.encode(start))
     text = recipe_text(names, session.device_options()).encode()
     write_atomically(os.path.join(folder, RECIPE), [text])
-    return [*names.values(), RECIPE]
+    external = {span.location for span in file.external.values()}
+    return [*names.values(), RECIPE, *sorted(external)]
 
 
 def _storable(session: Session) -> TrainingInfo | None:

@@ -241,7 +241,7 @@ def load_model(
     """Reads a model file.
 
     Args:
-        path: a .circle, circle+ or .tflite file, or a folder with an nnpackage.
+        path: a .circle, circle+, .tflite or .onnx file, or a folder with an nnpackage.
         adapters: path of a file of low-rank adapters that were made for the model.
         signature: name of the signature to use, if the file has several; None for its first
             subgraph.

@@ -9,6 +9,7 @@ import numpy as np
 from odt.core.export.add_classes import add_classes
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
+from odt.core.model.model import ONNX
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.storage.atomic_files import remove_leftovers
@@ -179,7 +180,7 @@ def personalize(
     if source._adapters is not None:
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
     path = source.path if out is None else os.fspath(out)
-    head = class_head(source._lowered.graph)
+    head = class_head(source._lowered.graph, logits=source.format == ONNX)
     read = source.path + SUFFIX if store is None else os.fspath(store)
     written = path + SUFFIX if store is None else read
     if os.path.realpath(written) == os.path.realpath(path):
@@ -207,7 +208,7 @@ def personalize(
         batch_size=batch_size,
         ema=0.0 if len(given.names) > head.classes else None,  # new rows have no history
         memory_budget=memory_budget,
-        trainable=Trainable(operators=[head.operator]),
+        trainable=Trainable(operators=head.operators),
         cache_frozen="ram",
     ) as trainer:
         replay = Replay(trainer, head, old, given, x, held_back if epochs else 0.0, seed)
@@ -308,7 +309,6 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
 
     Classes of the store that the model does not have are left out.
     """
-    model._file.check_flatbuffer("personalize")
     record, count = read_record(model._file), head.classes
     known = record.classes if record and len(record.classes) == count else ()
     frozen = frozen_hash(model._lowered.graph, head)

@@ -1,6 +1,7 @@
 """The files of an artifacts folder: names, SHA-256, recipe and expected losses.
 
 model.circle or model.tflite  the model: a circle+ file if it can hold the training info
+model.onnx                    an ONNX model, with the files beside it that hold its weights
 adapters.npz                  its low-rank adapters, if it has some
 checkpoint.odt                weights and optimizer state, or names only; all training options
 recipe.toml                   the other options; `odt train` reads it, too
@@ -27,7 +28,8 @@ MANIFEST, RECIPE, CHECKPOINT, ADAPTERS = (
     "checkpoint.odt",
     "adapters.npz",
 )
-MODELS = ("model.circle", "model.tflite")
+ONNX_MODEL = "model.onnx"
+MODELS = ("model.circle", "model.tflite", ONNX_MODEL)
 NAMES = (*MODELS, MANIFEST, RECIPE, CHECKPOINT, ADAPTERS)
 MAX_BYTES = 1 << 20  # of the manifest and of the recipe
 MAX_LOSSES = 100
@@ -127,9 +129,11 @@ def read_manifest(folder: str) -> Manifest:
 
 def _manifest(content: Mapping[str, Any]) -> Manifest:
     files, expected = content["files"], content["expected"]
-    needed = {RECIPE, CHECKPOINT}
     models = [name for name in MODELS if name in files]
-    if len(models) != 1 or not needed <= files.keys() <= {*NAMES} - {MANIFEST}:
+    lacks = not {RECIPE, CHECKPOINT} <= files.keys() or MANIFEST in files
+    others = files.keys() - {*NAMES}
+    external = models == [ONNX_MODEL] and all(map(is_file_name, others))
+    if len(models) != 1 or lacks or (others and not external):
         raise ValueError(f"files {printable(sorted(map(str, files)))}")
     for digest in files.values():
         if not isinstance(digest, str) or len(digest) != 64:
@@ -142,6 +146,11 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
         raise ValueError(f"floats {printable(expected['floats'])}")
     found = Expected(seed, expected["floats"], losses)
     return Manifest(dict(files), found, str(content["odt"]), _losses(content["data"]["losses"]))
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file name has no folders, also on Windows."""
+    return name not in ("", ".", "..") and not {*name} & {*"/\\:\0"}
 
 
 def _losses(values: Any) -> tuple[float, ...]:
