@@ -7,7 +7,7 @@ Each is the first table below its heading. A test compares the pages with the ro
 
 import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from write_optimizer_classes import defaults, documentation, summary
 
 from odt.cli.output.spelling import spell
 from odt.core.model.training_info import TrainingInfo
-from odt.core.options.option import Kind, Number, Switch, Whole
+from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.options.option import File, Form, Kind, Number, Option, Switch, Whole, Word
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.datasets.open_source import SOURCE_FORMATS
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
@@ -99,17 +100,53 @@ def training_options() -> Iterable[tuple[str, ...]]:
         yield f"`--{option(name)}`", _values(row.kind), spell(default), help_text, row.stored
 
 
+def fit_options() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/options/fit_options.py."""
+    return _keywords(FIT_OPTIONS)
+
+
+def _keywords(rows: Mapping[str, Option]) -> Iterable[tuple[str, ...]]:
+    """A line for each row of options that are keywords of a function."""
+    yield "option", "in Python", "values", "default", "description", "stored in"
+    for row in rows.values():
+        default = row.shown_default or _default(row.default)
+        if row.of_train is not None:
+            default = f"{row.of_train}; in Python {default}"
+        help_text = spell(row.help)
+        yield (
+            f"`{row.flags[0]}`",
+            f"`{row.name}`",
+            _values(row.kind),
+            default,
+            help_text,
+            row.stored,
+        )
+
+
+def _default(value: object) -> str:
+    return "off" if value is False else "" if value in (None, ()) else str(value)
+
+
 def _values(kind: Kind) -> str:
     """The values of a kind."""
-    if isinstance(kind, Number):
-        return kind.rule
-    if isinstance(kind, Whole):
-        return f"a whole number of at least {kind.least}"
-    return "a switch" if isinstance(kind, Switch) else ", ".join(kind.words)
+    match kind:
+        case Number():
+            return kind.rule
+        case Whole():
+            return f"a whole number of at least {kind.least}"
+        case Switch():
+            return "a switch"
+        case File():
+            return "path of a file"
+        case Form():
+            return kind.values
+        case Word():
+            return ", ".join(kind.words)
 
 
 TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
     ("reference.md", "Options of training steps"): training_options,
+    ("reference.md", "Options of a run"): fit_options,
     ("reference.md", "Losses"): losses,
     ("reference.md", "Optimizers"): optimizers,
     ("reference.md", "Learning rate schedules"): schedules,

@@ -7,14 +7,21 @@ import click
 
 from odt.cli.main import quick_imports
 from odt.cli.options.cache import cache_options
-from odt.cli.options.fit import EXAMPLES, export_options, fit_options, rate_options
+from odt.cli.options.fit import (
+    EXAMPLES,
+    best_options,
+    export_options,
+    fit_options,
+    quantize_aware_option,
+    rate_options,
+    validation_options,
+)
 from odt.cli.options.onert import OneCommand, one_options
 from odt.cli.options.recipe_file import print_recipe
 from odt.cli.options.run_dir import run_files, run_logs, run_options
 from odt.cli.options.shared import (
     budget_option,
-    check_data_option,
-    checkpoint_options,
+    checkpoint_option,
     data_options,
     hyper_parameter_options,
     interface_options,
@@ -26,6 +33,7 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
+from odt.cli.options.teacher import teacher_options
 from odt.cli.output.signals import leave, stop_on_signals
 from odt.core.storage.usage import StageTimer
 from odt.errors import LostFileError
@@ -38,18 +46,21 @@ from odt.errors import LostFileError
 @sequence_options
 @budget_option
 @schedule_options
-@fit_options
+@quantize_aware_option
+@teacher_options
 @training_options
 @rate_options
 @one_options
-@check_data_option
 @metric_option
 @hyper_parameter_options
 @selection_options
 @sparse_option
 @cache_options
 @export_options
-@checkpoint_options
+@checkpoint_option
+@validation_options
+@fit_options
+@best_options
 @run_options
 def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> None:
     """Train MODEL, a .circle, circle+, .tflite or .onnx file, on data files.

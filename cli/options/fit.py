@@ -3,103 +3,16 @@
 import click
 
 from odt.cli.options.find_rate import find_rate_options
+from odt.cli.options.rows import keyword_options
 from odt.cli.options.sections import ONE, combine, option
-from odt.cli.options.shared import gradient_options, regularization_options, sample_weight_option
-from odt.cli.options.teacher import teacher_options
+from odt.cli.options.shared import gradient_options, regularization_options
 from odt.cli.options.trained_model import trained_model_options
-from odt.cli.options.types import ClassWeights, Duration, GlobValue, OutputPath, ScheduleText
-from odt.core.options.option import DATA, EXPORT, LOSS, OPTIMIZER, VALIDATION
+from odt.cli.options.types import GlobValue, OutputPath, ScheduleText
+from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.options.option import EXPORT, OPTIMIZER, VALIDATION
 
-fit_options = combine(
-    option(
-        DATA,
-        "--epochs",
-        common=True,
-        type=click.IntRange(0),
-        default=5,
-        show_default=True,
-        help="Number of epochs: passes over the training data.",
-    ),
-    option(
-        DATA,
-        "--max-steps",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Stop after step N, counted from the first epoch.",
-    ),
-    option(
-        DATA,
-        "--max-time",
-        type=Duration(),
-        metavar="TIME",
-        help="Stop after this time, when the current step is complete: seconds, or a time with "
-        "units such "
-        "as 90s, 30m, 1h30m.",
-    ),
-    option(
-        DATA,
-        "--shuffle/--no-shuffle",
-        default=None,
-        help="Shuffle the training samples in each epoch. On by default; off for command "
-        "lines in ONE's spelling.",
-    ),
-    option(
-        DATA,
-        "--seed",
-        common=True,
-        type=click.IntRange(0),
-        show_default="0",
-        help="Random seed of --shuffle and of the validation split.",
-    ),
-    option(
-        DATA,
-        "--drop-last/--no-drop-last",
-        default=None,
-        help="Drop the last batch if it is smaller than --batch-size; by default it is used.",
-    ),
-    option(
-        DATA,
-        "--augment",
-        common=True,
-        multiple=True,
-        callback=lambda ctx, param, value: value or None,
-        metavar="NAME[:VALUE],…",
-        help="Data augmentation: random changes of the training samples, different in each epoch, "
-        "such as flip,shift:0.1,rotate:15. Repeatable. docs/augmentation.md lists all.",
-    ),
-    option(
-        DATA,
-        "--new-data",
-        is_flag=True,
-        help="Train on other data than --checkpoint did: start at epoch 1 with the weights and "
-        "optimizer state of --checkpoint.",
-    ),
-    option(
-        OPTIMIZER,
-        "--quantize-aware",
-        is_flag=True,
-        help="Quantization-aware training of a float MODEL: quantize it as odt quantize does, with "
-        "ranges from the training inputs, train it with fake quantization, and export int8. "
-        "--quant-ranges is follow unless given.",
-    ),
-    sample_weight_option,
-    teacher_options,
-    option(
-        LOSS,
-        "--class-weight",
-        type=ClassWeights(),
-        help="Class weights: factors of the losses of training samples by class, 1 if left out. "
-        "balanced gives every class the same total weight.",
-    ),
-    option(
-        VALIDATION,
-        "--validation-split",
-        common=True,
-        type=float,
-        default=0.0,
-        show_default=True,
-        help="Fraction of the samples used for validation after each epoch.",
-    ),
+fit_options = keyword_options(FIT_OPTIONS)
+validation_options = combine(
     option(
         VALIDATION,
         "--validation-input",
@@ -114,21 +27,9 @@ fit_options = combine(
         metavar="FILE",
         help="Expected outputs (targets) of the validation samples.",
     ),
-    option(
-        VALIDATION,
-        "--stratify/--no-stratify",
-        default=None,
-        help="Stratified split: draw the validation samples at random from each class, by --seed. "
-        "Without it, or if the targets are not classes, the last samples are used. On by default.",
-    ),
-    option(
-        VALIDATION,
-        "--patience",
-        common=True,
-        type=click.IntRange(1),
-        metavar="N",
-        help="Early stopping: stop after N epochs without an improvement of --monitor.",
-    ),
+)
+
+best_options = combine(
     option(
         VALIDATION,
         "--monitor",
@@ -146,6 +47,15 @@ fit_options = combine(
         help="Export the weights of the epoch with the best value of --monitor instead of the "
         "last epoch's.",
     ),
+)
+
+quantize_aware_option = option(
+    OPTIMIZER,
+    "--quantize-aware",
+    is_flag=True,
+    help="Quantization-aware training of a float MODEL: quantize it as odt quantize does, with "
+    "ranges from the training inputs, train it with fake quantization, and export int8. "
+    "--quant-ranges is follow unless given.",
 )
 
 update_options = combine(

@@ -14,7 +14,7 @@ import click
 
 from odt.cli.main import memory_error, message, version_option
 from odt.cli.options.sections import ONE, Command, combine, option
-from odt.core.options.option import DATA, SELECTION
+from odt.core.options.option import SELECTION
 from odt.errors import OdtError
 
 # Option names that only ONE has → odt's option; None if the value is the model.
@@ -67,13 +67,6 @@ one_options = combine(
         "--trainable-ops",
         metavar="LIST",
         help="Train these operators, by position in the file: 0-3,7.",
-    ),
-    option(
-        DATA,
-        "--data-length",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Use only the first N samples of the files, for training and validation together.",
     ),
     option(
         ONE,

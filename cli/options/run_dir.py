@@ -84,7 +84,7 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
         if options["tensorboard"]:
             raise OdtError("--tensorboard: must be given with --run-dir, but got it without")
         return {}
-    if options["export_checkpoint"]:
+    if options["save_to"]:
         raise OdtError(
             f"--export-checkpoint: must be given without --run-dir, whose checkpoint is {LAST}, "
             "but got both. Leave it out."
@@ -98,7 +98,7 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
             f"train --run-dir {path}, or give another folder."
         )
     _check_new(path)
-    return {"export_checkpoint": os.path.join(path, LAST)}
+    return {"save_to": os.path.join(path, LAST)}
 
 
 def _check_new(path: str) -> None:

@@ -5,21 +5,19 @@ from typing import Any, TypeVar
 
 import click
 
-from odt.cli.options.rows import row_options
+from odt.cli.options.rows import keyword_options, row_options
 from odt.cli.options.sections import combine, option
 from odt.cli.options.types import (
     GlobRate,
     GlobValue,
     InputShape,
-    Interval,
     LossText,
     MetricWord,
     OfOutput,
-    OutputPath,
-    Property,
     Size,
     Word,
 )
+from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.option import DATA, EXPORT, LOSS, MEMORY, OPTIMIZER, SELECTION
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
@@ -111,13 +109,7 @@ sequence_options = combine(
     ),
 )
 
-check_data_option = option(
-    DATA,
-    "--check-data",
-    is_flag=True,
-    help="Check all values for NaN, infinity and invalid targets before the first step.",
-)
-
+check_data_option = keyword_options(FIT_OPTIONS, "check_data")
 batch_size_option = row_options({"batch_size": SCHEDULE_OPTIONS["batch_size"]})
 schedule_options = row_options(SCHEDULE_OPTIONS)
 # Options of the steps of training: those that federations have, too, and the others.
@@ -145,41 +137,14 @@ budget_option = option(
     "workers, recomputation and order so that it fits.",
 )
 
-checkpoint_options = combine(
-    option(
-        EXPORT,
-        "--checkpoint",
-        common=True,
-        type=click.Path(),
-        metavar="FILE",
-        help="Resume from FILE. An .odt file restores options and position; an onert file "
-        "restores weights and optimizer state.",
-    ),
-    option(
-        EXPORT,
-        "--export-checkpoint",
-        common=True,
-        type=OutputPath(),
-        metavar="FILE",
-        help="Save checkpoints to FILE: in odt's format if its name ends in .odt, else in onert's.",
-    ),
-    option(
-        EXPORT,
-        "--export-checkpoint-every",
-        type=Interval(),
-        show_default="epoch",
-        help="Checkpoint interval: each step, each epoch, or N steps. The last step always saves "
-        "one.",
-    ),
-    option(
-        EXPORT,
-        "--property",
-        "properties",
-        multiple=True,
-        type=Property(),
-        metavar="NAME=VALUE",
-        help="User metadata in odt's checkpoint. Repeatable.",
-    ),
+checkpoint_option = option(
+    EXPORT,
+    "--checkpoint",
+    common=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Resume from FILE. An .odt file restores options and position; an onert file restores "
+    "weights and optimizer state.",
 )
 
 metric_option = option(
@@ -229,13 +194,7 @@ loss_options = combine(
     ),
 )
 
-sample_weight_option = option(
-    DATA,
-    "--sample-weight",
-    type=click.Path(),
-    metavar="FILE",
-    help="Sample weights: a factor of each sample's loss, in the formats of --load-input.",
-)
+sample_weight_option = keyword_options(FIT_OPTIONS, "sample_weight")
 
 last_operators_option = option(
     SELECTION,

@@ -56,15 +56,15 @@ def requested_exports(options: dict[str, Any]) -> dict[str, str]:
     """
     exports = exports_of(options)
     _refuse_unused(options, exports)
-    if exports or options["export_checkpoint"]:
+    if exports or options["save_to"]:
         keep_going()
     return exports
 
 
 def _refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     """Raises OdtError for options that would have no effect."""
-    written = options["export_checkpoint"]
-    every = options["export_checkpoint_every"] is not None
+    written = options["save_to"]
+    every = options["save_every"] is not None
     model = "--export-circle or another export"
     refuse_alone("--property", options["properties"], "--export-checkpoint", written)
     refuse_alone("--export-checkpoint-every", every, "--export-checkpoint", written)
@@ -84,7 +84,7 @@ def check_exports(trainer: odt.Trainer, exports: dict[str, str], options: dict[s
     if exports or options["run_dir"]:
         floats = options["export_weights"] == "float"
         check_export(trainer.session, float_weights=floats, training_info="circle+" in exports)
-    written = exports or options["export_checkpoint"]
+    written = exports or options["save_to"]
     if not written and options["epochs"] and not spelled_as_one():
         click.echo(
             "Warning: nothing will be written. Give --export-tflite, --export-circle, "
@@ -100,7 +100,7 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
     earlier one.
     """
     names = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
-    written = {"--export-checkpoint": options["export_checkpoint"], "--png": options["png"]}
+    written = {"--export-checkpoint": options["save_to"], "--png": options["png"]}
     written |= {names[kind]: path for kind, path in exports.items()}
     files = (
         "load_input",
@@ -250,9 +250,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
             "shuffle": shuffle,
             "validation_data": held,
             **(ONE_HABITS if spelled_as_one() else {}),
-            "save_to": options["export_checkpoint"],
-            "save_every": options["export_checkpoint_every"],
-            "properties": dict(options["properties"]),
+            "properties": dict(options["properties"] or ()),
         },
     )
 
@@ -323,7 +321,7 @@ def write_exports(
                 err=True,
             )
     except LostFileError as e:
-        path = f"{next(iter(exports.values()), options['export_checkpoint'])}.rescued.odt"
+        path = f"{next(iter(exports.values()), options['save_to'])}.rescued.odt"
         trainer.checkpoints.rescue(path)
         raise LostFileError(
             f"{e} The weights are saved as {path}; put the model file back, and export them with "

@@ -5,7 +5,7 @@ checkpoints, the settings of federations and its line in docs/reference.md come 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from typing import Any, TypeAlias
 
 from odt.dataclass import dataclass
@@ -69,15 +69,47 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """True or False."""
+    """True or False.
+
+    Attributes:
+        off: whether the command line has --no-NAME, too.
+    """
+
+    off: bool = False
 
 
-Kind: TypeAlias = Number | Whole | Word | Switch
+@dataclass(frozen=True, slots=True)
+class File:
+    """The path of a file or folder.
+
+    Attributes:
+        written: whether the file is written; no recipe may name it.
+    """
+
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A value that has a form of its own on the command line, such as 64MB.
+
+    Attributes:
+        name: the form, a key of FORMS in cli/options/rows.py.
+        values: what the values are, for docs/reference.md.
+        kind: kind of the value in Python; None if the code that reads it checks it.
+    """
+
+    name: str
+    values: str
+    kind: Number | Whole | None = None
+
+
+Kind: TypeAlias = Number | Whole | Word | Switch | File | Form
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The row of an option. Its name is the key of its table, or that of its field.
+    """The row of an option.
 
     Attributes:
         default: value if neither the user nor a file gives one.
@@ -90,6 +122,10 @@ class Option:
         shown_default: default as the help shows it; None to show none.
         federated: whether clients of federations have it: `odt fed` and Flower apps.
         common: whether the help of a command with many options shows it.
+        spellings: names on the command line, the usual one first; empty for `name` with hyphens.
+        repeatable: whether the command line takes the option several times.
+        of_train: default of `odt train`, if it is not that of Python.
+        name: name in Python: that of its field, or its key in a table.
     """
 
     default: Any
@@ -101,6 +137,15 @@ class Option:
     shown_default: str | None = None
     federated: bool = False
     common: bool = False
+    spellings: tuple[str, ...] = ()
+    repeatable: bool = False
+    of_train: Any = None
+    name: str = ""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The names on the command line, the usual one first."""
+        return self.spellings or (f"--{self.name.replace('_', '-')}",)
 
 
 def option(default: Any, kind: Kind, group: str, help: str, **attributes: Any) -> Any:
@@ -109,6 +154,11 @@ def option(default: Any, kind: Kind, group: str, help: str, **attributes: Any) -
     return field(default=default, metadata={Option: row})
 
 
+def table(**rows: Option) -> Mapping[str, Option]:
+    """Returns rows by name; each knows its name."""
+    return {name: replace(row, name=name) for name, row in rows.items()}
+
+
 def rows_of(cls: type) -> Mapping[str, Option]:
     """Returns the rows of a dataclass by the names of their fields."""
-    return {f.name: f.metadata[Option] for f in fields(cls) if Option in f.metadata}
+    return table(**{f.name: f.metadata[Option] for f in fields(cls) if Option in f.metadata})

@@ -1,7 +1,5 @@
 """Options of how a batch is divided, which all commands that run a model have."""
 
-from collections.abc import Mapping
-
 from odt.core.options.option import (
     CHECKPOINT,
     CIRCLE_PLUS,
@@ -10,10 +8,11 @@ from odt.core.options.option import (
     MEMORY,
     Option,
     Whole,
+    table,
 )
 
-SCHEDULE_OPTIONS: Mapping[str, Option] = {
-    "batch_size": Option(
+SCHEDULE_OPTIONS = table(
+    batch_size=Option(
         32,
         Whole(1, MAX_SAMPLES),
         DATA,
@@ -22,7 +21,7 @@ SCHEDULE_OPTIONS: Mapping[str, Option] = {
         federated=True,
         common=True,
     ),
-    "micro_batch": Option(
+    micro_batch=Option(
         None,
         Whole(1),
         MEMORY,
@@ -31,7 +30,7 @@ SCHEDULE_OPTIONS: Mapping[str, Option] = {
         stored=CHECKPOINT,
         federated=True,
     ),
-    "workers": Option(
+    workers=Option(
         None,
         Whole(1),
         MEMORY,
@@ -39,4 +38,4 @@ SCHEDULE_OPTIONS: Mapping[str, Option] = {
         stored=CHECKPOINT,
         federated=True,
     ),
-}
+)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from numbers import Integral
+from typing import Any
 
 from odt.core.model.training_info import REDUCTIONS, TrainingInfo
-from odt.core.options.option import Kind, Number, Whole, Word
+from odt.core.options.option import Form, Number, Option, Switch, Whole, Word, rows_of
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OptionError
@@ -19,10 +20,10 @@ def check_values(info: TrainingInfo) -> None:
         OptionError: if a value is invalid.
     """
     check_word("reduction", info.reduction, REDUCTIONS)
-    check_option("batch_size", info.batch_size, SCHEDULE_OPTIONS["batch_size"].kind)
+    check_option(SCHEDULE_OPTIONS["batch_size"], info.batch_size)
     check_learning_rate(info.learning_rate)
     for name, row in TRAINING_OPTIONS.items():
-        check_option(name, getattr(info, name), row.kind)
+        check_option(row, getattr(info, name))
     if info.clip_norm and info.clip_value:
         raise OptionError("clip_norm, clip_value", "must not be given together", "both")
     for output, weight in info.loss_weights:
@@ -34,17 +35,39 @@ def check_values(info: TrainingInfo) -> None:
             raise OptionError(option.name, f"must be {option.rule}", given)
 
 
-def check_option(name: str, value: object, kind: Kind) -> None:
-    """Checks type and bounds of an option; raises OptionError."""
-    if isinstance(kind, Number):
-        if not is_number(value) or not kind.holds(value):
-            raise OptionError(name, f"must be {kind.rule}", value)
-    elif isinstance(kind, Whole):
-        check_whole(name, value, kind.least, kind.most)
-    elif isinstance(kind, Word):
-        check_word(name, value, kind.words)
-    elif value not in (True, False):
-        raise OptionError(name, "must be True or False", value)
+def check_options(options: Any) -> None:
+    """Checks type and bounds of a group of options by their rows; raises OptionError.
+
+    Args:
+        options: an instance of a class of core/options; None is an option that is left out.
+    """
+    for name, row in rows_of(type(options)).items():
+        value = getattr(options, name)
+        if value is not None:
+            check_option(row, value)
+
+
+def check_option(row: Option, value: Any) -> None:
+    """Checks type and bounds of an option; raises OptionError.
+
+    A value whose kind says nothing of it is checked by the code that reads it.
+
+    Args:
+        row: row of the option.
+        value: its value.
+    """
+    kind = row.kind.kind if isinstance(row.kind, Form) else row.kind
+    match kind:
+        case Number():
+            if not is_number(value) or not kind.holds(value):
+                raise OptionError(row.name, f"must be {kind.rule}", value)
+        case Whole(least, most):
+            check_whole(row.name, value, least, most)
+        case Word(words):
+            check_word(row.name, value, words)
+        case Switch():
+            if value not in (True, False):
+                raise OptionError(row.name, "must be True or False", value)
 
 
 def check_learning_rate(value: object) -> None:

@@ -41,10 +41,11 @@ from odt.training.artifact_files import (
 )
 from odt.training.callbacks import LambdaCallback
 from odt.training.first_steps import first_losses, trainer_from_folder, trainer_of_first_steps
+from odt.training.fitting import NEW_RUN
 from odt.training.option_forms import words_of
 from odt.training.session import Session
 from odt.training.trainable import Trainable
-from odt.training.trainer import NEW_RUN, Trainer
+from odt.training.trainer import Trainer
 
 STEPS = 3
 

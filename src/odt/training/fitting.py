@@ -3,20 +3,23 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
-from odt.core.data.sample_weights import BALANCED
+from odt.core.data.sample_weights import BALANCED, ClassWeights, Weighting, checksum
 from odt.core.data.split import validation_warning
+from odt.core.options.fit_options import FitOptions
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.results import Epoch
 from odt.core.training.undo import Undo, worst
 from odt.core.training.watch import Feed, Watch
-from odt.data.run_samples import Samples
+from odt.data.run_samples import Samples, arrange
 from odt.data.sources import ClassWeight, batches_of, class_weighted
 from odt.errors import DataError, OptionError, warn
 from odt.kernels.registry import LOSSES
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from odt.core.data.augmentations.augmentation import Augmentation
     from odt.training.trainer import Trainer
 
+NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 UNTRAINED = 256  # training samples of epoch 0
 FEW = 8  # of them, whose inputs are looked at
 
@@ -56,18 +60,17 @@ class Fit:
         self,
         trainer: "Trainer",
         callbacks: Callback | Sequence[Callback],
-        epochs: int,
-        max_steps: int | None = None,
-        max_time: float | None = None,
+        options: FitOptions,
     ) -> None:
-        self.max_steps = math.inf if max_steps is None else max_steps
-        self.max_time = math.inf if max_time is None else max_time
+        self.options, self.epochs = options, options.epochs
+        self.max_steps = math.inf if options.max_steps is None else options.max_steps
+        self.max_time = math.inf if options.max_time is None else options.max_time
         self.history = History()
         self._compute: Callable[[], None] | None = None  # the outputs of a teacher
         self.start: Epoch | None = None  # the results before training
         given = [callbacks] if isinstance(callbacks, Callback) else callbacks
         callbacks = [self.history, *given]
-        self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
+        self.trainer, self.callbacks = trainer, callbacks
         self.session, self.evaluation = trainer.session, trainer.evaluation
         self.checkpoints = trainer.checkpoints
         for callback in callbacks:
@@ -75,12 +78,47 @@ class Fit:
         self._batch_begin = _overriding(callbacks, "on_train_batch_begin")
         self._batch_end = _overriding(callbacks, "on_train_batch_end")
 
+    def arranged(self, data: DataSet, held: DataSet | None) -> tuple[Samples, Weighting]:
+        """Splits, orders and weighs samples; options that are left out are the checkpoint's.
+
+        Args:
+            data: the samples.
+            held: separate validation samples; None for none.
+        """
+        session, options = self.session, self.options
+        before = session.resume.progress if session.resume.own else NEW_RUN
+        samples = arrange(
+            data,
+            session.samples.losses,
+            session.recipe.info.step_samples,
+            length=options.data_length,
+            fraction=options.validation_split,
+            stratify=before.stratified if options.stratify is None else options.stratify,
+            shuffle=before.shuffle if options.shuffle is None else options.shuffle,
+            seed=before.seed if options.seed is None else options.seed,
+            drop_last=before.drop_last if options.drop_last is None else options.drop_last,
+            held=held,
+        )
+        if options.validation_split and not len(samples.validation):
+            warn(
+                f"Warning: `validation_split={options.validation_split:g}`: no sample is left for "
+                f"validation: all {samples.count} train."
+            )
+        if options.augment is None:
+            self.options = replace(options, augment=before.augment)
+        classes: ClassWeights = ()
+        given = options.class_weight
+        class_weight = dict(before.class_weight) if given is None else given
+        if class_weight:
+            losses, training = session.samples.losses, samples.order.samples
+            weighted, classes = class_weighted(data, losses, class_weight, training)
+            samples = replace(samples, data=weighted)
+        return samples, Weighting(classes, checksum(data.weights))
+
     def samples(
         self,
         samples: Samples,
         saver: Saver,
-        patience: int | None,
-        check_data: bool,
         fine_tune: bool,
         augmentations: Sequence["Augmentation"] = (),
     ) -> None:
@@ -92,7 +130,7 @@ class Fit:
         first, done = resume.start(core.info.step_samples, steps)
         if first <= self.epochs:
             resume.check_samples(len(order.samples))
-        self._check_monitor(patience, validates=len(samples.validation) > 0)
+        self._check_monitor(validates=len(samples.validation) > 0)
         source, feed = self._sources(samples, augmentations)
         left = max(steps * (self.epochs - first + 1) - done, 0)
         left = int(min(left, max(self.max_steps - core.parameters.step, 0)))
@@ -102,7 +140,7 @@ class Fit:
         self._begin(steps)
         if self._compute:
             self._compute()
-        self._warn(samples, check_data)
+        self._warn(samples)
 
         logs: dict[str, float] = {}
         with source as given, feed as prepared:
@@ -122,7 +160,7 @@ class Fit:
                 max_seconds=self.max_time,
                 start=first,
                 skip=done,
-                patience=patience,
+                patience=self.options.patience,
                 drop_last=order.drop_last,
                 feed=prepared,
                 evaluate=self.evaluation.validate,
@@ -174,17 +212,12 @@ class Fit:
             return nullcontext(data), session.feed
         return nullcontext(data), nullcontext()
 
-    def batches(self, data: Any, validation_data: Any, class_weight: ClassWeight | None) -> None:
+    def batches(self, data: Any, validation_data: Any) -> None:
         """Trains on an iterable of batches."""
         trainer, session = self.trainer, self.session
+        self._check_batches()
         core = session.build()
         batch_size, core.undo = core.info.batch_size, None
-        if core.info.accumulate > 1:
-            raise OptionError(
-                "accumulate", "must be left out with an iterable of batches", core.info.accumulate
-            )
-        if min(self.max_steps, self.max_time) < math.inf:
-            raise OptionError("max_steps, max_time", "must be left out with an iterable of batches")
         validation = session.open(*pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
         self._begin(None)
@@ -194,7 +227,7 @@ class Fit:
             for k, batch in enumerate(batches_of(data, session.samples, batch_size)):
                 for callback in self._batch_begin if k else ():
                     callback.on_train_batch_begin(k, {})
-                samples = self._open(batch, class_weight)
+                samples = self._open(batch, self.options.class_weight)
                 batch_logs = session.logs(totals.add(samples, update=True))
                 for callback in self._batch_end:
                     callback.on_train_batch_end(k, batch_logs)
@@ -213,7 +246,21 @@ class Fit:
         for callback in self.callbacks:
             callback.on_train_end(logs)
 
-    def _warn(self, samples: Samples, check_data: bool) -> None:
+    def _check_batches(self) -> None:
+        """Raises OptionError for options that need all samples instead of batches."""
+        options, accumulate = self.options, self.session.recipe.info.accumulate
+        rule = "must be left out with an iterable of batches"
+        if options.sample_weight is not None:
+            weights = "must be in the batches (x, y, sample_weight) of an iterable"
+            raise OptionError("sample_weight", weights, "it as an argument")
+        if options.augment:
+            raise OptionError("augment", rule, options.augment)
+        if accumulate > 1:
+            raise OptionError("accumulate", rule, accumulate)
+        if min(self.max_steps, self.max_time) < math.inf:
+            raise OptionError("max_steps, max_time", rule)
+
+    def _warn(self, samples: Samples) -> None:
         """Issues the warnings before training; checks all samples if requested."""
         session, core, resume = self.session, self.session.build(), self.session.resume
         order = samples.order
@@ -224,7 +271,7 @@ class Fit:
         warn(one_class(samples, session.samples.losses))
         wrong = contradiction(session.recipe.lowered.part.graph, core.info)
         warn(wrong and f"Warning: {wrong}")
-        for data in files if check_data else ():
+        for data in files if self.options.check_data else ():
             data.check_all()
         changed = resume.warning(core, order)
         warn(changed and f"Warning: {changed}")
@@ -242,10 +289,10 @@ class Fit:
             validation = self.evaluation.validate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
 
-    def _check_monitor(self, patience: int | None, *, validates: bool) -> None:
+    def _check_monitor(self, *, validates: bool) -> None:
         """Raises OptionError if epochs are compared by a value of validation, but there is none."""
         core = self.session.build()
-        compares = patience is not None or core.plateau or core.best.nbytes
+        compares = self.options.patience is not None or core.plateau or core.best.nbytes
         if compares and core.best.monitor.name.startswith("val_") and not validates:
             raise OptionError(
                 "monitor",

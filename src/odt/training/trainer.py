@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from odt.core.checkpoints.progress import Progress
-from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.model.record import Record
+from odt.core.options.fit_options import FitOptions
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
-from odt.core.recipe.option_values import check_learning_rate, check_option, check_whole
+from odt.core.recipe.option_values import (
+    check_learning_rate,
+    check_option,
+    check_options,
+    check_whole,
+)
 from odt.core.recipe.sequences import need_sequences
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
-from odt.data.run_samples import arrange
 from odt.data.sources import ClassWeight, class_weighted, is_batches, recorded
 from odt.errors import OdtError, OptionError, warn
 from odt.kernels.rows.scheduledef import Schedule
@@ -37,8 +39,6 @@ from odt.training.state_sources import Live
 from odt.training.teacher import teacher_of
 from odt.training.trainable import Trainable
 from odt.training.weights import Arrays
-
-NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 
 
 class Trainer(Closing):
@@ -160,8 +160,8 @@ class Trainer(Closing):
             UnsupportedError: if odt cannot compute an operator.
             OptionError: if arguments contradict each other or the model.
         """
-        check_option("micro_batch", micro_batch, SCHEDULE_OPTIONS["micro_batch"].kind)
-        check_option("workers", workers, SCHEDULE_OPTIONS["workers"].kind)
+        check_option(SCHEDULE_OPTIONS["micro_batch"], micro_batch)
+        check_option(SCHEDULE_OPTIONS["workers"], workers)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         if not self._runs_singly:
             need_sequences(file_of(self.model))
@@ -305,62 +305,40 @@ class Trainer(Closing):
             OptionError: if arguments contradict each other.
             TrainingError: if the loss is NaN or infinite.
         """
-        for field, value, least in (
-            ("epochs", epochs, 0),
-            ("data_length", data_length, 1),
-            ("seed", seed, 0),
-            ("patience", patience, 1),
-            ("save_every", save_every, 0),
-        ):
-            check_whole(field, value, least)
+        options = FitOptions(
+            epochs=epochs,
+            max_steps=max_steps,
+            max_time=max_time,
+            shuffle=shuffle,
+            seed=seed,
+            drop_last=drop_last,
+            augment=augment,
+            new_data=new_data,
+            sample_weight=sample_weight,
+            data_length=data_length,
+            check_data=check_data,
+            class_weight=class_weight,
+            validation_split=validation_split,
+            stratify=stratify,
+            patience=patience,
+            save_to=save_to,
+            save_every=save_every,
+            properties=properties,
+        )
+        check_options(options)
         self.checkpoints.check_path("save_to", save_to)
         session, self.stop_training, self.worse = self.session, False, False
         session.resume = session.resume.on_new_data() if new_data else session.resume
-        run = Fit(self, callbacks, epochs, max_steps, max_time)
+        run = Fit(self, callbacks, options)
         if is_batches(x, y):
-            if sample_weight is not None:
-                raise OptionError(
-                    "sample_weight",
-                    "must be in the batches (x, y, sample_weight) of an iterable",
-                    "it as an argument",
-                )
-            if augment:
-                raise OptionError(
-                    "augment", "must be left out with an iterable of batches", augment
-                )
             with self._in_fit():
-                run.batches(x, validation_data, class_weight)
+                run.batches(x, validation_data)
             return run.history
         data = session.open(x, y, sample_weight)
         held = session.open(*pair(validation_data)) if validation_data is not None else None
         self.record = recorded(x) or self.record
-        before = session.resume.progress if session.resume.own else NEW_RUN
-        samples = arrange(
-            data,
-            session.samples.losses,
-            session.recipe.info.step_samples,
-            length=data_length,
-            fraction=validation_split,
-            stratify=before.stratified if stratify is None else stratify,
-            shuffle=before.shuffle if shuffle is None else shuffle,
-            seed=before.seed if seed is None else seed,
-            drop_last=before.drop_last if drop_last is None else drop_last,
-            held=held,
-        )
-        if validation_split and not len(samples.validation):
-            warn(
-                f"Warning: `validation_split={validation_split:g}`: no sample is left for "
-                f"validation: all {samples.count} train."
-            )
-        classes: ClassWeights = ()
-        given = checksum(data.weights)
-        class_weight = dict(before.class_weight) if class_weight is None else class_weight
-        if class_weight:
-            losses, training = session.samples.losses, samples.order.samples
-            data, classes = class_weighted(data, losses, class_weight, training)
-            samples = replace(samples, data=data)
-        augment = before.augment if augment is None else augment
-        changes = parsed_augmentations(augment)
+        samples, weighting = run.arranged(data, held)
+        changes = parsed_augmentations(run.options.augment)
         core = session.build(
             samples.count + (held.length if held else 0),
             weighted=samples.all.weights is not None,
@@ -368,11 +346,11 @@ class Trainer(Closing):
         )
         core.augment = ",".join(map(str, changes))
         core.parameters.mask_seed = samples.order.seed
-        core.weighting = Weighting(classes, given)
+        core.weighting = weighting
         saver = self.checkpoints.begin(samples.order, save_to, save_every, properties)
         fine_tune = fine_tune and session.recipe.lowered.adapted is None  # adapters begin at zero
         with self._in_fit():
-            run.samples(samples, saver, patience, check_data, fine_tune, changes)
+            run.samples(samples, saver, fine_tune, changes)
         warn(clipped_activations(session.build()))
         return run.history
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from support.option_rows import invalid, other
 from support.paths import MLP_SM, ROOT
 
 import odt
@@ -22,10 +23,8 @@ from odt.core.options.option import (
     CHECKPOINT,
     CIRCLE_PLUS,
     NOWHERE,
-    Number,
     Option,
     Switch,
-    Whole,
     Word,
 )
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
@@ -37,24 +36,6 @@ MODEL = MLP_SM / "model.circle"
 ROWS = pytest.mark.parametrize(("name", "row"), TRAINING_OPTIONS.items(), ids=TRAINING_OPTIONS)
 OF_INTEGERS = {"quant_ranges", "qas"}  # options of quantized models
 EARLIER = ROOT / "tests/written_by_db08282"
-
-
-def other(row: Option) -> Any:
-    """A valid value that is not the default."""
-    kind = row.kind
-    if isinstance(kind, Number):
-        return (kind.least + (kind.least + 1 if kind.most is None else kind.most)) / 2
-    if isinstance(kind, Whole):
-        return kind.least + 1
-    return [*kind.words][-1] if isinstance(kind, Word) else not row.default
-
-
-def invalid(row: Option) -> Any:
-    """A value that is out of bounds."""
-    kind = row.kind
-    if isinstance(kind, Number | Whole):
-        return kind.least - 1
-    return "elsewhere"
 
 
 @ROWS
