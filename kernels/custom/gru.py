@@ -9,8 +9,9 @@ y (N, T, O), or (T, N, O)                  w₁, w₂, w₃: thirds of w along i
     n = tanh(w₃ xₜ + b₃ + r₃ (g ⊙ yₜ₋₁) + c₃)     otherwise
     yₜ = (1 − u) ⊙ n + u ⊙ yₜ₋₁
 
-h is the state before the first step, 0 if absent. Gradients are computed from the last step to the
-first; those of the gates' arguments, dz, give all others by products over all steps at once.
+h is the state before the first step, 0 if absent; one row stands for all samples. Gradients are
+computed from the last step to the first; those of the gates' arguments, dz, give all others by
+products over all steps at once.
 
 Source: Cho et al. 2014; reset_after is the form of cuDNN. GRU of ONNX, whose linear_before_reset
 is reset_after, has the same order of gates.
@@ -25,10 +26,12 @@ from odt.errors import ShapeError
 from odt.kernels.families.recurrent import (
     batch_first,
     by_time,
+    check_state,
     flops,
     must_be,
     rows,
     sigmoid,
+    sum_to,
     times_sigmoid_slope,
     times_slope,
 )
@@ -58,7 +61,7 @@ def infer(attrs: GruAttrs, s: Specs) -> Specs:
     must_be(s, "w", 3 * units, x.shape[2])
     for bias in "bc":
         must_be(s, bias, 3 * units)
-    must_be(s, "h", x.shape[1 - attrs.time_axis], units)
+    check_state(s, "h", x.shape[1 - attrs.time_axis], units)
     return {"y": TensorSpec((*x.shape[:2], units), x.dtype)}
 
 
@@ -217,7 +220,7 @@ def grad_c(attrs: GruAttrs, *, dp: Array, dc: Array) -> None:
 
 
 def grad_h(attrs: GruAttrs, *, dstate: Array, dh: Array) -> None:
-    np.copyto(dh, dstate)
+    sum_to(dstate, dh)
 
 
 OP = OpDef(

@@ -6,7 +6,9 @@ wp (P, O), bp (P,): the projection; without it P = O
 nf … (O,): layer normalization, of all gates or none
 Without wi, ri, bi and pi the input gate is coupled to the forget gate: i = 1 − f.
 
-h and c are zero before the first step; σ is the logistic function, φ the fused activation:
+h (N, P) and c (N, O), or one row for all samples, are the states before the first step; without
+them, and in the operators of TFLite, these are zero. σ is the logistic function, φ the fused
+activation:
 fₜ = σ(wf xₜ + rf hₜ₋₁ + pf cₜ₋₁ + bf)                 gₜ = φ(wg xₜ + rg hₜ₋₁ + bg)
 iₜ = σ(wi xₜ + ri hₜ₋₁ + pi cₜ₋₁ + bi)                 oₜ = σ(wo xₜ + ro hₜ₋₁ + po cₜ + bo)
 cₜ = fₜ cₜ₋₁ + iₜ gₜ, limited to ± cell_clip
@@ -30,6 +32,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.recurrent import (
     activate,
     by_time,
+    check_state,
     fused,
     mixes_along_time,
     must_be,
@@ -85,6 +88,8 @@ def infer(attrs: LstmAttrs, s: Specs) -> Specs:
         must_be(s, f"n{gate}", units)
     must_be(s, "wp", out, units)
     must_be(s, "bp", out)
+    check_state(s, "h", _samples(attrs, s), out)
+    check_state(s, "c", _samples(attrs, s), units)
     if "wp" not in s and out != units:
         raise ShapeError(f"rf must be ({units}, {units}) without a projection, but got {s['rf']}")
     return {"y": TensorSpec((*x.shape[:-1], out), x.dtype)}
@@ -111,7 +116,7 @@ def _together(s: Specs, *names: str) -> None:
 
 
 def mixes_samples(attrs: LstmAttrs, s: Specs, batched: Names) -> bool:
-    return mixes_along_time(attrs.time_axis, batched)
+    return mixes_along_time(attrs.time_axis, batched - {"h", "c"} if "x" in batched else batched)
 
 
 def names_of(weights: Mapping[str, object]) -> str:
@@ -144,7 +149,9 @@ def aux(attrs: LstmAttrs, s: Specs) -> Specs:
 
 def shared(attrs: LstmAttrs, s: Specs) -> Specs:
     projected = {"dp": s["y"]} if "wp" in s else {}
-    return {"dz": s["gates"]} | projected | ({"da": s["gates"]} if "nf" in s else {})
+    state = {"dstate": TensorSpec((_samples(attrs, s), s["wf"].shape[0]), s["x"].dtype)}
+    normed = {"da": s["gates"]} if "nf" in s else {}
+    return {"dz": s["gates"]} | projected | normed | (state if "c" in s else {})
 
 
 def _samples(attrs: LstmAttrs, s: Specs) -> int:
@@ -198,11 +205,12 @@ def forward(
     steps = zip(
         *(by_time(attrs.time_axis, a) for a in (gates, cells, y, *norms_by_time)), strict=True
     )
-    h = c = None
+    h, c = weights.get("h"), weights.get("c")
     for z, c_now, h_now, *norms in steps:
         if h is not None:
-            np.matmul(h, r.T, out=work)
-            np.add(z, work, out=z)
+            product = work[: len(h)]
+            np.matmul(h, r.T, out=product)
+            np.add(z, product, out=z)
         step(attrs, z, c, c_now, h_now, work, weights, norms)
         h, c = h_now, c_now
 

@@ -39,6 +39,7 @@ from odt.kernels.families.lstm import (
     part,
     shared,
     stack,
+    stacked_r,
     stacked_w,
 )
 from odt.kernels.families.recurrent import (
@@ -50,6 +51,7 @@ from odt.kernels.families.recurrent import (
     inside,
     rows,
     state_before,
+    sum_to,
     times_sigmoid_slope,
     times_slope,
 )
@@ -88,15 +90,20 @@ def backward(
     da: Array | None = None,
     normal: Array | None = None,
     spread: Array | None = None,
+    dlast: Array | None = None,
+    dstate: Array | None = None,
     **weights: Array,
 ) -> None:
-    """Computes dz, da and dp, the gradient by the projected output, from last to first step."""
+    """Computes dz, da and dp, the gradient by the projected output, from last to first step.
+
+    dlast is the gradient by the last cell; dstate becomes that by the cell before the first step.
+    """
     stack(r, "r", weights)
     axis = attrs.time_axis
     norms_by_time = [by_time(axis, a) for a in (normal, spread, da) if a is not None]
     z, c, d, dzs = (by_time(axis, a) for a in (gates, cells, dy, dz))
     dm, dc = work[:2]
-    dc.fill(0)
+    np.copyto(dc, 0 if dlast is None else dlast)
     for t in reversed(range(len(z))):
         arrived = dh[0] if dp is None else by_time(axis, dp)[t]
         np.copyto(arrived, d[t])
@@ -113,13 +120,15 @@ def backward(
         step_back(
             attrs,
             z[t],
-            c[t - 1] if t else None,
+            c[t - 1] if t else weights.get("c"),
             c[t],
             dzs[t],
             work,
             weights,
             [*(a[t] for a in norms_by_time), means],
         )
+    if dstate is not None:
+        np.copyto(dstate, dc)
 
 
 def step_back(
@@ -198,9 +207,20 @@ def grad_w(gate: int, attrs: LstmAttrs, *, dz: Array, x: Array, **dw: Array) -> 
     np.matmul(part(rows(dz), gate, len(out)).T, rows(x), out=out)
 
 
-def grad_r(gate: int, attrs: LstmAttrs, *, dz: Array, y: Array, before: Array, **dr: Array) -> None:
+def grad_r(
+    gate: int,
+    attrs: LstmAttrs,
+    *,
+    dz: Array,
+    y: Array,
+    before: Array,
+    h: Array | None = None,
+    **dr: Array,
+) -> None:
     (out,) = dr.values()
     state_before(attrs.time_axis, y, before)
+    if h is not None:
+        np.copyto(by_time(attrs.time_axis, before)[0], h)
     np.matmul(part(rows(dz), gate, len(out)).T, rows(before), out=out)
 
 
@@ -217,14 +237,39 @@ def grad_n(gate: int, attrs: LstmAttrs, *, da: Array, normal: Array, **dn: Array
     np.einsum("ro,ro->o", *parts, out=out)
 
 
-def grad_peephole(gate: int, attrs: LstmAttrs, *, dz: Array, cells: Array, **dp: Array) -> None:
+def grad_peephole(
+    gate: int,
+    attrs: LstmAttrs,
+    *,
+    dz: Array,
+    cells: Array,
+    first: Array,
+    c: Array | None = None,
+    **dp: Array,
+) -> None:
     """Makes peephole gradients; the output gate reads this step's cell, others the last cell."""
     (out,) = dp.values()
     d = part(by_time(attrs.time_axis, dz), gate, len(out))
-    c = by_time(attrs.time_axis, cells)
-    if gate != OUTPUT:
-        d, c = d[1:], c[:-1]
-    np.einsum("tno,tno->o", d, c, out=out)
+    cell = by_time(attrs.time_axis, cells)
+    if gate == OUTPUT:
+        np.einsum("tno,tno->o", d, cell, out=out)
+        return
+    np.einsum("tno,tno->o", d[1:], cell[:-1], out=out)
+    if c is not None:
+        np.einsum("no,no->o", d[0], np.broadcast_to(c, d[0].shape), out=first)
+        np.add(out, first, out=out)
+
+
+def grad_h(
+    attrs: LstmAttrs, *, dz: Array, dh: Array, r: Array, part: Array, **weights: Array
+) -> None:
+    stack(r, "r", weights)
+    sum_to(by_time(attrs.time_axis, dz)[0], part)
+    np.matmul(part, r, out=dh)
+
+
+def grad_c(attrs: LstmAttrs, *, dstate: Array, dc: Array) -> None:
+    sum_to(dstate, dc)
 
 
 def grad_wp(
@@ -279,6 +324,15 @@ def stacked_w_and_panel(attrs: LstmAttrs, s: Specs) -> Specs:
     return {**stacked_w(attrs, s), **compiled.input_panel(attrs, s)}
 
 
+def one_step(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"first": TensorSpec((s["cells"].shape[-1],), s["cells"].dtype)}
+
+
+def state_work(attrs: LstmAttrs, s: Specs) -> Specs:
+    rows = TensorSpec((s["h"].shape[0], s["dz"].shape[-1]), s["dz"].dtype)
+    return {**stacked_r(attrs, s), "part": rows}
+
+
 def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
     return {"m": s["cells"]}
 
@@ -286,7 +340,10 @@ def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
 def lstm_row(
     name: str, attrs: Callable[..., Attrs], quantized: QuantizedDef | None = None
 ) -> OpDef:
-    """Makes the row of an operator; inputs except x are optional, `infer` reports missing ones."""
+    """Makes the row of an operator; inputs except x are optional, `infer` reports missing ones.
+
+    Kernels take first states, which kernels/custom/statefullstm.py passes to them.
+    """
     return OpDef(
         name,
         inputs=INPUTS,
@@ -336,7 +393,7 @@ def lstm_row(
                 workspace=before_each_step,
                 compiled=partial(compiled.by_weights, "y"),
             ),
-            **by_gate("p", grad_peephole, "dz", "cells"),
+            **by_gate("p", grad_peephole, "dz", "cells", workspace=one_step),
             **by_gate("b", grad_b, "dz", "da?", workspace=one_per_row, compiled=compiled.by_bias),
             **by_gate("n", grad_n, "da", "normal"),
             "wp": Kernel(

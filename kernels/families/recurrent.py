@@ -1,8 +1,8 @@
 """Recurrent operators: views along time, activations and their derivatives.
 
 Arrays are (N, T, …), or (T, N, …) if time_major; those of a single step are (N, …). The state
-before the first step is zero. Products that do not depend on the state are computed for all steps
-at once.
+before the first step is zero unless an operator takes it. Products that do not depend on the state
+are computed for all steps at once.
 """
 
 from dataclasses import replace
@@ -31,6 +31,12 @@ def must_be(s: Specs, name: str, *shape: int) -> None:
     spec = TensorSpec(shape, s["x"].dtype)
     if name in s and s[name] != spec:
         raise ShapeError(f"{name} must be {spec}, but got {s[name]}, x {s['x']}")
+
+
+def check_state(s: Specs, name: str, samples: int, units: int) -> None:
+    """Raises ShapeError if a first state is present and is neither one row nor one a sample."""
+    if name in s and s[name].shape != (1, units):
+        must_be(s, name, samples, units)
 
 
 def mixes_along_time(time_axis: int | None, batched: Names) -> bool:
@@ -65,6 +71,14 @@ def shifted(time_axis: int | None, state: Array, out: Array) -> Moves:
     after, before = by_time(time_axis, state), by_time(time_axis, out)
     yield zeros(before[:1])
     yield after[:-1], before[1:]
+
+
+def sum_to(d: Array, out: Array) -> None:
+    """Sums the gradient of a first state over samples, if they share its one row."""
+    if len(out) == len(d):
+        np.copyto(out, d)
+    else:
+        np.sum(d, axis=0, keepdims=True, out=out)
 
 
 def before_each_step(attrs: Attrs, s: Specs) -> Specs:

@@ -62,6 +62,12 @@ INFO = OpInfo(
         sample("reset before, with a state", X, 2, state=True),
         sample("reset after, with a state", X, 2, state=True, after=True),
         sample("one step", (3, 1, 2), 4, state=True),
+        Sample(
+            "a state that samples share",
+            {**inputs(X, 2), "h": (1, 2)},
+            {"reset_after": True},
+            constants=(*WEIGHTS, "h"),
+        ),
         sample("one of all", (1, 1, 1), 1, after=True),
         Sample(
             "time first",

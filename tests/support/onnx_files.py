@@ -72,6 +72,8 @@ def attribute(name: str, value: Any) -> bytes:
         return message((1, name), (6, value.graph()), (20, 5))
     if isinstance(value, np.ndarray):
         return message((1, name), (5, tensor("", value)), (20, 4))
+    if all(isinstance(v, str) for v in value):
+        return message((1, name), *((9, v) for v in value), (20, 8))
     if all(isinstance(v, int) for v in value):
         return message((1, name), *((8, v) for v in value), (20, 7))
     return message((1, name), *((7, float(v)) for v in value), (20, 6))

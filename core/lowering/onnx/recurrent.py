@@ -1,10 +1,13 @@
-"""Recurrent layers: LSTM and GRU, in one direction or both.
+"""Recurrent layers: LSTM, GRU and RNN, in one direction or both.
 
 W, R and B hold all gates of a direction in their rows; ONNX has two biases for each gate, and both
 train.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from odt.core.lowering.onnx.builder import Use
 from odt.core.model.graph import ABSENT
@@ -12,7 +15,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 
 FORWARD, REVERSE, BIDIRECTIONAL = "forward", "reverse", "bidirectional"
-TANH = 4  # ActivationFunctionType of the schema
+RELU, TANH = 1, 4  # ActivationFunctionType of the schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,10 @@ def _layer(u: Use, gates: int, activations: tuple[str, ...]) -> Layer:
     if u.rank(0) != 3 or u.rank(1) != 3 or u.rank(2) != 3:
         raise ShapeError(f"X, W and R must have three axes, but got {u.shape(0)}, {u.shape(1)}")
     direction = u.attr("direction", FORWARD)
+    if direction not in (FORWARD, REVERSE, BIDIRECTIONAL):
+        raise ShapeError(
+            f"direction must be forward, reverse or bidirectional, but got {direction}"
+        )
     directions = (direction == REVERSE,) if direction != BIDIRECTIONAL else (False, True)
     count, rows, units = u.shape(2)
     if count != len(directions) or rows != gates * units or u.shape(1)[:2] != (count, rows):
@@ -84,59 +91,83 @@ def _reversed(u: Use, x: int) -> int:
 def _results(u: Use, layer: Layer, states: Sequence[int]) -> list[int]:
     """Returns Y and Y_h, from the states (N, T, H) of each direction in the order it ran."""
     n, steps, units = u.b.shape(states[0])
-    whole, last = [], []
+    layout, whole, last = u.attr("layout", 0), [], []
     for y, backwards in zip(states, layer.directions, strict=True):
         ordered = _reversed(u, y) if backwards else y
-        if u.attr("layout", 0):
+        if layout:
             whole.append(u.b.reshape(ordered, (n, steps, 1, units)))
         else:
             whole.append(u.b.reshape(u.b.transpose(ordered, (1, 0, 2)), (steps, 1, n, units)))
         if u.is_read(1):
-            ends = [u.b.constant(v) for v in ((0, steps - 1, 0), (n, steps, units), (1, 1, 1))]
-            end = u.b.add("STRIDED_SLICE", (y, *ends), begin_mask=5, end_mask=5)
-            shape = (n, 1, units) if u.attr("layout", 0) else (1, n, units)
-            last.append(u.b.reshape(end, shape))
-    if len(states) == 1:
-        return [*whole, *last]
-    results = [u.b.add("CONCATENATION", whole, axis=2 if u.attr("layout", 0) else 1)]
-    if last:
-        results.append(u.b.add("CONCATENATION", last, axis=1 if u.attr("layout", 0) else 0))
-    return results
+            last.append(_step(u, y, steps - 1))
+    axis = 2 if layout else 1
+    joined = whole[0] if len(whole) == 1 else u.b.add("CONCATENATION", whole, axis=axis)
+    return [joined, _joined(u, last) if last else joined]
+
+
+def _step(u: Use, x: int, t: int) -> int:
+    """Returns the values (N, C) of a step of (N, T, C)."""
+    n, _, width = u.b.shape(x)
+    ends = [u.b.constant(v) for v in ((0, t, 0), (n, t + 1, width), (1, 1, 1))]
+    part = u.b.add("STRIDED_SLICE", (x, *ends), begin_mask=5, end_mask=5)
+    return u.b.reshape(part, (n, width))
+
+
+def _first(u: Use, k: int, directions: int) -> list[int]:
+    """Returns the first states (N, H) of each direction; none if they are absent or zeros."""
+    if not u.has(k) or u.b.is_zero(u.input(k)):
+        return []
+    x = u.input(k)
+    if u.attr("layout", 0):
+        x = u.b.transpose(x, (1, 0, 2))
+    parts = [x] if directions == 1 else _split(u, x, directions)
+    return [u.b.reshape(i, u.b.shape(i)[1:]) for i in parts]
+
+
+def _joined(u: Use, states: Sequence[int]) -> int:
+    """Returns the last states (N, H) of each direction as one tensor, as in the file."""
+    axis = 1 if u.attr("layout", 0) else 0
+    parts = []
+    for x in states:
+        n, units = u.b.shape(x)
+        parts.append(u.b.reshape(x, (n, 1, units) if axis else (1, n, units)))
+    return parts[0] if len(parts) == 1 else u.b.add("CONCATENATION", parts, axis=axis)
 
 
 def lstm(u: Use) -> list[int]:
-    """Gates in the file: input, output, forget, cell."""
+    """Gates in the file: input, output, forget, cell; peepholes: input, output, forget."""
     layer = _layer(u, 4, ("Sigmoid", "Tanh", "Tanh"))
-    for k, name in ((5, "initial_h"), (6, "initial_c")):
-        if u.has(k) and not u.b.is_zero(u.input(k)):
-            raise ShapeError(f"{name} must be zeros, but got other values")
+    count = len(layer.directions)
+    h, c = (_first(u, k, count) for k in (5, 6))
+    peepholes = [[ABSENT] * 3] * count
     if u.has(7):
-        raise ShapeError("peepholes must be absent, but got some")
-    states = []
+        parts = [_split(u, p, 3) for p in _parts(u, 7, (3 * layer.units,))]
+        peepholes = [[i, f, o] for i, o, f in parts]
+    states, cells = [], []
     for k, backwards in enumerate(layer.directions):
         x = _reversed(u, layer.x) if backwards else layer.x
         gates = []
         for part in (layer.w[k], layer.r[k]):
-            i, o, f, c = _split(u, part, 4)
-            gates += [i, f, c, o]
+            i, o, f, g = _split(u, part, 4)
+            gates += [i, f, g, o]
         both = _split(u, layer.b[k], 8)
-        i, o, f, c = (u.b.add("ADD", pair) for pair in zip(both[:4], both[4:], strict=True))
-        inputs = (x, *gates, *[ABSENT] * 3, i, f, c, o)
-        op = "UNIDIRECTIONAL_SEQUENCE_LSTM"
-        states.append(u.b.add(op, inputs, fused_activation_function=TANH, time_major=False))
-    return _results(u, layer, states)
+        i, o, f, g = (u.b.add("ADD", pair) for pair in zip(both[:4], both[4:], strict=True))
+        inputs = [x, *gates, *peepholes[k], i, f, g, o]
+        options: dict[str, Any] = {"fused_activation_function": TANH, "time_major": False}
+        if not h and not c and not u.is_read(2):
+            states.append(u.b.add("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, **options))
+            continue
+        inputs += [ABSENT, ABSENT, h[k] if h else ABSENT, c[k] if c else ABSENT]
+        y, last = u.b.add_several("CUSTOM:StatefulLstm", inputs, 2, u.dtype(0), **options)
+        states.append(y)
+        cells.append(last)
+    return [*_results(u, layer, states), *([_joined(u, cells)] if cells else [])]
 
 
 def gru(u: Use) -> list[int]:
     """Gates in the file: update, reset, new, as in the row."""
     layer = _layer(u, 3, ("Sigmoid", "Tanh"))
-    first: list[int] = []
-    if u.has(5) and not u.b.is_zero(u.input(5)):
-        h = u.input(5)
-        if u.attr("layout", 0):
-            h = u.b.transpose(h, (1, 0, 2))
-        parts = [h] if len(layer.directions) == 1 else _split(u, h, 2)
-        first = [u.b.reshape(i, u.b.shape(i)[1:]) for i in parts]
+    first = _first(u, 5, len(layer.directions))
     states = []
     for k, backwards in enumerate(layer.directions):
         x = _reversed(u, layer.x) if backwards else layer.x
@@ -147,4 +178,40 @@ def gru(u: Use) -> list[int]:
     return _results(u, layer, states)
 
 
-KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {"LSTM": lstm, "GRU": gru}
+def rnn(u: Use) -> list[int]:
+    """An LSTM without gates; with a first state, step by step."""
+    name = str((u.attr("activations", ("Tanh",)) or ("Tanh",))[0])
+    if name.lower() not in ("tanh", "relu"):
+        raise ShapeError(f"activations must be Tanh or Relu, but got {name}")
+    layer = _layer(u, 1, (name,))
+    first, activation = (
+        _first(u, 5, len(layer.directions)),
+        RELU if name.lower() == "relu" else TANH,
+    )
+    states = []
+    for k, backwards in enumerate(layer.directions):
+        x = _reversed(u, layer.x) if backwards else layer.x
+        bias = u.b.add("ADD", _split(u, layer.b[k], 2))
+        if not first:
+            state = u.b.constant(np.zeros((u.b.shape(x)[0], layer.units)), u.dtype(0))
+            inputs = (x, layer.w[k], layer.r[k], bias, state)
+            y = u.b.add(
+                "UNIDIRECTIONAL_SEQUENCE_RNN",
+                inputs,
+                fused_activation_function=activation,
+                time_major=False,
+            )
+            states.append(y)
+            continue
+        h, steps = first[k], []
+        sums = u.b.add("FULLY_CONNECTED", (x, layer.w[k], bias), keep_num_dims=True)
+        for t in range(u.b.shape(x)[1]):
+            product = u.b.add("FULLY_CONNECTED", (h, layer.r[k], ABSENT))
+            h = u.b.add(name.upper(), (u.b.add("ADD", (_step(u, sums, t), product)),))
+            n, units = u.b.shape(h)
+            steps.append(u.b.reshape(h, (n, 1, units)))
+        states.append(steps[0] if len(steps) == 1 else u.b.add("CONCATENATION", steps, axis=1))
+    return _results(u, layer, states)
+
+
+KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {"LSTM": lstm, "GRU": gru, "RNN": rnn}

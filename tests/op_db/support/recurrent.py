@@ -31,11 +31,15 @@ def sigmoid(a: Array) -> Array:
 
 
 def lstm(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    return {"y": stateful_lstm(o, i)["y"]}
+
+
+def stateful_lstm(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     """Gate by gate; what is absent is a product with zero."""
     x = along_time(o, i["x"]) if i["x"].ndim == 3 else i["x"][np.newaxis]
     units, out = i["rf"].shape
-    h = np.zeros((x.shape[1], out), x.dtype)
-    c = np.zeros((x.shape[1], units), x.dtype)
+    h = i.get("h", 0) + np.zeros((x.shape[1], out), x.dtype)
+    c = i.get("c", 0) + np.zeros((x.shape[1], units), x.dtype)
 
     def before(gate: str, now: Array, cell: Array) -> Array:
         sums = now @ i[f"w{gate}"].T + h @ i[f"r{gate}"].T + i.get(f"p{gate}", 0) * cell
@@ -56,7 +60,7 @@ def lstm(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
             h = np.clip(h, -o["proj_clip"], o["proj_clip"]) if o.get("proj_clip") else h
         steps.append(h)
     y = np.stack(steps)
-    return {"y": along_time(o, y) if i["x"].ndim == 3 else y[0]}
+    return {"y": along_time(o, y) if i["x"].ndim == 3 else y[0], "last": c}
 
 
 def lstm_inputs(

@@ -97,6 +97,74 @@ def test_recurrent_layers(tmp_path: Path, kind: str, direction: str) -> None:
     assert {*odt.load_model(path).parameters} == {"w", "r", "b"}
 
 
+def last_states(
+    kind: str, x: Array, h: Array, c: Array, w: Array, r: Array, b: Array, p: Array
+) -> tuple[Array, Array]:
+    """State and cell after the last step; only an LSTM has a cell."""
+    state, cell = h + np.zeros((N, H)), c + np.zeros((N, H))
+    for t in range(T):
+        z = x[:, t] @ w.T
+        if kind == "LSTM":
+            i, o, f, g = np.split(z + state @ r.T + b[: 4 * H] + b[4 * H :], 4, axis=1)
+            pi, po, pf = np.split(p, 3)
+            cell = sigmoid(f + pf * cell) * cell + sigmoid(i + pi * cell) * np.tanh(g)
+            state = sigmoid(o + po * cell) * np.tanh(cell)
+        elif kind == "GRU":
+            (ru, rg, rn), (zu, zg, zn) = np.split(r, 3), np.split(z, 3, axis=1)
+            bu, bg, bn, cu, cg, cn = np.split(b, 6)
+            u, reset = (
+                sigmoid(zi + bi + state @ ri.T + ci)
+                for zi, bi, ri, ci in ((zu, bu, ru, cu), (zg, bg, rg, cg))
+            )
+            state = (1 - u) * np.tanh(zn + bn + reset * (state @ rn.T + cn)) + u * state
+        else:
+            z = z + state @ r.T + b[:H] + b[H:]
+            state = np.maximum(z, 0) if kind == "RNN with Relu" else np.tanh(z)
+    return state, cell
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "RNN with Relu"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_first_and_last_states(tmp_path: Path, kind: str, shared: bool) -> None:
+    """States come as input, or from a constant for all samples; the last ones are results."""
+    name, gates = kind.split(maxsplit=1)[0], {"LSTM": 4, "GRU": 3}.get(kind, 1)
+    w, r, b = real(1, gates * H, WIDTH), real(1, gates * H, H), real(1, 2 * gates * H)
+    x, h, c, p = real(N, T, WIDTH), real(N, H), real(N, H), real(1, 3 * H)
+    file = OnnxFile(13)
+    file.inputs.append(value("x", ("N", T, WIDTH)))
+    file.outputs.append(value("y", ("N", H)))
+    file.constants({"w": w, "r": r, "b": b, "first": np.array([0])})
+    if shared:
+        h, c = h[:1], c[:1]
+        file.constants({"h": h[None], "c": c[None]})
+    else:
+        file.inputs += [value("h_n", ("N", H)), value("c_n", ("N", H))]
+        file.add("Unsqueeze", "h_n", "first", outputs=["h"])
+        file.add("Unsqueeze", "c_n", "first", outputs=["c"])
+    file.add("Transpose", "x", outputs=["xt"], perm=(1, 0, 2))
+    inputs = ["xt", "w", "r", "b", "", "h"]
+    options: dict[str, Any] = {"linear_before_reset": 1} if name == "GRU" else {}
+    if name == "LSTM":
+        file.constants({"p": p})
+        inputs += ["c", "p"]
+    if kind.endswith("Relu"):
+        options = {"activations": ("Relu",)}
+    results = ["all", "last_h", *(["last_c"] if name == "LSTM" else [])]
+    file.add(name, *inputs, outputs=results, hidden_size=H, **options)
+    if name == "LSTM":
+        file.add("Add", "last_h", "last_c", outputs=["sum"])
+    elif not shared:  # what is not read would be an input without effect
+        file.add("Add", "last_h", "c", outputs=["sum"])
+    else:
+        file.add("Identity", "last_h", outputs=["sum"])
+    file.add("Squeeze", "sum", "first")
+    state, cell = last_states(kind, x, h, c, w[0], r[0], b[0], p[0])
+    wanted = state + cell if name == "LSTM" or not shared else state
+    with odt.Trainer(file.write(tmp_path / "m.onnx"), loss="mean_squared_error") as trainer:
+        y = trainer.predict(x if shared else [x, h, c])
+    np.testing.assert_allclose(y, wanted, atol=1e-5)
+
+
 def network(x: Array, kind: str, *inputs: str, **attributes: Any) -> OnnxFile:
     """A Conv of 1×1 filters that are an identity, and one node."""
     file = OnnxFile()
