@@ -7,6 +7,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
+from odt.kernels.geometry.axes import moved_entries
 from odt.kernels.rows.opdef import Array, Names, Options, Specs, TensorSpec
 
 
@@ -45,6 +46,10 @@ def mixes_samples(attrs: PadAttrs, s: Specs, batched: Names) -> bool:
 
 def add_batch_axis_to_pads(attrs: PadAttrs, samples: int) -> PadAttrs:
     return PadAttrs(((0, 0), *attrs.pads))
+
+
+def moved_pads(attrs: PadAttrs, perm: tuple[int, ...]) -> PadAttrs:
+    return PadAttrs(moved_entries(attrs.pads, perm))
 
 
 def border(attrs: PadAttrs, y: Array) -> Iterator[Array]:

@@ -4,9 +4,13 @@ Either a batch axis is added before all others (core/lowering/batch_samples.py),
 permuted (core/lowering/passes/push_transposes.py): axis k of the inputs becomes axis perm[k].
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from odt.kernels.rows.opdef import Attrs
+
+T = TypeVar("T")
 
 
 def same(attrs: Attrs, change: object) -> Attrs:
@@ -27,3 +31,9 @@ def later_axis(attrs: Attrs, samples: int) -> Attrs:
 def moved_axis(attrs: Attrs, perm: tuple[int, ...]) -> Attrs:
     """Adapts attrs.axis to permuted axes."""
     return replace(attrs, axis=perm[attrs.axis])
+
+
+def moved_entries(entries: Sequence[T], perm: tuple[int, ...]) -> tuple[T, ...]:
+    """Returns what was said of each axis k of the inputs in the place perm[k]."""
+    moved = dict(zip(perm, entries, strict=True))
+    return tuple(moved[k] for k in range(len(perm)))

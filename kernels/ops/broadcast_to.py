@@ -10,6 +10,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.binary import reducer, sum_into
 from odt.kernels.families.copies import Moves, copying
+from odt.kernels.geometry.axes import moved_entries
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
@@ -77,5 +78,6 @@ OP = OpDef(
     scale_batch=scale_batch,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    permute=moved_entries,
     quantized=QuantizedDef(versions={"INT8": 3, "INT16": 3}, values="moved"),
 )

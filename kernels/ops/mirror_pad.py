@@ -16,7 +16,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.pad import PadAttrs, add_batch_axis_to_pads, pad_attrs
+from odt.kernels.families.pad import PadAttrs, add_batch_axis_to_pads, moved_pads, pad_attrs
 from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.families.pad import mixes_samples as pad_mixes
 from odt.kernels.native import gather
@@ -59,6 +59,10 @@ def mixes_samples(attrs: MirrorAttrs, s: Specs, batched: Names) -> bool:
 
 def add_batch_axis(attrs: MirrorAttrs, samples: int) -> MirrorAttrs:
     return replace(attrs, pad=add_batch_axis_to_pads(attrs.pad, samples))
+
+
+def permute(attrs: MirrorAttrs, perm: tuple[int, ...]) -> MirrorAttrs:
+    return replace(attrs, pad=moved_pads(attrs.pad, perm))
 
 
 def mirrors(attrs: MirrorAttrs, y: Array) -> Iterator[tuple[Array, Array]]:
@@ -157,6 +161,7 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    permute=permute,
     quantized=QuantizedDef(
         versions={"INT8": 2, "INT16": 3},
         int8=True,

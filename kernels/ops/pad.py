@@ -11,6 +11,7 @@ from odt.kernels.families.pad import (
     border,
     infer,
     mixes_samples,
+    moved_pads,
     pad_attrs,
 )
 from odt.kernels.rows.opdef import Array, OpDef
@@ -32,6 +33,7 @@ OP = OpDef(
     attrs=pad_attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis_to_pads,
+    permute=moved_pads,
     quantized=QuantizedDef(
         versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, same="output", values="kept"
     ),

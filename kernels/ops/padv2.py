@@ -14,6 +14,7 @@ from odt.kernels.families.pad import (
     add_batch_axis_to_pads,
     border,
     mixes_samples,
+    moved_pads,
     pad_attrs,
 )
 from odt.kernels.families.pad import infer as infer_pad
@@ -44,5 +45,6 @@ OP = OpDef(
     attrs=pad_attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis_to_pads,
+    permute=moved_pads,
     quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}, values="within"),
 )

@@ -11,6 +11,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.copies import slicing
+from odt.kernels.geometry.axes import moved_entries
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -61,6 +62,10 @@ def add_batch_axis(attrs: SliceAttrs, samples: int) -> SliceAttrs:
     return SliceAttrs((0, *attrs.begin), (-1, *attrs.size))
 
 
+def permute(attrs: SliceAttrs, perm: tuple[int, ...]) -> SliceAttrs:
+    return SliceAttrs(moved_entries(attrs.begin, perm), moved_entries(attrs.size, perm))
+
+
 def mixes_samples(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
     return cuts_samples(attrs, s)
 
@@ -81,6 +86,7 @@ OP = OpDef(
     scale_batch=scale_batch,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    permute=permute,
     quantized=QuantizedDef(
         versions={"INT8": 2, "INT16": 4}, int8=True, int16=True, same="output", values="moved"
     ),

@@ -9,7 +9,7 @@ from typing import Any
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import check_outputs, cutting, place, places
-from odt.kernels.geometry.axes import later_axis
+from odt.kernels.geometry.axes import later_axis, moved_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
@@ -57,6 +57,7 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,
+    permute=moved_axis,
     quantized=QuantizedDef(
         versions={"INT8": 2, "INT16": 4}, int8=True, int16=True, same="output", values="moved"
     ),

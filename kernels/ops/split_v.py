@@ -11,7 +11,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import cutting, place, places
-from odt.kernels.geometry.axes import later_axis
+from odt.kernels.geometry.axes import later_axis, moved_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
@@ -66,5 +66,6 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,
+    permute=moved_axis,
     quantized=QuantizedDef(versions={"INT8": 2}, int8=True, same="output", values="moved"),
 )

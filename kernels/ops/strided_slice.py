@@ -19,6 +19,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.copies import slicing
+from odt.kernels.geometry.axes import moved_entries
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -131,6 +132,25 @@ def add_batch_axis(attrs: SliceAttrs, samples: int) -> SliceAttrs:
     return SliceAttrs((0, *attrs.begin), (0, *attrs.end), (1, *attrs.strides), *masks)
 
 
+def permute(attrs: SliceAttrs, perm: tuple[int, ...]) -> SliceAttrs:
+    """Moves what is said of each axis, of a slice that adds and removes none."""
+    if attrs.ellipsis_mask or attrs.new_axis_mask or attrs.shrink_axis_mask:
+        raise ShapeError("a slice that adds or removes axes cannot be permuted")
+    absent = len(perm) - len(attrs.begin)  # the last axes, which are not sliced
+    begin, end, strides = (
+        moved_entries((*values, *[fill] * absent), perm)
+        for values, fill in ((attrs.begin, 0), (attrs.end, 0), (attrs.strides, 1))
+    )
+    rest = sum(1 << k for k in range(len(attrs.begin), len(perm)))
+    begin_mask, end_mask = (
+        sum(1 << perm[k] for k in range(len(perm)) if (mask | rest) >> k & 1)
+        for mask in (attrs.begin_mask, attrs.end_mask)
+    )
+    return replace(
+        attrs, begin=begin, end=end, strides=strides, begin_mask=begin_mask, end_mask=end_mask
+    )
+
+
 def mixes_samples(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
     return cuts_samples(attrs, s)
 
@@ -151,6 +171,7 @@ OP = OpDef(
     scale_batch=scale_batch,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    permute=permute,
     quantized=QuantizedDef(
         versions={"INT8": 2}, int8=True, int16=True, same="output", values="moved"
     ),

@@ -9,6 +9,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, copying
+from odt.kernels.geometry.axes import moved_entries
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
@@ -87,5 +88,6 @@ OP = OpDef(
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=add_batch_axis,
+    permute=moved_entries,
     quantized=QuantizedDef(versions={"INT8": 3}, int8=True, same="output", values="moved"),
 )

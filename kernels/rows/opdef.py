@@ -232,7 +232,8 @@ class OpDef:
         batch_first: attrs → attrs of the same operator with axes 0 and 1 of x and y exchanged, so
             that axis 0 is the batch instead of time; None if it is the batch already.
         permute: (attrs, permutation) → attrs of the same operator on inputs whose axis perm[k] was
-            axis k, with the same permutation of the output. None: the order of the axes is fixed.
+            axis k, with the same permutation of the outputs; raises ShapeError if they fix the
+            order. None: the order of the axes is fixed.
         takes_complex: whether inputs and outputs may be complex.
         mixes_samples: whether a sample's output depends on other samples of the batch (axis 0),
             given the names of the batched inputs: selecting rows from a table does not mix

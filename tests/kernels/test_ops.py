@@ -263,6 +263,25 @@ def test_a_batch_equals_its_samples_computed_one_by_one(info: OpInfo, sample: Sa
         close(a, joined, 1e-10, 1e-12, f"{name}: if samples meet, mixes must say so")
 
 
+@SAMPLES
+def test_axes_may_be_permuted_if_the_row_says_so(info: OpInfo, sample: Sample) -> None:
+    row, case = row_of(info.name), make_case(info, sample)
+    rank = max((a.ndim for a in case.arrays.values()), default=0)
+    if row.permute is None or any(len(case.specs[n].shape) != rank for n in case.outputs):
+        return
+    perm = (*range(1, rank), *range(min(rank, 1)))
+    back = np.argsort(perm)
+    wide = {n: a.reshape((1,) * (rank - a.ndim) + a.shape) for n, a in case.arrays.items()}
+    try:
+        attrs = row.permute(case.attrs, perm)
+    except ShapeError:
+        return
+    moved = Case.make(row, attrs, {n: a.transpose(back).copy() for n, a in wide.items()})
+    wanted, got = case.forward(), moved.forward()
+    for name, a in wanted.items():
+        close(got[name].transpose(perm), a, 1e-12, 1e-13, f"{name}: permute's attrs are wrong")
+
+
 @LARGE
 def test_a_large_sample_is_right_too(info: OpInfo, sample: Sample) -> None:
     """Forward, and each gradient along one random direction; kernels may work in tiles."""

@@ -1,5 +1,6 @@
 """Operators on single values: arithmetic, comparisons, activations, conversions of types."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from odt.core.formats.onnx.tensors import dtype_of
 from odt.core.formats.protobuf import ProtobufError
 from odt.core.lowering.onnx.builder import FLOAT32, Use
+from odt.core.model.graph import ABSENT, Node
 from odt.errors import ShapeError
 
 UNARY = {
@@ -18,7 +20,7 @@ UNARY = {
     **{"HardSwish": "HARD_SWISH", "Erf": "CUSTOM:Erf", "Softplus": "CUSTOM:Softplus"},
 }
 BINARY = {
-    **{"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Equal": "EQUAL", "Greater": "GREATER"},
+    **{"Sub": "SUB", "Mul": "MUL", "Equal": "EQUAL", "Greater": "GREATER"},
     **{"Less": "LESS", "GreaterOrEqual": "GREATER_EQUAL", "LessOrEqual": "LESS_EQUAL"},
     **{"And": "LOGICAL_AND", "Or": "LOGICAL_OR", "Xor": "NOT_EQUAL"},
 }
@@ -48,6 +50,27 @@ def unary(op: str, u: Use) -> int:
 
 def binary(op: str, u: Use) -> int:
     return u.b.add(op, operands(u))
+
+
+def add(u: Use) -> int:
+    """A sum; that of a product and a constant for each unit is a dense layer with a bias."""
+    for k in (0, 1):
+        layer, bias = u.b.makers.get(u.node.inputs[k]), u.raw(1 - k)
+        if layer is not None and _takes_bias(u, layer, bias):
+            units = u.b.shape(layer.outputs[0])[-1]
+            bias = u.b.weight(bias, range(u.rank(1 - k)), (units,))
+            u.b.absorbed.update(layer.outputs)
+            return u.b.add(layer.op, (*layer.inputs[:2], bias), **layer.options)
+    return u.b.add("ADD", operands(u))
+
+
+def _takes_bias(u: Use, layer: Node, bias: int) -> bool:
+    """Whether a constant can be the bias of a dense layer that nothing else reads."""
+    (y,), shape = layer.outputs, u.b.shape(bias)
+    if layer.op != "FULLY_CONNECTED" or layer.inputs[2] != ABSENT or y in u.b.graph.outputs:
+        return False
+    fits = 0 < len(shape) <= len(u.b.shape(y)) and math.prod(shape) == u.b.shape(y)[-1] == shape[-1]
+    return u.b.reads[y] == 1 and fits and u.b.tensors[bias].data is not None
 
 
 def divide(u: Use) -> int:
@@ -238,6 +261,7 @@ def _table(names: Mapping[str, str], lowering: Any) -> dict[str, Callable[[Use],
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     **_table(UNARY, unary),
     **_table(BINARY, binary),
+    "Add": add,
     **_table(VARIADIC, variadic),
     **{"Div": divide, "Mod": modulo, "Pow": power, "Mean": mean_of, "Clip": clip},
     **{"LeakyRelu": leaky_relu, "Elu": elu, "Selu": selu, "Celu": celu, "PRelu": prelu},

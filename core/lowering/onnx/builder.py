@@ -53,6 +53,8 @@ class Builder:
         tensors, nodes: of the new graph.
         inference: shapes, and values of constants and of integers that follow from them.
         renamed: output of the file → the tensor with its value, if it is another.
+        makers: tensor → the node that computes it.
+        absorbed: tensors of which nothing is left to read, since another node computes their sum.
         origin: position in the file of the node that is being lowered.
     """
 
@@ -62,10 +64,13 @@ class Builder:
         self.tensors, self.nodes = list(graph.tensors), list[Node]()
         self.inference = start_inference(graph, 1, 1)
         self.renamed: dict[int, int] = {}
+        self.makers: dict[int, Node] = {}
+        self.absorbed: set[int] = set()
         self.origin = 0
         self._as_in_file: set[int] = set()
         self._in_file_layout: dict[int, int] = {}
         self._transposed: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._turned: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def label(self, index: int) -> str:
         return label(self.tensors, index)
@@ -103,9 +108,9 @@ class Builder:
 
     def is_zero(self, x: int) -> bool:
         """Whether a tensor is zeros, such as a first state in the size of the batch."""
-        rest, makers = [x], {y: node for node in self.nodes for y in node.outputs}
+        rest = [x]
         for i in rest:
-            data, maker = self.tensors[i].data, makers.get(i)
+            data, maker = self.tensors[i].data, self.makers.get(i)
             if data is not None:
                 if data.any():
                     return False
@@ -115,9 +120,27 @@ class Builder:
                 rest += [k for k in maker.inputs if self.spec(k).dtype.kind == "f"]
         return True
 
+    def is_constant(self, x: int) -> bool:
+        """Whether a tensor is a constant of the file, or a transpose of one."""
+        return self.tensors[self._turned.get(x, (x, ()))[0]].data is not None
+
+    def turn(self, x: int, order: Sequence[int], y: int) -> None:
+        """Says that tensor y of the file is a transpose of constant x.
+
+        A node that wants y as a weight gets x in the order that it needs.
+        """
+        spec = self.spec(x)
+        spec = TensorSpec(tuple(spec.shape[k] for k in order), spec.dtype)
+        self.tensors[y] = replace(self.tensors[y], spec=spec, signature=spec.shape)
+        self.inference.specs[y] = spec
+        self._turned[y] = x, tuple(order)
+
     def plain(self, x: int) -> int:
         """Returns a tensor with the layout of the file."""
         x = self.renamed.get(x, x)
+        if x in self._turned:
+            source, order = self._turned[x]
+            return self.transpose(self.plain(source), order)
         layout = self.tensors[x].layout
         if layout is None:
             self._as_in_file.add(x)
@@ -135,6 +158,9 @@ class Builder:
         nodes are added.
         """
         x = self.renamed.get(x, x)
+        if x in self._turned:
+            x, turned = self._turned[x]
+            order = [turned[k] for k in order]
         tensor, order = self.tensors[x], tuple(order)
         if tensor.layout is None:
             spec = self.spec(x)
@@ -159,10 +185,15 @@ class Builder:
         return y if self.shape(y) == target else self.reshape(y, target)
 
     def transpose(self, x: int, order: Sequence[int]) -> int:
-        """Adds a TRANSPOSE, which is left out where it moves nothing."""
+        """Adds a TRANSPOSE, which is left out where it moves nothing or x is one number."""
         order = tuple(order)
         if order == tuple(range(len(order))):
             return x
+        maker = self.makers.get(x)
+        if maker is not None and maker.op == "FILL":
+            return self.add(
+                "FILL", (self.constant([self.shape(x)[k] for k in order]), *maker.inputs[1:])
+            )
         if (x, order) not in self._transposed:
             y = self.add("TRANSPOSE", (x, self.constant(order)))
             self._transposed[x, order] = y
@@ -218,6 +249,7 @@ class Builder:
             spec = self.spec(i)
             self.tensors[i] = replace(self.tensors[i], spec=spec, signature=spec.shape)
         self.nodes.append(node)
+        self.makers.update(dict.fromkeys(made, node))
         return made
 
     def name(self, results: Sequence[int], outputs: Sequence[int], first: int) -> None:
@@ -254,6 +286,7 @@ class Builder:
             inputs, made = moved(node.inputs), moved(node.outputs)
             if (inputs, made) != (node.inputs, node.outputs):
                 self.nodes[k] = replace(node, inputs=inputs, outputs=made)
+                self.makers.update(dict.fromkeys(made, self.nodes[k]))
         for y, x in self.renamed.items():
             self.renamed[y] = indices.get(x, x)
         self._transposed = {
@@ -285,6 +318,7 @@ class Builder:
             for known in (inference.specs, inference.values, inference.reals):
                 known.pop(k, None)
             inference.batched.discard(k)
+            self.makers.pop(k, None)
         self._transposed = {
             (x, order): y
             for (x, order), y in self._transposed.items()

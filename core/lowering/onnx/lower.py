@@ -49,9 +49,8 @@ def lower_onnx(model: Model) -> Model:
         _lower(builder, node)
     graph = model.graph
     outputs = tuple(builder.renamed.get(i, i) for i in graph.outputs)
-    lowered = replace(
-        graph, tensors=tuple(builder.tensors), nodes=tuple(builder.nodes), outputs=outputs
-    )
+    nodes = tuple(n for n in builder.nodes if builder.absorbed.isdisjoint(n.outputs))
+    lowered = replace(graph, tensors=tuple(builder.tensors), nodes=nodes, outputs=outputs)
     return replace(model, graph=lowered)
 
 

@@ -34,7 +34,7 @@ def matmul(u: Use) -> int:
     a, b = u.shape(0), u.shape(1)
     if not a or not b:
         raise ShapeError(f"A and B must have axes, but got {a} and {b}")
-    if len(a) > 1 and len(b) == 2 and u.b.tensors[u.raw(1)].data is not None:
+    if len(a) > 1 and len(b) == 2 and u.b.is_constant(u.raw(1)):
         w = u.b.weight(u.node.inputs[1], (1, 0))
         return u.b.add("FULLY_CONNECTED", (u.input(0), w, ABSENT), keep_num_dims=True)
     x, y = u.input(0), u.input(1)
@@ -77,20 +77,19 @@ def einsum(u: Use) -> int:
     rows, columns = ([c for c in result if c in t and c not in both] for t in (a, b))
     operands = []
     for k, groups in enumerate(((rows, summed), (summed, columns))):
-        x = u.input(k)
-        term = letters[k]
+        x, term = u.node.inputs[k], letters[k]
         alone = [c for c in term if c not in result and c not in summed]
         if alone:
             axes = u.b.constant([term.index(c) for c in alone])
-            x = u.b.add("SUM", (x, axes), keep_dims=False)
+            x = u.b.add("SUM", (u.input(k), axes), keep_dims=False)
             term = "".join(c for c in term if c not in alone)
-        x = u.b.transpose(x, [term.index(c) for c in (*both, *groups[0], *groups[1])])
+        order = [term.index(c) for c in (*both, *groups[0], *groups[1])]
         dims = [math.prod(sizes[c] for c in group) for group in groups]
-        operands.append(u.b.reshape(x, (*(sizes[c] for c in both), *dims)))
+        operands.append(u.b.weight(x, order, (*(sizes[c] for c in both), *dims)))
     y = u.b.add("BATCH_MATMUL", operands)
-    order = [*both, *rows, *columns]
-    y = u.b.reshape(y, [sizes[c] for c in order])
-    return u.b.transpose(y, [order.index(c) for c in result])
+    axes_of_y = [*both, *rows, *columns]
+    y = u.b.reshape(y, [sizes[c] for c in axes_of_y])
+    return u.b.transpose(y, [axes_of_y.index(c) for c in result])
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {

@@ -104,6 +104,11 @@ def transpose(u: Use) -> int:
     order = u.ints("perm", range(rank)[::-1])
     if order is None or sorted(order) != [*range(rank)]:
         raise ShapeError(f"perm must be an order of {rank} axes, but got {order}")
+    (y,) = u.node.outputs
+    x = u.raw(0)
+    if u.b.tensors[x].data is not None and u.dtype(0).kind == "f" and y not in u.b.graph.outputs:
+        u.b.turn(x, order, y)
+        return y
     return u.b.transpose(u.input(0), order)
 
 
@@ -177,12 +182,27 @@ def gather(u: Use) -> int:
     axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
     indices = u.input(1)
     known, length = u.b.value(indices), u.shape(0)[axis]
+    if known is not None and known.ndim == 0 and u.dtype(0).kind == "f":
+        return _entry(u, axis, int(known))
     if known is not None and known.size:
         if known.min() < -length or known.max() >= length:
             raise ShapeError(f"indices must be below {length}, but got {known.max()}")
         if known.min() < 0:
             indices = u.b.constant(np.where(known < 0, known + length, known), INT32)
     return u.b.add("GATHER", (u.input(0), indices), axis=axis)
+
+
+def _entry(u: Use, axis: int, k: int) -> int:
+    """Returns the slice at an index: a view or a part of a split, which a GATHER is not."""
+    before = u.shape(0)
+    if not -before[axis] <= k < before[axis]:
+        raise ShapeError(f"indices must be below {before[axis]}, but got {k}")
+    begin, end = [0] * len(before), list(before)
+    begin[axis], end[axis] = k % before[axis], k % before[axis] + 1
+    masks = ((1 << len(before)) - 1) & ~(1 << axis)
+    ends = [u.b.constant(v) for v in (begin, end, [1] * len(before))]
+    y = u.b.add("STRIDED_SLICE", (u.input(0), *ends), begin_mask=masks, end_mask=masks)
+    return u.b.reshape(y, (*before[:axis], *before[axis + 1 :]))
 
 
 def gather_nd(u: Use) -> int:

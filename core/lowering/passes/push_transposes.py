@@ -2,22 +2,43 @@
 
 Networks converted from PyTorch keep its layout N C H W between operators that need N H W C: there
 is a TRANSPOSE before and after each convolution. The operators between two transposes (the factors
-of a normalization, an activation, a sum of branches) compute the same values in either layout. A
-transpose that is pushed past them meets the next one, which is its inverse.
+of a normalization, an activation, a sum of branches) compute the same values in either layout, and
+so do those that say what they do for each axis (padding, slices, splits). A transpose that is
+pushed past them meets the next one, which is its inverse.
+
+A RESHAPE that splits or merges axes which are neighbours in both layouts lets a transpose pass too.
+The shuffle of channels merges two axes that have changed places: only these are transposed, and the
+rest of the transpose waits. Whether this moves fewer values depends on what follows, so the graph
+with the fewest is taken.
 """
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
+from operator import itemgetter
 
 import numpy as np
 
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.lowering.final_activation import final_logits
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
+from odt.core.lowering.normalize.unread import without_unread
 from odt.core.model.graph import Graph, LoweredGraph, Node
+from odt.errors import ShapeError
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, reduced_axes, shape_with_keepdims
 from odt.kernels.rows.opdef import OpDef
 
 Perm = tuple[int, ...]
+VIEWS = frozenset(("RESHAPE", "EXPAND_DIMS", "SQUEEZE"))
+
+
+class Views(Enum):
+    """Which RESHAPEs a transpose may pass: those that a part of it may pass, all of it, or none."""
+
+    PARTLY = "partly"
+    WHOLE = "whole"
+    NONE = "none"
 
 
 def push_transposes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
@@ -27,13 +48,20 @@ def push_transposes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
-    mover = _TransposePusher(graph)
+    return min((graph, *(_pushed(graph, file, views) for views in Views)), key=_moved)
+
+
+def _pushed(graph: LoweredGraph, file: Graph, views: Views) -> LoweredGraph:
+    pusher = _TransposePusher(graph, views)
     for node in graph.nodes:
-        mover.add(node)
-    for i in (*graph.outputs, *final_logits(file)):
-        mover.make(i, graph.nodes[-1].origin)
-    pushed = mover.graph()
-    return pushed if _moved(pushed) < _moved(graph) else graph
+        pusher.add(node)
+    ends = (*graph.outputs, *final_logits(file))
+    for i in ends:
+        pusher.make(i, graph.nodes[-1].origin)
+    pusher.nodes = without_unread(
+        pusher.nodes, ends, lambda n: n.op == "TRANSPOSE" or n.op in VIEWS
+    )
+    return pusher.graph()
 
 
 def _moved(graph: LoweredGraph) -> int:
@@ -64,19 +92,52 @@ def ordered(shape: tuple[int, ...], perm: Perm) -> tuple[int, ...]:
     return tuple(shape[p] for p in perm)
 
 
+def matched(before: Sequence[int], after: Sequence[int]) -> list[tuple[range, range]]:
+    """Divides the axes of two shapes of one size into the smallest groups of equal size.
+
+    Returns:
+        For each group, axes of the first shape and axes of the second one. Axes of length 1 belong
+        to a group with others, if there are any.
+    """
+    groups: list[tuple[range, range]] = []
+    i = k = 0
+    while i < len(before) and k < len(after):
+        start, sizes = (i, k), [before[i], after[k]]
+        while sizes[0] != sizes[1]:
+            if sizes[0] < sizes[1]:
+                i += 1
+                sizes[0] *= before[i]
+            else:
+                k += 1
+                sizes[1] *= after[k]
+        i, k = i + 1, k + 1
+        groups.append((range(start[0], i), range(start[1], k)))
+    old, new = groups.pop() if groups else (range(0), range(0))
+    return [*groups, (range(old.start, len(before)), range(new.start, len(after)))]
+
+
 class _TransposePusher(GraphBuilder):
     """Builds the new graph, with transposes postponed until a node needs their result.
 
     Attributes:
+        views: what transposes pass.
         behind: transposed tensor → the tensor it is a transpose of, and the permutation: axis k
             is axis perm[k] of that tensor.
         turned_tensors: transposed tensors that the new graph computes.
+        origins: result of RESHAPEs one after the other → the tensor before them.
+        readers: tensor → the operators that read it.
     """
 
-    def __init__(self, graph: LoweredGraph) -> None:
+    def __init__(self, graph: LoweredGraph, views: Views) -> None:
         super().__init__(graph)
+        self.views = views
+        self.readers = defaultdict[int, set[str]](set)
+        for node in graph.nodes:
+            for i in node.inputs:
+                self.readers[i].add(node.op)
         self.behind: dict[int, tuple[int, Perm]] = {}
         self.turned_tensors: set[int] = set()
+        self.origins: dict[int, int] = {}
 
     def add(self, node: Node) -> None:
         """Adds a node, in the layout before a transpose if the node permits that."""
@@ -89,6 +150,11 @@ class _TransposePusher(GraphBuilder):
         inputs = tuple(self._same(i) for i in node.inputs)
         node = replace(node, inputs=inputs)
         perms = {self.behind[i][1] for i in inputs if i in self.behind}
+        if node.op in VIEWS and self.views != Views.NONE:
+            source = self.origins.get(inputs[0], inputs[0])
+            if self._add_view(source, node):
+                return
+            self.origins[node.outputs[0]] = source
         if len(perms) == 1 and row.permute:
             (perm,) = perms
             if isinstance(node.attrs, ReduceAttrs) and not node.attrs.keep_dims:
@@ -116,26 +182,71 @@ class _TransposePusher(GraphBuilder):
     def _passes(self, row: OpDef, node: Node, perm: Perm) -> bool:
         """Whether a node can be computed before the transpose.
 
-        The batch must stay axis 0, the only output must have the same rank, and the other operands
+        The batch must stay axis 0, the outputs must have the same rank, and the other operands
         must have the same order in memory in both layouts.
         """
-        (y, *rest), rank = node.outputs, len(perm)
-        if rest or perm[0] != 0 or len(self.tensors[y].spec.shape) != rank:
+        rank = len(perm)
+        ranks = {len(self.tensors[y].spec.shape) for y in node.outputs}
+        if perm[0] != 0 or ranks != {rank}:
             return False
         others = (i for i in bind_operands(row, node).values() if i not in self.behind)
         shapes = [self.tensors[i].spec.shape for i in others]
-        return all(len(s) <= rank and is_view(_wide(s, rank), back(perm)) for s in shapes)
+        if not all(len(s) <= rank and is_view(_wide(s, rank), back(perm)) for s in shapes):
+            return False
+        if self._grows(node) and not any(self._may_pass(y) for y in node.outputs):
+            return False
+        assert row.permute is not None
+        try:
+            row.permute(node.attrs, perm)
+        except ShapeError:
+            return False
+        return True
+
+    def _grows(self, node: Node) -> bool:
+        """Whether a node has more values than its transposed inputs, which are those of padding."""
+        before = sum(self.tensors[i].spec.size for i in node.inputs if i in self.behind)
+        return sum(self.tensors[y].spec.size for y in node.outputs) > before
+
+    def _may_pass(self, i: int) -> bool:
+        """Whether a transpose may pass some reader of a tensor."""
+        return any(op == "TRANSPOSE" or op in VIEWS or row_of(op).permute for op in self.readers[i])
 
     def _add_before(self, row: OpDef, node: Node, perm: Perm) -> None:
         """Adds a node in the layout that its inputs have before the transpose."""
         assert row.permute is not None
-        (y,), operands = node.outputs, set(bind_operands(row, node).values())
-        inputs = [self._before(i, perm, node) if i in operands else i for i in node.inputs]
-        spec = self.tensors[y].spec
-        result = self._turned(y, ordered(spec.shape, back(perm)))
         attrs = row.permute(node.attrs, perm)
-        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(result,), attrs=attrs))
-        self.behind[y] = result, perm
+        operands = set(bind_operands(row, node).values())
+        inputs = tuple(self._before(i, perm, node) if i in operands else i for i in node.inputs)
+        results = []
+        for y in node.outputs:
+            shape = ordered(self.tensors[y].spec.shape, back(perm))
+            results.append(self._turned(y, shape))
+            self.behind[y] = results[-1], perm
+        self.nodes.append(replace(node, inputs=inputs, outputs=tuple(results), attrs=attrs))
+
+    def _add_view(self, x: int, node: Node) -> bool:
+        """Adds a RESHAPE of x before its transpose, if the batch stays axis 0 and it can pass."""
+        if x not in self.behind:
+            return False
+        (y,), (base, perm) = node.outputs, self.behind[x]
+        before, after = (self.tensors[i].spec.shape for i in (x, y))
+        if perm[0] != 0 or not after or before[0] != after[0] or 0 in before:
+            return False
+        groups = matched(before[1:], after[1:])
+        places = [[perm[k + 1] for k in old if before[k + 1] != 1] for old, _ in groups]
+        groups = [group for _, group in sorted(zip(places, groups, strict=True), key=itemgetter(0))]
+        merged = (0, *(perm[k + 1] for old, _ in groups for k in old))
+        if not is_view(self.tensors[base].spec.shape, merged):
+            if self.views != Views.PARTLY:
+                return False
+            part = self._turned(x, ordered(self.tensors[base].spec.shape, merged))
+            self._transpose(base, merged, part, node.origin)
+            base = part
+        axes = (0, *(k + 1 for _, new in groups for k in new))  # of the result, in the base's order
+        result = self._turned(y, ordered(after, axes))
+        self.view(base, result, node.origin)
+        self.behind[y] = result, back(axes)
+        return True
 
     def _add_reduction(self, node: Node) -> None:
         """Adds a reduction without keep_dims as one with keep_dims and a RESHAPE."""

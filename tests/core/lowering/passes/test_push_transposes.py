@@ -61,7 +61,7 @@ def residual() -> Graph:
 
 
 def joined() -> Graph:
-    """Channels side by side; their mean by a slice, which wants them in place."""
+    """Channels side by side, and a slice of them."""
     net = Net()
     x = convolved(net, net.input(*FIRST))
     y = convolved(net, net.add("RELU", [x], FIRST))
@@ -87,8 +87,58 @@ def table() -> Graph:
     return ended(net, convolved(net, x))
 
 
+def padded() -> Graph:
+    """Zeros around the image as it is read, and around channels in torch's order."""
+    net = Net()
+    x = turned(net, net.input(*FIRST), (0, 2, 3, 1))
+    pads = net.constant([(0, 0), (1, 1), (1, 1), (0, 0)], np.int32)
+    x = net.add("PAD", (x, pads), (1, SIDE + 2, SIDE + 2, CHANNELS))
+    filters = net.weight(CHANNELS, 3, 3, CHANNELS), net.weight(CHANNELS)
+    x = net.add("CONV_2D", (x, *filters), LAST, padding=1, stride_w=1, stride_h=1)
+    pads = net.constant([(0, 0), (1, 0), (0, 0), (0, 0)], np.int32)
+    x = net.add("PAD", (turned(net, x, (0, 3, 1, 2)), pads), (1, CHANNELS + 1, SIDE, SIDE))
+    starts = [net.constant(v, np.int32) for v in ([0, 1, 0, 0], [1, CHANNELS, SIDE, SIDE])]
+    return ended(net, convolved(net, net.add("SLICE", (x, *starts), FIRST)))
+
+
+def shuffled(net: Net, x: int) -> int:
+    """Channels of two groups in turns, as in a ShuffleNet."""
+    half = CHANNELS // 2
+    x = net.add("RESHAPE", [x], (1, 2, half, SIDE, SIDE), new_shape=(1, 2, half, SIDE, SIDE))
+    x = turned(net, x, (0, 2, 1, 3, 4))
+    return net.add("RESHAPE", [x], FIRST, new_shape=FIRST)
+
+
+def shuffle() -> Graph:
+    """A shuffle of channels, whose two halves are convolved."""
+    net = Net()
+    x = shuffled(net, convolved(net, net.input(*FIRST)))
+    size = net.constant((1, 2, SIDE, SIDE), np.int32)
+    starts = [net.constant((0, k, 0, 0), np.int32) for k in (2, 0)]
+    halves = [net.add("SLICE", (x, start, size), (1, 2, SIDE, SIDE)) for start in starts]
+    x = net.add("CONCATENATION", halves, FIRST, axis=1)
+    return ended(net, convolved(net, x))
+
+
+def sequences() -> Graph:
+    """Convolutions along one axis, which are those of images of height 1."""
+    net = Net()
+    x = net.input(1, CHANNELS, SIDE)
+    for _ in range(2):
+        x = turned(net, x, (0, 2, 1))
+        x = net.add("RESHAPE", [x], (1, 1, SIDE, CHANNELS), new_shape=(1, 1, SIDE, CHANNELS))
+        filters = net.weight(CHANNELS, 1, 3, CHANNELS), net.weight(CHANNELS)
+        shape = (1, 1, SIDE, CHANNELS)
+        x = net.add("CONV_2D", (x, *filters), shape, padding=0, stride_w=1, stride_h=1)
+        x = net.add("RESHAPE", [x], (1, SIDE, CHANNELS), new_shape=(1, SIDE, CHANNELS))
+        x = net.add("TANH", [turned(net, x, (0, 2, 1))], (1, CHANNELS, SIDE))
+    x = net.add("MEAN", (x, net.constant([2], np.int32)), (1, CHANNELS))
+    return net.graph(net.dense(x, 3))
+
+
 # How many transposes move values, of how many.
-GRAPHS = {normalised: (1, 4), residual: (1, 6), joined: (3, 6), undone: (0, 2), table: (3, 4)}
+GRAPHS = {normalised: (1, 4), residual: (1, 6), joined: (1, 6), undone: (0, 2), table: (3, 4)}
+GRAPHS |= {padded: (1, 4), shuffle: (2, 5), sequences: (1, 4)}
 
 
 def count(graph: Graph) -> int:
