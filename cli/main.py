@@ -21,7 +21,7 @@ import odt.cli.commands
 from odt import __version__
 from odt.cli.output.signals import printing
 from odt.cli.output.spelling import spell
-from odt.errors import MOST, OdtError, escaped, one_line
+from odt.errors import MAX_MESSAGE, OdtError, escaped, one_line
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 FORMER = {
@@ -126,7 +126,7 @@ def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
 def message(ctx: click.Context, e: OdtError) -> str:
     """Returns the line of an error and, with --verbose, its details below."""
     details = e.details.splitlines() if ctx.find_root().params.get("verbose") else []
-    return "\n  ".join([one_line(spell(str(e)), MOST), *map(spell, details)])
+    return "\n  ".join([one_line(spell(str(e)), MAX_MESSAGE), *map(spell, details)])
 
 
 def summary(name: str) -> str:

@@ -5,7 +5,7 @@ import click
 from odt.cli.output.spelling import spell
 from odt.core.storage.reading import printable
 from odt.datasets.generate import SplitFiles
-from odt.errors import MOST
+from odt.errors import MAX_MESSAGE
 
 
 def report(split: SplitFiles) -> None:
@@ -21,4 +21,4 @@ def report(split: SplitFiles) -> None:
     if split.skipped:
         click.echo(f"  skipped: {split.skipped}", err=True)
         for reason in split.reasons:
-            click.echo(f"    {printable(spell(reason), MOST)}", err=True)
+            click.echo(f"    {printable(spell(reason), MAX_MESSAGE)}", err=True)

@@ -9,7 +9,7 @@ from odt.cli.runs.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, 
 MB = 1e6
 CONSTANT = ("parameters", "optimizer", "gradients", "packed")
 NUMBERS = ("total", "batch", "micro_batch", "workers", "forward")
-MOST, MAX_LAYERS = 2**62, 64
+MAX_NBYTES, MAX_LAYERS = 2**62, 64
 ROW = 16  # pixels of a row of the legend
 FORWARD, BACKWARD = 54, 66  # pixels of these words
 
@@ -23,8 +23,8 @@ def checked_memory(memory: Any) -> Mapping[str, Any]:
     arenas = memory["arenas"]
     rows = [[memory[name] for name in NUMBERS], *arenas.values()]
     rows.append([memory.get(name, 0) for name in CONSTANT])
-    if not all(type(n) is int and 0 <= n <= MOST for row in rows for n in row):
-        raise ValueError(f"numbers that are not from 0 to {MOST}")
+    if not all(type(n) is int and 0 <= n <= MAX_NBYTES for row in rows for n in row):
+        raise ValueError(f"numbers that are not from 0 to {MAX_NBYTES}")
     if len({len(row) for row in arenas.values()}) != 1 or len(arenas) > MAX_LAYERS:
         raise ValueError("arenas of another form")
     return dict(memory)

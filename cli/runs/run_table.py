@@ -17,7 +17,7 @@ from odt.text import table
 
 # Beginnings of keys that do not count as a difference: they change no result.
 SAME_RUN = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
-MOST = 40  # characters of a value
+MAX_TEXT = 40  # characters of a value
 
 
 def list_runs(
@@ -113,7 +113,7 @@ def cell(value: Any) -> str:
     if value is None:
         return "-"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= MOST else f"…{text[1 - MOST :]}"
+    return text if len(text) <= MAX_TEXT else f"…{text[1 - MAX_TEXT :]}"
 
 
 def time_of(seconds: float) -> str:

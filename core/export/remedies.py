@@ -11,7 +11,7 @@ from odt.core.recipe.lowered_model import LoweredModel, lower_if_supported
 from odt.core.recipe.open_shapes import fitting_shapes
 from odt.core.recipe.other_signatures import fitting_signature
 from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
-from odt.errors import MOST, UnsupportedError
+from odt.errors import MAX_MESSAGE, UnsupportedError
 
 MAX_NAME = 40  # characters of a tensor's name in a command
 
@@ -41,7 +41,7 @@ def with_remedy(error: UnsupportedError, lowered: LoweredModel) -> UnsupportedEr
     if not trains:
         return error
     remedy = f"Could train: {trains}."
-    if len(f"{error} {remedy}") > MOST and str(refused[-1]) not in str(error):
+    if len(f"{error} {remedy}") > MAX_MESSAGE and str(refused[-1]) not in str(error):
         # The line names some nodes only, and would lose its middle: it names the first.
         error = unsupported_error(lowered.graph, refused, most=0)
     return UnsupportedError(f"{error} {remedy}", f"{error.details or error}\n{remedy}")

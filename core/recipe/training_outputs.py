@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.lowered_model import LoweredModel
-from odt.errors import MOST, one_line
+from odt.errors import MAX_MESSAGE, one_line
 
 CLASS_NUMBERS = "sparse_categorical_crossentropy"
 
@@ -30,12 +30,10 @@ def describe_left_out(lowered: LoweredModel, what: str = "training") -> str:
     if not left_out.outputs:
         why = "which no output needs"
     others = len(left_out.nodes) - len(first)
-    more = f", and {others} that go with it" if others else ""
+    ending = f", and {others} that go with it" if others else ""
     outputs = ", ".join(f"{graph.label(i)} {specs[i].shape}" for i in graph.outputs)
-    return (
-        f"{graph.name}: {what} leaves out {one_line(', '.join(names), MOST)}, {why}{more}. Its "
-        f"outputs are {outputs}."
-    )
+    operators = one_line(", ".join(names), MAX_MESSAGE)
+    return f"{graph.name}: {what} leaves out {operators}, {why}{ending}. Its outputs are {outputs}."
 
 
 def with_class_numbers(lowered: LoweredModel, info: TrainingInfo) -> TrainingInfo:

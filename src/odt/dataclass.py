@@ -129,19 +129,21 @@ else:
                 if name not in vars(cls) and not (frozen and name in FROZEN):
                     setattr(cls, name, method)
             cls.__doc__ = cls.__doc__ or cls.__name__  # the standard one would write a signature
-            made = standard(init=False, repr=False, eq=False, slots=True, frozen=frozen)(cls)
-            every = fields(made)
-            made._parameters = {f.name: None for f in every if f.init}.keys()
-            made._stores = tuple(getattr(made, name).__set__ for name in made._parameters)
-            by_position = made.__match_args__ == (*made._parameters,)
-            made._positional = len(made._parameters) if by_position else None
-            made._defaults = {f.name: f.default for f in every if f.default is not MISSING}
+            new_class = standard(init=False, repr=False, eq=False, slots=True, frozen=frozen)(cls)
+            every = fields(new_class)
+            new_class._parameters = {f.name: None for f in every if f.init}.keys()
+            new_class._stores = tuple(
+                getattr(new_class, name).__set__ for name in new_class._parameters
+            )
+            by_position = new_class.__match_args__ == (*new_class._parameters,)
+            new_class._positional = len(new_class._parameters) if by_position else None
+            new_class._defaults = {f.name: f.default for f in every if f.default is not MISSING}
             factories = [f for f in every if f.default_factory is not MISSING]
-            made._factories = {f.name: f.default_factory for f in factories}
+            new_class._factories = {f.name: f.default_factory for f in factories}
             compared = [f.name for f in every if f.compare]
             hashed = [f.name for f in every if (f.compare if f.hash is None else f.hash)]
-            made._compared = _getter(compared)
-            made._hashed = made._compared if hashed == compared else _getter(hashed)
-            return made
+            new_class._compared = _getter(compared)
+            new_class._hashed = new_class._compared if hashed == compared else _getter(hashed)
+            return new_class
 
         return decorate

@@ -10,7 +10,7 @@ Messages and warnings name options as Python does, in backticks: `batch_size=`, 
 import sys
 import warnings
 
-MOST = 400  # maximum length of a message in characters
+MAX_MESSAGE = 400  # maximum length of a message in characters
 
 
 def one_line(text: str, most: int) -> str:
@@ -37,8 +37,8 @@ class OdtError(Exception):
     """
 
     def __init__(self, message: str, details: str = "") -> None:
-        super().__init__(one_line(message, MOST))
-        self.details = details or (message if len(message) > MOST else "")
+        super().__init__(one_line(message, MAX_MESSAGE))
+        self.details = details or (message if len(message) > MAX_MESSAGE else "")
 
 
 class ModelError(OdtError):

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 
 from odt.cli.main import main
-from odt.errors import MOST, ModelError, OdtError, one_line
+from odt.errors import MAX_MESSAGE, ModelError, OdtError, one_line
 
 HOSTILE = "\x1b[2J\n" + "n" * 3000
 
@@ -36,7 +36,7 @@ def test_a_refusal_is_one_line(name: str, tmp_path: Path) -> None:
     result = run("train", path, "--load-input", path, "--load-expected", path)
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
-    assert len(result.stderr) <= MOST + len("Error: \n")
+    assert len(result.stderr) <= MAX_MESSAGE + len("Error: \n")
     assert "node 1 (CUSTOM:" in result.stderr
     assert result.stderr.removesuffix("\n").isprintable()
 
@@ -75,14 +75,14 @@ def test_text_of_a_model_is_shown_escaped_and_shortened(tmp_path: Path) -> None:
     for command, name in (("inspect", "m"), ("check", "m"), ("check", "sound"), ("plan", "sound")):
         result = run(command, tmp_path / f"{name}.tflite", *mse * (command != "inspect"))
         assert result.exit_code == 0, result.output
-        assert max(map(len, result.output.splitlines())) < 2 * MOST
+        assert max(map(len, result.output.splitlines())) < 2 * MAX_MESSAGE
         assert result.output.replace("\n", "").isprintable()
 
 
 def test_the_middle_of_a_long_message_goes() -> None:
     text = "where: rule, but got " + "9" * 1000 + ". What to do."
     error = ModelError(text)
-    assert len(str(error)) == MOST
+    assert len(str(error)) == MAX_MESSAGE
     assert str(error).startswith("where: rule, but got 9")
     assert str(error).endswith("9. What to do.")
     assert error.details == text

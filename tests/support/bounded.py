@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from odt.errors import MOST, OdtError, OdtWarning
+from odt.errors import MAX_MESSAGE, OdtError, OdtWarning
 from support.limits import FOREVER, SECONDS
 
 GROWTH = 500 << 20
@@ -59,6 +59,6 @@ def answers(read: Callable[[], object]) -> bool:
         return True
     line = str(refusal)
     assert line.isprintable(), line
-    assert 20 < len(line) <= MOST, line
+    assert 20 < len(line) <= MAX_MESSAGE, line
     assert not isinstance(refusal.__cause__, BUGS), repr(refusal.__cause__)
     return False

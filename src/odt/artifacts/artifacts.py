@@ -197,10 +197,10 @@ def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> E
     """Returns the losses on synthetic data that the model and its loss accept."""
     refused: OdtError | None = None
     for floats in FLOATS:
-        wanted = Expected(seed, floats, (0.0,) * steps)
+        expected = Expected(seed, floats, (0.0,) * steps)
         try:
             with trainer_of_first_steps(Trainer, folder, files, {}) as probe:
-                return replace(wanted, losses=first_losses(probe, wanted))
+                return replace(expected, losses=first_losses(probe, expected))
         except (DataError, TrainingError) as e:
             refused = refused or e
     assert refused is not None
@@ -247,10 +247,10 @@ def _start(trainer: Trainer) -> Checkpoint:
     """Returns a copy of the state as the start of a run on the device, on data of its own."""
     session = trainer.session
     session.build()
-    own = trainer.checkpoints.saver().state()
+    state = trainer.checkpoints.saver().state()
     before = session.resume.progress if session.resume.own else NEW_RUN
     progress = replace(
-        own.progress,
+        state.progress,
         epoch=1,
         position=0,
         samples=0,
@@ -264,9 +264,9 @@ def _start(trainer: Trainer) -> Checkpoint:
         workers=0,
         kernels="",
     )
-    pairs = [(e, a) for e, a in zip(own.entries, own.arrays, strict=True) if e.role != BEST]
+    pairs = [(e, a) for e, a in zip(state.entries, state.arrays, strict=True) if e.role != BEST]
     return replace(
-        own,
+        state,
         progress=progress,
         entries=tuple(e for e, _ in pairs),
         arrays=tuple(a.copy() for _, a in pairs),

@@ -41,29 +41,29 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> Labelled:
         DataError: if the values are no classes.
         OptionError: if there are fewer names than classes, or a file has another class.
     """
-    names, found = tuple(classes or ()), tuple[str, ...]()
+    names, names_beside = tuple(classes or ()), tuple[str, ...]()
     if isinstance(y, str | os.PathLike):
-        where, (rows, found) = os.fspath(y), _read(os.fspath(y))
+        where, (rows, names_beside) = os.fspath(y), _read(os.fspath(y))
     else:
         where = "y"
         with reading(where, "must be an array of classes"):
             rows = np.asarray(y)
     if rows.ndim == 1 and rows.dtype.kind in "UTO" and all(isinstance(n, str) for n in rows):
-        known = names or tuple(dict.fromkeys(map(str, rows)))
-        numbers = {name: k for k, name in enumerate(known)}
+        all_names = names or tuple(dict.fromkeys(map(str, rows)))
+        numbers = {name: k for k, name in enumerate(all_names)}
         missing = [str(n) for n in dict.fromkeys(rows) if n not in numbers]
         if missing:
             raise DataError(f"{where}: must hold names in `classes=`, but got {listed(missing)}.")
-        return Labelled(np.array([numbers[str(n)] for n in rows], np.intp), known)
+        return Labelled(np.array([numbers[str(n)] for n in rows], np.intp), all_names)
     labels = _numbers(where, rows)
     if not len(labels):
         raise DataError(f"{where}: must hold samples, but holds none.")
-    if found and names and not all(map(str.isdecimal, found)):
-        if not set(found) <= set(names):
-            rule = f"must have the classes beside {where}, {listed(found)}"
+    if names_beside and names and not all(map(str.isdecimal, names_beside)):
+        if not set(names_beside) <= set(names):
+            rule = f"must have the classes beside {where}, {listed(names_beside)}"
             raise OptionError("classes", rule, listed(names))
-        return Labelled(np.array([names.index(n) for n in found], np.intp)[labels], names)
-    names = names or found
+        return Labelled(np.array([names.index(n) for n in names_beside], np.intp)[labels], names)
+    names = names or names_beside
     if names and labels.max() >= len(names):
         rule = f"must name all {labels.max() + 1} classes of the samples"
         raise OptionError("classes", rule, listed(names))
@@ -98,12 +98,12 @@ def _numbers(where: str, rows: Array) -> Array:
     return labels.astype(np.intp)
 
 
-def match_classes(given: Labelled, known: Sequence[str], count: int) -> Labelled:
+def match_classes(samples: Labelled, classes: Sequence[str], count: int) -> Labelled:
     """Numbers the classes of samples as a model does; new ones follow the model's.
 
     Args:
-        given: classes of the samples.
-        known: names of the model's classes; empty if they are not known.
+        samples: classes of the samples.
+        classes: names of the model's classes; empty if they are not known.
         count: number of classes of the model.
 
     Returns:
@@ -113,22 +113,22 @@ def match_classes(given: Labelled, known: Sequence[str], count: int) -> Labelled
         DataError: if a new class has no samples.
         OptionError: if samples have names, but those of the model's classes are not known.
     """
-    if not given.names:
-        names = [*(known or map(str, range(count)))]
-        empty = sorted(set(range(count, given.labels.max() + 1)) - set(given.labels.tolist()))
+    if not samples.names:
+        names = [*(classes or map(str, range(count)))]
+        empty = sorted(set(range(count, samples.labels.max() + 1)) - set(samples.labels.tolist()))
         if empty:
             raise DataError(
                 f"y: new classes must have samples, but {listed(empty)} of the classes above "
                 f"{count - 1}, the model's last, have none."
             )
-        more = range(count, given.labels.max() + 1)
-        return Labelled(given.labels, (*names, *map(str, more)))
-    if not known and len(given.names) != count:
+        new_numbers = range(count, samples.labels.max() + 1)
+        return Labelled(samples.labels, (*names, *map(str, new_numbers)))
+    if not classes and len(samples.names) != count:
         rule = f"must be the {count} classes of the model, whose names are not known yet"
         remedy = "Name them all, in their order."
-        raise OptionError("classes", rule, listed(given.names), remedy)
-    known = known or given.names
-    occurring = [given.names[k] for k in np.unique(given.labels)]
-    names = [*known, *(n for n in occurring if n not in known)]
-    numbers = np.array([names.index(n) if n in names else 0 for n in given.names], np.intp)
-    return Labelled(numbers[given.labels], tuple(names))
+        raise OptionError("classes", rule, listed(samples.names), remedy)
+    classes = classes or samples.names
+    occurring = [samples.names[k] for k in np.unique(samples.labels)]
+    names = [*classes, *(n for n in occurring if n not in classes)]
+    numbers = np.array([names.index(n) if n in names else 0 for n in samples.names], np.intp)
+    return Labelled(numbers[samples.labels], tuple(names))

@@ -25,7 +25,7 @@ class Samples:
         labels: class of each training sample; None if the targets are not classes, or without
             validation.
         judged: class of each validation sample, or None.
-        held: separate validation samples; None if they are split off.
+        validation_set: separate validation samples; None if they are split off.
     """
 
     data: DataSet
@@ -34,22 +34,24 @@ class Samples:
     validation: SampleOrder
     labels: Array | None
     judged: Array | None
-    held: DataSet | None = None
+    validation_set: DataSet | None = None
 
     @property
     def all(self) -> Data:
         """The samples for training and validation."""
-        if self.held is None:
+        if self.validation_set is None:
             return self.data
-        return Joined(self.data, self.held, self.count, self.held.length)
+        return Joined(self.data, self.validation_set, self.count, self.validation_set.length)
 
     @property
     def targets(self) -> Data:
         """The targets of `all`."""
         targets = self.data.without_inputs()
-        if self.held is None:
+        if self.validation_set is None:
             return targets
-        return Joined(targets, self.held.without_inputs(), self.count, self.held.length)
+        return Joined(
+            targets, self.validation_set.without_inputs(), self.count, self.validation_set.length
+        )
 
     @property
     def parts(self) -> list[range]:
@@ -58,8 +60,8 @@ class Samples:
         ranges = [p for p in parts if isinstance(p, range)]
         if len(ranges) == len(parts):
             return ranges
-        held = ranges if self.held is not None else []
-        return [range(self.count), *held]
+        validation_set = ranges if self.validation_set is not None else []
+        return [range(self.count), *validation_set]
 
 
 def arrange(
@@ -73,7 +75,7 @@ def arrange(
     shuffle: bool,
     seed: int,
     drop_last: bool,
-    held: DataSet | None = None,
+    validation_set: DataSet | None = None,
 ) -> Samples:
     """Splits samples into training and validation samples, and orders them.
 
@@ -88,25 +90,25 @@ def arrange(
         shuffle: whether to shuffle the samples in each epoch.
         seed: random seed of the order and of the split.
         drop_last: whether to leave out a last batch that is not full.
-        held: separate validation samples.
+        validation_set: separate validation samples.
 
     Raises:
-        OptionError: if samples are split off although `held` is given, or the data has fewer
-            samples than wanted, or too few to train.
+        OptionError: if samples are split off although `validation_set` is given, or the data has
+            fewer samples than requested, or too few to train.
     """
     if length is not None and length > data.length:
         raise OptionError(
             "data_length", f"must be at most {data.length}, the number of samples", length
         )
-    if held is not None and fraction:
+    if validation_set is not None and fraction:
         raise OptionError(
             "validation_split", "must be left out with `validation_data=`", f"{fraction:g}"
         )
     count = length or data.length
-    labels = data.labels(losses) if fraction or held is not None else None
+    labels = data.labels(losses) if fraction or validation_set is not None else None
     if labels is not None:
         labels = labels[:count]
-    if labels is not None and stratify and held is None:
+    if labels is not None and stratify and validation_set is None:
         parts = split_classes(labels, fraction, seed)
     else:
         parts = split_last(count, fraction)
@@ -127,11 +129,11 @@ def arrange(
         )
     order, validation = EpochOrder(parts.training, shuffle, seed, drop_last), parts.validation
     judged = None
-    if held is not None:
-        validation = range(count, count + held.length)
-        judged = held.labels(losses)
+    if validation_set is not None:
+        validation = range(count, count + validation_set.length)
+        judged = validation_set.labels(losses)
     elif labels is not None:
         judged = labels[np.asarray(validation)]
     if labels is not None:
         labels = labels[np.asarray(order.samples)]
-    return Samples(data, count, order, validation, labels, judged, held)
+    return Samples(data, count, order, validation, labels, judged, validation_set)

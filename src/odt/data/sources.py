@@ -144,8 +144,8 @@ def _columns(
     several = isinstance(data, list | tuple) and len(data) == len(specs)
     with reading(name, "must be arrays of numbers"):
         if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
-            first, *more = array_columns(list(data), specs, name, quantizations)
-            return [with_note(first, note), *more]
+            first, *others = array_columns(list(data), specs, name, quantizations)
+            return [with_note(first, note), *others]
         return array_columns([data], specs, name, quantizations)
 
 
@@ -251,9 +251,9 @@ def _stacked(samples: Sequence[Any], count: int) -> Any:
 
 def _parts(item: Any) -> tuple[Any, ...]:
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
-        got = f"{len(item)} values" if isinstance(item, tuple | list) else type(item).__name__
+        actual = f"{len(item)} values" if isinstance(item, tuple | list) else type(item).__name__
         raise DataError(
             "x: must give inputs and targets (x, y), also with weights (x, y, sample_weight), but "
-            f"got {got}."
+            f"got {actual}."
         )
     return tuple(item)

@@ -103,9 +103,14 @@ def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions
     for every in inputs.values():
         _check_lengths(path, every)
     kind = _kind(next(iter(inputs.values())))
-    made: dict[str, Part] = {n: ArrayPart(a, [], False, str(path)) for n, a in inputs.items()}
+    parts_by_name: dict[str, Part] = {
+        n: ArrayPart(a, [], False, str(path)) for n, a in inputs.items()
+    }
     return Source(
-        str(path), kind, made, files=mapped_files(a for every in inputs.values() for a in every)
+        str(path),
+        kind,
+        parts_by_name,
+        files=mapped_files(a for every in inputs.values() for a in every),
     )
 
 
@@ -153,15 +158,15 @@ def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:
     return (next(iter(arrays.values())),)
 
 
-def _pick(arrays: Mapping[str, Array], given: str, usual: Sequence[str], split: str) -> list[str]:
+def _pick(arrays: Mapping[str, Array], names: str, usual: Sequence[str], split: str) -> list[str]:
     """Returns the names of the arrays with inputs or targets of a split; may be empty."""
     by_lower = {name.lower(): name for name in arrays}
-    for base in given.split(",") if given else usual:
+    for base in names.split(",") if names else usual:
         for spelling in (f"{base}_{split}", f"{split}_{base}") if split else (base,):
             if spelling.lower() in by_lower:
-                if not given:
+                if not names:
                     return [by_lower[spelling.lower()]]
-                every = [re.sub(re.escape(base), b, spelling) for b in given.split(",")]
+                every = [re.sub(re.escape(base), b, spelling) for b in names.split(",")]
                 return [by_lower[n.lower()] for n in every if n.lower() in by_lower]
     return []
 
@@ -181,14 +186,16 @@ def _source(
         classes = options.classes or _classes(path, targets)
         for target in targets:
             check_labels(str(path), np.asarray(target).reshape(-1), len(classes))
-    made: dict[str, Part] = {
+    parts_by_name: dict[str, Part] = {
         name: ArrayPart(
             x, y if regression else [np.asarray(y[0]).reshape(-1)], bool(classes), str(path)
         )
         for name, (x, y) in parts.items()
     }
     files = mapped_files(a for x, y in parts.values() for a in (*x, *y))
-    return Source(str(path), _kind([x[0] for x, _ in parts.values()]), made, classes, files=files)
+    return Source(
+        str(path), _kind([x[0] for x, _ in parts.values()]), parts_by_name, classes, files=files
+    )
 
 
 def _are_values(target: Array) -> bool:

@@ -98,13 +98,13 @@ def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None
 
 def _check(downloaded: Path, path: Path, file: Remote) -> None:
     with open_input(downloaded) as f:
-        got = hashlib.file_digest(f, "md5").hexdigest()
-    if got == file.md5:
+        digest = hashlib.file_digest(f, "md5").hexdigest()
+    if digest == file.md5:
         return
     if downloaded != path:
         downloaded.unlink()  # the next attempt must not resume from it
     raise DataError(
-        f"{path}: must have the published md5 {file.md5}, but got {got}. "
+        f"{path}: must have the published md5 {file.md5}, but got {digest}. "
         "Delete it and download it again, or leave `download=True` out to use it unchanged."
     )
 

@@ -82,19 +82,23 @@ def open_with_table(
     if several and not all(is_number(row[0]) for row in cells):
         tags = [set(filter(None, SEPARATORS.split(row[0]))) for row in cells]
         columns = sorted(set().union(*tags))
-        cells = [[str(int(name in found)) for name in columns] for found in tags]
+        cells = [
+            [str(int(name in tags_or_classes)) for name in columns] for tags_or_classes in tags
+        ]
     asked = True if several else regression
     cells = plain_numbers(cells, delimiter)
-    target, found, are_classes = read_targets(path, cells, columns, (), asked)
+    target, tags_or_classes, are_classes = read_targets(path, cells, columns, (), asked)
     remarks = Remarks()
 
     def part(numbers: Sequence[int]) -> Part:
-        own = [names[k] for k in numbers]
+        names_of_part = [names[k] for k in numbers]
         if are_classes:
-            return FilePart(tree, own, np.asarray(target)[numbers], decode, remarks)
-        return TargetPart(tree, own, lambda k: np.asarray(target[numbers[k]]), decode, remarks)
+            return FilePart(tree, names_of_part, np.asarray(target)[numbers], decode, remarks)
+        return TargetPart(
+            tree, names_of_part, lambda k: np.asarray(target[numbers[k]]), decode, remarks
+        )
 
-    classes, tags_of = (found, ()) if are_classes else ((), found)
+    classes, tags_of = (tags_or_classes, ()) if are_classes else ((), tags_or_classes)
     return _source(tree, kind, names, part, notes, remarks, classes, tags_of)
 
 
@@ -172,8 +176,8 @@ def open_with_masks(
     remarks = Remarks()
 
     def part(numbers: Sequence[int]) -> Part:
-        own = [names[k] for k in numbers]
-        return TargetPart(tree, own, lambda k: target(own[k]), decode, remarks)
+        names_of_part = [names[k] for k in numbers]
+        return TargetPart(tree, names_of_part, lambda k: target(names_of_part[k]), decode, remarks)
 
     return _source(tree, "image", names, part, notes, remarks, (), classes)
 
@@ -191,9 +195,7 @@ def _stem(name: str) -> str:
     return str(PurePosixPath(name).with_suffix(""))
 
 
-def _files(
-    tree: Tree, kind: Kind, path: Path, wanted: Sequence[str]
-) -> tuple[list[str], list[str]]:
+def _files(tree: Tree, kind: Kind, path: Path, roles: Sequence[str]) -> tuple[list[str], list[str]]:
     """The files that a table names, by path or by a name that only one file has; and notes.
 
     A name may lack its suffix.
@@ -205,7 +207,7 @@ def _files(
         by_name.setdefault(PurePosixPath(name).name, []).append(name)
         by_stem.setdefault(PurePosixPath(name).stem, []).append(name)
     paths, lacking = [], []
-    for text in wanted:
+    for text in roles:
         last = PurePosixPath(text).name
         same = [text] if text in tree.sizes else by_name.get(last) or by_stem.get(last, [])
         if len(same) == 1:

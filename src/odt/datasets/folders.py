@@ -278,13 +278,13 @@ def _check_classes(
     if empty := sorted((seen | {*classes}) - {*by_class}):
         _, others = of_kind(tree.sizes, kind)
         inside = [name for name in others if {*empty} & {*PurePosixPath(name).parts[:-1]}]
-        held = f", which have {counted(inside)}" if inside else ""
+        contents = f", which have {counted(inside)}" if inside else ""
         if skip:
-            notes.append(f"no files {where}for {listed(empty)}{held}")
+            notes.append(f"no files {where}for {listed(empty)}{contents}")
         else:
             faults.append(
                 f"each class must have {shown_suffixes(kind)} files, but got none {where}for "
-                f"{listed(empty)}{held}. Remove these folders, or leave them out with "
+                f"{listed(empty)}{contents}. Remove these folders, or leave them out with "
                 '`on_error="skip"`'
             )
     return faults
@@ -378,10 +378,10 @@ def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
     if not tree.sizes:
         return f"{rule}, but has none."
     remedy = "Unpack tables and arrays, and give each as `source=` of its own."
-    got = counted(tree.sizes)
-    if "(" in got:  # the remedy of some of them
-        return f"{rule}, but has none: it holds {got}."
-    return f"{rule}, but has none: it holds {got} files. {remedy}"
+    contents = counted(tree.sizes)
+    if "(" in contents:  # the remedy of some of them
+        return f"{rule}, but has none: it holds {contents}."
+    return f"{rule}, but has none: it holds {contents} files. {remedy}"
 
 
 def _pattern_label(tree: Tree, text: str) -> Callable[[str, Place], str]:
@@ -396,8 +396,8 @@ def _pattern_label(tree: Tree, text: str) -> Callable[[str, Place], str]:
         paths = (place.below, name)
         for where in (*paths, file) if "/" in text else (file, *paths):
             match = pattern.search(where)
-            if match and (found := match.group(1 if pattern.groups else 0)):
-                return str(found)
+            if match and (group := match.group(1 if pattern.groups else 0)):
+                return str(group)
         raise DataError(
             f"{tree.name}: `label_pattern=` {text} must match every file name, but not "
             f"{printable(name)}."

@@ -32,7 +32,7 @@ from odt.datasets.source import (
     missing_value,
 )
 from odt.datasets.splits import Division, Picked, RequestedSplit, select
-from odt.errors import MOST, DataError
+from odt.errors import MAX_MESSAGE, DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 AHEAD = 4  # chunks that wait for each worker
@@ -158,11 +158,11 @@ def _all_faults(faults: list[str], others: bool) -> DataError:
     remedy = 'Give `on_error="skip"` to leave these out.' if others else ""
 
     def text(listed: int) -> str:
-        more = f"; … ({len(ordered) - listed} more)" if len(ordered) > listed else ""
-        return f"{len(ordered)} faults: {'; '.join(ordered[:listed])}{more}. {remedy}".rstrip()
+        ending = f"; … ({len(ordered) - listed} more)" if len(ordered) > listed else ""
+        return f"{len(ordered)} faults: {'; '.join(ordered[:listed])}{ending}. {remedy}".rstrip()
 
     listed = min(LISTED, len(ordered))
-    while listed > 1 and len(text(listed)) > MOST:
+    while listed > 1 and len(text(listed)) > MAX_MESSAGE:
         listed -= 1
     return DataError(text(listed), details=text(len(ordered)) if listed < len(ordered) else "")
 
@@ -240,20 +240,20 @@ def _write_split(
             insort(reasons, ready.problem)
             del reasons[LISTED:]  # the first by name, whatever the order
             continue
-        got = tuple([TensorSpec(a.shape, a.dtype) for a in role] for role in ready.arrays)
+        shapes = tuple([TensorSpec(a.shape, a.dtype) for a in role] for role in ready.arrays)
         if data is None:
-            specs = (got[0], got[1])
+            specs = (shapes[0], shapes[1])
             output = OUTPUTS[request.output]
             if request.like is not None:
                 classes = len(request.targets.classes)
-                request.like.check(picked.name, source.kind, got[0], got[1], classes)
+                request.like.check(picked.name, source.kind, shapes[0], shapes[1], classes)
             named = zip(_paths(request, picked, 0), specs, strict=True)
             data = tuple(output(path, role, stack) for path, role in named if role)
-        elif got != specs:
+        elif shapes != specs:
             raise DataError(
                 f"{source.name}: all samples must have the same shape, but sample {done} of "
-                f"{picked.name} is {_shapes(got)} and earlier ones {_shapes(specs)}. Give `size=` "
-                "for images, `seconds=` for sounds."
+                f"{picked.name} is {_shapes(shapes)} and earlier ones {_shapes(specs)}. Give "
+                "`size=` for images, `seconds=` for sounds."
             )
         for file, arrays in zip(data, ready.arrays, strict=False):
             file.append(arrays)

@@ -51,11 +51,11 @@ def _read(stream: IO[bytes], where: str, axes: int, packed: int) -> Array:
     nbytes = math.prod(shape)
     guard(where, packed, nbytes)
     with tempfile.TemporaryFile() as plain:
-        left = nbytes
-        while left:
-            chunk = _exactly(stream, min(COPY, left))
+        remaining = nbytes
+        while remaining:
+            chunk = _exactly(stream, min(COPY, remaining))
             plain.write(chunk)
-            left -= len(chunk)
+            remaining -= len(chunk)
         if stream.read(1):
             raise DataError(
                 f"{where}: must hold the {nbytes} bytes {shape} of its header, but there are more."

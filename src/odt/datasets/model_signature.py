@@ -74,13 +74,16 @@ class ModelSignature:
         classes: int,
     ) -> None:
         """Raises DataError if the samples of a split do not match the model."""
-        for k, (got, want) in enumerate(zip(inputs, self.inputs, strict=False)):
-            real = want.dtype.kind == "f" and got.dtype.kind in "iu"  # converted when it is read
+        for k, (actual, expected) in enumerate(zip(inputs, self.inputs, strict=False)):
+            real = (
+                expected.dtype.kind == "f" and actual.dtype.kind in "iu"
+            )  # converted when it is read
             quantized = k < len(self.quantizations) and self.quantizations[k] is not None
-            fits = got.dtype == want.dtype or real or quantized
-            if got.shape != want.shape or not fits:
+            fits = actual.dtype == expected.dtype or real or quantized
+            if actual.shape != expected.shape or not fits:
                 raise DataError(
-                    f"{self.path}: input {k} must be {want}, but {name} has {got} of {kind} data."
+                    f"{self.path}: input {k} must be {expected}, but {name} has {actual} of {kind} "
+                    "data."
                 )
         if len(inputs) != len(self.inputs):
             raise DataError(

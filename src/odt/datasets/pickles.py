@@ -71,15 +71,15 @@ class _Machine:
     def __init__(self, where: str, data: bytes) -> None:
         self.where = where
         self.data = data
-        self.left = len(data)
+        self.budget = len(data)
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
 
     def spend(self, amount: int) -> None:
         """Counts values and bytes of the result."""
-        self.left -= amount
-        if self.left < 0:
+        self.budget -= amount
+        if self.budget < 0:
             raise ValueError(f"more than {len(self.data)} values out of {len(self.data)} bytes")
 
     def run(self) -> Any:
@@ -159,7 +159,7 @@ class _Machine:
             stack.append(_Name(f"{stack.pop()} {name}"))
         elif code == "REDUCE":
             arguments = stack.pop()
-            stack.append(self.made(stack.pop(), arguments))
+            stack.append(self.construct(stack.pop(), arguments))
         elif code == "BUILD":
             state = stack.pop()
             self.complete(stack[-1], state)
@@ -173,7 +173,7 @@ class _Machine:
         del self.stack[at:]
         return items
 
-    def made(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+    def construct(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         """Returns the result of one of the three known calls."""
         name = function.name if isinstance(function, _Name) else "an object"
         if name in ARRAY:
@@ -185,15 +185,15 @@ class _Machine:
             return arguments[0].encode("latin1")
         raise self.refuse(f"a call of {name.replace(' ', '.')}")
 
-    def complete(self, made: Any, state: Any) -> None:
-        if isinstance(made, _Type):
-            if made.code not in ("u1", "i4", "i8"):
-                raise self.refuse(f"dtype {made.code}")
-            made.code = ("<" if _text(state[1]) == "|" else _text(state[1])) + made.code
-        elif isinstance(made, _Array):
+    def complete(self, target: Any, state: Any) -> None:
+        if isinstance(target, _Type):
+            if target.code not in ("u1", "i4", "i8"):
+                raise self.refuse(f"dtype {target.code}")
+            target.code = ("<" if _text(state[1]) == "|" else _text(state[1])) + target.code
+        elif isinstance(target, _Array):
             _, shape, kind, fortran, data = state
             flat = np.frombuffer(data, kind.code)
-            made.value = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+            target.value = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
         else:
             raise self.refuse("the state of an object")
 

@@ -104,13 +104,13 @@ class Preprocessing:
             # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
             is_valid = ~np.isnan(x)
             n = is_valid.sum(axis=0)
-            own = np.divide(
+            mean_of_sample = np.divide(
                 np.where(is_valid, x, 0).sum(axis=0), n, where=n > 0, out=np.zeros(len(n))
             )
-            own_spread = np.where(is_valid, (x - own) ** 2, 0).sum(axis=0)
+            spread_of_sample = np.where(is_valid, (x - mean_of_sample) ** 2, 0).sum(axis=0)
             both = np.maximum(count + n, 1)
-            spread = spread + own_spread + (own - mean) ** 2 * count * n / both
-            mean = mean + (own - mean) * n / both
+            spread = spread + spread_of_sample + (mean_of_sample - mean) ** 2 * count * n / both
+            mean = mean + (mean_of_sample - mean) * n / both
             count = count + n
         std = np.sqrt(spread / np.maximum(count, 1))
         std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0
@@ -276,8 +276,8 @@ def _converted(x: Array, dtype: np.dtype[Any]) -> Array:
     if y.dtype.kind == "f":
         infinite = np.isinf(y)
         if infinite.any():
-            got = np.reshape(x, y.shape)[infinite][0]
-            raise DataError(f"values must be finite in {dtype}, but got {got:g}")
+            value = np.reshape(x, y.shape)[infinite][0]
+            raise DataError(f"values must be finite in {dtype}, but got {value:g}")
     return y
 
 

@@ -124,11 +124,11 @@ def _emnist(tree: Tree, variant: str) -> tuple[dict[str, Part], tuple[str, ...]]
     parts: dict[str, Part] = {}
     for part in ("train", "test"):
         begin = f"emnist-{variant}-{part}"
-        made = _idx_part(
+        images = _idx_part(
             tree, f"{begin}-images", f"{begin}-labels", classes, int(variant == "letters")
         )
-        made.inputs = (made.inputs[0].transpose(0, 2, 1, 3),)
-        parts[part] = made
+        images.inputs = (images.inputs[0].transpose(0, 2, 1, 3),)
+        parts[part] = images
     return parts, classes
 
 

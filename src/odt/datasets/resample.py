@@ -38,7 +38,7 @@ def reach(old: int, new: int) -> int:
 
 
 def resample(
-    read: Callable[[int, int], Array], length: int, old: int, new: int, wanted: int
+    read: Callable[[int, int], Array], length: int, old: int, new: int, count_out: int
 ) -> Array:
     """Resamples a sound in blocks of bounded memory.
 
@@ -46,10 +46,10 @@ def resample(
         read: returns the input samples of [start, stop) within 0 … length.
         length: number of input samples.
         old, new: sample rates in Hz.
-        wanted: number of output samples, from the beginning.
+        count_out: number of output samples, from the beginning.
 
     Returns:
-        float32 (wanted,).
+        float32 (count_out,).
 
     Raises:
         DataError: if the new rate is below a thousandth of the old one.
@@ -64,10 +64,10 @@ def resample(
     taps = 2 * side
     table = _table(up, down, side) if up * taps <= MAX_WEIGHTS else None
     most = max(1, MAX_GROUP // taps)  # phases whose weights are computed at once without a table
-    y = np.empty(wanted, np.float32)
+    y = np.empty(count_out, np.float32)
     step = max(1, min(BLOCK, BLOCK * new // old))
-    for first in range(0, wanted, step):
-        count = min(step, wanted - first)
+    for first in range(0, count_out, step):
+        count = min(step, count_out - first)
         start = first * down // up - side + 1
         stop = (first + count - 1) * down // up + side + 1
         x = np.zeros(stop - start)

@@ -37,7 +37,7 @@ def open_series(path: Path, classes: Sequence[str] | None = None) -> Source:
     """
     with reading(str(path), "must be a .ts file in UTF-8"), closing(unpacked(path)) as data:
         lines = _lines(io.TextIOWrapper(data, "utf-8-sig"))
-        header, known = _header(path, lines)
+        header, classes_of_header = _header(path, lines)
         labelled = any(header.get(name, "false").split()[0] == TRUE for name in HEADERS)
         samples, cells = _samples(path, lines, labelled)
     targets: list[Array] = []
@@ -48,9 +48,11 @@ def open_series(path: Path, classes: Sequence[str] | None = None) -> Source:
         values = header.get("@targetlabel", "false") == TRUE
         target, names, _ = read_targets(path, cells, ["class"], (), values)
         targets = [target]
-        if known and {*names} <= {*known}:  # the file says the order of its classes
-            targets = [class_numbers(path, [c[0] for c in cells], known)]
-            names = known
+        if classes_of_header and {*names} <= {
+            *classes_of_header
+        }:  # the file says the order of its classes
+            targets = [class_numbers(path, [c[0] for c in cells], classes_of_header)]
+            names = classes_of_header
     part = ArrayPart([samples], targets, bool(names), str(path))
     return Source(str(path), "features", {"all": part}, names)
 

@@ -231,8 +231,8 @@ NO_GAPS = (
 
 def missing_value(source: Source, part: Part, k: int, e: MissingValueError, remedy: str) -> str:
     """The message for a sample with a missing value: its place, its column, and what to do."""
-    known = e.position is not None and e.position < len(source.columns)
-    column = f"column {printable(source.columns[e.position or 0])}: " if known else ""
+    has_name = e.position is not None and e.position < len(source.columns)
+    column = f"column {printable(source.columns[e.position or 0])}: " if has_name else ""
     return f"{source.name}: {part.label_of(k)}: {column}{e}. {remedy}"
 
 

@@ -142,9 +142,9 @@ def divides_again(source: Source, requests: Sequence[RequestedSplit], division: 
 
 def _cuts_from_training(source: Source, requests: Sequence[RequestedSplit]) -> bool:
     """Whether splits of a source are kept, and others with fractions are cut from its train."""
-    kept = [r.name for r in requests if r.fraction is None and r.name in source.parts]
+    splits = [r.name for r in requests if r.fraction is None and r.name in source.parts]
     new = [r for r in requests if r.fraction is not None and r.name not in source.parts]
-    return bool(new) and "train" in kept and len(kept) + len(new) == len(requests)
+    return bool(new) and "train" in splits and len(splits) + len(new) == len(requests)
 
 
 def _take(source: Source, request: RequestedSplit, division: Division) -> Picked:
@@ -248,13 +248,13 @@ def _by_recording(
     """Divides the series of each class, which stay whole."""
     pieces: list[list[Array]] = [[] for _ in fractions]
     for series in _series_by_class(source, pool).values():
-        left = fractions * sum(map(len, series))
+        shortfall = fractions * sum(map(len, series))
         empty = {*range(len(fractions))}
         for n, k in enumerate(random.permutation(len(series))):
             some = [*empty] if len(series) - n <= len(empty) else [*range(len(fractions))]
-            split = max(some, key=lambda s: left[s])
+            split = max(some, key=lambda s: shortfall[s])
             empty.discard(split)
-            left[split] -= len(series[k])
+            shortfall[split] -= len(series[k])
             pieces[split].append(series[k])
     return [np.sort(np.concatenate(piece)) for piece in pieces]
 
@@ -333,15 +333,15 @@ def _by_group(
     names, group_of = np.unique(np.asarray(groups), return_inverse=True)
     sizes = np.bincount(group_of)
     order = np.arange(len(names)) if random is None else random.permutation(len(names))
-    left = np.array(counts, np.float64)
+    shortfall = np.array(counts, np.float64)
     split_of = np.empty(len(names), np.int64)
     empty = {k for k, count in enumerate(counts) if count}
     for n, group in enumerate(order):
         some = [*empty] if len(order) - n <= len(empty) else [*range(len(counts))]
-        split = max(some, key=lambda k: left[k])
+        split = max(some, key=lambda k: shortfall[k])
         empty.discard(split)
         split_of[group] = split
-        left[split] -= sizes[group]
+        shortfall[split] -= sizes[group]
     splits = split_of[group_of]
     pieces = [np.flatnonzero(splits == s) for s in range(len(counts))]
     for piece, count in zip(pieces, counts, strict=True):

@@ -79,15 +79,17 @@ def synthetic_data(
     """
     with ExitStack() as stack:
         every = predictor.runtime.output_specs
-        kept = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
-        specs = (list(predictor.runtime.input_specs), [every[k] for k in kept])
+        positions = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
+        specs = (list(predictor.runtime.input_specs), [every[k] for k in positions])
         data = SyntheticData(specs[0], randomness)
         files = [OUTPUTS[output](path, s, stack) for path, s in zip(paths, specs, strict=True)]
         done = 0
         for outputs in predictor.run(data, range(length)):
             for row in range(len(outputs[0])):
                 files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
-                files[1].append([outputs[k][row].copy() for k in kept])  # the arrays are reused
+                files[1].append(
+                    [outputs[k][row].copy() for k in positions]
+                )  # the arrays are reused
                 done += 1
             if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
                 raise DataError(

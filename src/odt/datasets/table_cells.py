@@ -136,10 +136,10 @@ class VectorCells:
     def values(self, cell: str) -> Numbers:
         if is_missing(cell):
             return (math.nan,) * self.width
-        found = _numbers_in(cell)
-        if found is None or len(found) != self.width:
+        numbers = _numbers_in(cell)
+        if numbers is None or len(numbers) != self.width:
             raise ValueError(f"must hold {self.width} numbers")
-        return found
+        return numbers
 
     def names(self, column: str) -> list[str]:
         return [f"{column}[{k}]" for k in range(self.width)]

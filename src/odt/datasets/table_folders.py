@@ -138,8 +138,8 @@ class _Rows:
         self.names, self.has_header = self._first()
 
     def __iter__(self) -> Iterator[Row]:
-        more = [PART] if self._parts else []
-        yield 0, [*self.names, CLASS, FILE, *more]
+        part_column = [PART] if self._parts else []
+        yield 0, [*self.names, CLASS, FILE, *part_column]
         first = 0
         for k, name in enumerate(self._files):
             self._starts.append(first)

@@ -39,8 +39,8 @@ class TablePart(ArrayPart):
             return rows
         parts, at = [], 0
         for cells, ranks in zip(self.columns, self._ranks, strict=True):
-            own = rows[..., at : at + cells.width]
-            parts.append(own if ranks is None else _one_hot(own[..., 0], ranks))
+            values = rows[..., at : at + cells.width]
+            parts.append(values if ranks is None else _one_hot(values[..., 0], ranks))
             at += cells.width
         return np.concatenate(parts, axis=-1)
 
@@ -198,8 +198,10 @@ def table_source(
     elif cells:
         regression = None if not options.like else not options.classes
         asked = options.regression if options.regression is not None else regression
-        target, found, are_classes = read_targets(path, cells, names, table.classes, asked)
-        classes, tags = (found, ()) if are_classes else ((), found)
+        target, tags_or_classes, are_classes = read_targets(
+            path, cells, names, table.classes, asked
+        )
+        classes, tags = (tags_or_classes, ()) if are_classes else ((), tags_or_classes)
         targets = [target]
     rows = TablePart(table, targets, bool(classes), str(path))
     part: Part = rows

@@ -34,8 +34,8 @@ def read_targets(
         DataError: if the cells are neither classes nor values.
     """
     if len(names) == 1:
-        found, classes = _one(path, [row[0] for row in cells], counted, regression)
-        return found, classes, bool(classes)
+        target, classes = _one(path, [row[0] for row in cells], counted, regression)
+        return target, classes, bool(classes)
     for row in cells:
         if not all(map(is_number, row)):
             raise DataError(
@@ -84,13 +84,13 @@ def class_numbers(path: Path, cells: Sequence[str], classes: Sequence[str]) -> A
     """
     numbers = {name: k for k, name in enumerate(classes)}
     by_value = {float(name): k for name, k in numbers.items() if is_number(name)}
-    found = []
+    rows = []
     for cell in cells:
         k = numbers.get(cell, by_value.get(float(cell)) if is_number(cell) else None)
         if k is None:
             raise DataError(f"{path}: classes must be {listed(classes)}, but got {cell}.")
-        found.append(k)
-    return np.asarray(found, np.int32)
+        rows.append(k)
+    return np.asarray(rows, np.int32)
 
 
 def _one(
@@ -114,12 +114,14 @@ def _one(
         whole = values.astype(np.int64)
         if names and whole.min() >= 0 and whole.max() < len(names):
             return whole.astype(np.int32), names
-        found, labels = np.unique(whole, return_inverse=True)
+        distinct, labels = np.unique(whole, return_inverse=True)
     else:  # words, or numbers too large for float64 to distinguish
-        found, labels = np.unique(np.asarray(cells), return_inverse=True)
-    if len(found) > MAX_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
+        distinct, labels = np.unique(np.asarray(cells), return_inverse=True)
+    if len(distinct) > MAX_CLASSES or (
+        values is not None and 2 * len(distinct) > max(40, len(cells))
+    ):
         raise DataError(
-            f"{path}: the target has {len(found)} different values in {len(cells)} lines, too many "
-            "for classes. Give `regression=True` if it is a number to predict."
+            f"{path}: the target has {len(distinct)} different values in {len(cells)} lines, too "
+            "many for classes. Give `regression=True` if it is a number to predict."
         )
-    return labels.astype(np.int32), tuple(str(f) for f in found)
+    return labels.astype(np.int32), tuple(str(f) for f in distinct)

@@ -164,14 +164,14 @@ def _without_end(first: list[str], head: Sequence[list[str]]) -> list[str]:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Names without blanks around them; a name that comes again gets a number, as in pandas."""
-    found: list[str] = []
+    distinct: list[str] = []
     for name in map(str.strip, names):
         number, new = 0, name
-        while new in found:
+        while new in distinct:
             number += 1
             new = f"{name}.{number}"
-        found.append(new)
-    return found
+        distinct.append(new)
+    return distinct
 
 
 def _counts(first: list[str], second: list[str]) -> bool:
@@ -200,7 +200,7 @@ def _is_header(first: list[str], head: Sequence[list[str]]) -> bool:
     return False
 
 
-def find_columns(path: Path, names: Sequence[str], wanted: str, field: str) -> list[int]:
+def find_columns(path: Path, names: Sequence[str], text: str, field: str) -> list[int]:
     """Positions of columns: a name, a number, a range such as 20-29, or several with commas.
 
     Numbers count from 0, negative ones from the end.
@@ -208,20 +208,20 @@ def find_columns(path: Path, names: Sequence[str], wanted: str, field: str) -> l
     Raises:
         DataError: if there is no such column.
     """
-    if wanted in names:
-        return [names.index(wanted)]
-    if "," in wanted:
-        parts = [find_columns(path, names, part.strip(), field) for part in wanted.split(",")]
+    if text in names:
+        return [names.index(text)]
+    if "," in text:
+        parts = [find_columns(path, names, part.strip(), field) for part in text.split(",")]
         return [k for part in parts for k in part]
-    span = RANGE.fullmatch(wanted)
+    span = RANGE.fullmatch(text)
     try:
-        first, last = map(int, span.groups()) if span else (int(wanted),) * 2
+        first, last = map(int, span.groups()) if span else (int(text),) * 2
     except ValueError:
         first, last = 1, 0
     if not (first <= last and -len(names) <= first and last < len(names)):
         raise DataError(
             f"{path}: `{field}=` must be one of {listed(names)}, a number from 0 to "
-            f"{len(names) - 1} or a range such as 0-{len(names) - 1}, but got {wanted}."
+            f"{len(names) - 1} or a range such as 0-{len(names) - 1}, but got {text}."
         )
     return [k % len(names) for k in range(first, last + 1)]
 

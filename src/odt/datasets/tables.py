@@ -285,8 +285,8 @@ def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOpti
     every = (layout.cells[k] for k in layout.inputs)
     plain = layout.split < 0 and all(c == NumberCells() for c in every)
     with tempfile.TemporaryFile() as numbers:
-        for line, found in rows:
-            cells = _cut(found, len(names))
+        for line, row in rows:
+            cells = _cut(row, len(names))
             if not any(map(str.strip, cells)):
                 continue  # an empty line, as spreadsheets write them at the end
             if len(cells) != len(names):
@@ -304,10 +304,10 @@ def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOpti
         faults.report()
         count = len(table.lines)
         if not count:
-            gone = sum(map(len, table.left_out.values()))
+            left_out = sum(map(len, table.left_out.values()))
             raise DataError(
                 f"{path}: must have lines with samples, but has none"
-                f"{f': {gone} are left out' if gone else ''}."
+                f"{f': {left_out} are left out' if left_out else ''}."
             )
         numbers.flush()
         if width:
@@ -482,8 +482,8 @@ class _Faults:
             if k not in text or len(text) == 1:
                 texts.append(f"{self._column(k, *faults)}.")
         if self._uneven:
-            (line, cells), *more = self._uneven.items()
-            others = f", and {len(more)} more lines have others" if more else ""
+            (line, cells), *rest = self._uneven.items()
+            others = f", and {len(rest)} more lines have others" if rest else ""
             texts.append(
                 f"{where(line)}: must have {count} cells, but has {cells}{others}. Leave such "
                 'lines out with `on_error="skip"`.'
@@ -502,14 +502,14 @@ class _Faults:
     def _column(self, k: int, line: int, cell: str, words: set[str], count: int) -> str:
         """The fault of one column."""
         name, cells = printable(self._table.names[k]), self._cells(k)
-        more = f" ({count} lines)" if count > 1 else ""
-        wanted = "numbers"
+        repeats = f" ({count} lines)" if count > 1 else ""
+        content = "numbers"
         if k == self._table.layout.split:
-            wanted = f"names of splits, one of {listed(SPLITS)},"
+            content = f"names of splits, one of {listed(SPLITS)},"
         elif isinstance(cells, VectorCells):
-            wanted = f"{cells.width} numbers in each cell"
+            content = f"{cells.width} numbers in each cell"
         shown, where = printable(cell, 40), self._table.where(line)
-        rule = f"{where}: column {name} must hold {wanted}, but got '{shown}'{more}"
+        rule = f"{where}: column {name} must hold {content}, but got '{shown}'{repeats}"
         if not isinstance(cells, _Text):
             return f'{rule}. Correct it, or leave such lines out with `on_error="skip"`'
         if cells.dates:
@@ -617,8 +617,8 @@ def _layout(
         elif k in dates:
             cells[k] = _dates(path, names[k], columns[k], dates[k])
         else:
-            found = find_cells(columns[k], delimiter)
-            cells[k] = found or cast(Cells, _Text(bool(find_dates(columns[k]))))
+            kind = find_cells(columns[k], delimiter)
+            cells[k] = kind or cast(Cells, _Text(bool(find_dates(columns[k]))))
     targets: dict[int, Cells] = {}
     for k in labels:
         if isinstance(c := find_cells(columns[k], delimiter), NumberCells):
@@ -646,9 +646,9 @@ def _dates(path: Path, name: str, column: Sequence[str], form: str) -> Cells:
             f"several readings. Give {every}."
         )
     of_form = f" of the form {form}" if form else ""
-    got = printable(shown)
+    text = printable(shown)
     raise DataError(
-        f"{path}: column {printable(name)} must hold dates{of_form}, but got '{got}'. Give "
+        f"{path}: column {printable(name)} must hold dates{of_form}, but got '{text}'. Give "
         f'their form, such as `date="{name}=%d.%m.%Y %H:%M"`.'
     )
 
@@ -715,29 +715,29 @@ def _layout_like(path: Path, names: list[str], options: TableOptions, is_header:
     """The columns of a record: by name, or by position in a table without names."""
     like = options.like
     columns = [c["name"] for c in like["columns"]]
-    wanted = list(like["inputs"])
+    inputs_before = list(like["inputs"])
     role = {c["name"]: c["role"] for c in like["columns"]}
     if not (is_header and like["header"]):
         whole = len(names) == len(columns)
-        if not whole and len(names) != len(wanted):
+        if not whole and len(names) != len(inputs_before):
             raise DataError(
                 f"{path}: must have the {len(columns)} columns of the training data, or its "
-                f"{len(wanted)} inputs, but has {len(names)}."
+                f"{len(inputs_before)} inputs, but has {len(names)}."
             )
-        found = columns if whole else wanted
+        in_file = columns if whole else inputs_before
     else:
-        found = names
-    lacking = [name for name in wanted if name not in found]
+        in_file = names
+    lacking = [name for name in inputs_before if name not in in_file]
     if lacking:
         raise DataError(
             f"{path}: must have the columns of the training data, but lacks {listed(lacking)}."
         )
-    inputs = [found.index(name) for name in wanted]
-    labels = [found.index(n) for n in columns if role[n] == TARGET and n in found]
+    inputs = [in_file.index(name) for name in inputs_before]
+    labels = [in_file.index(n) for n in columns if role[n] == TARGET and n in in_file]
     targets = sum(role[n] == TARGET for n in columns)
     labels = labels if len(labels) == targets and not options.inputs_only else []
-    out = [found.index(n) for n in columns if role[n] == LEFT_OUT and n in found]
-    cells = {found.index(c["name"]): recorded_cells(c) for c in like["columns"]
-             if c["name"] in found}  # fmt: skip
+    out = [in_file.index(n) for n in columns if role[n] == LEFT_OUT and n in in_file]
+    cells = {in_file.index(c["name"]): recorded_cells(c) for c in like["columns"]
+             if c["name"] in in_file}  # fmt: skip
     return Layout(inputs, labels, out, {k: cells[k] for k in inputs},
                   {k: cells[k] for k in labels}, is_known=True)  # fmt: skip

@@ -163,8 +163,8 @@ class _Sized:
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, n: int = -1) -> bytes:
-        left = max(0, self._size - self.tell())
-        return self._file.read(left if n < 0 else min(n, left))
+        remaining = max(0, self._size - self.tell())
+        return self._file.read(remaining if n < 0 else min(n, remaining))
 
 
 class TarTree(Tree):

@@ -30,8 +30,8 @@ def check_tensors(
         DataError: for the first rule that is broken.
     """
     if not isinstance(tensors, Mapping):
-        got = type(tensors).__name__
-        raise DataError(f"{where}: tensors must be a mapping, but got {got}. {remedy}")
+        kind = type(tensors).__name__
+        raise DataError(f"{where}: tensors must be a mapping, but got {kind}. {remedy}")
     for name in expected:
         if name not in tensors:
             raise DataError(f"{where}: must have the tensor {name}, but it is missing. {remedy}")
@@ -114,8 +114,8 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
             f"{client}: samples must be a whole number above 0, but got {samples!r}. {REFUSED}"
         )
     if not isinstance(metrics, Mapping):
-        got = type(metrics).__name__
-        raise DataError(f"{client}: metrics must be a mapping, but got {got}. {REFUSED}")
+        kind = type(metrics).__name__
+        raise DataError(f"{client}: metrics must be a mapping, but got {kind}. {REFUSED}")
     for name, value in metrics.items():
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         # As a number of Python: a float32 cannot be compared with 1e300.

@@ -25,16 +25,18 @@ def new_trainer(model: Any, **options: Any) -> Trainer:
         OdtError: as Trainer.
     """
     loaded = model if isinstance(model, Model) else load_model(model)
-    given = {"ema": 0} | {name: value for name, value in options.items() if value is not None}
+    settings = {"ema": 0} | {name: value for name, value in options.items() if value is not None}
     if loaded.training_info is None:
-        given.setdefault("batch_size", BATCH_SIZE)
-        if "optimizer" not in given:
-            hyper_parameters = given.get("hyper_parameters") or {}
-            own = {name: v for name, v in hyper_parameters.items() if v is not None}
-            given |= {
+        settings.setdefault("batch_size", BATCH_SIZE)
+        if "optimizer" not in settings:
+            hyper_parameters = settings.get("hyper_parameters") or {}
+            chosen_values = {name: v for name, v in hyper_parameters.items() if v is not None}
+            settings |= {
                 "optimizer": OPTIMIZER,
-                "learning_rate": given.get("learning_rate", LEARNING_RATE),
-                "clip_norm": given.get("clip_norm", None if "clip_value" in given else CLIP_NORM),
-                "hyper_parameters": {"momentum": MOMENTUM, **own},
+                "learning_rate": settings.get("learning_rate", LEARNING_RATE),
+                "clip_norm": settings.get(
+                    "clip_norm", None if "clip_value" in settings else CLIP_NORM
+                ),
+                "hyper_parameters": {"momentum": MOMENTUM, **chosen_values},
             }
-    return Trainer(loaded, **given)
+    return Trainer(loaded, **settings)

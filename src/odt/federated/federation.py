@@ -38,7 +38,7 @@ class Federation:
         trainer: Trainer,
         data: DataSet,
         settings: Settings,
-        held: DataSet | None = None,
+        validation_set: DataSet | None = None,
         record: Record | None = None,
     ) -> None:
         """Divides the data and allocates the memory of a client.
@@ -47,13 +47,13 @@ class Federation:
             trainer: trainer of the model.
             data: samples of all clients.
             settings: settings of the federation.
-            held: samples on which the model is evaluated after each round.
+            validation_set: samples on which the model is evaluated after each round.
             record: preprocessing record of the data.
 
         Raises:
             OptionError: if settings contradict the data or the model.
         """
-        self.trainer, self.settings, self._held = trainer, settings, held
+        self.trainer, self.settings, self._validation_set = trainer, settings, validation_set
         labels = data.labels(trainer.session.samples.losses)
         parts = partition(settings.partition, data, labels, settings.clients, settings.seed, record)
         self.strategy = settings.new_strategy()
@@ -63,11 +63,15 @@ class Federation:
         self.residuals: list[Tensors] = [{} for _ in parts]
         self.rounds: list[Round] = []
         self.clients: list[Client] = []
-        self._own: list[Client | None] = []  # clients on the samples that they hold back
+        self._held_back_clients: list[
+            Client | None
+        ] = []  # clients on the samples that they hold back
         for k, part in enumerate(parts):
             training, held_back = self._split(part, k)
             self.clients.append(self._client(data, training, k))
-            self._own.append(self._client(data, held_back, k) if len(held_back) else None)
+            self._held_back_clients.append(
+                self._client(data, held_back, k) if len(held_back) else None
+            )
 
     def _client(self, data: DataSet, samples: Array, k: int) -> Client:
         settings = self.settings
@@ -181,12 +185,14 @@ class Federation:
         trainer = self.trainer
         self.load()
         logs: dict[str, float] = {}
-        if self._held is not None:
-            held = trainer.evaluation.validate(self._held, range(self._held.length), rest=True)
-            logs |= finite(trainer.session.logs(held, "val_"))
-        own = [c.evaluate(self.tensors) for c in self._own if c is not None]
-        for name in own[0] if own else ():
-            values = [metrics[name] for metrics in own if name in metrics]
+        if self._validation_set is not None:
+            validation_set = trainer.evaluation.validate(
+                self._validation_set, range(self._validation_set.length), rest=True
+            )
+            logs |= finite(trainer.session.logs(validation_set, "val_"))
+        results = [c.evaluate(self.tensors) for c in self._held_back_clients if c is not None]
+        for name in results[0] if results else ():
+            values = [metrics[name] for metrics in results if name in metrics]
             logs[f"client_{name}"] = float(np.mean(values))
             worst = f"client_max_{name}" if name == "loss" else f"client_min_{name}"
             logs[worst] = max(values) if name == "loss" else min(values)

@@ -103,16 +103,18 @@ def resume(path: str | os.PathLike[str], federation: Federation) -> None:
                 value,
                 "Give the same settings, or begin a new federation.",
             )
-    expected, own = federation.tensors, "The federation is unchanged."
+    expected, remedy = federation.tensors, "The federation is unchanged."
     roles = [f"{RESIDUAL} {k}" for k in range(federation.settings.clients)]
     if last < 1 or not groups.keys() <= {WEIGHT, SERVER, *roles}:
-        raise ModelError(f"{where}: must hold arrays of {len(roles)} clients after a round. {own}")
-    check_tensors(groups.get(WEIGHT, {}), expected, where, own)
+        raise ModelError(
+            f"{where}: must hold arrays of {len(roles)} clients after a round. {remedy}"
+        )
+    check_tensors(groups.get(WEIGHT, {}), expected, where, remedy)
     moments = federation.strategy.moments
-    kept = {f"{moment}/{name}": a for name, a in expected.items() for moment in moments}
-    check_tensors(groups.get(SERVER, {}), kept, f"{where}: {SERVER}", own)
+    server_arrays = {f"{moment}/{name}": a for name, a in expected.items() for moment in moments}
+    check_tensors(groups.get(SERVER, {}), server_arrays, f"{where}: {SERVER}", remedy)
     for role in roles:
-        check_tensors(groups.get(role, {}), expected if role in groups else {}, where, own)
+        check_tensors(groups.get(role, {}), expected if role in groups else {}, where, remedy)
     federation.strategy.state = groups.get(SERVER, {})
     federation.tensors = {name: groups[WEIGHT][name] for name in expected}
     federation.residuals = [groups.get(role, {}) for role in roles]

@@ -53,7 +53,7 @@ def partition(
         OptionError: if there is no such kind, its value is invalid, or a client gets no sample.
     """
     if not isinstance(kind, str):
-        parts = _given(np.asarray(kind), data.length, clients)
+        parts = _by_list(np.asarray(kind), data.length, clients)
     else:
         rng = np.random.default_rng((seed, 0, DIVIDING))
         parts = _drawn(kind, data, labels, clients, rng, record)
@@ -102,7 +102,7 @@ def _number(text: str, form: str, least: float) -> float:
     return value
 
 
-def _given(clients_of: Array, samples: int, clients: int) -> list[Array]:
+def _by_list(clients_of: Array, samples: int, clients: int) -> list[Array]:
     rule = f"must have a client's number from 0 to {clients - 1} for each of {samples} samples"
     if clients_of.dtype.kind not in "iu" or clients_of.shape != (samples,):
         raise OptionError("partition", rule, f"{clients_of.shape} {clients_of.dtype}")
@@ -143,9 +143,9 @@ def _shards(labels: Array, shards: int, clients: int, rng: np.random.Generator) 
 
 
 def _by_value(values: Array, clients: int, rng: np.random.Generator) -> list[Array]:
-    known = np.unique(values)
-    if len(known) == clients:
-        return [np.flatnonzero(values == v) for v in known]
+    distinct = np.unique(values)
+    if len(distinct) == clients:
+        return [np.flatnonzero(values == v) for v in distinct]
     order = rng.permutation(len(values))
     return np.array_split(order[np.argsort(values[order], kind="stable")], clients)
 

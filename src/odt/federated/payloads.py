@@ -57,8 +57,8 @@ def received(payload: Mapping[str, Array], expected: Tensors, kind: str = "float
         DataError: if the payload does not match `expected` or has a value that is not finite.
     """
     halves = check_kind(kind) != "float32"
-    wanted = {n: a.astype(np.float16) if halves else a for n, a in _zeros(expected).items()}
-    check_tensors(payload, wanted, "server", "The model is unchanged.")
+    zeros = {n: a.astype(np.float16) if halves else a for n, a in _zeros(expected).items()}
+    check_tensors(payload, zeros, "server", "The model is unchanged.")
     return {n: payload[n].astype(a.dtype) for n, a in expected.items()}
 
 

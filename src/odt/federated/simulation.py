@@ -108,9 +108,11 @@ def simulate(
         check_log(log)
     if save_to is not None:
         federation_file.check_path(save_to)
-    held = None if validation_data is None else trainer.session.open(*pair(validation_data))
+    validation_set = (
+        None if validation_data is None else trainer.session.open(*pair(validation_data))
+    )
     record = recorded(x)
-    federation = Federation(trainer, trainer.session.open(x, y), settings, held, record)
+    federation = Federation(trainer, trainer.session.open(x, y), settings, validation_set, record)
     trainer.record = record or trainer.record
     if checkpoint is not None:
         federation_file.resume(checkpoint, federation)

@@ -136,8 +136,8 @@ def new_model(
         DataError: if the data cannot be read.
     """
     if (like is None) == (input_shape is None):
-        got = "none" if like is None else "both"
-        raise OptionError("like, input_shape", "one of them must be given", got)
+        actual = "none" if like is None else "both"
+        raise OptionError("like, input_shape", "one of them must be given", actual)
     form = form_of(like) if like is not None else None
     shape = (form.inputs.spec.shape or (1,)) if form else tuple(input_shape or ())
     if kind == "autoencoder":
@@ -233,10 +233,10 @@ def _open_one(path: str) -> tuple[Column, Sidecar | None]:
     has_header = start.startswith((HDF5, NPY, ZIP))
     if not has_header and not os.path.exists(sidecar_path(path)):
         kind = file_kind(start, FLOAT32.itemsize)
-        got = "a raw file without one. Make data files with odt gen-datafile."
+        actual = "a raw file without one. Make data files with odt gen-datafile."
         if kind:
-            got = kind.instead_of_data(path)
-        raise DataError(f"{path}: must have its JSON, or be .npy, .npz or HDF5, but is {got}")
+            actual = kind.instead_of_data(path)
+        raise DataError(f"{path}: must have its JSON, or be .npy, .npz or HDF5, but is {actual}")
     columns, sidecar = open_any(path)
     if len(columns) != 1:
         raise DataError(
@@ -257,10 +257,10 @@ def _as_float(column: Column, path: str | None) -> Column:
 def _target_path(path: str, sidecar: Sidecar | None) -> str:
     """Returns the file of targets next to a file of inputs; empty if there is none."""
     files = sidecar.recipe.get("files", {}) if sidecar else {}
-    folder, own = os.path.split(path)
-    name = File(str(files.get("output", ""))).name or own.replace("input", "output")
+    folder, base = os.path.split(path)
+    name = File(str(files.get("output", ""))).name or base.replace("input", "output")
     other = os.path.join(folder, name)
-    return other if name != own and os.path.isfile(other) else ""
+    return other if name != base and os.path.isfile(other) else ""
 
 
 def _with_targets(form: Form, targets: Column, sidecar: Sidecar | None, path: str) -> Form:

@@ -185,8 +185,8 @@ class Model:
         from odt.core.formats.nnpackage import write_package
 
         self._file.check_flatbuffer("odt package")
-        own = None if config is None else pathlib.Path(config)
-        write_package(pathlib.Path(self.path), self.format, pathlib.Path(folder), own)
+        config_path = None if config is None else pathlib.Path(config)
+        write_package(pathlib.Path(self.path), self.format, pathlib.Path(folder), config_path)
 
     def save_adapters(self, path: Path) -> None:
         """Writes the low-rank adapters of a model that `lora` returned.

@@ -9,7 +9,7 @@ from odt.core.quantization.quantize_model import LayerNoise
 from odt.core.quantization.write_weights import STORED
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
-from odt.errors import MOST, OptionError, one_line
+from odt.errors import MAX_MESSAGE, OptionError, one_line
 from odt.models.model import Model, Path, file_of
 
 Type = Literal["float32", "int8", "uint8", "int16"]
@@ -48,7 +48,7 @@ class QuantizedModel:
         kind = self.scheme.removesuffix("-weights")
         lines = [f"{self.integer} of {count} operators {what} {kind}"]
         if self.real:
-            lines[0] += f"; float32: {one_line(', '.join(self.real), MOST)}"
+            lines[0] += f"; float32: {one_line(', '.join(self.real), MAX_MESSAGE)}"
         convolves = any(node.operator == "CONV_2D" for node in self.model.nodes)
         if self.scheme == "int4-weights" and convolves:
             lines.append(
@@ -61,7 +61,7 @@ class QuantizedModel:
             lowest = sorted(self.layers, key=lambda layer: layer.decibels)[:SHOWN]
             lines += [
                 f"  {layer.decibels:5.1f} dB  {layer.operator} {layer.op}  "
-                f"{one_line(layer.tensor, MOST // 4)}"
+                f"{one_line(layer.tensor, MAX_MESSAGE // 4)}"
                 for layer in lowest
             ]
         return "\n".join(lines)

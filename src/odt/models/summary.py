@@ -14,7 +14,7 @@ from odt.core.recipe.lowered_model import LoweredModel
 from odt.core.recipe.resolve import counted_operators, number_of_last
 from odt.core.recipe.selection import Selection, select
 from odt.core.recipe.training_outputs import describe_left_out
-from odt.errors import MOST, one_line
+from odt.errors import MAX_MESSAGE, one_line
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.text import size, table
 
@@ -33,7 +33,7 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
         [*describe_interface(graph, inspection), *describe_ends(lowered)],
         describe_operators(graph, inspection, counted_operators(lowered.part.graph)),
         describe_parameters(replace(graph, tensors=(*graph.tensors, *inlined)), inspection),
-        describe_held(inspection.constant_reasons, lowered.graphs.at_file_batch)
+        describe_constants(inspection.constant_reasons, lowered.graphs.at_file_batch)
         if inspection.constant_reasons
         else [],
         describe_quantization(model),
@@ -61,12 +61,12 @@ def describe_file(model: Model) -> list[str]:
         f"{len(graph.tensors)} tensors, {model.subgraphs} subgraph{'s'[: model.subgraphs - 1]}"
     ]
     if model.description:
-        lines.append(f"description: {one_line(model.description, MOST)}")
+        lines.append(f"description: {one_line(model.description, MAX_MESSAGE)}")
     for name, buffer in model.metadata.items():
         lines.append(f"metadata: {one_line(name, MAX_NAME)}, {size(len(model.buffer(buffer)))}")
     for signature in model.signatures:
         inputs, outputs = (
-            one_line(", ".join(one_line(name, MAX_NAME) for name in names), MOST)
+            one_line(", ".join(one_line(name, MAX_NAME) for name in names), MAX_MESSAGE)
             for names in (signature.inputs, signature.outputs)
         )
         key = one_line(signature.key, MAX_NAME)
@@ -119,9 +119,9 @@ def describe_operators(graph: Graph, inspection: Inspection, counted: int) -> li
         outputs = ", ".join(_spec(inspection.specs[i]) for i in node.outputs)
         row = str(node.origin), node.op, ", ".join(map(str, node.outputs)), outputs
         if node.origin in inspection.trained:
-            own = inspection.values(inspection.trained[node.origin])
+            parameters = inspection.values(inspection.trained[node.origin])
             last = str(max(counted - node.origin, 0) or "")
-            rows.append((*row, f"{own:,}", last, f"{from_each[node.origin]:,}"))
+            rows.append((*row, f"{parameters:,}", last, f"{from_each[node.origin]:,}"))
         else:
             rows.append((*row, "", "", ""))
     if not inspection.refusal:
@@ -158,7 +158,7 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
     ]
 
 
-def describe_held(constant_reasons: Mapping[int, str], graph: Graph) -> list[str]:
+def describe_constants(constant_reasons: Mapping[int, str], graph: Graph) -> list[str]:
     """Describes constants that do not train, one line for each reason."""
     if not constant_reasons:
         return []
@@ -169,8 +169,8 @@ def describe_held(constant_reasons: Mapping[int, str], graph: Graph) -> list[str
     for reason, tensors in reasons.items():
         values = sum(graph.tensors[i].spec.size for i in tensors)
         labels = [_label(graph, i) for i in tensors[:MAX_NAMED]]
-        more = f" and {len(tensors) - MAX_NAMED} more" if len(tensors) > MAX_NAMED else ""
-        rows.append((f"  {reason}", str(len(tensors)), f"{values:,}", ", ".join(labels) + more))
+        ending = f" and {len(tensors) - MAX_NAMED} more" if len(tensors) > MAX_NAMED else ""
+        rows.append((f"  {reason}", str(len(tensors)), f"{values:,}", ", ".join(labels) + ending))
     return [
         "constants that do not train; `patterns=` trains those that it names:",
         *table(rows, (1, 2)),

@@ -60,8 +60,10 @@ def replace_head(
     new = replaced(file, head, after=after, seed=seed)
     if show is not None:
         names = ", ".join(map(file.graph.label, file.graph.outputs))
-        one, more = ("value", "values") if head.activation == "linear" else ("class", "classes")
-        show(f"{head.outputs} {one if head.outputs == 1 else more} in place of {names}")
+        singular, plural = (
+            ("value", "values") if head.activation == "linear" else ("class", "classes")
+        )
+        show(f"{head.outputs} {singular if head.outputs == 1 else plural} in place of {names}")
         show(_reads(new))
         show(
             f"The new layers train alone at first, as with `last={head.operators}`; `last=-1` "
@@ -91,8 +93,8 @@ def head_of(
 ) -> Head:
     """The new layers; arguments as of `replace_head`."""
     if (classes is None) == (like is None):
-        got = "none" if like is None else "both"
-        raise OptionError("classes, like", "one of them must be given", got)
+        actual = "none" if like is None else "both"
+        raise OptionError("classes, like", "one of them must be given", actual)
     if like is None:
         return Head(classes or 0, tuple(hidden), activation or "softmax")
     form = form_of(like)

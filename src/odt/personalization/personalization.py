@@ -191,28 +191,28 @@ def personalize(
         classes, remarks = classes or folder.classes, folder.remarked
     else:
         x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
-    old, known = _opened(source, head, read)
-    given = match_classes(labels_of(y, classes), known, head.classes)
-    if len(given.names) > head.classes and not epochs:
+    old, model_classes = _opened(source, head, read)
+    new_samples = match_classes(labels_of(y, classes), model_classes, head.classes)
+    if len(new_samples.names) > head.classes and not epochs:
         rule = "must be above 0 for new classes, which must be trained"
         raise OptionError("epochs", rule, epochs)
-    old = old.named(given.names)
+    old = old.named(new_samples.names)
     limit = nbytes(store_bytes)
     assert limit is not None
     count = old.samples_within(samples_per_class, limit)
     with Trainer(
-        _with_classes(source, head, given.names),
+        _with_classes(source, head, new_samples.names),
         loss="sparse_categorical_crossentropy",
         optimizer=optimizer,
         learning_rate=None if isinstance(optimizer, Optimizer) else learning_rate,
         batch_size=batch_size,
-        ema=0.0 if len(given.names) > head.classes else None,  # new rows have no history
+        ema=0.0 if len(new_samples.names) > head.classes else None,  # new rows have no history
         memory_budget=memory_budget,
         trainable=Trainable(operators=head.operators),
         cache_frozen="ram",
     ) as trainer:
-        replay = Replay(trainer, head, old, given, x, held_back if epochs else 0.0, seed)
-        lost = [given.names[k] for k in replay.missing]
+        replay = Replay(trainer, head, old, new_samples, x, held_back if epochs else 0.0, seed)
+        lost = [new_samples.names[k] for k in replay.missing]
         if lost and epochs:
             warn(
                 f"classes {', '.join(lost)}: no sample is given or stored, so the model may forget "
@@ -221,12 +221,12 @@ def personalize(
         before = after = replay_before = replay_after = None
         if epochs:
             replay.train(epochs)
-            before, after = replay.scores(replay.held)
+            before, after = replay.scores(replay.validation)
             replay_before, replay_after = replay.scores(replay.stored)
         rolled_back = _reason((before, after), (replay_before, replay_after), forgetting)
         new = old
         if not rolled_back:
-            new = old.offered(replay.new_features, given.labels, count, sampling, seed)
+            new = old.offered(replay.new_features, new_samples.labels, count, sampling, seed)
             for file in {written, path}:
                 remove_leftovers(os.path.dirname(os.path.realpath(file)))
             new.write(written)  # before the model: docs/personalization.md says why
@@ -238,10 +238,10 @@ def personalize(
         kept=bool(epochs) and not rolled_back,
         rolled_back=rolled_back,
         path=path,
-        classes=given.names,
-        new_classes=given.names[head.classes :],
-        samples=len(given.labels),
-        held_back=len(replay.held),
+        classes=new_samples.names,
+        new_classes=new_samples.names[head.classes :],
+        samples=len(new_samples.labels),
+        held_back=len(replay.validation),
         before=before,
         after=after,
         replayed=len(replay.stored),
@@ -262,18 +262,18 @@ def _no_remarks() -> list[str]:
     return []
 
 
-def _reason(held: Scores, stored: Scores, forgetting: float) -> str:
+def _reason(new_samples: Scores, old_samples: Scores, forgetting: float) -> str:
     """Why the new model is not written; empty if it is.
 
     Args:
-        held: results of the old and the new model on the held-back samples.
-        stored: the same on the stored samples.
+        new_samples: results of the old and the new model on the held-back samples.
+        old_samples: the same on the stored samples.
         forgetting: fall of the accuracy on these that is accepted.
     """
-    before, after = held
+    before, after = new_samples
     if before and after and not improves(before, after):
         return NO_BETTER
-    before, after = stored
+    before, after = old_samples
     fall = before["accuracy"] - after["accuracy"] if before and after else 0.0
     return FORGETTING if fall > forgetting else ""
 
@@ -310,29 +310,31 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
     Classes of the store that the model does not have are left out.
     """
     record, count = read_record(model._file), head.classes
-    known = record.classes if record and len(record.classes) == count else ()
+    names = record.classes if record and len(record.classes) == count else ()
     frozen = frozen_hash(model._lowered.graph, head)
     if has_quantized_activations(model._file):
         frozen += " real numbers"  # earlier stores hold the integers of such features
     if not os.path.lexists(path):
-        return FeatureStore(frozen, head.width), known
+        return FeatureStore(frozen, head.width), names
     store = read_store(path)
     if (store.frozen, store.width) != (frozen, head.width):
         raise DataError(
             f"{path}: must hold features of the frozen layers of {model.path}, but was made for "
             "other layers. Give another `store=`, or delete the file."
         )
-    own = store.names[:count]
+    first_names = store.names[:count]
     numbers = tuple(map(str, range(count)))  # names of classes that were given by number
-    if known and own not in (numbers[: len(own)], known[: len(own)]):
+    if names and first_names not in (numbers[: len(first_names)], names[: len(first_names)]):
         raise DataError(
             f"{path}: must have the classes of {model.path} in their order, but got other names. "
             "Give another `store=`, or delete the file."
         )
     if len(store.classes) > count:
-        names = ", ".join(store.names[count:])
-        warn(f"{path}: stored samples of {names} are left out: {model.path} has no such class.")
-    return store.named(own), known or (own if len(own) == count and own != numbers else ())
+        others = ", ".join(store.names[count:])
+        warn(f"{path}: stored samples of {others} are left out: {model.path} has no such class.")
+    return store.named(first_names), names or (
+        first_names if len(first_names) == count and first_names != numbers else ()
+    )
 
 
 def _opened_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tuple[Any, Any]]:
@@ -343,9 +345,9 @@ def _opened_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tupl
     if source.faults:
         raise OdtError(f"`source={new.source}`: {source.faults[0]}.")
     if others or part.labels is None or not source.classes:
-        got = ", ".join(source.parts) if others else "none"
+        parts = ", ".join(source.parts) if others else "none"
         raise OdtError(
-            f"`source={new.source}`: must have a folder for each class, but has {got}. Make data "
+            f"`source={new.source}`: must have a folder for each class, but has {parts}. Make data "
             "files with odt gen-datafile for others."
         )
     request = request_of(model, loss="categorical_crossentropy")

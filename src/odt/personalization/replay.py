@@ -32,7 +32,7 @@ class Replay:
 
     Attributes:
         labels: class of each sample.
-        held: numbers of the new samples that are held back.
+        validation: numbers of the new samples that are held back.
         stored: numbers of the stored samples.
         missing: classes without any sample.
         new_features: features of the new samples.
@@ -44,7 +44,7 @@ class Replay:
         trainer: Trainer,
         head: ClassHead,
         store: FeatureStore,
-        given: Labelled,
+        new_samples: Labelled,
         x: Any,
         held_back: float,
         seed: int,
@@ -54,8 +54,8 @@ class Replay:
         Args:
             trainer: trainer of the model with outputs for all classes.
             head: last layer of the old model.
-            store: stored features, of the same classes as `given`.
-            given: classes of the new samples.
+            store: stored features, of the same classes as `new_samples`.
+            new_samples: classes of the new samples.
             x: inputs of the new samples.
             held_back: fraction of the new samples of each class to hold back.
             seed: random seed.
@@ -66,16 +66,17 @@ class Replay:
         """
         inputs = trainer.session.open(x, targets=False)
         new = inputs.length
-        if len(given.labels) != new:
+        if len(new_samples.labels) != new:
             raise DataError(
-                f"y: must have a class for each of the {new} samples, but has {len(given.labels)}."
+                f"y: must have a class for each of the {new} samples, but has "
+                f"{len(new_samples.labels)}."
             )
-        classes, count = len(given.names), new + len(store)
-        self.labels = np.concatenate([given.labels, store.labels])
-        self.held = _held(given.labels, held_back, seed)
+        classes, count = len(new_samples.names), new + len(store)
+        self.labels = np.concatenate([new_samples.labels, store.labels])
+        self.validation = _held_back(new_samples.labels, held_back, seed)
         self.stored = np.arange(new, count)
         self.missing = np.flatnonzero(np.bincount(self.labels, minlength=classes) == 0)
-        training = np.setdiff1d(np.arange(count), self.held)
+        training = np.setdiff1d(np.arange(count), self.validation)
         self._order = BalancedOrder(training, self.labels[training], seed)
         labels = self.labels.astype(np.int32)
         targets = DataSet((), array_columns([labels], trainer.session.samples.target_specs, "y"))
@@ -140,14 +141,14 @@ class Replay:
         return logits
 
 
-def _held(labels: Array, fraction: float, seed: int) -> Array:
+def _held_back(labels: Array, fraction: float, seed: int) -> Array:
     """Draws a fraction of the samples of each class; returns their numbers in order."""
-    rng, held = np.random.default_rng(seed), [np.empty(0, np.intp)]
+    rng, chosen = np.random.default_rng(seed), [np.empty(0, np.intp)]
     for k in np.unique(labels):
         numbers = rng.permutation(np.flatnonzero(labels == k))
         if fraction and len(numbers) >= FEW:
-            held.append(numbers[: min(max(round(fraction * len(numbers)), 1), len(numbers) - 1)])
-    return np.sort(np.concatenate(held))
+            chosen.append(numbers[: min(max(round(fraction * len(numbers)), 1), len(numbers) - 1)])
+    return np.sort(np.concatenate(chosen))
 
 
 def _score(logits: Array, labels: Array) -> Logs:

@@ -52,9 +52,9 @@ class Expected:
 
     def difference(self, losses: tuple[float, ...]) -> str:
         """Describes the first loss that differs by more than rounding; empty if none does."""
-        for k, (want, got) in enumerate(zip(self.losses, losses, strict=True)):
-            if not abs(got - want) <= TOLERANCE * abs(want) + 1e-6:
-                return f"{got:.6g} instead of {want:.6g} in step {k + 1}"
+        for k, (expected, loss) in enumerate(zip(self.losses, losses, strict=True)):
+            if not abs(loss - expected) <= TOLERANCE * abs(expected) + 1e-6:
+                return f"{loss:.6g} instead of {expected:.6g} in step {k + 1}"
         return ""
 
 
@@ -117,12 +117,12 @@ def read_manifest(folder: str) -> Manifest:
         if version != VERSION:
             raise ValueError(f"version {printable(version)}")
         manifest = _manifest(content)
-    for name, wanted in manifest.files.items():
-        got = sha256(os.path.join(folder, name))
-        if got != wanted:
+    for name, digest in manifest.files.items():
+        actual = sha256(os.path.join(folder, name))
+        if actual != digest:
             raise ModelError(
                 f"{os.path.join(folder, name)}: must be the file that was validated, with SHA-256 "
-                f"{wanted}, but got {got}. Copy the folder again, or generate it again."
+                f"{digest}, but got {actual}. Copy the folder again, or generate it again."
             )
     return manifest
 
@@ -144,8 +144,10 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
     losses = _losses(expected["losses"])
     if expected["floats"] not in FLOATS:
         raise ValueError(f"floats {printable(expected['floats'])}")
-    found = Expected(seed, expected["floats"], losses)
-    return Manifest(dict(files), found, str(content["odt"]), _losses(content["data"]["losses"]))
+    expectation = Expected(seed, expected["floats"], losses)
+    return Manifest(
+        dict(files), expectation, str(content["odt"]), _losses(content["data"]["losses"])
+    )
 
 
 def is_file_name(name: str) -> bool:

@@ -97,8 +97,8 @@ class LambdaCallback(Callback):
         on_train_batch_begin: Callable[[int, Logs], object] | None = None,
         on_train_batch_end: Callable[[int, Logs], object] | None = None,
     ) -> None:
-        given = {name: f for name, f in locals().items() if name.startswith("on_") and f}
-        self.__dict__.update(given)
+        functions = {name: f for name, f in locals().items() if name.startswith("on_") and f}
+        self.__dict__.update(functions)
 
 
 class EarlyStopping(Callback):

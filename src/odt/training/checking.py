@@ -17,9 +17,9 @@ from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
-from odt.errors import MOST, DataError, one_line
+from odt.errors import MAX_MESSAGE, DataError, one_line
 from odt.models.model import Model, Path, file_of, lowered_of
-from odt.models.summary import describe_held
+from odt.models.summary import describe_constants
 from odt.training.memory_text import memory_block, trained_line
 from odt.training.trainer import Trainer
 
@@ -127,7 +127,7 @@ def check(
         forward, both = flops(graph), training_flops(core.plan)
         left_out, note = describe_left_out(lowered), litert_note(lowered.file)
         lines.add(
-            *filter(None, (left_out, one_line(note, MOST))),
+            *filter(None, (left_out, one_line(note, MAX_MESSAGE))),
             trained_line(core.parameters.trained.values()),
             *describe_weights(graph, facts),
         )
@@ -195,13 +195,13 @@ def describe_weights(graph: Graph, result: Trainability) -> list[str]:
             f"{graph.label(block.tensor)} gets no gradient through it"
         )
     if result.untrained:
-        names = one_line(", ".join(graph.label(i) for i in result.untrained), MOST)
+        names = one_line(", ".join(graph.label(i) for i in result.untrained), MAX_MESSAGE)
         lines.append(f"not trained: {names}")
         if result.trained:
             lines.append(f"all weights train with: `last={result.deepest}`")
     if result.trained:
-        names = one_line(", ".join(graph.label(i) for i in result.trained), MOST)
-        lines += [f"trained: {names}", *describe_held(result.constant_reasons, graph)]
+        names = one_line(", ".join(graph.label(i) for i in result.trained), MAX_MESSAGE)
+        lines += [f"trained: {names}", *describe_constants(result.constant_reasons, graph)]
     return lines
 
 

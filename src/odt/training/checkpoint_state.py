@@ -205,9 +205,11 @@ class CheckpointState:
 
     def _checkpoint(self, trainable_only: bool, names_only: bool) -> Checkpoint:
         whole = self._source.checkpoint()
-        kept = [k for k, e in enumerate(whole.entries) if not (trainable_only and e.role == FROZEN)]
-        entries = tuple(whole.entries[k] for k in kept)
-        arrays = tuple(whole.arrays[k] for k in kept) if whole.arrays else ()
+        numbers = [
+            k for k, e in enumerate(whole.entries) if not (trainable_only and e.role == FROZEN)
+        ]
+        entries = tuple(whole.entries[k] for k in numbers)
+        arrays = tuple(whole.arrays[k] for k in numbers) if whole.arrays else ()
         chosen = replace(whole, entries=entries, arrays=arrays)
         return nominal(chosen) if names_only else chosen
 
@@ -297,8 +299,8 @@ class Slots(MutableMapping[str, Array]):
 
     def entries(self) -> dict[str, Entry]:
         """Returns the descriptions of the arrays by name, sorted by name."""
-        known = (e for e in self._source.entries() if e.is_current and e.role not in PARAMETERS)
-        return _sorted({f"{e.role}/{e.tensor}": e for e in known})
+        slots = (e for e in self._source.entries() if e.is_current and e.role not in PARAMETERS)
+        return _sorted({f"{e.role}/{e.tensor}": e for e in slots})
 
     def __getitem__(self, name: str) -> Array:
         entry = self.entries()[name]
@@ -365,9 +367,9 @@ def _sorted(entries: dict[str, Entry]) -> dict[str, Entry]:
 
 def _put(source: Source, values: Mapping[Entry, Array]) -> None:
     """Sets parameters, and their moving averages."""
-    known = {e.tensor: new for e, new in values.items()}
-    averages = (e for e in source.entries() if e.role == AVERAGE and e.tensor in known)
-    source.put({**values, **{e: known[e.tensor] for e in averages}})
+    by_tensor = {e.tensor: new for e, new in values.items()}
+    averages = (e for e in source.entries() if e.role == AVERAGE and e.tensor in by_tensor)
+    source.put({**values, **{e: by_tensor[e.tensor] for e in averages}})
 
 
 def _check_value(source: Source, entry: Entry, array: Array | None) -> Array:
@@ -391,17 +393,17 @@ def _split(buffer: Any, entries: list[Entry], kind: str) -> dict[Entry, Array]:
     dtypes = {np.dtype(e.dtype) for e in entries} or {np.dtype(np.float32)}
     dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.uint8)
     sizes = [e.nbytes // dtype.itemsize for e in entries]
-    given = as_array("buffer", buffer)
-    if given.shape != (sum(sizes),) or given.dtype.kind != dtype.kind:
+    flat = as_array("buffer", buffer)
+    if flat.shape != (sum(sizes),) or flat.dtype.kind != dtype.kind:
         raise DataError(
             f"buffer: must be ({sum(sizes)},) {dtype} for {len(entries)} {kind}, but got "
-            f"{given.shape} {given.dtype}."
+            f"{flat.shape} {flat.dtype}."
         )
-    found, at = {}, 0
+    arrays, at = {}, 0
     for entry, size in zip(entries, sizes, strict=True):
-        values = given[at : at + size]
+        values = flat[at : at + size]
         if dtype != entry.dtype:
             values = np.frombuffer(values.tobytes(), entry.dtype)
-        found[entry] = values.reshape(entry.shape)
+        arrays[entry] = values.reshape(entry.shape)
         at += size
-    return found
+    return arrays

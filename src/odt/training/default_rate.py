@@ -38,7 +38,7 @@ FACTORS = (
     0.0003,
     0.0001,
 )  # of the optimizer's default rate
-HELD = 256  # samples whose loss the steps must not raise
+MAX_PROBES = 256  # samples whose loss the steps must not raise
 STEPS = 16  # with each rate
 
 
@@ -91,9 +91,9 @@ def choose_rate(
     rate = trainer.info.learning_rate
     rates = [float(f"{rate * factor:.3g}") for factor in FACTORS if factor <= highest]
     numbers: Any = np.random.default_rng(0).permutation(np.asarray(samples))
-    held = numbers[: min(HELD, len(numbers) // 2) or 1]
-    others = numbers[len(held) :] if len(numbers) > 1 else numbers
+    probes = numbers[: min(MAX_PROBES, len(numbers) // 2) or 1]
+    others = numbers[len(probes) :] if len(numbers) > 1 else numbers
     size = min(trainer.info.step_samples, len(others))
     parts = np.resize(others, (min(STEPS, steps), size))
     assert trainer.undo is not None
-    return highest_safe(trainer, data, held, list(parts), rates, trainer.undo.before)
+    return highest_safe(trainer, data, probes, list(parts), rates, trainer.undo.before)

@@ -44,8 +44,8 @@ def export(
     if file_format is None:
         file_format = suffix if suffix in FORMATS else session.model.format
     else:
-        own = session.model.format == ONNX
-        check_word("file_format", file_format, (ONNX,) if own else FLATBUFFERS)
+        is_onnx = session.model.format == ONNX
+        check_word("file_format", file_format, (ONNX,) if is_onnx else FLATBUFFERS)
     part, model = session.recipe.lowered.part, session.recipe.model
     used = values_used(part.graph, trainer.info) if training_info else None
     if record is not None and (differing := differing_normalization(model, record)):

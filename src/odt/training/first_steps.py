@@ -113,9 +113,9 @@ def _compare(folder: str, trainer: "Trainer", expected: Expected) -> None:
         )
 
 
-def _check_checkpoint(trainer: "Trainer", given: Any) -> None:
+def _check_checkpoint(trainer: "Trainer", checkpoint: Any) -> None:
     """Raises ModelError if a checkpoint of the device belongs to another model."""
-    resume = resume_from(given)
+    resume = resume_from(checkpoint)
     if resume.own is not None:
         engine = trainer.session.allocate()
         matching(resume.own, resume.path, engine.graph, engine.parameters)

@@ -14,7 +14,7 @@ from odt.core.training.results import Epoch
 from odt.core.training.trainer import Trainer
 from odt.core.training.undo import DIVISOR, Undo, worst
 from odt.data.run_samples import Samples
-from odt.errors import MOST, one_line
+from odt.errors import MAX_MESSAGE, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.training.session import Session
@@ -63,8 +63,8 @@ def warnings_before_training(
 
 def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
     """Returns a warning about samples that do not fill a batch; None if there are none."""
-    left = samples % batch
-    if not left:
+    rest = samples % batch
+    if not rest:
         return None
     fits = next(size for size in range(batch, 0, -1) if samples % size == 0)
     hints = [] if shuffle else ["`shuffle=True` leaves out different samples in each epoch"]
@@ -72,7 +72,7 @@ def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
         hints.append(f"`batch_size={fits}` leaves out none")
     fate = "are left out, different ones in each epoch" if shuffle else "are never trained"
     remedy = f" {'; '.join(hints)}." if hints else ""
-    return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
+    return f"{rest} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
 
 
 def unscaled_inputs(data: DataSet, samples: Sequence[int], loss: float, constant: float) -> str:
@@ -165,13 +165,13 @@ def one_class(samples: Samples, losses: Sequence[tuple[str, TensorSpec]]) -> str
 
 def clipped_activations(trainer: Trainer) -> str | None:
     """Returns a warning if a fixed range cuts off many values of an activation, else None."""
-    found = trainer.parameters.ranges.most_clipped()
-    if found is None or found[1] < CLIPPED:
+    clipped = trainer.parameters.ranges.most_clipped()
+    if clipped is None or clipped[1] < CLIPPED:
         return None
-    name = one_line(trainer.graph.tensors[found[0]].name.removesuffix("/range"), MOST)
+    name = one_line(trainer.graph.tensors[clipped[0]].name.removesuffix("/range"), MAX_MESSAGE)
     word = "follow" if trainer.info.quant_ranges == FILE else FOLLOW_ALL
     return (
-        f'Warning: {found[1]:.0%} of the values of the activation "{name}" are outside the range '
+        f'Warning: {clipped[1]:.0%} of the values of the activation "{name}" are outside the range '
         f'that the file has for it, and are cut off. Give `quant_ranges="{word}"`.'
     )
 
@@ -241,6 +241,6 @@ class ValidationClasses:
 
     def end(self) -> str | None:
         """A warning of classes that are never predicted, or None."""
-        self._core.counts, found = NONE, self._counts
-        missing = found and never_predicted(found.actual, found.predicted, self._names, LEAST)
+        self._core.counts, counts = NONE, self._counts
+        missing = counts and never_predicted(counts.actual, counts.predicted, self._names, LEAST)
         return f"Warning: validation: {missing}" if missing else None

@@ -68,8 +68,8 @@ class Fit:
         self.history = History()
         self._compute: Callable[[], None] | None = None  # the outputs of a teacher
         self.start: Epoch | None = None  # the results before training
-        given = [callbacks] if isinstance(callbacks, Callback) else callbacks
-        callbacks = [self.history, *given]
+        callbacks_of_user = [callbacks] if isinstance(callbacks, Callback) else callbacks
+        callbacks = [self.history, *callbacks_of_user]
         self.trainer, self.callbacks = trainer, callbacks
         self.session, self.evaluation = trainer.session, trainer.evaluation
         self.checkpoints = trainer.checkpoints
@@ -78,12 +78,12 @@ class Fit:
         self._batch_begin = _overriding(callbacks, "on_train_batch_begin")
         self._batch_end = _overriding(callbacks, "on_train_batch_end")
 
-    def arranged(self, data: DataSet, held: DataSet | None) -> tuple[Samples, Weighting]:
+    def arranged(self, data: DataSet, validation_set: DataSet | None) -> tuple[Samples, Weighting]:
         """Splits, orders and weighs samples; options that are left out are the checkpoint's.
 
         Args:
             data: the samples.
-            held: separate validation samples; None for none.
+            validation_set: separate validation samples; None for none.
         """
         session, options = self.session, self.options
         before = session.resume.progress if session.resume.own else NEW_RUN
@@ -97,7 +97,7 @@ class Fit:
             shuffle=before.shuffle if options.shuffle is None else options.shuffle,
             seed=before.seed if options.seed is None else options.seed,
             drop_last=before.drop_last if options.drop_last is None else options.drop_last,
-            held=held,
+            validation_set=validation_set,
         )
         if options.validation_split and not len(samples.validation):
             warn(
@@ -132,10 +132,10 @@ class Fit:
             resume.check_samples(len(order.samples))
         self._check_monitor(validates=len(samples.validation) > 0)
         source, feed = self._sources(samples, augmentations)
-        left = max(steps * (self.epochs - first + 1) - done, 0)
-        left = int(min(left, max(self.max_steps - core.parameters.step, 0)))
-        core.start_schedule(left)
-        undoes = fine_tune and left and session.rate_is_default
+        steps_left = max(steps * (self.epochs - first + 1) - done, 0)
+        steps_left = int(min(steps_left, max(self.max_steps - core.parameters.step, 0)))
+        core.start_schedule(steps_left)
+        undoes = fine_tune and steps_left and session.rate_is_default
         core.undo = Undo(core.parameters) if undoes else None
         self._begin(steps)
         if self._compute:
@@ -143,18 +143,18 @@ class Fit:
         self._warn(samples)
 
         logs: dict[str, float] = {}
-        with source as given, feed as prepared:
+        with source as data, feed as prepared:
             if first <= self.epochs:
-                warn(self._start(given, samples, left, mixed=bool(augmentations)))
+                warn(self._start(data, samples, steps_left, mixed=bool(augmentations)))
                 self._epoch_begin(first - 1)
             names = trainer.record.classes if trainer.record else ()
             classes = ValidationClasses(session, samples, names)
             for epoch in core.train(
-                given,
+                data,
                 order,
                 epochs=self.epochs,
                 validation=samples.validation,
-                validate_rest=samples.held is not None,
+                validate_rest=samples.validation_set is not None,
                 watch=_Steps(trainer, saver, steps, self._batch_begin, self._batch_end),
                 max_steps=self.max_steps,
                 max_seconds=self.max_time,
@@ -265,7 +265,11 @@ class Fit:
         session, core, resume = self.session, self.session.build(), self.session.resume
         order = samples.order
         first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
-        files = [samples.data] if samples.held is None else [samples.data, samples.held]
+        files = (
+            [samples.data]
+            if samples.validation_set is None
+            else [samples.data, samples.validation_set]
+        )
         for note in (*session.recipe.notes, *(n for data in files for n in data.notes)):
             warn(note)
         warn(one_class(samples, session.samples.losses))
@@ -284,7 +288,7 @@ class Fit:
         """Computes epoch 0: results before the first step on training and validation samples."""
         core, chosen = self.session.build(), _some(samples)
         training, validation = core.evaluate(data, chosen, rest=True), None
-        rest = samples.held is not None or not samples.order.drop_last
+        rest = samples.validation_set is not None or not samples.order.drop_last
         if len(samples.validation):
             validation = self.evaluation.validate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)

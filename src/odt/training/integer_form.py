@@ -15,11 +15,11 @@ def digest_of(weights: Mapping[int, Array]) -> bytes:
     """Returns a hash of weights by number."""
     import hashlib
 
-    found = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     for i, a in sorted(weights.items()):
-        found.update(f"{i} {a.dtype} {a.shape} ".encode())
-        found.update(a.reshape(-1).view("u1").data)
-    return found.digest()
+        hasher.update(f"{i} {a.dtype} {a.shape} ".encode())
+        hasher.update(a.reshape(-1).view("u1").data)
+    return hasher.digest()
 
 
 class IntegerForm(Closing):

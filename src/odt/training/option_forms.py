@@ -11,21 +11,21 @@ T = TypeVar("T")
 Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
 
 
-def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
+def pairs_of(values: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
     """Returns the (key, value) pairs of a mapping or of a sequence of pairs."""
-    pairs = given.items() if isinstance(given, Mapping) else given or ()
+    pairs = values.items() if isinstance(values, Mapping) else values or ()
     return tuple((key, value) for key, value in pairs)
 
 
-def numbered(given: Any) -> Any:
+def numbered(values: Any) -> Any:
     """Returns a list of one value for each output as a mapping by number; other values as they are.
 
     Args:
-        given: the values; None for none.
+        values: the values; None for none.
     """
-    if not isinstance(given, list | tuple) or any(isinstance(v, list | tuple) for v in given):
-        return given
-    return {str(k): value for k, value in enumerate(given)}
+    if not isinstance(values, list | tuple) or any(isinstance(v, list | tuple) for v in values):
+        return values
+    return {str(k): value for k, value in enumerate(values)}
 
 
 def are_several(loss: Any) -> bool:
@@ -57,21 +57,21 @@ def losses_of(
     return pairs + [(str(k), v or "none") for k, v in pairs_of(numbered(several))]
 
 
-def name_of(given: object) -> Any:
+def name_of(value: object) -> Any:
     """Returns a name in any case, with - or _, as its row has it; other values as they are."""
-    return given.strip().lower().replace("-", "_") if isinstance(given, str) else given
+    return value.strip().lower().replace("-", "_") if isinstance(value, str) else value
 
 
-def words_of(given: str | Sequence[str]) -> tuple[str, ...]:
+def words_of(names: str | Sequence[str]) -> tuple[str, ...]:
     """Returns one name of a metric or several names as a tuple.
 
     Raises:
         OptionError: if they are no names.
     """
-    words = (given,) if isinstance(given, str) else tuple(given or ())
-    if isinstance(given, Mapping) or not all(isinstance(word, str) for word in words):
+    words = (names,) if isinstance(names, str) else tuple(names or ())
+    if isinstance(names, Mapping) or not all(isinstance(word, str) for word in words):
         rule = "must be names, for the first output that has a loss"
-        raise OptionError("metrics", rule, type(given).__name__)
+        raise OptionError("metrics", rule, type(names).__name__)
     return words
 
 

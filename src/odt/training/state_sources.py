@@ -176,9 +176,9 @@ def _checked(checkpoint: Checkpoint, where: str) -> list[str]:
         ModelError: if one occurs twice, its moving average has another shape, or a nominal
             checkpoint claims state that is larger than its weight.
     """
-    known = [e for e in checkpoint.entries if e.role in PARAMETERS]
-    shapes = {e.tensor: (e.shape, e.dtype) for e in known}
-    if len(shapes) < len(known):
+    parameters = [e for e in checkpoint.entries if e.role in PARAMETERS]
+    shapes = {e.tensor: (e.shape, e.dtype) for e in parameters}
+    if len(shapes) < len(parameters):
         raise ModelError(f"{where}: each parameter must occur once, but got one twice.")
     for e in checkpoint.entries:
         if e.role == AVERAGE and (e.shape, e.dtype) != shapes.get(e.tensor):

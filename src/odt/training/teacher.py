@@ -61,8 +61,8 @@ class Teacher:
 
     def __post_init__(self) -> None:
         if (self.model is None) == (self.outputs is None):
-            got = "none" if self.model is None else "both"
-            raise OptionError("teacher, teacher_outputs", "must be given one of them", got)
+            actual = "none" if self.model is None else "both"
+            raise OptionError("teacher, teacher_outputs", "must be given one of them", actual)
         if not 0 < self.temperature < float("inf"):
             raise OptionError("temperature", "must be a number above 0", self.temperature)
         if not 0 < self.weight <= 1:
@@ -162,8 +162,8 @@ def _run(
     with Predictor(graphs, batch, micro_batch=least, workers=least) as predictor:
         specs, spec = predictor.runtime, ours.losses[0][1]
         read, real = ours.input_specs, _real_inputs(specs, ours)
-        wanted = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
-        if [(s.size, s.dtype) for s in specs.input_specs] != wanted:
+        expected = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
+        if [(s.size, s.dtype) for s in specs.input_specs] != expected:
             raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
         if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
             raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))

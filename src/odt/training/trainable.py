@@ -68,13 +68,13 @@ def bias_only() -> Trainable:
     return Trainable(bias_only=True)
 
 
-def trainable_of(given: Trainable | None) -> Trainable:
+def trainable_of(selection: Trainable | None) -> Trainable:
     """Returns what was given, or the selection of all weights.
 
     Raises:
         OptionError: if it is no Trainable, or counts operators by another number.
     """
-    chosen = Trainable() if given is None else given
+    chosen = Trainable() if selection is None else selection
     if not isinstance(chosen, Trainable):
         rule = "must be last(…), select(…), freeze(…), bias_only() or Trainable(…)"
         raise OptionError("trainable", rule, repr(chosen))

@@ -335,12 +335,14 @@ class Trainer(Closing):
                 run.batches(x, validation_data)
             return run.history
         data = session.open(x, y, sample_weight)
-        held = session.open(*pair(validation_data)) if validation_data is not None else None
+        validation_set = (
+            session.open(*pair(validation_data)) if validation_data is not None else None
+        )
         self.record = recorded(x) or self.record
-        samples, weighting = run.arranged(data, held)
+        samples, weighting = run.arranged(data, validation_set)
         changes = parsed_augmentations(run.options.augment)
         core = session.build(
-            samples.count + (held.length if held else 0),
+            samples.count + (validation_set.length if validation_set else 0),
             weighted=samples.all.weights is not None,
             prepared=session.prepared(changes),
         )

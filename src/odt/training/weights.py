@@ -75,10 +75,10 @@ def fitting(name: str, shape: tuple[int, ...], dtype: Any, values: Any) -> Array
     Raises:
         DataError: if shape or dtype differ.
     """
-    given = as_array(name, values)
-    if given.shape != shape or not np.can_cast(given.dtype, dtype, "same_kind"):
-        raise DataError(f"{name}: must be {shape} {dtype}, but got {given.shape} {given.dtype}.")
-    return given
+    array = as_array(name, values)
+    if array.shape != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise DataError(f"{name}: must be {shape} {dtype}, but got {array.shape} {array.dtype}.")
+    return array
 
 
 def as_array(name: str, values: Any) -> Array:

@@ -19,7 +19,7 @@ from odt.cli.main import main
 from odt.core.checkpoints.checkpoint import CRC, FRONT, Checkpoint, Entry, encode, header
 from odt.core.checkpoints.files import decode_any
 from odt.core.checkpoints.progress import Progress
-from odt.errors import MOST, ModelError
+from odt.errors import MAX_MESSAGE, ModelError
 
 MODEL = MLP_SM / "model.circle"
 ESCAPE = "\x1b[2J\n"
@@ -37,7 +37,7 @@ def refused(*arguments: object) -> str:
     assert result.exit_code == 1, result.output
     line = result.stderr.removesuffix("\n")
     assert line.isprintable(), line
-    assert len(line) <= MOST + len("Error: ")
+    assert len(line) <= MAX_MESSAGE + len("Error: ")
     return line
 
 

@@ -27,7 +27,7 @@ from odt.core.recipe.trainability import flops, trainability
 from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
-from odt.errors import MOST, OdtError
+from odt.errors import MAX_MESSAGE, OdtError
 from odt.kernels.rows.lossdef import draw_values
 from odt.models.summary import describe as describe_model
 from odt.training.checking import describe_refusals, describe_weights
@@ -190,7 +190,7 @@ def within_bounds(data: bytes, number: object, out: Path) -> bool:
         error = str(e)
     except MemoryError:  # for which commands name the option that needs less
         error = "memory"
-    assert len(error) <= MOST, number
+    assert len(error) <= MAX_MESSAGE, number
     assert error.isprintable(), number
     assert time.process_time() - begin < SECONDS, number
     assert peak_resident() == peak or peak_resident() - before < GROWTH, number
@@ -270,5 +270,5 @@ def test_changed_structures_through_the_command_line(name: str, seed: int, tmp_p
         errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
         blocked = command == "check" and result.stdout
         assert len(errors) == (0 if blocked else result.returncode), case
-        assert max(map(len, errors), default=0) <= MOST + len("Error: "), case
+        assert max(map(len, errors), default=0) <= MAX_MESSAGE + len("Error: "), case
         assert used < SECONDS + START, case

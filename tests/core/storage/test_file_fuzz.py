@@ -16,7 +16,7 @@ from support.bounded import GROWTH, answers
 from support.fuzzed_files import KINDS, Kind, build_model, prepare
 from support.limits import SECONDS
 
-from odt.errors import MOST
+from odt.errors import MAX_MESSAGE
 
 
 def reads(kind: Kind, path: Path) -> list[bool]:
@@ -82,6 +82,6 @@ def test_damaged_files_on_the_command_line(
         errors = [each for each in run.stderr.splitlines() if each.startswith("Error: ")]
         if "data show" not in line:  # which also ends with 1 for NaN
             assert len(errors) == run.returncode, (line, number, run.stderr)
-        assert all(len(each) <= MOST + len("Error: ") for each in errors)
+        assert all(len(each) <= MAX_MESSAGE + len("Error: ") for each in errors)
         assert after.ru_utime - begin.ru_utime < SECONDS + 2, (line, number)  # 2 s to start
         assert after.ru_maxrss << 10 < GROWTH + (300 << 20), (line, number)

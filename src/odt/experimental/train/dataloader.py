@@ -109,9 +109,9 @@ def _file(path: str, shape: tuple[int, ...] | None, dtype: Any) -> Array:
         raise ValueError(f"{path}: must be a .npy, .bin or .raw file, but got {ending!r}")
     if shape is None:
         raise ValueError(f"{path}: the shape of its samples must be given, but got none")
-    wanted = math.prod(shape) * np.dtype(dtype).itemsize
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
     with open_input(path) as file:
         size = os.fstat(file.fileno()).st_size
-        if wanted != size:
-            raise ValueError(f"{path}: must have {wanted} bytes for {shape}, but got {size}")
+        if nbytes != size:
+            raise ValueError(f"{path}: must have {nbytes} bytes for {shape}, but got {size}")
         return np.fromfile(file, dtype).reshape(shape)

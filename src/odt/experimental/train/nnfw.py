@@ -129,14 +129,14 @@ class nnfw_session:
         info = self.train_get_traininfo()
         number = int(info.num_of_trainable_ops)
         listed = number == trainable_ops.INCORRECT_STATE and "trainable_ops" in self._stored
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "learning_rate": info.learning_rate,
             "batch_size": info.batch_size,
             "loss": _word(info.loss_info.loss),
             "reduction": _word(info.loss_info.reduction_type),
             "optimizer": _word(info.opt),
         }
-        for what, value in given.items():
+        for what, value in options.items():
             if value is None and what not in self._stored:
                 raise OptionError(what, "must be in the training info", "none")
         if info.batch_size < 1:
@@ -144,7 +144,7 @@ class nnfw_session:
         if number < trainable_ops.ALL and not listed:
             raise OptionError("num_of_trainable_ops", "must be −1 or more", number)
         last = None if listed else number
-        request = Request(**given, hyper_parameters=self._hyper_parameters, last=last)
+        request = Request(**options, hyper_parameters=self._hyper_parameters, last=last)
         recipe = prepare(self._lowered, request)
         graphs = recipe.graphs
         if self._trainer is not None:
@@ -264,7 +264,7 @@ class _Arrays:
                 out[...] = a[np.asarray(samples)]
 
 
-def _rows(given: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) -> list[Array]:
+def _rows(arrays: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) -> list[Array]:
     """Reshapes the array of each tensor to (N, values per sample).
 
     Raises:
@@ -272,8 +272,8 @@ def _rows(given: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) ->
     """
     rows = []
     for index, spec in enumerate(specs):
-        a = np.asarray(given.get(index, ()))
-        if index not in given or not a.ndim or a.size != len(a) * spec.size:
+        a = np.asarray(arrays.get(index, ()))
+        if index not in arrays or not a.ndim or a.size != len(a) * spec.size:
             raise DataError(
                 f"{what} {index}: must be samples of {spec}, but got {a.dtype}{list(a.shape)}"
             )

@@ -78,9 +78,9 @@ class TrainSession:
             TypeError: if an object has another type.
             OdtError: if the model cannot be trained with these parameters.
         """
-        self.optimizer = _made(optimizer, *_OPTIMIZERS)
-        self.loss = _made(loss, *_LOSSES)
-        self.metrics = [_made(m, *_METRICS) for m in metrics]
+        self.optimizer = _instance(optimizer, *_OPTIMIZERS)
+        self.loss = _instance(loss, *_LOSSES)
+        self.metrics = [_instance(m, *_METRICS) for m in metrics]
         outputs = self.session.output_size()
         if self.metrics and len(self.metrics) != outputs:
             raise ValueError(
@@ -256,7 +256,7 @@ _LOSSES = (losses.LossFunction, losses.NAMES, "loss")
 _METRICS = (metrics.Metric, metrics.NAMES, "metric")
 
 
-def _made(value: Any, base: type[Kind], names: Mapping[str, type[Kind]], what: str) -> Kind:
+def _instance(value: Any, base: type[Kind], names: Mapping[str, type[Kind]], what: str) -> Kind:
     """Returns a given instance, or a new instance of the class with a given name."""
     if isinstance(value, base):
         return value

@@ -107,17 +107,17 @@ class CheckedGrid(Grid):
         """Replaces tensors by their payload, once for all messages with the same tensors."""
         self.refused = []
         messages = list(messages)
-        made: dict[int, tuple[Tensors, RecordDict]] = {}
+        records: dict[int, tuple[Tensors, RecordDict]] = {}
         for message in messages:
             content = message.content
             record, config = content.array_records[ARRAYS], content.config_records[CONFIG]
-            if id(record) not in made:
+            if id(record) not in records:
                 # Flower's adaptive strategies compute in float64.
                 tensors = {n: np.asarray(a.numpy(), np.float32) for n, a in record.items()}
                 payload = to_record(broadcast(tensors, self._payload))
                 configs = ConfigRecord({**config, PAYLOAD: self._payload})
-                made[id(record)] = tensors, RecordDict({ARRAYS: payload, CONFIG: configs})
-            self._sent[message.metadata.dst_node_id], message.content = made[id(record)]
+                records[id(record)] = tensors, RecordDict({ARRAYS: payload, CONFIG: configs})
+            self._sent[message.metadata.dst_node_id], message.content = records[id(record)]
         return messages
 
     def _incoming(self, replies: Iterable[Message]) -> list[Message]:
@@ -168,9 +168,9 @@ class CheckedGrid(Grid):
         trained = reply.metadata.message_type == MessageType.TRAIN
         kinds = {ARRAYS, METRICS} if trained else {METRICS}
         if set(content) != kinds or not isinstance(content[METRICS], MetricRecord):
-            got = ", ".join(sorted(map(str, content))) or "none"
+            actual = ", ".join(sorted(map(str, content))) or "none"
             raise DataError(
-                f"{where}: the answer must hold {' and '.join(sorted(kinds))}, but got {got}. "
+                f"{where}: the answer must hold {' and '.join(sorted(kinds))}, but got {actual}. "
                 f"{REFUSED}"
             )
         metrics = dict(content.metric_records[METRICS])

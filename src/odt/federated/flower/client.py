@@ -66,8 +66,8 @@ def client_app(
             return reply
         residual = {}
         if RESIDUAL in context.state.array_records:
-            kept = from_record(context.state.array_records[RESIDUAL], RESIDUAL)
-            residual = {name: a.copy() for name, a in kept.items()}
+            stored = from_record(context.state.array_records[RESIDUAL], RESIDUAL)
+            residual = {name: a.copy() for name, a in stored.items()}
         trained = from_record(reply.content.array_records[ARRAYS], "mod")
         reply.content[ARRAYS] = to_record(encode(trained, tensors, kind, residual))
         if residual:

@@ -59,8 +59,8 @@ class InProcessGrid(Grid):
         self._replies: dict[str, Message] = {}
         self.contexts: dict[int, Context] = {}
         for k in range(clients):
-            own = dict(node_configs[k]) if k < len(node_configs) else {}
-            node = {"partition-id": k, "num-partitions": clients, **own}
+            config = dict(node_configs[k]) if k < len(node_configs) else {}
+            node = {"partition-id": k, "num-partitions": clients, **config}
             self.contexts[k + 1] = Context(RUN, k + 1, node, RecordDict(), dict(run_config))
 
     def set_run(self, run: Run) -> None:

@@ -114,12 +114,12 @@ def _certificate(
     )
 
 
-def _usage(**given: bool) -> x509.KeyUsage:
+def _usage(**flags: bool) -> x509.KeyUsage:
     kinds = (
         *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
         *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
     )
-    return x509.KeyUsage(**{kind: given.get(kind, False) for kind in kinds})
+    return x509.KeyUsage(**{kind: flags.get(kind, False) for kind in kinds})
 
 
 def _name(common: str) -> x509.Name:

@@ -40,15 +40,15 @@ def noise_multipliers(strategy: Strategy, replies: Sequence[Message]) -> list[fl
 
     Args:
         strategy: a strategy for which `is_private`.
-        replies: replies of which the mean was made.
+        replies: replies of which the strategy computed the mean.
     """
-    made: Any = strategy
-    inner = made.strategy
+    private: Any = strategy
+    inner = private.strategy
     if type(inner) not in MEANS:
         return [0.0]
     weights = [float(r.content.metric_records[METRICS][inner.weighted_by_key]) for r in replies]
     fraction = max(weights) / sum(weights)
-    noise = [made.noise_multiplier / (SENSITIVITY * made.num_sampled_clients * fraction)]
-    if hasattr(made, "clipped_count_stddev"):
-        noise.append(float(made.clipped_count_stddev))
+    noise = [private.noise_multiplier / (SENSITIVITY * private.num_sampled_clients * fraction)]
+    if hasattr(private, "clipped_count_stddev"):
+        noise.append(float(private.clipped_count_stddev))
     return noise

@@ -61,10 +61,10 @@ def _array(array: Array, where: str) -> np.ndarray[Any, Any]:
         raise DataError(f"{where}: must be an .npy array, but got: {line}. {REFUSED}") from None
     if dtype.name not in DTYPES or not dtype.isnative:
         raise DataError(f"{where}: must be {', '.join(DTYPES)}, but got {dtype}. {REFUSED}")
-    wanted, got = math.prod(shape) * dtype.itemsize, len(array.data) - source.tell()
-    if wanted != got:
+    expected, nbytes = math.prod(shape) * dtype.itemsize, len(array.data) - source.tell()
+    if expected != nbytes:
         raise DataError(
-            f"{where}: must hold {wanted} bytes for {shape} {dtype}, but got {got}. {REFUSED}"
+            f"{where}: must hold {expected} bytes for {shape} {dtype}, but got {nbytes}. {REFUSED}"
         )
     flat = np.frombuffer(array.data, dtype, offset=source.tell())
     return flat.reshape(shape, order="F" if fortran else "C")

@@ -145,11 +145,11 @@ def restore(saved: SavedRound, strategy: "Strategy", path: str = "the saved roun
     with reading(path, "must be the state of this strategy", OdtError):
         for depth, part in enumerate(parts(strategy)):
             for moment in MOMENTS:
-                if found := _part(saved.strategy, f"{depth}:{moment}:"):
-                    _check_moments(found, shapes)
-                    setattr(part, moment, found)
-            if found := _part(saved.strategy, f"{depth}:{MOMENTUM}:"):
-                every = [found[str(k)] for k in range(len(found))]
+                if arrays := _part(saved.strategy, f"{depth}:{moment}:"):
+                    _check_moments(arrays, shapes)
+                    setattr(part, moment, arrays)
+            if arrays := _part(saved.strategy, f"{depth}:{MOMENTUM}:"):
+                every = [arrays[str(k)] for k in range(len(arrays))]
                 _check_moments(dict(zip(shapes, every, strict=True)), shapes)
                 setattr(part, MOMENTUM, every)
             norm = saved.strategy.get(f"{depth}:{NORM}:")

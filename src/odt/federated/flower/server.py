@@ -126,13 +126,13 @@ class Federation:
 
     def _wait(self) -> None:
         """Waits until the first round can have all clients."""
-        wanted, connected = self._settings.clients, -1
+        clients, connected = self._settings.clients, -1
         while self.round < self._settings.rounds:
             before, connected = connected, len(list(self._grid.get_node_ids()))
-            if connected >= wanted:
+            if connected >= clients:
                 return
             if connected != before:
-                log().info("Waits for clients: %d of %d are connected.", connected, wanted)
+                log().info("Waits for clients: %d of %d are connected.", connected, clients)
             time.sleep(1)
 
     def _round(self, number: int) -> None:

@@ -76,21 +76,21 @@ def trainer_of(context: "Context") -> Trainer:
     """
     settings = settings_of(context)
 
-    def given(*names: str) -> dict[str, Any]:
+    def values_of(*names: str) -> dict[str, Any]:
         return {name.replace("-", "_"): settings[name] for name in names if name in settings}
 
     loss = settings.get("loss")  # from a file or another machine: it names no code
     trainer = new_trainer(
         needed(settings, "model"),
         metrics=words(settings.get("metric", "")),
-        hyper_parameters=given(*HYPER),
+        hyper_parameters=values_of(*HYPER),
         trainable=Trainable(
             last=settings.get("num-of-trainable-ops"),
             patterns=words(settings.get("trainable", "")),
             freeze=words(settings.get("freeze", "")),
-            **given("bias-only", "freeze-norm"),
+            **values_of("bias-only", "freeze-norm"),
         ),
-        **(given(*TRAINER) | ({"loss": stored_loss(str(loss))} if loss else {})),
+        **(values_of(*TRAINER) | ({"loss": stored_loss(str(loss))} if loss else {})),
     )
     files = (str(settings.get(name, "")) for name in ("load-input", "validation-input"))
     there = next((path for path in files if os.path.isfile(path)), None)
@@ -152,7 +152,8 @@ class ServerSettings:
         out: path of the trained model; empty for none.
         delta: δ of the loss of differential privacy that the log reports.
         training: settings that should be the same in all rounds.
-        held: paths of inputs and targets on which the global model is evaluated; empty for none.
+        validation_files: paths of inputs and targets on which the global model is evaluated; None
+            for none.
     """
 
     rounds: int
@@ -165,7 +166,7 @@ class ServerSettings:
     out: str
     delta: float
     training: Settings
-    held: tuple[str, str] | None
+    validation_files: tuple[str, str] | None
 
     @classmethod
     def of(cls, context: "Context") -> Self:
@@ -181,7 +182,7 @@ class ServerSettings:
             value = settings.get(name, 1)
             if not isinstance(value, int | float) or not value > 0:
                 raise OptionError(name, "must be a number above 0", value)
-        held = settings.get("validation-input")
+        inputs = settings.get("validation-input")
         return cls(
             rounds=settings.get("rounds", ROUNDS),
             clients=settings.get("clients", 2),
@@ -193,7 +194,9 @@ class ServerSettings:
             out=str(settings.get("out", "")),
             delta=float(settings.get("delta", DELTA)),
             training={name: settings[name] for name in SAME if name in settings},
-            held=(str(held), str(needed(settings, "validation-expected"))) if held else None,
+            validation_files=(str(inputs), str(needed(settings, "validation-expected")))
+            if inputs
+            else None,
         )
 
     def judge(self, trainer: Trainer) -> Client | None:
@@ -202,7 +205,7 @@ class ServerSettings:
         Args:
             trainer: trainer of the server.
         """
-        return Client(trainer, *self.held) if self.held else None
+        return Client(trainer, *self.validation_files) if self.validation_files else None
 
 
 def words(text: Any) -> tuple[str, ...]:

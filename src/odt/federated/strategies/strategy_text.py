@@ -34,16 +34,16 @@ def parse_strategy(text: str) -> Strategy:
     Raises:
         OptionError: if there is no such strategy or option, or a value is invalid.
     """
-    word, given = parse_options(text)
+    word, options = parse_options(text)
     if word not in STRATEGIES:
         choices = ", ".join(f"`{name}`" for name in STRATEGIES)
         raise OptionError("strategy", f"must be one of {choices}", text)
     kind = STRATEGIES[word]
-    options = list(inspect.signature(kind).parameters)
+    parameters = list(inspect.signature(kind).parameters)
     values: dict[str, Any] = {}
-    for name, value in given:
-        if name not in options:
-            names = ", ".join(f"`{n}`" for n in options) or "no options"
+    for name, value in options:
+        if name not in parameters:
+            names = ", ".join(f"`{n}`" for n in parameters) or "no options"
             raise OptionError("strategy", f"`{word}` has {names}", name)
         values[name] = _number(name, value)
     return kind(**values)
