@@ -1,26 +1,59 @@
-"""Exports ONNX models: new weights in place of the old ones, all other bytes as they are."""
+"""Exports ONNX models: new weights in place of the old ones, all other bytes as they are.
+
+Weights may be external data in other files. Two files cannot be renamed at once, so that a model
+whose data files exist already is written twice: first with its data under new names, which only the
+new model reads, then with their own names. A process that is killed leaves the old model with its
+data, or the new one.
+"""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from itertools import pairwise
 
 import numpy as np
 
+from odt.core.formats.onnx.locations import Patch, external_locations, relocations
+from odt.core.formats.onnx.tensors import ExternalFiles
+from odt.core.formats.protobuf import ProtobufError
 from odt.core.formats.reader import read_model
 from odt.core.lowering.onnx.lower import lower_onnx
-from odt.core.model.model import Model
+from odt.core.model.model import ONNX, ExternalSpan, Model
 from odt.core.storage.atomic_files import AtomicFile
-from odt.errors import ModelError
+from odt.dataclass import dataclass
+from odt.errors import ModelError, OdtError
 from odt.kernels.rows.opdef import Array
 
 COPIED = 1 << 22  # bytes copied and compared at a time
-Patch = tuple[int, memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the files of an export hold.
+
+    Attributes:
+        path: the model's file to write.
+        model: bytes of the source, with patches.
+        beside: location in the source → bytes of that file, with patches.
+        values: tensor → new values as in the file.
+    """
+
+    path: str
+    model: tuple[memoryview, Sequence[Patch]]
+    beside: Mapping[str, tuple[memoryview, Sequence[Patch]]]
+    values: Mapping[int, Array]
+
+    def target(self, location: str) -> str:
+        """Returns the path of a file with external data."""
+        return os.path.join(os.path.dirname(os.path.abspath(self.path)), location)
 
 
 def export_onnx(model: Model, weights: Mapping[int, Array], path: str | os.PathLike[str]) -> None:
     """Writes an ONNX model with new weights, and the files beside it that hold some of them.
 
-    Every file is complete before any of them gets its name. They may replace the model's.
+    The files with external data keep their names in the model's own place and in another folder;
+    beside the model, an export has its own. They may replace the model's and those of an earlier
+    export.
 
     Args:
         model: the model as read.
@@ -32,34 +65,80 @@ def export_onnx(model: Model, weights: Mapping[int, Array], path: str | os.PathL
             the files that were read back differ.
         LostFileError: if the model's file became shorter.
     """
-    name = os.fspath(path)
+    check_places(model, weights)
+    contents = _contents(model, weights, os.fspath(path))
+    names = _names(model, contents)
+    targets = [contents.target(name) for name in names.values()]
+    if not any(map(os.path.exists, targets)):
+        _write(model, contents, names)
+        return
+    first = {location: _unused(contents, name) for location, name in names.items()}
+    _write(model, contents, first, names)
+    for name in first.values():
+        with suppress(OSError):
+            os.unlink(contents.target(name))
+
+
+def check_places(model: Model, weights: Mapping[int, Array]) -> None:
+    """Checks that the files of an ONNX model have bytes for new values of these weights alone.
+
+    Raises:
+        ModelError: if they have not.
+    """
+    tensors = model.graph.tensors
+    without = [
+        model.graph.label(i)
+        for i in weights
+        if tensors[i].buffer not in model.external
+        and model.spans[tensors[i].buffer][1] != tensors[i].spec.nbytes
+    ]
+    if without:
+        raise ModelError(
+            f"{model.path}: a trained weight must have bytes of its own, but "
+            f"{', '.join(without)} is written as separate numbers"
+        )
+    places: list[tuple[str, int, int, int]] = []
+    for i, tensor in enumerate(tensors):
+        span = model.external.get(tensor.buffer) if tensor.data is not None else None
+        if span is not None and span.size:
+            places.append((span.location, span.offset, span.offset + span.size, i))
+    places.sort()
+    shared = [
+        f"{model.graph.label(one[3])} and {model.graph.label(other[3])}"
+        for one, other in pairwise(places)
+        if one[0] == other[0]
+        and other[1] < one[2]
+        and not weights.keys().isdisjoint((one[3], other[3]))
+    ]
+    if shared:
+        raise ModelError(
+            f"{model.path}: a trained weight must have bytes of its own, but {', '.join(shared)} "
+            "share external data"
+        )
+
+
+def _contents(model: Model, weights: Mapping[int, Array], path: str) -> Contents:
+    """Returns what the files must hold."""
     values = dict(_as_in_file(model, weights))
-    beside = {s.location: s.data for s in model.external.values()}
-    _check_places(model, values, name, bool(beside))
+    known = {span.location: span.data for span in model.external.values()}
+    files = ExternalFiles(model.path)
+    try:
+        beside = {
+            location: known[location] if location in known else files.open(location)
+            for location in external_locations(model.data)
+        }
+    except ProtobufError as e:
+        raise ModelError(f"{model.path}: {e}") from e
     own: list[Patch] = []
     others: dict[str, list[Patch]] = {location: [] for location in beside}
     for i, new in values.items():
         buffer = model.graph.tensors[i].buffer
-        external = model.external.get(buffer)
-        if external is None:
-            own.append((model.spans[buffer][0], _bytes_of(new)))
-        else:
-            others[external.location].append((external.offset, _bytes_of(new)))
-    folder = os.path.dirname(os.path.abspath(name))
-    with ExitStack() as stack:
-        files: list[tuple[AtomicFile, memoryview, list[Patch]]] = []
-        files.append((stack.enter_context(AtomicFile(name)), model.data, own))
-        for location, data in beside.items():  # are renamed first: the stack unwinds backwards
-            target = os.path.join(folder, location)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            files.append((stack.enter_context(AtomicFile(target)), data, others[location]))
-        for file, data, patches in files:
-            for chunk in _patched(data, patches):
-                file.write(chunk)
-            _compare(name, file.flush(), data, patches)
-        model.check_file()
-        if not beside:
-            _check_reads(name, files[0][0].flush(), values)
+        place: ExternalSpan | None = model.external.get(buffer)
+        offset = model.spans[buffer][0] if place is None else place.offset
+        patches = own if place is None else others[place.location]
+        patches.append((offset, new.nbytes, _bytes_of(new)))
+    patched = {location: (data, others[location]) for location, data in beside.items()}
+    return Contents(path, (model.data, own), patched, values)
 
 
 def _as_in_file(model: Model, weights: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
@@ -71,27 +150,97 @@ def _as_in_file(model: Model, weights: Mapping[int, Array]) -> Iterator[tuple[in
         yield i, values.reshape(model.graph.tensors[i].spec.shape)
 
 
-def _check_places(model: Model, values: Mapping[int, Array], name: str, has_files: bool) -> None:
-    """Checks that the file has bytes for all new values, and that no other model loses any."""
-    tensors = model.graph.tensors
-    without = [
-        model.graph.label(i)
-        for i, new in values.items()
-        if tensors[i].buffer not in model.external
-        and model.spans[tensors[i].buffer][1] != new.nbytes
-    ]
-    if without:
+def _names(model: Model, contents: Contents) -> Mapping[str, str]:
+    """Returns the names of the files with external data: location in the source → new one."""
+    own = _own_locations(contents.path)
+
+    def is_free(location: str) -> bool:
+        return location in own or not os.path.lexists(contents.target(location))
+
+    source, target = (os.path.realpath(p) for p in (model.path, contents.path))
+    elsewhere = os.path.dirname(source) != os.path.dirname(target)
+    if source == target or (elsewhere and all(map(is_free, contents.beside))):
+        return {location: location for location in contents.beside}
+    base = os.path.basename(contents.path)
+    count = len(contents.beside)
+    numbers = ("",) if count == 1 else tuple(f".{k}" for k in range(count))
+    names = {
+        location: f"{base}{number}.data"
+        for location, number in zip(contents.beside, numbers, strict=True)
+    }
+    if taken := [name for name in names.values() if not is_free(name)]:
         raise ModelError(
-            f"{name}: a trained weight must have bytes of its own in {model.path}, but "
-            f"{', '.join(without)} is written as separate numbers"
+            f"{contents.path}: an export must not replace files of other models, but would write "
+            f"{', '.join(taken)}. Give another name."
         )
-    source, target = (os.path.realpath(p) for p in (model.path, name))
-    if has_files and source != target and os.path.dirname(source) == os.path.dirname(target):
-        files = ", ".join(sorted({s.location for s in model.external.values()}))
-        raise ModelError(
-            f"{name}: an export must not change the weights of {model.path}, but both would read "
-            f"{files}. Give a path in another folder."
-        )
+    return names
+
+
+def _own_locations(path: str) -> tuple[str, ...]:
+    """Returns the files with external data of the model at a path; none if there is no model."""
+    try:
+        model = read_model(path) if os.path.exists(path) else None
+        return external_locations(model.data) if model and model.format == ONNX else ()
+    except (OdtError, ProtobufError):
+        return ()
+
+
+def _unused(contents: Contents, name: str) -> str:
+    """Returns a name for a file with external data that no file has."""
+    new = f"{name}.new"
+    while os.path.lexists(contents.target(new)):
+        new += "."
+    return new
+
+
+def _write(
+    model: Model,
+    contents: Contents,
+    names: Mapping[str, str],
+    again: Mapping[str, str] | None = None,
+) -> None:
+    """Writes files with external data and then the model that reads them.
+
+    All files are complete before any of them gets its name.
+
+    Args:
+        model: the model as read.
+        contents: what the files hold.
+        names: their names: location in the source → name, which no file has.
+        again: names under which they are written once more, replacing other files.
+    """
+    with ExitStack() as stack:
+
+        def written(path: str, data: memoryview, patches: Sequence[Patch]) -> AtomicFile:
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+            file = AtomicFile(path)
+            stack.callback(file.discard)
+            for chunk in _patched(data, patches):
+                file.write(chunk)
+            _compare(contents.path, file.flush(), data, patches)
+            return file
+
+        pairs: list[tuple[list[AtomicFile], AtomicFile]] = []
+        for each in (names,) if again is None else (names, again):
+            beside = [
+                written(contents.target(each[location]), data, patches)
+                for location, (data, patches) in contents.beside.items()
+            ]
+            data, patches = contents.model
+            moved = [*patches, *relocations(data, each)]
+            pairs.append((beside, written(contents.path, data, moved)))
+        model.check_file()
+        for beside, file in pairs:
+            for other in beside:
+                other.commit()
+            if file is pairs[0][1]:
+                try:
+                    _check_reads(contents, file.flush())
+                except OdtError:
+                    for other in beside:
+                        os.unlink(other.path)
+                    raise
+            file.commit()
 
 
 def _bytes_of(values: Array) -> memoryview:
@@ -99,13 +248,13 @@ def _bytes_of(values: Array) -> memoryview:
     return little.reshape(-1).view(np.uint8).data
 
 
-def _patched(data: memoryview, patches: list[Patch]) -> Iterator[memoryview]:
+def _patched(data: memoryview, patches: Sequence[Patch]) -> Iterator[memoryview]:
     """Yields the bytes of a file with other ones in some places."""
     at = 0
-    for offset, new in sorted(patches, key=lambda patch: patch[0]):
+    for offset, size, new in sorted(patches, key=lambda patch: patch[:2]):
         yield from _parts(data[at:offset])
         yield from _parts(new)
-        at = offset + len(new)
+        at = offset + size
     yield from _parts(data[at:])
 
 
@@ -114,7 +263,7 @@ def _parts(data: memoryview) -> Iterator[memoryview]:
         yield data[at : at + COPIED]
 
 
-def _compare(name: str, written: str, data: memoryview, patches: list[Patch]) -> None:
+def _compare(name: str, written: str, data: memoryview, patches: Sequence[Patch]) -> None:
     """Reads a written file and compares it with what it must hold."""
     size = 0
     with open(written, "rb") as file:
@@ -126,16 +275,16 @@ def _compare(name: str, written: str, data: memoryview, patches: list[Patch]) ->
             raise _differs(name, f"more than {size} bytes")
 
 
-def _check_reads(name: str, written: str, values: Mapping[int, Array]) -> None:
+def _check_reads(contents: Contents, written: str) -> None:
     """Reads a written model and compares its weights with the new values."""
     try:
         tensors = read_model(written).graph.tensors
     except ModelError as e:
-        raise _differs(name, str(e)) from e
-    for i, new in values.items():
+        raise _differs(contents.path, str(e)) from e
+    for i, new in contents.values.items():
         data = tensors[i].data
         if data is None or bytes(_bytes_of(data)) != bytes(_bytes_of(new)):
-            raise _differs(name, f'another value of "{tensors[i].name}"')
+            raise _differs(contents.path, f'another value of "{tensors[i].name}"')
 
 
 def _differs(name: str, got: str) -> ModelError:

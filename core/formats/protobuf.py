@@ -64,6 +64,16 @@ def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
     raise ProtobufError(f"a number must end within 10 bytes, but got none at byte {at}")
 
 
+def encode_varint(value: int) -> bytes:
+    """Returns the bytes of a number, at least 0."""
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 def read_fields(data: memoryview, span: Span) -> Iterator[tuple[int, int, int | Span]]:
     """Yields the fields of a message: number, wire type, and a number or the place of the value.
 

@@ -97,7 +97,7 @@ class ExternalFiles:
         offset, length = (self._number(texts, k, d) for k, d in (("offset", 0), ("length", size)))
         if length != size:
             raise ProtobufError(f"external data must have its {size} bytes, but got {length}")
-        data = self._open(location)
+        data = self.open(location)
         if offset + size > len(data):
             raise ProtobufError(
                 f"external data must be in {location!r}, of {len(data)} bytes, but got {size} "
@@ -111,7 +111,12 @@ class ExternalFiles:
             raise ProtobufError(f"{key} of external data must be a number, but got {text[:40]!r}")
         return int(text)
 
-    def _open(self, location: str) -> memoryview:
+    def open(self, location: str) -> memoryview:
+        """Returns the bytes of a file.
+
+        Raises:
+            ProtobufError: if it may not be read.
+        """
         if location in self._files:
             return self._files[location]
         rule = "external data must be in a file inside the model's folder"

@@ -81,6 +81,10 @@ def check_export(
 
     trainer, recipe = session.build(), session.recipe
     check_format(recipe.model, None, float_weights=float_weights)
+    if recipe.model.format == ONNX:
+        from odt.core.export.onnx_file import check_places
+
+        return check_places(recipe.model, session.exported())
     if training_info:
         used = values_used(recipe.lowered.part.graph, trainer.info)
         encode_training_info(used, len(recipe.model.graph.nodes))
