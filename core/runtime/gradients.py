@@ -97,11 +97,9 @@ class Gradients:
         """
         return bool(self._state[2])
 
-    def moved(self, first: int, other: int) -> list[tuple[Array, Array]]:
-        """Pairs of the arrays of a worker, and of another one."""
-        sums = self.sums[other]
-        pairs = [(a, sums[i]) for i, a in self.sums[first].items() if i in sums]
-        return [(self.adds[first], self.adds[other]), *pairs]
+    def memory(self, worker: int) -> tuple[Array, ...]:
+        """The arrays that each worker has of its own, in the same order for all workers."""
+        return self.adds[worker], *(self.sums[worker][i] for i in self.sums[-1])
 
     def deliver(self, worker: int, places: Mapping[int, Place]) -> Deliver:
         """Returns what takes the gradients of a worker's program.

@@ -1,10 +1,10 @@
 """A program: a plan bound to memory. To run it is a loop over calls that allocates nothing."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import Calls, Run, joined, one_loop
+from odt.kernels.native.regions import Regions
+from odt.kernels.native.table import Table
 from odt.kernels.rows.opdef import PACKED, PACKS, Array
 
 # Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
@@ -77,7 +79,7 @@ class Program:
         tensors: Mapping[int, Array],
         deliver: Deliver | None = None,
         observable: Collection[str] = (),
-        twin: "Twin | None" = None,
+        bound: Mapping[int, Sequence[Run]] = MappingProxyType({}),
         outside: "Outside | None" = None,
     ) -> None:
         """Binds a plan.
@@ -90,7 +92,7 @@ class Program:
             deliver: returns the calls that take the gradients; required if the plan has any.
             observable: values that exist after the call that writes them, which is not fused with
                 the next.
-            twin: a program of the same plans on other memory.
+            bound: calls of entries that are bound to the same memory already, by entry.
             outside: memory outside the arena; None if there is none.
         """
         self.plan = plan
@@ -113,9 +115,8 @@ class Program:
         self.seen = [(i, self._arrays[n]) for i, n in plan.seen]
         self._fused = merged(plan.entries, self._arrays, observable)
         done = {after for after, _ in self._fused.values()}
-        moved = twin.runs(arena) if twin else {}
         self.runs = [
-            () if k in done else moved.get(k) or self._runs_of(k, entry, deliver)
+            () if k in done else bound.get(k) or self._runs_of(k, entry, deliver)
             for k, entry in enumerate(plan.entries)
         ]
         self._forward_runs = list(chain(*self.runs[: plan.forward_entries]))
@@ -177,6 +178,21 @@ class Program:
             yield tuple(
                 n for call in ran if isinstance(call, Call) for n in call.values(call.writes)
             )
+
+    def tables(self, regions: Regions, except_for: Collection[str]) -> dict[int, Table]:
+        """Returns relocatable tables of the entries that have compiled calls only.
+
+        Args:
+            regions: memory of which each worker has its own.
+            except_for: parameters whose deliveries differ between workers in more than memory.
+        """
+        tables = {}
+        for k, (entry, runs) in enumerate(zip(self.plan.entries, self.runs, strict=True)):
+            loops = [run for run in runs if isinstance(run, Calls)]
+            differs = isinstance(entry, Delivery) and entry.parameter in except_for
+            if loops and len(loops) == len(runs) and not differs:
+                tables[k] = Table(loops, regions)
+        return tables
 
     def array(self, name: str) -> Array:
         """The array to which a value is bound."""
@@ -314,36 +330,3 @@ def in_sums(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:
             if in_memory and value.spec.nbytes == total.nbytes:
                 arrays.setdefault(root, total.reshape(-1, copy=False).view(np.uint8))
     return arrays
-
-
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """A program of which another worker needs a copy: most of its calls need other addresses only.
-
-    Attributes:
-        program: the program.
-        arrays: pairs of arrays outside the arena: the program's, and the copy's.
-        met: parameters whose deliveries differ in more than their arrays.
-    """
-
-    program: Program
-    arrays: Sequence[tuple[Array, Array]]
-    met: Collection[str] = ()
-
-    def runs(self, arena: Array) -> dict[int, Sequence[Run]]:
-        """Returns the calls of the entries that have compiled calls only, in another arena."""
-        pairs = (self.program.arena, arena), *self.arrays
-        blocks = sorted((a.ctypes.data, a.nbytes, b.ctypes.data) for a, b in pairs)
-        starts = [start for start, _, _ in blocks]
-
-        def move(address: int) -> int:
-            start, nbytes, to = blocks[max(bisect_right(starts, address) - 1, 0)]
-            return address - start + to if start <= address < start + nbytes else address
-
-        entries = enumerate(zip(self.program.plan.entries, self.program.runs, strict=True))
-        return {
-            k: [run.moved(move, (arena, self.arrays)) for run in runs if isinstance(run, Calls)]
-            for k, (entry, runs) in entries
-            if all(isinstance(run, Calls) for run in runs)
-            and not (isinstance(entry, Delivery) and entry.parameter in self.met)
-        }

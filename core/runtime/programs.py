@@ -7,7 +7,8 @@ from odt.core.planning.schedule import Schedule
 from odt.core.runtime.batch import Run
 from odt.core.runtime.gradients import Gradients
 from odt.core.runtime.place import Places
-from odt.core.runtime.program import Outside, Program, Twin
+from odt.core.runtime.program import Outside, Program
+from odt.kernels.native.regions import Regions
 from odt.kernels.rows.opdef import Array
 
 
@@ -69,26 +70,27 @@ class Programs:
         together = sizes if self._sums.met else (sizes[worker],)
         if (worker, together) not in self._programs:
             first = self._programs.get((0, together)) if sizes[0] == sizes[worker] else None
-            twin = None
-            if first is not None:
-                twin = Twin(first, self._sums.moved(0, worker), self._sums.met)
-            self._programs[worker, together] = self._bind(worker, sizes, twin)
+            self._programs[worker, together] = self._bind(worker, sizes, first)
         return self._programs[worker, together]
 
-    def _bind(self, worker: int, sizes: tuple[int, ...], twin: Twin | None) -> Program:
-        """Binds a program of a worker, with most calls from its twin if there is one."""
+    def _bind(self, worker: int, sizes: tuple[int, ...], first: Program | None) -> Program:
+        """Binds a program of a worker, with most calls from that of the first if there is one."""
         sums, place = self._sums, self._places.at(worker, sizes[worker])
         meeting = enumerate(sizes) if sums.met else [(worker, sizes[worker])]
         deliver = sums.deliver(worker, {k: self._places.at(k, n) for k, n in meeting})
         adds = None if self._in_place else sums.adds[worker]
         into = sums.in_place(worker, place.plan, adds=not self._in_place)
-        outside = Outside(into, adds, self._packed)
+        bound = {}
+        if first is not None:
+            tables = first.tables(Regions((first.arena, *sums.memory(0))), sums.met)
+            regions = Regions((place.arena, *sums.memory(worker)))
+            bound = {k: [table.resolve(regions)] for k, table in tables.items()}
         return Program(
             place.plan,
             place.memory,
             place.arena,
             self._read,
             deliver,
-            twin=twin,
-            outside=outside,
+            bound=bound,
+            outside=Outside(into, adds, self._packed),
         )

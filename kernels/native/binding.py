@@ -1,4 +1,4 @@
-"""Calls of compiled functions, with arguments resolved when a program is bound."""
+"""Calls of compiled functions, with operands resolved when a program is bound."""
 
 import ctypes
 import re
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.native.library import LibraryError, exports, kernels_in_use, load
+from odt.kernels.native.regions import address
 from odt.kernels.native.structs import STRUCTS, BoundCall, CallList
 
 Run = Callable[[], object]
-Move = Callable[[int], int]
 NUMBERS = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
 
@@ -45,15 +45,18 @@ def argument_types(name: str) -> tuple[Any, ...]:
 
 
 def slot(a: Any, kind: Any) -> int:
-    """Returns the bits of an argument of the ctypes type in the table.
+    """Returns the bits of an operand in the table that a loop in C reads.
+
+    Args:
+        a: the operand.
+        kind: ctypes type of the kernel's argument.
 
     Raises:
-        TypeError: if the argument has another type.
+        TypeError: if the operand has another type.
     """
     if isinstance(a, np.ndarray) and kind is ctypes.c_void_p:
         assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
-        address: int = a.__array_interface__["data"][0]
-        return address
+        return address(a)
     if kind is ctypes.c_int64:
         return index(a)
     if kind is ctypes.c_float:
@@ -79,39 +82,35 @@ def _run_calls() -> Callable[..., None]:
 
 
 class Call:
-    """A compiled kernel and its arguments.
+    """A compiled kernel and its operands.
 
     Attributes:
+        name: name of the kernel, without its instruction set.
+        operands: contiguous arrays, None, numbers, or structures.
         kernel: addresses of the function that calls the kernel, and of the kernel.
-        slots: the arguments' bits, each an int64.
+        slots: bits of the operands, each an int64; another memory may take the place of an array.
     """
 
-    __slots__ = ("_owners", "_types", "kernel", "slots")
+    __slots__ = ("_owners", "kernel", "name", "operands", "slots")
 
     def __init__(
-        self, kernel: tuple[int, int], types: Sequence[Any], bits: Sequence[int], owners: object
+        self, name: str, operands: Sequence[Any], bits: Sequence[int], owners: object = None
     ) -> None:
         """Makes the call.
 
         Args:
-            kernel: as the attribute.
-            types: types of the arguments.
-            bits: the arguments' bits.
-            owners: what keeps the arguments alive.
+            name, operands: as the attributes.
+            bits: of the operands.
+            owners: what keeps memory alive that is not that of the operands.
         """
-        self.kernel, self.slots = kernel, struct.pack(f"{len(bits)}q", *bits)
-        self._types, self._owners = types, owners
+        self.name, self.operands, self._owners = name, operands, owners
+        self.kernel = addresses(name, kernels_in_use())
+        self.slots = struct.pack(f"{len(bits)}q", *bits)
 
     @property
-    def arguments(self) -> Iterator[tuple[int, Any]]:
-        """Yields the bits and the type of each argument."""
-        bits: Iterator[int] = (a for (a,) in struct.iter_unpack("q", self.slots))
-        return zip(bits, self._types, strict=True)
-
-    def moved(self, move: Move, owners: object) -> "Call":
-        """Returns the call on other memory; see `Calls.moved`."""
-        bits = [move(a) if kind is ctypes.c_void_p else a for a, kind in self.arguments]
-        return Call(self.kernel, self._types, bits, (self._owners, owners))
+    def bits(self) -> Iterator[int]:
+        """Yields the bits of each operand."""
+        return (bits for (bits,) in struct.iter_unpack("q", self.slots))
 
 
 def table_of(calls: Sequence[Call]) -> Any:
@@ -155,15 +154,6 @@ class Calls:
             self._run = partial(_run_calls(), self.listed.calls, self.listed.count)
         self._run()
 
-    def moved(self, move: Move, owners: object) -> "Calls":
-        """Returns the same calls on other memory, in a third of the time of binding them again.
-
-        Args:
-            move: returns the new address for that of an array; the same one for those that stay.
-            owners: what keeps the new memory alive.
-        """
-        return Calls([c.moved(move, owners) for c in self.calls])
-
 
 def side_by_side(groups: Sequence[Sequence[Calls]]) -> Callable[[], None]:
     """Returns a call that runs groups of loops at the same time, the loops of a group in order.
@@ -181,22 +171,15 @@ def side_by_side(groups: Sequence[Sequence[Calls]]) -> Callable[[], None]:
     return partial(library.run_side_by_side, lists, *counts)
 
 
-def bind(name: str, *arguments: Any) -> Calls:
-    """Returns a call of a compiled kernel with its arguments already converted.
-
-    Args:
-        name: name of the kernel, without its instruction set.
-        arguments: contiguous arrays, None, numbers, or structures.
-    """
-    types = argument_types(name)
-    bits = [slot(a, kind) for a, kind in zip(arguments, types, strict=True)]
-    return call_of(name, bits, arguments)
+def bind(name: str, *operands: Any) -> Calls:
+    """Returns a call of a compiled kernel with its operands; see `Call`."""
+    return call_of(name, operands)
 
 
-def call_of(name: str, bits: Sequence[int], arguments: Sequence[Any]) -> Calls:
-    """Returns the call of a kernel with these arguments and their bits."""
-    kernel = addresses(name, kernels_in_use())
-    return Calls([Call(kernel, argument_types(name), bits, arguments)])
+def call_of(name: str, operands: Sequence[Any]) -> Calls:
+    """As `bind`; a function of its own so that tools can run kernels of another library."""
+    bits = [slot(a, kind) for a, kind in zip(operands, argument_types(name), strict=True)]
+    return Calls([Call(name, operands, bits)])
 
 
 @cache

@@ -98,16 +98,15 @@ class Runner:
             if k in memory.owners and after != before:
                 ctypes.memmove(memory.owners[k].ctypes.data, after, len(after))
 
-    def call_of(
-        self, name: str, bits: Sequence[int], arguments: Sequence[Any]
-    ) -> Callable[[], None]:
+    def call_of(self, name: str, operands: Sequence[Any]) -> Callable[[], None]:
         """Takes the place of binding.call_of."""
         whole = f"{name}_{library.kernels_in_use()}"
+        bits = list(map(binding.slot, operands, binding.argument_types(name)))
 
         def run() -> None:
             memory = Memory()
             memory.regions[0][: 8 * len(bits)] = struct.pack(f"<{len(bits)}q", *bits)
-            for k, a in enumerate(arguments):
+            for k, a in enumerate(operands):
                 if isinstance(a, np.ndarray):
                     memory.add_array((0, 8 * k), a)
                 elif isinstance(a, ctypes.Structure):
