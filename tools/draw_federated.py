@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import odt
 from odt import federated
+from odt.charts.chart import Chart, svg
 from odt.cli.main import main as command
-from odt.cli.runs.chart import Chart, svg
 
 ROOT = Path(__file__).parents[1]
 CLIENTS, ROUNDS, SEED = 10, 20, 1

@@ -48,6 +48,7 @@ GROUPS = {
         *("evaluate", "Evaluation", "predict", "NewData"),
         *("classification_report", "ClassificationReport", "sample_losses"),
         *("compare_models", "Difference", "Change", "compare_outputs", "Agreement"),
+        *("report", "read_run", "Run", "compare_runs", "RunComparison"),
     ),
     "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),

@@ -28,10 +28,10 @@ from odt.cli.options.training_run import model_of, passed_on
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
-from odt.cli.output.sample_table import SampleTable, write_csv
 from odt.cli.output.spelling import spell
 from odt.datasets.contact_sheet import write_sheet
 from odt.errors import OdtError
+from odt.evaluation.sample_table import SampleTable, write_csv
 from odt.training.recipes import request_of
 
 

@@ -1,18 +1,19 @@
 """Write a report of a training run as an HTML page, or list and compare runs."""
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import click
 
+import odt
 from odt.cli.options.sections import Command, option
 from odt.cli.options.training_run import refuse_alone
 from odt.cli.output.output_paths import check_outputs
-from odt.cli.runs.held_samples import sample_sections
-from odt.cli.runs.page import page
-from odt.cli.runs.run import RECIPE, read_run
-from odt.cli.runs.run_table import list_runs
-from odt.core.storage.atomic_files import write_atomically
+from odt.cli.output.progress import Progress
 from odt.errors import OdtError
+from odt.runs.run import PAGE as PAGE_FILE
+from odt.runs.run import RECIPE
 
 PAGE = "Report"
 LIST = "List of runs"
@@ -110,7 +111,7 @@ def command(
         for name, value in of_page.items():
             if value is not None:
                 raise OdtError(f"{name}: must be given without --list, but got both.")
-        list_runs(runs, metric, svg_path, png)
+        _list_runs(runs, metric, svg_path, png)
         return
     for name, value in (("--metric", metric), ("--svg", svg_path), ("--png", png)):
         refuse_alone(name, value, "--list", as_list)
@@ -121,11 +122,30 @@ def command(
     refuse_alone("--load-input", load_input, "--load-expected", load_expected)
     refuse_alone("--load-expected", load_expected, "--load-input", load_input)
     (run,) = runs
-    record = read_run(run)
-    path = output or run / "report.html"
+    record = odt.read_run(run)
+    path = output or run / PAGE_FILE
     read = {"--load-input": load_input, "--load-expected": load_expected}
     check_outputs({"--output": str(path)}, {**read, "the recipe": str(run / RECIPE)})
-    given = (load_input, load_expected) if load_input and load_expected else None
-    sections = sample_sections(record, given, 24 if wrong is None else wrong)
-    write_atomically(path, [page(record, sections).encode(errors="replace")], OdtError)
+    with closing(Progress()) as bar:
+        odt.report(
+            record,
+            load_input,
+            load_expected,
+            wrong=24 if wrong is None else wrong,
+            out=path,
+            progress=partial(bar, "samples"),
+        )
     click.echo(f"{path}: epochs 0 … {record.rows[-1]['epoch'] if record.rows else 0}")
+
+
+def _list_runs(
+    folders: tuple[Path, ...], metric: str | None, svg_path: str | None, png: str | None
+) -> None:
+    """Prints the table of the runs in some folders, and writes their chart."""
+    check_outputs({"--svg": svg_path, "--png": png}, {})
+    comparison = odt.compare_runs(folders, metric)
+    click.echo(str(comparison))
+    if svg_path:
+        comparison.save_svg(svg_path)
+    if png:
+        comparison.save_png(png)

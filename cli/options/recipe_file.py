@@ -11,12 +11,12 @@ import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
 from odt.cli.options.types import ClassWeights, OutputPath
-from odt.core.storage.reading import printable, read_input, reading
+from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
+from odt.runs.recipe import parse_recipe
 
 # Parameters that are not in recipes: they name a recipe or a run.
 NO_KEYS = {"config", "print_config", "run_dir"}
-MAX_BYTES = 1 << 20
 NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?(e[+-]?\d{1,3})?", re.IGNORECASE)
 
 
@@ -87,21 +87,6 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
             parsed = os.path.join(os.path.dirname(path), parsed)
         values[str(parameter.name)] = parsed
     return values
-
-
-def parse_recipe(path: str) -> dict[str, Any]:
-    """Reads the keys and values of a recipe.
-
-    Raises:
-        OdtError: if the file cannot be read.
-    """
-    import tomllib
-
-    content = read_input(path, "a recipe in TOML", OdtError, MAX_BYTES)
-    with reading(path, "must be a recipe in TOML", OdtError):
-        values = dict(tomllib.loads(content.decode()))
-        repr(values)  # hexadecimal numbers may be too long to print
-        return values
 
 
 def _value(where: str, value: Any, parameter: click.Parameter) -> Any:

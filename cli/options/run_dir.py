@@ -9,7 +9,6 @@ from click.core import ParameterSource
 import odt
 from odt.cli.options.recipe_file import (
     outputs_of,
-    parse_recipe,
     read_recipe,
     recipe_of,
     recipe_options,
@@ -20,6 +19,7 @@ from odt.cli.options.types import OutputPath
 from odt.cli.output.output_locks import hold
 from odt.core.storage.reading import unwritable
 from odt.errors import OdtError
+from odt.runs.recipe import parse_recipe
 
 # Keys of files that training reads.
 FILES = ["load-input", "load-expected", "sample-weight", "validation-input", "validation-expected"]

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from odt.cli.runs.chart import Chart, svg
-from odt.cli.runs.chart_png import draw_png
+from odt.charts.chart import Chart, svg
+from odt.charts.chart_png import draw_png
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
 from odt.federated.federation import Federation

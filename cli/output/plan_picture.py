@@ -1,7 +1,7 @@
 """Chart of the memory over the calls of a step."""
 
 import odt
-from odt.cli.output.png import new_figure, save_png
+from odt.charts.png import new_figure, save_png
 
 MB = 1e6
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 import odt
-from odt.cli.output.png import new_figure, save_png
+from odt.charts.png import new_figure, save_png
 from odt.cli.output.progress import Progress
 from odt.core.data.dataset import DataSet
 

@@ -1,1 +1,1 @@
-"""Runs: the folder that `odt train --run-dir` writes, and its charts, tables and page."""
+"""Writes the folders of runs, as `odt train --run-dir`."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from odt.cli.runs.epoch_log import append
+from odt.runs.epoch_log import append
 
 VARINT, DOUBLE, BYTES, FLOAT = 0, 1, 2, 5  # wire types
 

@@ -13,10 +13,15 @@ import click
 import numpy as np
 
 import odt
-from odt.cli.runs.chart import svg
-from odt.cli.runs.epoch_log import EpochLog, Row, read_rows, row_of
+from odt.charts.chart import svg
 from odt.cli.runs.events import EventFile
-from odt.cli.runs.run import (
+from odt.core.planning.budget.arena_usage import arena_usage
+from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import open_input, printable, reading
+from odt.errors import OdtError, warn
+from odt.kernels.native.library import describe_kernels
+from odt.runs.epoch_log import EpochLog, Row, read_rows, row_of
+from odt.runs.run import (
     BEST,
     CSV,
     CURVES,
@@ -34,11 +39,6 @@ from odt.cli.runs.run import (
     read_lines,
     read_run,
 )
-from odt.core.planning.budget.arena_usage import arena_usage
-from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import open_input, printable, reading
-from odt.errors import OdtError, warn
-from odt.kernels.native.library import describe_kernels
 
 OFTEN = 5.0  # seconds between two drawings of the curves
 UNFINISHED, STOPPED, FINISHED = "unfinished", "stopped", "finished"

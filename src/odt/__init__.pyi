@@ -53,6 +53,11 @@ from odt.models.transfer import replace_head as replace_head
 from odt.optimizers import *
 from odt.personalization.personalization import Personalization as Personalization
 from odt.personalization.personalization import personalize as personalize
+from odt.runs.comparison import RunComparison as RunComparison
+from odt.runs.comparison import compare_runs as compare_runs
+from odt.runs.report import report as report
+from odt.runs.run import Run as Run
+from odt.runs.run import read_run as read_run
 from odt.training.callbacks import CSVLogger as CSVLogger
 from odt.training.callbacks import Callback as Callback
 from odt.training.callbacks import EarlyStopping as EarlyStopping

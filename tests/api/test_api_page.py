@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support.paths import MLP_SM
 from write_api_page import EXAMPLES, GROUPS, INTRODUCTION, PAGE, page
 
 import odt
 import odt.compat.ort
 from odt import losses, optimizers
+from odt.cli.main import main
 
 
 def test_the_page_is_written_from_the_docstrings() -> None:
@@ -42,11 +44,25 @@ def test_every_argument_of_functions_and_of_a_trainer_is_documented() -> None:
             assert known, f"{function.__qualname__}: document {name}"
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run."""
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    files = ("--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expected.bin")
+    line = ["train", MLP_SM / "model.circle", *files, "--epochs", 1, "--validation-split", 0.2]
+    result = CliRunner().invoke(main, [*map(str, line), "--run-dir", str(folder)])
+    assert result.exit_code == 0, result.output
+    return folder
+
+
 @pytest.mark.filterwarnings("ignore::odt.OdtWarning")
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(
+    name: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(MLP_SM / "model.circle", "model.circle")
+    shutil.copytree(run, "runs/first")
     names: dict[str, Any] = {}
     exec(INTRODUCTION.split("```python")[1].split("```")[0], names)
     exec(EXAMPLES[name], names)

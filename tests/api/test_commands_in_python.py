@@ -142,3 +142,40 @@ def test_save_package(tmp_path: Path) -> None:
     assert files[0] == files[1]
     assert len(files[0]) == 2
     assert odt.load_model(tmp_path / "python").format == "circle"
+
+
+def test_report_and_compare_runs(tmp_path: Path) -> None:
+    files = ("--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expected.bin")
+    for rate in ("0.01", "0.001"):
+        line = ("train", MLP, *files, "--epochs", 2, "--validation-split", 0.25, "--lr", rate)
+        run(*line, "--run-dir", tmp_path / "runs" / rate)
+    listed = run("report", "--list", tmp_path / "runs", "--svg", tmp_path / "command-r.svg")
+    comparison = odt.compare_runs(tmp_path / "runs")
+    assert listed == f"{comparison}\n"
+    comparison.save_svg(tmp_path / "python-r.svg")
+    assert same(tmp_path, "r.svg")
+    assert comparison.differences == ("learning-rate",)
+    assert [each.path.name for each in comparison.runs] == ["0.001", "0.01"]
+    with pytest.raises(odt.OptionError, match=r"`metric=`: must be one of learning_rate, loss, .*got f1"):
+        odt.compare_runs([tmp_path / "runs"], "f1")
+
+    folder = tmp_path / "runs" / "0.01"
+    run("report", folder, "-o", tmp_path / "command-r.html")
+    steps: list[tuple[int, int]] = []
+    record = odt.report(
+        folder,
+        out=tmp_path / "python-r.html",
+        progress=lambda done, total: steps.append((done, total)),
+    )
+    assert same(tmp_path, "r.html")
+    assert steps[-1][0] == steps[-1][1] > 0
+    best = min(record.rows[1:], key=lambda row: row["val_loss"])
+    assert (record.best, record.monitor) == (best, "val_loss")
+    x = np.fromfile(MLP_SM / "input.bin", np.float32).reshape(-1, 784)[:6]
+    y = np.fromfile(MLP_SM / "expected.bin", np.float32).reshape(-1, 10)[:6]
+    odt.report(record, x, y, wrong=2)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "6 given samples" in page
+    assert page.count("<figure") <= 2
+    with pytest.raises(odt.OptionError, match="must be given together"):
+        odt.report(folder, x)

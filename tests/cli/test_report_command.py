@@ -215,7 +215,7 @@ def test_values_are_shown_by_their_loss(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "The run has no validation data. Give --load-input and --load-expected."),
+        ("", "The run has no validation data. Give inputs and expected outputs of test samples."),
         ('loss = "losses:mine"\n', "or a custom loss are not shown."),
     ],
 )
@@ -324,8 +324,8 @@ def test_a_damaged_file_of_a_run_is_one_line(
 
 def test_words_of_the_memory_chart_stay_inside() -> None:
     """Wherever the forward pass ends."""
-    from odt.cli.runs.chart import WIDTH
-    from odt.cli.runs.memory_chart import memory_chart
+    from odt.charts.chart import WIDTH
+    from odt.runs.memory_chart import memory_chart
 
     for forward in (0, 1, 50, 99, 100):
         picture = memory_chart(

@@ -8,9 +8,9 @@ from click.testing import CliRunner, Result
 from support.charts import values_of
 from support.paths import MLP_SM
 
+from odt.charts.chart import Chart, svg
 from odt.cli.main import main
-from odt.cli.runs.chart import Chart, svg
-from odt.cli.runs.run import read_run
+from odt.runs.run import read_run
 
 LINE = [str(MLP_SM / "model.circle"), "--load-input", str(MLP_SM / "input.bin")]
 LINE += ["--load-expected", str(MLP_SM / "expected.bin"), "--epochs", "3", "--seed", "1"]

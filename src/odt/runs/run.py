@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from odt.cli.options.recipe_file import parse_recipe
-from odt.cli.runs.chart import Chart
-from odt.cli.runs.epoch_log import Row, read_rows
+from odt.charts.chart import Chart
 from odt.core.storage.reading import read_input, reading
 from odt.core.training.monitor import Monitor
 from odt.dataclass import dataclass
 from odt.errors import OdtError
+from odt.models.model import Path as AnyPath
+from odt.runs.epoch_log import Row, read_rows
+from odt.runs.recipe import parse_recipe
 
 FORMAT, VERSION = "odt-run", 1
 # Files of a run's folder.
@@ -19,19 +20,22 @@ RECIPE, RECORD, LOG, CSV = "recipe.toml", "run.json", "log.jsonl", "log.csv"
 LAST, BEST, CURVES, MEMORY, WARNINGS = (
     "last.odt", "best.odt", "curves.svg", "memory.json", "warnings.txt"
 )  # fmt: skip
+PAGE = "report.html"
 MAX_BYTES = 1 << 24  # of a file of the folder besides the log and binary files
 NO_VALUES = ("epoch", "step", "seconds", "learning_rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run, read from its folder.
+    """A run, read from the folder that `odt train` writes.
 
     Attributes:
         path: the folder.
-        recipe: values by key.
-        record: content of run.json.
-        rows: one for each epoch, in order; the first is epoch 0 unless training was resumed.
+        recipe: options of the run by their names on the command line.
+        record: state, versions and files of the run: content of run.json.
+        rows: a mapping for each epoch, in order, with epoch, step, seconds, learning_rate, loss,
+            metrics and, with val_ before their names, those of validation. The first is epoch 0,
+            before training, unless training was resumed.
     """
 
     path: Path
@@ -89,16 +93,20 @@ def is_run(path: Path) -> bool:
     return (path / RECIPE).is_file()
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: AnyPath) -> Run:
     """Reads the folder of a run.
+
+    Args:
+        path: folder of a run that `odt train` wrote, or is writing.
 
     Raises:
         OdtError: if the folder is not a run's, or one of its files is damaged.
     """
+    path = Path(path)
     if not is_run(path):
         raise OdtError(
-            f"{path}: must be the folder of a run, but it has no {RECIPE}. odt train --run-dir "
-            "writes one."
+            f"{path}: must be the folder of a run, but it has no {RECIPE}. odt train with "
+            "`run_dir=` writes one."
         )
     recipe, where = parse_recipe(str(path / RECIPE)), path / RECORD
     record: dict[str, Any] = {}

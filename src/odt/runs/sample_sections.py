@@ -8,38 +8,34 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
-import odt
-from odt.cli.options.types import LossText
-from odt.cli.output.progress import Progress
-from odt.cli.output.sample_table import SampleTable
-from odt.cli.runs.page import figure_row, heading
-from odt.cli.runs.run import BEST, LAST, RECIPE, Run
-from odt.core.checkpoints.progress import Progress as Position
+from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import read_resume
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder
-from odt.core.data.sidecar import read_sidecar
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.recipe.sample_specs import SampleSpecs
-from odt.core.storage.reading import reading
+from odt.core.storage.reading import listed, reading
+from odt.core.training.passes import Seen
 from odt.data.run_samples import arrange
 from odt.data.sources import samples_of
 from odt.datasets.contact_sheet import picture
 from odt.errors import OdtError
-from odt.evaluation.evaluation import ModelEvaluator
-from odt.kernels.loss_text import is_plugin
+from odt.evaluation.classification import ClassificationReport
+from odt.evaluation.evaluation import ModelEvaluator, class_names
+from odt.evaluation.sample_table import SampleTable
+from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
-from odt.models.model import file_of
+from odt.models.model import Model, file_of, load_model
+from odt.runs.page import figure_row, heading
+from odt.runs.run import BEST, LAST, RECIPE, Run
+from odt.training.trainer import Trainer
 
 MAX_CLASSES = 30  # of a matrix that is shown whole
 FILES = ("load-input", "load-expected")
@@ -47,13 +43,16 @@ HELD = ("validation-input", "validation-expected")
 CUSTOM = "Samples of models with several losses or a custom loss are not shown."
 
 
-def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[str]:
+def sample_sections(
+    run: Run, given: tuple[Any, Any] | None, most: int, progress: Seen | None = None
+) -> list[str]:
     """Returns the sections; a paragraph that says why, if there are none.
 
     Args:
         run: the run.
-        given: data files to evaluate on; None for the validation samples.
+        given: inputs and targets to evaluate on; None for the validation samples.
         most: number of samples that are shown.
+        progress: called after each batch with the number of samples done, and of all.
 
     Raises:
         OdtError: if a file cannot be read or does not fit the model.
@@ -67,12 +66,9 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
     if loss and is_plugin(loss):
         return [heading("Samples", f'<p class="pale">{CUSTOM}</p>')]
     path = model_of(run)
-    model = odt.load_model(path) if path else best_model(run)
+    model = load_model(path) if path else best_model(run)
     loss = loss and _loss(run, loss)
-    with (
-        ModelEvaluator(model, loss=loss, reduction=then.reduction) as evaluator,
-        closing(Progress()) as bar,
-    ):
+    with ModelEvaluator(model, loss=loss, reduction=then.reduction) as evaluator:
         data, order, names = samples_to_judge(run, given, evaluator.samples, then)
         record = read_record(file_of(model))
         evaluation = evaluator.run(
@@ -80,7 +76,7 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
             order,
             names=names or (record.classes if record else ()),
             per_sample=True,
-            progress=partial(bar, "samples"),
+            progress=progress,
         )
     results = evaluation.results
     assert results is not None
@@ -102,13 +98,15 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
 
 def _loss(run: Run, text: str) -> str:
     """The canonical text of the run's loss, which the recipe has as on a command line."""
-    try:
-        return LossText(LOSSES).convert(text, None, None)
-    except click.BadParameter as e:
-        raise OdtError(f"{run.path / RECIPE}: loss: {e.message}") from e
+    word, colon, options = text.partition(":")
+    name = find_loss(LOSSES.onert_numbers.get(word, word))
+    if name is None:
+        rule = f"must be one of {listed([*LOSSES])}, but got {word}."
+        raise OdtError(f"{run.path / RECIPE}: loss: {rule}")
+    return canonical_loss(name + colon + options)
 
 
-def unavailable(run: Run, given: tuple[str, str] | None) -> str:
+def unavailable(run: Run, given: tuple[Any, Any] | None) -> str:
     """Why samples cannot be evaluated; empty if they can."""
     recipe: Mapping[str, Any] = run.recipe
     if not model_of(run) and (not (run.path / BEST).exists() or "adapters" in recipe):
@@ -116,7 +114,7 @@ def unavailable(run: Run, given: tuple[str, str] | None) -> str:
     if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
         return CUSTOM
     if not given and HELD[0] not in recipe and not recipe.get("validation-split"):
-        return "The run has no validation data. Give --load-input and --load-expected."
+        return "The run has no validation data. Give inputs and expected outputs of test samples."
     return ""
 
 
@@ -126,35 +124,33 @@ def model_of(run: Run) -> str:
     return next((str(path) for path in paths if path.exists()), "")
 
 
-def best_model(run: Run) -> odt.Model:
+def best_model(run: Run) -> Model:
     """The model with the weights of the best epoch, for a run that has not ended."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped on Windows
         model = str(run.recipe.get("model", ""))
-        with odt.Trainer(model, checkpoint=run.path / BEST) as trainer:
+        with Trainer(model, checkpoint=run.path / BEST) as trainer:
             path = Path(folder) / f"model.{trainer.model.format}"
             trainer.export(path)
-        return odt.load_model(path)
+        return load_model(path)
 
 
 def samples_to_judge(
-    run: Run, given: tuple[str, str] | None, specs: SampleSpecs, then: Position
+    run: Run, given: tuple[Any, Any] | None, specs: SampleSpecs, then: Progress
 ) -> tuple[DataSet, SampleOrder, Sequence[str]]:
     """The samples, the numbers of those to evaluate, and the names of the classes.
 
     Args:
         run: the run.
-        given: data files; None for the validation samples.
+        given: inputs and targets; None for the validation samples.
         specs: specs of the model's samples.
         then: position of the run, with the seed of its split.
     """
     recipe = run.recipe
-    files = given or tuple(recipe.get(key) for key in (HELD if HELD[0] in recipe else FILES))
-    if not all(files):
+    files = given or [recipe.get(key) for key in (HELD if HELD[0] in recipe else FILES)]
+    if given is None and not all(files):
         raise OdtError(f"{run.path}: the recipe must name the data files, but got none.")
-    inputs, targets = map(str, files)
-    data = samples_of(inputs, targets, specs)
-    sidecars = (read_sidecar(path) for path in (targets, inputs))
-    names = next((s.classes for s in sidecars if s and s.classes), ())
+    inputs, targets = given or map(str, files)
+    data, names = samples_of(inputs, targets, specs), class_names(inputs, targets)
     if given or HELD[0] in recipe:
         return data, range(data.length), names
     with reading(str(run.path / RECIPE), "must be the recipe of a run", OdtError):
@@ -174,7 +170,7 @@ def samples_to_judge(
     return data, parts.validation, names
 
 
-def classes(report: odt.ClassificationReport) -> str:
+def classes(report: ClassificationReport) -> str:
     """The confusion matrix, and the figures of each class."""
     matrix, names = report.confusion_matrix, report.classes
     parts = []

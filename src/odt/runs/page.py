@@ -6,11 +6,13 @@ from html import escape
 from typing import Any
 
 from odt import __version__
-from odt.cli.runs.chart import STYLE as CHART_STYLE
-from odt.cli.runs.chart import svg
-from odt.cli.runs.epoch_log import Row
-from odt.cli.runs.memory_chart import checked_memory, memory_chart
-from odt.cli.runs.run import (
+from odt.charts.chart import STYLE as CHART_STYLE
+from odt.charts.chart import svg
+from odt.core.storage.reading import read_input, reading
+from odt.errors import OdtError
+from odt.runs.epoch_log import Row
+from odt.runs.memory_chart import checked_memory, memory_chart
+from odt.runs.run import (
     MAX_BYTES,
     MEMORY,
     RECIPE,
@@ -20,8 +22,6 @@ from odt.cli.runs.run import (
     figure,
     read_lines,
 )
-from odt.core.storage.reading import read_input, reading
-from odt.errors import OdtError
 from odt.text import size
 
 # Nothing but the page's own styles and the pictures within it; no script in any place.
@@ -77,7 +77,7 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
         sections: further sections as HTML, which follow the curves.
         warnings: further warnings.
     """
-    name = escape(str(run.path.resolve().name))
+    name = escape(run.path.resolve().name)
     told = [*read_lines(run.path / WARNINGS), *warnings]
     body = "".join(
         [

@@ -1,7 +1,7 @@
 """Line charts as PNG, drawn by matplotlib."""
 
-from odt.cli.output.png import new_figure, save_png
-from odt.cli.runs.chart import Chart
+from odt.charts.chart import Chart
+from odt.charts.png import new_figure, save_png
 
 
 def draw_png(chart: Chart, path: str) -> None:

@@ -17,7 +17,7 @@ def new_figure(**options: Any) -> Any:
         from matplotlib.figure import Figure
     except ImportError as e:
         raise OdtError(
-            "--png: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
+            "`png=`: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
         ) from e
     return Figure(layout="constrained", **options)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from odt.cli.runs.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
+from odt.charts.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
 
 MB = 1e6
 CONSTANT = ("parameters", "optimizer", "gradients", "packed")

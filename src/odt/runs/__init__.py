@@ -1,0 +1,1 @@
+"""Folders of training runs: read, compared, and shown as a page."""

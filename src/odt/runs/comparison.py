@@ -1,0 +1,162 @@
+"""The table of runs: best epoch, time and differences of their recipes."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path as File
+from typing import Any
+
+from odt.charts.chart import Chart, svg
+from odt.charts.chart_png import draw_png
+from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import listed
+from odt.core.training.metrics import ACCURACIES, ACCURACY
+from odt.dataclass import dataclass
+from odt.errors import OdtError, OptionError, escaped
+from odt.models.model import Path
+from odt.runs.run import Run, figure, is_run, points, read_run
+from odt.text import table
+
+# Beginnings of keys that do not count as a difference: they change no result.
+SAME_RUN = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
+MAX_TEXT = 40  # characters of a value
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Runs side by side; printed as `odt report` lists them.
+
+    Attributes:
+        runs: the runs.
+        metric: name of the compared value in logs; None for the value that each run monitored.
+        differences: options in which the recipes differ, by their names on the command line.
+    """
+
+    runs: tuple[Run, ...]
+    metric: str | None
+    differences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Returns the table: best value, its epoch, time and differing options of each run."""
+        cells = [[escaped(c) for c in row] for row in _rows_of(self)]
+        return "\n".join(table(cells, right=(2, 3, 4, 5)))
+
+    def save_svg(self, path: Path) -> None:
+        """Writes a chart of the value over the epochs of all runs as SVG.
+
+        Args:
+            path: path of the file.
+
+        Raises:
+            OdtError: if the file cannot be written.
+        """
+        write_atomically(path, [svg([self._chart()]).encode(errors="replace")], OdtError)
+
+    def save_png(self, path: Path) -> None:
+        """Writes the chart as PNG.
+
+        Args:
+            path: path of the file.
+
+        Raises:
+            OdtError: if matplotlib is not installed, or the file cannot be written.
+        """
+        draw_png(self._chart(), os.fspath(path))
+
+    def _chart(self) -> Chart:
+        names = {self.metric or run.monitor for run in self.runs}
+        lines = {str(run.path): points(run.rows, self.metric or run.monitor) for run in self.runs}
+        return Chart(", ".join(sorted(names)), {name: line for name, line in lines.items() if line})
+
+
+def compare_runs(folders: Path | Sequence[Path] = (), metric: str | None = None) -> RunComparison:
+    """Reads runs to compare them, as the list of `odt report`.
+
+    Args:
+        folders: folders of runs, or folders that contain such folders; the current one if left out.
+        metric: value to compare, such as val_accuracy; None for the value that each run monitored.
+
+    Raises:
+        OdtError: if there is no run, or a file of a run is damaged.
+        OptionError: if no run has the metric.
+    """
+    paths = [folders] if isinstance(folders, str | os.PathLike) else [*folders]
+    runs = tuple(map(read_run, _runs_in([File(path) for path in paths or ["."]])))
+    if not runs:
+        raise OdtError(
+            f"{', '.join(map(str, paths)) or 'the current folder'}: must be or contain folders "
+            "of runs, but has none. odt train with `run_dir=` writes one."
+        )
+    names = sorted({name for run in runs for row in run.rows for name in row} - {"epoch", "step"})
+    name = metric and _as_in_logs(metric, names)
+    if name and name not in names:
+        raise OptionError("metric", f"must be one of {listed(names)}", metric)
+    return RunComparison(runs, name or None, _differences(runs))
+
+
+def _runs_in(folders: Sequence[File]) -> list[File]:
+    """Returns the given folders that are runs, and the runs in the others, sorted by name.
+
+    Raises:
+        OdtError: if a folder is missing.
+    """
+    runs: list[File] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise OdtError(f"{folder}: must be a folder, but there is none.")
+        runs += [folder] if is_run(folder) else sorted(p for p in folder.iterdir() if is_run(p))
+    return list(dict.fromkeys(runs))
+
+
+def _as_in_logs(metric: str, metric_names: list[str]) -> str:
+    """Returns the name of a metric in logs, where an accuracy has the name that was asked for."""
+    name = metric.replace("-", "_")
+    bare = name.removeprefix("val_")
+    if bare not in (*ACCURACY, *ACCURACIES.values()):
+        return name if name in metric_names else metric
+    words = (bare, *ACCURACY, *ACCURACIES.values())
+    return next((n for w in words if (n := name.removesuffix(bare) + w) in metric_names), metric)
+
+
+def _rows_of(comparison: RunComparison) -> list[list[str]]:
+    """Returns the cells of the table, with the head first."""
+    differing = comparison.differences
+    rows = [["RUN", "STATE", "EPOCHS", "BEST", "AT", "TIME", "METRIC", *differing]]
+    for run in comparison.runs:
+        name = comparison.metric or run.monitor
+        best = run.best_of(name)
+        rows.append(
+            [
+                str(run.path),
+                str(run.record.get("state", "unfinished")),
+                str(max((row["epoch"] for row in run.rows), default=0)),
+                figure(best[name]) if best else "",
+                str(best["epoch"]) if best else "",
+                time_of(run.seconds),
+                name,
+                *(cell(run.recipe.get(key)) for key in differing),
+            ]
+        )
+    return rows
+
+
+def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Returns the keys whose values differ between recipes, in the order of the recipes."""
+    keys = dict.fromkeys(key for run in runs for key in run.recipe if not key.startswith(SAME_RUN))
+    return tuple(key for key in keys if len({str(run.recipe.get(key)) for run in runs}) > 1)
+
+
+def cell(value: Any) -> str:
+    """Formats a value of a recipe; long values are paths, of which the end is shown."""
+    if value is None:
+        return "-"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= MAX_TEXT else f"…{text[1 - MAX_TEXT :]}"
+
+
+def time_of(seconds: float) -> str:
+    """Formats a time: 8.3s, 4m10s, 1h05m."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"

@@ -1,0 +1,23 @@
+"""Recipes: the options of `odt train` as TOML."""
+
+from typing import Any
+
+from odt.core.storage.reading import read_input, reading
+from odt.errors import OdtError
+
+MAX_BYTES = 1 << 20
+
+
+def parse_recipe(path: str) -> dict[str, Any]:
+    """Reads the keys and values of a recipe.
+
+    Raises:
+        OdtError: if the file cannot be read.
+    """
+    import tomllib
+
+    content = read_input(path, "a recipe in TOML", OdtError, MAX_BYTES)
+    with reading(path, "must be a recipe in TOML", OdtError):
+        values = dict(tomllib.loads(content.decode()))
+        repr(values)  # hexadecimal numbers may be too long to print
+        return values
