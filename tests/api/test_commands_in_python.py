@@ -156,7 +156,9 @@ def test_report_and_compare_runs(tmp_path: Path) -> None:
     assert same(tmp_path, "r.svg")
     assert comparison.differences == ("learning-rate",)
     assert [each.path.name for each in comparison.runs] == ["0.001", "0.01"]
-    with pytest.raises(odt.OptionError, match=r"`metric=`: must be one of learning_rate, loss, .*got f1"):
+    with pytest.raises(
+        odt.OptionError, match=r"`metric=`: must be one of learning_rate, loss, .*got f1"
+    ):
         odt.compare_runs([tmp_path / "runs"], "f1")
 
     folder = tmp_path / "runs" / "0.01"
