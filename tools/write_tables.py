@@ -17,7 +17,9 @@ from write_optimizer_classes import defaults, documentation, summary
 from odt.cli.output.spelling import spell
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.options.option import File, Form, Kind, Number, Option, Switch, Whole, Word
+from odt.core.options.session_options import SESSION_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.datasets.open_source import SOURCE_FORMATS
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
@@ -105,6 +107,16 @@ def fit_options() -> Iterable[tuple[str, ...]]:
     return _keywords(FIT_OPTIONS)
 
 
+def session_options() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/options/session_options.py."""
+    return _keywords(SESSION_OPTIONS)
+
+
+def model_options() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/options/model_options.py."""
+    return _keywords(MODEL_OPTIONS)
+
+
 def _keywords(rows: Mapping[str, Option]) -> Iterable[tuple[str, ...]]:
     """A line for each row of options that are keywords of a function."""
     yield "option", "in Python", "values", "default", "description", "stored in"
@@ -147,6 +159,8 @@ def _values(kind: Kind) -> str:
 TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
     ("reference.md", "Options of training steps"): training_options,
     ("reference.md", "Options of a run"): fit_options,
+    ("reference.md", "Options of a trainer"): session_options,
+    ("reference.md", "Options of a model file"): model_options,
     ("reference.md", "Losses"): losses,
     ("reference.md", "Optimizers"): optimizers,
     ("reference.md", "Learning rate schedules"): schedules,

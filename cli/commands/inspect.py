@@ -5,6 +5,7 @@ Nothing is trained or written.
 
 import importlib
 import json
+from collections.abc import Mapping
 
 import click
 
@@ -33,7 +34,7 @@ from odt.models.summary import inspect_selected
 def command(
     model: str,
     signature: str | None,
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    input_shapes: Mapping[str, tuple[int, ...]] | None,
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
@@ -48,7 +49,7 @@ def command(
     --trainable, --freeze or --bias-only, both columns and the list of parameters count only the
     selected weights.
     """
-    source = odt.load_model(model, signature=signature, input_shapes=dict(input_shapes))
+    source = odt.load_model(model, signature=signature, input_shapes=input_shapes)
     check_outputs({"--svg": svg}, {"MODEL": source.path})
     lowered = lowered_of(source)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)

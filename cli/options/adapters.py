@@ -2,17 +2,13 @@
 
 import click
 
+from odt.cli.options.rows import keyword_options
 from odt.cli.options.sections import combine, option
 from odt.cli.options.types import OutputPath
-from odt.core.options.option import DATA, EXPORT, SELECTION
+from odt.core.options.model_options import MODEL_OPTIONS
+from odt.core.options.option import EXPORT, SELECTION
 
-added_option = option(
-    DATA,
-    "--adapters",
-    type=click.Path(),
-    metavar="FILE",
-    help="Low-rank adapters of odt lora to add to the model.",
-)
+added_option = keyword_options(MODEL_OPTIONS, "adapters")
 adapters_option = option(
     SELECTION,
     "--adapters",

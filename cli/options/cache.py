@@ -1,27 +1,12 @@
 """Options of the frozen layers: their cache, and int8."""
 
-import click
-
+from odt.cli.options.rows import keyword_options
 from odt.cli.options.sections import combine, option
 from odt.core.options.option import MEMORY
+from odt.core.options.session_options import SESSION_OPTIONS
 
 cache_options = combine(
-    option(
-        MEMORY,
-        "--cache-frozen",
-        is_flag=False,
-        flag_value="ram",
-        type=click.Choice(["ram", "disk"]),
-        help="Cache the outputs of the frozen layers, so that later epochs compute the trained "
-        "layers only; ram if no value is given.",
-    ),
-    option(
-        MEMORY,
-        "--cache-dtype",
-        type=click.Choice(["float32", "float16"]),
-        show_default="float32",
-        help="Type of the cached values; float16 rounds them and halves the size of the cache.",
-    ),
+    keyword_options(SESSION_OPTIONS, "cache_frozen", "cache_dtype"),
     option(
         MEMORY,
         "--frozen-int8",

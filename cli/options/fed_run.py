@@ -59,7 +59,7 @@ def trainer_of(options: dict[str, Any]) -> odt.Trainer:
         **{
             **passed_on(options, odt.Trainer),
             "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
-            "metrics": options["metric"],
+            "metrics": options["metrics"],
             "checkpoint": None,
             "trainable": odt.Trainable(
                 options["num_of_trainable_ops"],

@@ -10,6 +10,7 @@ from odt.cli.options.trained_model import trained_model_options
 from odt.cli.options.types import GlobValue, OutputPath, ScheduleText
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.option import EXPORT, OPTIMIZER, VALIDATION
+from odt.core.options.session_options import SESSION_OPTIONS
 
 fit_options = keyword_options(FIT_OPTIONS)
 validation_options = combine(
@@ -29,25 +30,7 @@ validation_options = combine(
     ),
 )
 
-best_options = combine(
-    option(
-        VALIDATION,
-        "--monitor",
-        default="val_loss",
-        show_default=True,
-        metavar="NAME",
-        help="Value that --keep-best, --patience and --schedule plateau compare: loss, val_loss, "
-        "or a --metric, with the prefix val_ for its validation value.",
-    ),
-    option(
-        VALIDATION,
-        "--keep-best",
-        common=True,
-        is_flag=True,
-        help="Export the weights of the epoch with the best value of --monitor instead of the "
-        "last epoch's.",
-    ),
-)
+best_options = keyword_options(SESSION_OPTIONS, "monitor", "keep_best")
 
 quantize_aware_option = option(
     OPTIMIZER,

@@ -8,13 +8,16 @@ import click
 from odt.cli.options import types
 from odt.cli.options.sections import Decorator, combine, option
 from odt.cli.output.spelling import spell
-from odt.core.options.option import File, Form, Kind, Number, Option, Switch, Whole
+from odt.core.options.option import File, Form, Kind, Number, Option, Switch, Whole, Word
+from odt.kernels.registry import METRICS
 
 # Types of Click by the forms of values.
 FORMS: Mapping[str, click.ParamType[Any]] = {
     "class weight": types.ClassWeights(),
     "duration": types.Duration(),
+    "input shape": types.InputShape(),
     "interval": types.Interval(),
+    "metric": types.MetricWord(METRICS, also=("accuracy",)),
     "number": click.FLOAT,
     "property": types.Property(),
     "size": types.Size(),
@@ -52,8 +55,12 @@ def _option(row: Option, default: Any) -> Decorator:
         attributes["metavar"] = row.metavar
     if row.shown_default:
         attributes["show_default"] = spell(row.shown_default)
-    if row.repeatable:
-        attributes |= {"multiple": True, "callback": lambda ctx, param, value: value or row.default}
+    if isinstance(row.kind, Word) and row.kind.implied:
+        attributes |= {"is_flag": False, "flag_value": row.kind.implied}
+    if isinstance(row.kind, Form) and row.kind.several:
+        collect = tuple if row.kind.several == "list" else dict
+        attributes |= {"multiple": True, "default": None, "show_default": False}
+        attributes["callback"] = lambda ctx, param, value: collect(value) or row.default
     return option(row.group, *flags, row.name, **attributes)
 
 

@@ -10,19 +10,18 @@ from odt.cli.options.sections import combine, option
 from odt.cli.options.types import (
     GlobRate,
     GlobValue,
-    InputShape,
     LossText,
-    MetricWord,
     OfOutput,
-    Size,
     Word,
 )
 from odt.core.options.fit_options import FIT_OPTIONS
-from odt.core.options.option import DATA, EXPORT, LOSS, MEMORY, OPTIMIZER, SELECTION
+from odt.core.options.model_options import MODEL_OPTIONS
+from odt.core.options.option import DATA, LOSS, OPTIMIZER, SELECTION
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
+from odt.core.options.session_options import SESSION_OPTIONS
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OdtError
-from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 T = TypeVar("T")
@@ -72,43 +71,9 @@ data_options = combine(
     ),
 )
 
-signature_option = option(
-    DATA,
-    "--signature",
-    metavar="NAME",
-    help="Signature of the model to use, of several. The first subgraph if left out.",
-)
-
-interface_options = combine(
-    signature_option,
-    option(
-        DATA,
-        "--input-shape",
-        "input_shapes",
-        multiple=True,
-        type=InputShape(),
-        help="Shape of an input that the file leaves open, with the axis of the batch. A name is "
-        "needed if there are several inputs. Repeatable.",
-    ),
-)
-
-sequence_options = combine(
-    option(
-        DATA,
-        "--sequence-length",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Time steps in a sample of a streaming model, which keeps state from one run to the "
-        "next; inputs have the shape (samples, N, ...).",
-    ),
-    option(
-        DATA,
-        "--return-sequences",
-        is_flag=True,
-        help="Return the outputs of all time steps of a streaming model, not only of the last one.",
-    ),
-)
-
+signature_option = keyword_options(MODEL_OPTIONS, "signature")
+interface_options = keyword_options(MODEL_OPTIONS, "signature", "input_shapes")
+sequence_options = keyword_options(MODEL_OPTIONS, "sequence_length", "return_sequences")
 check_data_option = keyword_options(FIT_OPTIONS, "check_data")
 batch_size_option = row_options({"batch_size": SCHEDULE_OPTIONS["batch_size"]})
 schedule_options = row_options(SCHEDULE_OPTIONS)
@@ -127,35 +92,9 @@ regularization_options = combine(
     row_options({n: row for n, row in TRAINING_OPTIONS.items() if not row.federated}),
 )
 
-budget_option = option(
-    MEMORY,
-    "--memory-budget",
-    common=True,
-    type=Size(),
-    metavar="SIZE",
-    help="Peak memory that training may use, such as 64MB or 64MiB. odt chooses micro-batch, "
-    "workers, recomputation and order so that it fits.",
-)
-
-checkpoint_option = option(
-    EXPORT,
-    "--checkpoint",
-    common=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Resume from FILE. An .odt file restores options and position; an onert file restores "
-    "weights and optimizer state.",
-)
-
-metric_option = option(
-    LOSS,
-    "--metric",
-    common=True,
-    multiple=True,
-    type=MetricWord(METRICS, also=("accuracy",)),
-    help="Metric to report besides the loss. accuracy selects the accuracy that fits the loss; "
-    "replace k in top-k-accuracy by a number. Repeatable.",
-)
+budget_option = keyword_options(SESSION_OPTIONS, "memory_budget")
+checkpoint_option = keyword_options(SESSION_OPTIONS, "checkpoint")
+metric_option = keyword_options(SESSION_OPTIONS, "metrics")
 
 loss_options = combine(
     option(

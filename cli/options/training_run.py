@@ -141,7 +141,7 @@ def model_of(path: str, options: Mapping[str, Any]) -> odt.Model:
         path,
         options.get("adapters"),
         signature=options["signature"],
-        input_shapes=dict(options["input_shapes"]),
+        input_shapes=options["input_shapes"],
         sequence_length=options["sequence_length"],
         return_sequences=options["return_sequences"],
     )
@@ -197,7 +197,7 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
         **{
             **recipe_arguments({**options, "num_of_trainable_ops": last}),
             "model": model,
-            "metrics": options["metric"],
+            "metrics": options["metrics"],
             "teacher": teacher_of(options),
             "frozen_int8": options["load_input"] if options["frozen_int8"] else None,
         }
@@ -250,7 +250,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
             "shuffle": shuffle,
             "validation_data": held,
             **(ONE_HABITS if spelled_as_one() else {}),
-            "properties": dict(options["properties"] or ()),
+            "properties": options["properties"],
         },
     )
 

@@ -78,13 +78,12 @@ class FitOptions:
     )
     augment: Any = option(
         None,
-        Form("text", "names of augmentations, with values"),
+        Form("text", "names of augmentations, with values", several="list"),
         DATA,
         "Data augmentation: random changes of the training samples, different in each epoch, such "
         "as flip,shift:0.1,rotate:15. Repeatable. docs/augmentation.md lists all.",
         stored=CHECKPOINT,
         metavar="NAME[:VALUE],…",
-        repeatable=True,
         common=True,
     )
     new_data: bool = option(
@@ -165,13 +164,12 @@ class FitOptions:
     )
     properties: Mapping[str, str | int | float] | None = option(
         None,
-        Form("property", "NAME=VALUE"),
+        Form("property", "NAME=VALUE", several="mapping"),
         EXPORT,
         "User metadata in odt's checkpoint. Repeatable.",
         stored=CHECKPOINT,
         metavar="NAME=VALUE",
         spellings=("--property",),
-        repeatable=True,
     )
 
 

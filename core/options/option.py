@@ -6,7 +6,7 @@ checkpoints, the settings of federations and its line in docs/reference.md come 
 
 from collections.abc import Collection, Mapping
 from dataclasses import field, fields, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from odt.dataclass import dataclass
 
@@ -62,9 +62,15 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One of several words."""
+    """One of several words.
+
+    Attributes:
+        words: the words.
+        implied: word of an option without a value; empty if it needs one.
+    """
 
     words: Collection[str]
+    implied: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +102,15 @@ class Form:
     Attributes:
         name: the form, a key of FORMS in cli/options/rows.py.
         values: what the values are, for docs/reference.md.
+        several: list or mapping, if the command line takes the option several times: what the
+            values make, the entries of a mapping as pairs; empty otherwise.
         kind: kind of the value in Python; None if the code that reads it checks it.
     """
 
     name: str
     values: str
     kind: Number | Whole | None = None
+    several: Literal["", "list", "mapping"] = ""
 
 
 Kind: TypeAlias = Number | Whole | Word | Switch | File | Form
@@ -123,7 +132,6 @@ class Option:
         federated: whether clients of federations have it: `odt fed` and Flower apps.
         common: whether the help of a command with many options shows it.
         spellings: names on the command line, the usual one first; empty for `name` with hyphens.
-        repeatable: whether the command line takes the option several times.
         of_train: default of `odt train`, if it is not that of Python.
         name: name in Python: that of its field, or its key in a table.
     """
@@ -138,7 +146,6 @@ class Option:
     federated: bool = False
     common: bool = False
     spellings: tuple[str, ...] = ()
-    repeatable: bool = False
     of_train: Any = None
     name: str = ""
 

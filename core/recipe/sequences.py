@@ -5,8 +5,9 @@ from dataclasses import replace
 from odt.core.lowering.normalize.inline import settled
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
+from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.recipe.interface import check_signature
-from odt.core.recipe.option_values import check_whole
+from odt.core.recipe.option_values import check_option
 from odt.errors import OptionError
 
 
@@ -27,7 +28,8 @@ def with_sequences(
         if return_sequences:
             raise OptionError("return_sequences", "must come with `sequence_length=`", "it alone")
         return model
-    check_whole("sequence_length", sequence_length, 1)
+    check_option(MODEL_OPTIONS["sequence_length"], sequence_length)
+    check_option(MODEL_OPTIONS["return_sequences"], return_sequences)
     if not keeps_state(settled(model).graph):
         rule = "must be left out for a model that keeps no state from one run to the next"
         raise OptionError("sequence_length", rule, sequence_length)

@@ -30,7 +30,6 @@ from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization, dequantize, one_scale, quantize
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-PLACES = ("ram", "disk")
 DTYPES = {"float32": None, "float16": np.dtype(np.float16)}  # None keeps every bit
 
 
@@ -99,14 +98,8 @@ def cache_policy(where: str | None, dtype: str | None, samples: int = 0) -> Cach
         samples: number of samples to cache.
 
     Raises:
-        OptionError: for other values, or a dtype without a cache.
+        OptionError: for a dtype without a cache.
     """
-    for field, value, words in (
-        ("cache_frozen", where, PLACES),
-        ("cache_dtype", dtype, DTYPES),
-    ):
-        if value is not None and value not in words:
-            raise OptionError(field, f"must be {' or '.join(words)}", value)
     if where is None:
         if dtype is not None:
             raise OptionError("cache_dtype", "must come with `cache_frozen=`", "it alone")

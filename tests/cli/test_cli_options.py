@@ -47,8 +47,8 @@ def test_metrics_may_be_several() -> None:
 
     @click.command()
     @shared.metric_option
-    def command(metric: tuple[str, ...]) -> None:
-        seen.append(metric)
+    def command(metrics: tuple[str, ...]) -> None:
+        seen.append(metrics)
 
     words = ["--metric", "0", "--metric", "mean-absolute-error"]
     assert CliRunner().invoke(command, words).exit_code == 0

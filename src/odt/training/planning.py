@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast
@@ -17,6 +18,7 @@ from odt.core.planning.budget.savings import savings
 from odt.core.planning.computation import Computation, Plans
 from odt.core.quantization.frozen_int8 import frozen_in_int8
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
+from odt.core.recipe.option_values import check_option
 from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.training_outputs import describe_left_out
@@ -160,23 +162,32 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
         UnsupportedError: if the model cannot be trained.
         OptionError: if options contradict each other or the model.
     """
-    micro_batch, workers = options.get("micro_batch"), options.get("workers")
-    policy = cache_policy(options.get("cache_frozen"), options.get("cache_dtype"), data_length or 0)
-    if bool(policy) != bool(data_length) and not (policy is None and _counts_samples(options)):
+    check_option(FIT_OPTIONS["data_length"], data_length)
+    session = Trainer(model, **options).session
+    cache = session.options.cache_frozen, session.options.cache_dtype
+    policy = cache_policy(*cache, data_length or 0)
+    counts = session.teacher is not None or bool(session.metrics)
+    if bool(policy) != bool(data_length) and not (policy is None and counts):
         rule = "must be given with `data_length=`, the number of samples"
         raise OptionError("cache_frozen", rule, "one alone")
-    session = Trainer(model, **options).session
     recipe, info = session.recipe, session.recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
     parts = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
-    reserves, cached = _reserves(session, plans, parts[0], data_length or 0, options), 0
+    reserves, cached = _reserves(session, plans, parts[0], data_length or 0), 0
     plans = with_integer_weights(plans, parts[0], info)
     if policy:
         parts = split_frozen(plans, parts)
         size = cache_size(plans, parts[0], info.batch_size, policy)
         reserves["a cache"], cached = size.resident, size.nbytes
-    budget = session.memory_budget
-    forecast = fit_budget(plans, parts, info, budget, micro_batch, workers, reserves=reserves)
+    forecast = fit_budget(
+        plans,
+        parts,
+        info,
+        session.memory_budget,
+        session.micro_batch,
+        session.workers,
+        reserves=reserves,
+    )
     return MemoryForecast(
         forecast.peak,
         forecast.parameters,
@@ -199,11 +210,6 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
     )
 
 
-def _counts_samples(options: Mapping[str, Any]) -> bool:
-    """Whether options besides `cache_frozen` take memory for each sample."""
-    return options.get("teacher") is not None or bool(options.get("metrics"))
-
-
 def _graphs_of(session: Session, frozen_int8: Any) -> LoweredGraphs:
     """Returns the graphs that train, with a frozen part that computes integers where it does."""
     graphs = session.recipe.graphs
@@ -224,7 +230,6 @@ def _reserves(
     plans: Plans,
     training: Computation,
     samples: int,
-    options: Mapping[str, Any],
 ) -> dict[str, int]:
     """Returns the bytes that training takes besides its plans, by keys of LEAVE_OUT."""
     plan, _ = plans.at(training, plans.graphs.file_batch)
@@ -232,7 +237,7 @@ def _reserves(
     best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
     teacher, specs = session.teacher, session.samples
     return {
-        "a copy of the best weights": best if options.get("keep_best") else 0,
+        "a copy of the best weights": best if session.options.keep_best else 0,
         "a teacher's outputs": outputs_nbytes(teacher, specs, samples) if teacher else 0,
         "outputs kept for metrics": kept_nbytes(session.metrics, samples, specs.losses[0][1]),
     }

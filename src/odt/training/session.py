@@ -1,6 +1,6 @@
 """Model, options and memory of a trainer, which its other parts share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.checkpoints.resume import Resume, changed_constants
 from odt.core.data import dataset
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.options.session_options import SessionOptions
 from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.training_outputs import describe_left_out
@@ -41,6 +42,7 @@ class Session(Closing):
         recipe: how the model trains.
         samples: specs of one sample.
         resume: checkpoint from which training resumes.
+        options: options of the trainer beside its recipe.
         properties: user metadata of checkpoints.
         missing: names of parameters that have no values yet.
         teacher: teacher of the model; None for none.
@@ -63,17 +65,12 @@ class Session(Closing):
         recipe: Recipe,
         samples: SampleSpecs,
         resume: Resume,
+        options: SessionOptions,
         *,
         teacher: Teacher | None = None,
-        metrics: str | Sequence[str] = (),
-        memory_budget: int | str | None = None,
         micro_batch: int | None = None,
         workers: int | None = None,
-        cache_frozen: str | None = None,
-        cache_dtype: str | None = None,
         frozen_int8: Any = None,
-        keep_best: bool = False,
-        monitor: str = "val_loss",
     ) -> None:
         """Plans nothing yet.
 
@@ -82,36 +79,30 @@ class Session(Closing):
             recipe: how it trains.
             samples: specs of one sample.
             resume: checkpoint from which training resumes.
+            options: options of the trainer beside its recipe.
             teacher: teacher of the model; None for none.
-            metrics: as in `Trainer`, like all that follow.
-            memory_budget: as in `Trainer`.
-            micro_batch: as in `Trainer`.
+            micro_batch: as in `Trainer`, like all that follow.
             workers: as in `Trainer`.
-            cache_frozen: as in `Trainer`.
-            cache_dtype: as in `Trainer`.
             frozen_int8: as in `Trainer`.
-            keep_best: as in `Trainer`.
-            monitor: as in `Trainer`.
 
         Raises:
             OptionError: if arguments contradict each other or the model.
         """
         self.model, self.recipe, self.resume, self.teacher = model, recipe, resume, teacher
-        self.samples = samples
+        self.samples, self.options = samples, options
         self.properties = dict(resume.properties)
         self.missing: set[str] = set()
-        names, logits = forms.words_of(metrics), self.samples.logits[0]
+        names, logits = forms.words_of(options.metrics), self.samples.logits[0]
         self.metrics = fitting_metrics(names, *self.samples.losses[0], logits=logits)
         self._names = dict(zip(self.metrics, names, strict=False))
-        self.memory_budget = forms.nbytes(memory_budget)
+        self.memory_budget = forms.nbytes(options.memory_budget)
         self.micro_batch, self.workers = micro_batch, workers
-        self._cache_policy = cache_policy(cache_frozen, cache_dtype)
+        self._cache_policy = cache_policy(options.cache_frozen, options.cache_dtype)
         self._frozen_int8 = frozen_int8
         if frozen_int8 is not None:
             from odt.core.quantization.frozen_int8 import check_frozen_int8
 
             check_frozen_int8(recipe.model)
-        self._keep_best, self._monitor = keep_best, monitor
         self._engine: engine.Trainer | None = None
         self.graph = recipe.graph
         self.fitting = self.rate_is_set = self.rate_is_chosen = False
@@ -229,8 +220,8 @@ class Session(Closing):
                 budget=self.memory_budget,
                 metrics=self.metrics,
                 keep=self._cache_policy and replace(self._cache_policy, samples=samples),
-                keep_best=self._keep_best,
-                monitor=monitored_name(self._monitor, self._names),
+                keep_best=self.options.keep_best,
+                monitor=monitored_name(self.options.monitor, self._names),
                 weighted=weighted,
                 reserves={
                     "prepared batches": prepared,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from odt.core.model.record import Record
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
+from odt.core.options.session_options import SessionOptions
 from odt.core.recipe.option_values import (
     check_learning_rate,
     check_option,
@@ -165,6 +166,16 @@ class Trainer(Closing):
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         if not self._runs_singly:
             need_sequences(file_of(self.model))
+        options = SessionOptions(
+            metrics=metrics,
+            memory_budget=memory_budget,
+            cache_frozen=cache_frozen,
+            cache_dtype=cache_dtype,
+            monitor=monitor,
+            keep_best=keep_best,
+            checkpoint=checkpoint,
+        )
+        check_options(options)
         resume, helper = resume_from(checkpoint), teacher_of(teacher)
         request = request_of(
             self.model,
@@ -195,16 +206,11 @@ class Trainer(Closing):
             self.model,
             *recipe_of(self.model, request, resume.training_info),
             resume,
+            options,
             teacher=helper,
-            metrics=metrics,
-            memory_budget=memory_budget,
             micro_batch=micro_batch,
             workers=workers,
-            cache_frozen=cache_frozen,
-            cache_dtype=cache_dtype,
             frozen_int8=frozen_int8,
-            keep_best=keep_best,
-            monitor=monitor,
         )
         self.evaluation = SessionEvaluation(self.session)
         self.checkpoints = Checkpoints(self.session)

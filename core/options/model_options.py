@@ -1,0 +1,52 @@
+"""Options of how a model file is read, which are keywords of `odt.load_model`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odt.core.options.option import DATA, File, Form, Switch, Whole, option, rows_of
+from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Options of how a model file is read. Each field is the row of an option."""
+
+    signature: str | None = option(
+        None,
+        Form("text", "name of a signature"),
+        DATA,
+        "Signature of the model to use, of several. The first subgraph if left out.",
+        metavar="NAME",
+    )
+    input_shapes: Mapping[str, Sequence[int]] | None = option(
+        None,
+        Form("input shape", "a shape such as 1x16000, or NAME=SHAPE", several="mapping"),
+        DATA,
+        "Shape of an input that the file leaves open, with the axis of the batch. A name is needed "
+        "if there are several inputs. Repeatable.",
+        spellings=("--input-shape",),
+    )
+    sequence_length: int | None = option(
+        None,
+        Whole(1),
+        DATA,
+        "Time steps in a sample of a streaming model, which keeps state from one run to the next; "
+        "inputs have the shape (samples, N, ...).",
+        metavar="N",
+    )
+    return_sequences: bool = option(
+        False,
+        Switch(),
+        DATA,
+        "Return the outputs of all time steps of a streaming model, not only of the last one.",
+    )
+    adapters: Any = option(
+        None,
+        File(),
+        DATA,
+        "Low-rank adapters of odt lora to add to the model.",
+        metavar="FILE",
+    )
+
+
+MODEL_OPTIONS = rows_of(ModelOptions)

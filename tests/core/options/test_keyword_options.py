@@ -1,0 +1,80 @@
+"""Options that are keywords of one function: what Python and commands make of their rows."""
+
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any
+
+import click
+import pytest
+from support.option_rows import invalid, kind_of
+from support.paths import MLP_SM
+
+import odt
+from odt.cli.commands import train
+from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.options.model_options import MODEL_OPTIONS
+from odt.core.options.option import Form, Number, Option, Switch, Whole, Word
+from odt.core.options.session_options import SESSION_OPTIONS
+from odt.errors import OptionError
+
+MODEL = MLP_SM / "model.circle"
+NAMES: dict[Callable[..., Any], str] = {
+    odt.Trainer.fit: "odt.Trainer.fit",
+    odt.Trainer: "odt.Trainer",
+    odt.load_model: "odt.load_model",
+}
+TABLES: dict[Callable[..., Any], Any] = {
+    odt.Trainer.fit: FIT_OPTIONS,
+    odt.Trainer: SESSION_OPTIONS,
+    odt.load_model: MODEL_OPTIONS,
+}
+ALL = [(function, row) for function, rows in TABLES.items() for row in rows.values()]
+IDS = [f"{NAMES[function]}({row.name})" for function, row in ALL]
+ROWS = pytest.mark.parametrize(("function", "row"), ALL, ids=IDS)
+PYTHON_ONLY = {"self", "x", "y", "callbacks", "validation_data", "fine_tune"}  # no options
+LEFT_OUT = train.command.make_context("train", ["model"]).params
+
+
+def calls(function: Callable[..., Any], **keywords: Any) -> None:
+    """Calls a function with keywords that it refuses."""
+    if function is not odt.Trainer.fit:
+        function(MODEL, **keywords)
+    with odt.Trainer(MODEL, loss="categorical_crossentropy") as trainer:
+        trainer.fit(None, **keywords)
+
+
+@ROWS
+def test_the_function_has_a_keyword_with_the_default_of_the_row(
+    function: Callable[..., Any], row: Option
+) -> None:
+    keyword = signature(function).parameters.get(row.name)
+    assert keyword is not None, f"give {NAMES[function]} a keyword {row.name}"
+    assert keyword.kind is Parameter.KEYWORD_ONLY or row.name == "adapters"
+    assert keyword.default == row.default
+
+
+def test_every_keyword_of_fit_is_a_row() -> None:
+    keywords = signature(odt.Trainer.fit).parameters.keys()
+    assert keywords - PYTHON_ONLY == FIT_OPTIONS.keys()
+
+
+@ROWS
+def test_values_out_of_bounds_are_refused_by_name(
+    function: Callable[..., Any], row: Option
+) -> None:
+    if not isinstance(kind_of(row), Number | Whole | Word | Switch):
+        return  # checked by the code that reads the value
+    with pytest.raises(OptionError) as caught:
+        calls(function, **{row.name: invalid(row)})
+    assert caught.value.field == row.name, f"{NAMES[function]}: pass {row.name} on to be checked"
+
+
+@ROWS
+def test_train_has_the_option_of_the_row(function: Callable[..., Any], row: Option) -> None:
+    (option,) = (p for p in train.command.params if p.name == row.name)
+    assert isinstance(option, click.Option)
+    assert set(row.flags) <= {*option.opts}
+    assert option.is_flag == isinstance(row.kind, Switch)
+    assert bool(option.secondary_opts) == (isinstance(row.kind, Switch) and row.kind.off)
+    assert option.multiple == (isinstance(row.kind, Form) and bool(row.kind.several))
+    assert LEFT_OUT[row.name] == (row.default if row.of_train is None else row.of_train)
