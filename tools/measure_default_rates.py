@@ -175,9 +175,9 @@ def evaluate(model: Path, task: Task, folder: Path) -> float:
     """The metric on the test files: accuracy in percent, or the loss."""
     metric = () if task.metric == "loss" else ("--metric", task.metric)
     printed = odt("eval", model, *files_of(folder, "test"), *task.loss, *metric)
-    found = re.search(rf"{task.metric}: \[0\] (-?[\d.e+-]+)", printed)
-    assert found
-    return float(found[1]) * (1 if task.metric == "loss" else 100)
+    match = re.search(rf"{task.metric}: \[0\] (-?[\d.e+-]+)", printed)
+    assert match
+    return float(match[1]) * (1 if task.metric == "loss" else 100)
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def measure(name: str, data: Path, seeds: int) -> Row:
             words += task.length
             printed = odt("train", model, *words)
             rates = re.findall(r"The learning rate is (\S+?),? |learning_rate += (\S+)", printed)
-            rate = next((found for found, _ in rates if found), rates[0][1])
+            rate = next((chosen for chosen, _ in rates if chosen), rates[0][1])
             after.append(evaluate(out, task, folder))
         return Row(name, rate, evaluate(model, task, folder), after)
 

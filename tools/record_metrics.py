@@ -41,9 +41,9 @@ def classes(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any
     """A figure of classes, macro average, by both."""
 
     def measure(y: Any, t: Any) -> dict[str, float]:
-        found = of_torch(torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="macro")
+        metric = of_torch(torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="macro")
         other = of_sklearn(t, y.argmax(axis=1), average="macro", zero_division=0)
-        return {"torchmetrics": found.item(), "scikit-learn": float(other)}
+        return {"torchmetrics": metric.item(), "scikit-learn": float(other)}
 
     return measure
 
@@ -53,8 +53,8 @@ def flags(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any:
 
     def measure(y: Any, t: Any) -> dict[str, float]:
         y, t = y.ravel(), t.ravel()
-        found = of_torch(torch.tensor(y), torch.tensor(t)).item()
-        return {"torchmetrics": found, "scikit-learn": float(of_sklearn(t, y > 0.5))}
+        metric = of_torch(torch.tensor(y), torch.tensor(t)).item()
+        return {"torchmetrics": metric, "scikit-learn": float(of_sklearn(t, y > 0.5))}
 
     return measure
 
@@ -63,45 +63,45 @@ def values(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any:
     """A figure of all values together, by both."""
 
     def measure(y: Any, t: Any) -> dict[str, float]:
-        found = of_torch(torch.tensor(y).ravel(), torch.tensor(t).ravel()).item()
-        return {"torchmetrics": found, "scikit-learn": float(of_sklearn(t.ravel(), y.ravel()))}
+        metric = of_torch(torch.tensor(y).ravel(), torch.tensor(t).ravel()).item()
+        return {"torchmetrics": metric, "scikit-learn": float(of_sklearn(t.ravel(), y.ravel()))}
 
     return measure
 
 
 def accuracy(y: Any, t: Any) -> dict[str, float]:
-    found = tc.multiclass_accuracy(
+    metric = tc.multiclass_accuracy(
         torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="micro"
     )
     other = sk.accuracy_score(t, y.argmax(axis=1))
-    return {"torchmetrics": found.item(), "scikit-learn": float(other)}
+    return {"torchmetrics": metric.item(), "scikit-learn": float(other)}
 
 
 def top_2(y: Any, t: Any) -> dict[str, float]:
-    found = tc.multiclass_accuracy(
+    metric = tc.multiclass_accuracy(
         torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="micro", top_k=2
     )
     other = sk.top_k_accuracy_score(t, y, k=2, labels=range(CLASSES))
-    return {"torchmetrics": found.item(), "scikit-learn": float(other)}
+    return {"torchmetrics": metric.item(), "scikit-learn": float(other)}
 
 
 def auc_of_classes(y: Any, t: Any) -> dict[str, float]:
     """Mean over the classes that occur; the macro average of torchmetrics counts others as 0."""
     occurring = sorted({*t.tolist()})
-    found = tc.multiclass_auroc(
+    metric = tc.multiclass_auroc(
         torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="none"
     )
     areas = [sk.roc_auc_score(t == k, y[:, k]) for k in occurring]
     return {
-        "torchmetrics": float(np.mean(found.numpy()[occurring])),
+        "torchmetrics": float(np.mean(metric.numpy()[occurring])),
         "scikit-learn": float(np.mean(areas)),
     }
 
 
 def auc_of_flags(y: Any, t: Any) -> dict[str, float]:
     y, t = y.ravel(), t.ravel()
-    found = tc.binary_auroc(torch.tensor(y), torch.tensor(t)).item()
-    return {"torchmetrics": found, "scikit-learn": float(sk.roc_auc_score(t, y))}
+    metric = tc.binary_auroc(torch.tensor(y), torch.tensor(t)).item()
+    return {"torchmetrics": metric, "scikit-learn": float(sk.roc_auc_score(t, y))}
 
 
 def confusion(y: Any, t: Any) -> Any:
@@ -147,13 +147,13 @@ def records() -> dict[str, Any]:
     cases = []
     for kind, measures in KINDS.items():
         y, t = arrays(kind)
-        found = {name: measure(y, t) for name, measure in measures.items()}
+        results = {name: measure(y, t) for name, measure in measures.items()}
         cases.append(
             {
                 "kind": kind,
                 "y": y.tolist(),
                 "t": t.tolist(),
-                "values": found,
+                "values": results,
                 "confusion": confusion(y, t) if measures is OF_CLASSES else [],
             }
         )

@@ -154,20 +154,20 @@ def train(case: Case, arrays: Arrays, folder: Path) -> Arrays:
     # 1.19.2 takes both numbers in the wrong order.
     schedule = case.scheduled and t.api.LinearLRScheduler(optimizer, TOTAL, WARMUP, case.rate)
     x, targets = arrays["x"], arrays[case.targets]
-    found: Arrays = {"losses": [], "rates": [optimizer.get_learning_rate()]}
+    results: Arrays = {"losses": [], "rates": [optimizer.get_learning_rate()]}
     for k in range(STEPS):
-        found["losses"].append(float(module(x[k], targets[k])))
+        results["losses"].append(float(module(x[k], targets[k])))
         if (k + 1) % case.batches:
             continue
-        found.setdefault("gradient", np.array(state.parameters["w0"].grad))
+        results.setdefault("gradient", np.array(state.parameters["w0"].grad))
         optimizer.step()
         if schedule:
             schedule.step()
-            found["rates"].append(optimizer.get_learning_rate())
+            results["rates"].append(optimizer.get_learning_rate())
         module.lazy_reset_grad()
-    found["evaluated"] = float(module.eval()(x[0], targets[0]))
-    found |= {n: np.array(state.parameters[n].data) for n in WEIGHTS}
-    return found
+    results["evaluated"] = float(module.eval()(x[0], targets[0]))
+    results |= {n: np.array(state.parameters[n].data) for n in WEIGHTS}
+    return results
 
 
 def main(path: str) -> None:
@@ -176,8 +176,8 @@ def main(path: str) -> None:
     record = dict(arrays)
     for name, case in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
-            found = train(case, arrays, Path(folder))
-        record |= {f"{name}: {key}": np.asarray(value) for key, value in found.items()}
+            results = train(case, arrays, Path(folder))
+        record |= {f"{name}: {key}": np.asarray(value) for key, value in results.items()}
     np.savez_compressed(path, **record)
 
 

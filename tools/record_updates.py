@@ -160,12 +160,12 @@ def trajectory(scheduler: Callable[[Any], LRScheduler], steps: int) -> list[floa
     """The learning rate of each step."""
     optimizer = optim.SGD([torch.zeros(1, requires_grad=True)], RATE)
     schedule = scheduler(optimizer)
-    found = []
+    values = []
     for _ in range(steps):
-        found.append(float(optimizer.param_groups[0]["lr"]))
+        values.append(float(optimizer.param_groups[0]["lr"]))
         optimizer.step()
         schedule.step()
-    return found
+    return values
 
 
 def warmed(scheduler: Callable[[Any], LRScheduler], steps: int) -> Callable[[Any], LRScheduler]:
@@ -221,11 +221,11 @@ def plateau(options: dict[str, Any]) -> list[float]:
     optimizer = optim.SGD([torch.zeros(1, requires_grad=True)], RATE)
     defaults = {"threshold": 1e-4, "threshold_mode": "abs", "eps": 0.0}
     scheduler = rates.ReduceLROnPlateau(optimizer, **{**defaults, **options})
-    found = []
+    values = []
     for loss in LOSSES:
         scheduler.step(loss)
-        found.append(float(optimizer.param_groups[0]["lr"]))
-    return found
+        values.append(float(optimizer.param_groups[0]["lr"]))
+    return values
 
 
 def records() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -239,8 +239,8 @@ def records() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "updates.json", {"versions": versions, "batch_size": BATCH, "cases": updates}
     schedules = {text: trajectory(make, RATES) for text, make in SCHEDULES.items()}
     plateaus = {text: plateau(options) for text, options in PLATEAUS.items()}
-    found = {"schedules": schedules, "losses": LOSSES, "plateaus": plateaus}
-    yield "schedules.json", {"versions": versions, "learning_rate": RATE, **found}
+    expectations = {"schedules": schedules, "losses": LOSSES, "plateaus": plateaus}
+    yield "schedules.json", {"versions": versions, "learning_rate": RATE, **expectations}
 
 
 @click.command()

@@ -165,8 +165,8 @@ def text_of(value: Any) -> list[str]:
 def documented() -> dict[Any, str]:
     """Returns the classes on the page and their names."""
     names = [name for group in GROUPS.values() for name in group]
-    found = {attrgetter(name)(odt): name for name in names}
-    return {value: name for value, name in found.items() if inspect.isclass(value)}
+    by_value = {attrgetter(name)(odt): name for name in names}
+    return {value: name for value, name in by_value.items() if inspect.isclass(value)}
 
 
 def public_members(value: type) -> list[tuple[str, Any]]:

@@ -62,13 +62,13 @@ def type_of(camel: str, kind: str, text: str) -> str:
         assert union, camel
         return union[1]
     if ".String(" in body:
-        found = "str"
+        base = "str"
     elif table:
-        found = table[1]
+        base = table[1]
     else:
         assert element, camel
-        found = code_of(element[1])
-    return f"[{found}]" if is_vector else found
+        base = code_of(element[1])
+    return f"[{base}]" if is_vector else base
 
 
 def code_of(kind: str) -> str:

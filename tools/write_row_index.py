@@ -80,11 +80,11 @@ def formatted(text: str) -> str:
 
 def rows() -> dict[str, dict[str, int | None]]:
     """Names and onert's numbers of the rows of each folder."""
-    found: dict[str, dict[str, int | None]] = {}
+    numbers_of_folder: dict[str, dict[str, int | None]] = {}
     for value in vars(registry).values():
         if isinstance(value, Rows):
-            found[value.folder] = {row.name: row.onert for row in in_order(value)}
-    return found
+            numbers_of_folder[value.folder] = {row.name: row.onert for row in in_order(value)}
+    return numbers_of_folder
 
 
 def in_order(rows: Rows[R]) -> list[R]:
@@ -98,11 +98,11 @@ def hyper_parameters() -> dict[str, tuple[str, float | None, bool, bool]]:
     for rule in in_order(OPTIMIZERS):
         for h in rule.hyper_parameters:
             users.setdefault(h.name, {})[rule] = h
-    found = {}
+    descriptions = {}
     for name, rules in users.items():
         h = next(iter(rules.values()))
-        found[name] = description(rules), h.most, h.below, h.switch
-    return found
+        descriptions[name] = description(rules), h.most, h.below, h.switch
+    return descriptions
 
 
 def description(users: dict[UpdateRule, HyperParameter]) -> str:

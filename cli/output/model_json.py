@@ -59,7 +59,7 @@ def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, Any]:
         "outputs": list(graph.outputs),
         "parameters": inspection.values(sorted(trained)),
         "cannot_be_trained": spell(inspection.refusal),
-        "training_info": _plain(info.given()) if info else None,
+        "training_info": _plain(info.as_dict()) if info else None,
         "operators": operators,
         "tensors": tensors,
     }

@@ -197,8 +197,12 @@ def _groups(
     parameters: Parameters, best: Mapping[int, Array], before: Groups = NO_GROUPS
 ) -> dict[str, Mapping[int, Array]]:
     """Returns the arrays of a checkpoint by role and tensor."""
-    kept = {BEST: best} if best else {}
-    return {**parameters.groups, **kept, **{BEFORE + role: group for role, group in before.items()}}
+    best_group = {BEST: best} if best else {}
+    return {
+        **parameters.groups,
+        **best_group,
+        **{BEFORE + role: group for role, group in before.items()},
+    }
 
 
 def before_epoch(checkpoint: Checkpoint) -> Checkpoint | None:
@@ -219,11 +223,11 @@ def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError
     """Returns an error with the first difference on its line, and a table of all in its details."""
     name, mine, stored = rows[0]
     listed = "all" if len(rows) <= MAX_LISTED else f"the first {MAX_LISTED}"
-    more = f" `OdtError.details` lists {listed}."
+    ending = f" `OdtError.details` lists {listed}."
     table = _table([("", "in training", "in the checkpoint"), *rows[:MAX_LISTED]])
     return ModelError(
         f"{where}: must be of this model and optimizer, but got {len(rows)} differences: "
-        f"{name} is {mine} in training and {stored} in the checkpoint.{more * (len(rows) > 1)}",
+        f"{name} is {mine} in training and {stored} in the checkpoint.{ending * (len(rows) > 1)}",
         "\n".join(table),
     )
 

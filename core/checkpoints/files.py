@@ -159,7 +159,7 @@ def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
     _, sizes = onert_checkpoint.contents(data, where)
     model = _needed(model)
     info = stored_training_info(model)
-    fields = info.given() if info else {}
+    fields = info.as_dict() if info else {}
     optimizer = "adam" if "m" in sizes else "sgd"
     if fields.get("optimizer") != optimizer:  # the model's values belong to another optimizer
         default = TrainingInfo()
@@ -208,5 +208,5 @@ def _trainer(model: Model, fields: Callable[[Graph], Mapping[str, Any]]) -> Trai
     """
     recipe = prepare(lower_model(model), saved=fields)
     graph, info = recipe.graph, recipe.info
-    known = info.loss or all(ends_in_softmax(graph, o) for o in graph.outputs)
-    return Trainer(recipe.graphs, info if known else replace(info, loss="mean_squared_error"))
+    has_loss = info.loss or all(ends_in_softmax(graph, o) for o in graph.outputs)
+    return Trainer(recipe.graphs, info if has_loss else replace(info, loss="mean_squared_error"))

@@ -56,10 +56,10 @@ def graph_with_frozen(checkpoint: Checkpoint, where: str, graphs: LoweredGraphs)
     for k, entry in named:
         data = tensors[constants[entry.tensor]].real if entry.tensor in constants else None
         if data is None or (data.shape, data.dtype.name) != (entry.shape, entry.dtype):
-            own = "has no such weight" if data is None else f"has {data.shape} {data.dtype.name}"
+            actual = "has no such weight" if data is None else f"has {data.shape} {data.dtype.name}"
             raise ModelError(
                 f"{where}: frozen weight {printable(entry.tensor)}: must be one of the model, "
-                f"but got {entry.shape} {entry.dtype}, and the model {own}."
+                f"but got {entry.shape} {entry.dtype}, and the model {actual}."
             )
         if not checkpoint.is_nominal and not np.array_equal(checkpoint.arrays[k], data):
             i = constants[entry.tensor]

@@ -73,14 +73,14 @@ class Resume:
             return {}
         progress, optimizer = with_separate_weights(self.own.progress, graph), self.own.optimizer
         options = {name: getattr(progress, name) for name in RESTORED}
-        for name, value, known in (
+        for name, value, choices in (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
             *((name, options[name], kind.words) for name, kind in WORDS.items()),
         ):
-            if value not in known:
+            if value not in choices:
                 raise ModelError(
-                    f"{self.path}: its {name} must be one of {tuple(known)}, but got {value}"
+                    f"{self.path}: its {name} must be one of {tuple(choices)}, but got {value}"
                 )
         self._check_loss(progress.loss)
         values = dict(self.own.hyper_parameters)
@@ -120,18 +120,18 @@ class Resume:
     def _check(self, values: Mapping[str, Property]) -> None:
         assert self.own is not None
         rule = OPTIMIZERS[self.own.optimizer]
-        known: dict[str, type] = rule.attrs.__annotations__
+        types: dict[str, type] = rule.attrs.__annotations__
         limits = {h.name: h.most for h in rule.hyper_parameters if h.below}
         for name, value in values.items():
             most = limits.get(name) or float("inf")
             if (
-                type(value) is not known.get(name)
+                type(value) is not types.get(name)
                 or isinstance(value, str)
                 or not 0 <= value < most
             ):
                 raise ModelError(
                     f"{self.path}: {self.own.optimizer} must have values for "
-                    f"{', '.join(known)}, but got {name} = {value!r}"
+                    f"{', '.join(types)}, but got {name} = {value!r}"
                 )
 
     def on(self, graphs: LoweredGraphs) -> LoweredGraphs:
@@ -172,8 +172,8 @@ class Resume:
     @property
     def missing(self) -> set[str]:
         """Names of the weights whose values a nominal checkpoint lacks; empty for any other."""
-        own = self.own if self.own and self.own.is_nominal else None
-        return {e.tensor for e in own.entries if e.role == WEIGHT} if own else set()
+        nominal = self.own if self.own and self.own.is_nominal else None
+        return {e.tensor for e in nominal.entries if e.role == WEIGHT} if nominal else set()
 
     def restore(
         self,
@@ -202,10 +202,10 @@ class Resume:
         else:
             then = self.own.progress
             same = best if best is not None and best.monitor.name == then.monitor else None
-            kept = checkpoint.BEST in {e.role for e in self.own.entries}
+            has_best = checkpoint.BEST in {e.role for e in self.own.entries}
             copies = same.copies if same else checkpoint.NONE
             checkpoint.restore(self.own, self.path, graph, parameters, copies)
-            if same is not None and (kept or not same.copies):
+            if same is not None and (has_best or not same.copies):
                 same.state = then.best
 
     def restore_before(self, graph: Graph, parameters: Parameters) -> bool:

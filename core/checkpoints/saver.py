@@ -40,29 +40,29 @@ class Saver:
         every: int = 0,
         properties: Mapping[str, Property] | None = None,
         before: Resume | None = None,
-        kept: dict[str, Property] | None = None,
+        state_properties: dict[str, Property] | None = None,
     ) -> None:
         before = before or Resume("", None)
-        given = dict(properties or {})
+        new_properties = dict(properties or {})
         self.path = path
         self.every = every
-        self.properties = {**before.properties} if kept is None else kept
-        self._own = path is None or path.endswith(OWN_SUFFIX)
+        self.properties = {**before.properties} if state_properties is None else state_properties
+        self._is_odt_format = path is None or path.endswith(OWN_SUFFIX)
         self._trainer = trainer
         self._progress = progress_of(trainer, order)
         self._steps = order.steps(trainer.info.step_samples)
         self._reached = before.start(trainer.info.step_samples, self._steps)
         self._written: tuple[int, int] | None = None
         self._due = False
-        if given and not self._own:
+        if new_properties and not self._is_odt_format:
             raise OptionError(
                 "properties",
                 "must be saved in odt's format",
                 path,
                 f"Give a name that ends in {OWN_SUFFIX}.",
             )
-        check_properties(given)
-        self.properties.update(given)
+        check_properties(new_properties)
+        self.properties.update(new_properties)
         if path is not None:
             AtomicFile(path).discard()  # an error now, not after an epoch
             remove_leftovers(os.path.dirname(os.path.realpath(path)))
@@ -139,6 +139,6 @@ class Saver:
         )
 
     def _encoded(self) -> Iterator[bytes | memoryview]:
-        if self._own:
+        if self._is_odt_format:
             return checkpoint.encode(self.state())
         return onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)

@@ -110,7 +110,7 @@ class StoredInfo:
     batch_size: int | None
     trainable_ops: tuple[int, ...]
 
-    def given(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns name → value of the fields that are present."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}

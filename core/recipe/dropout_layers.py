@@ -41,9 +41,9 @@ def choose_dropout(
             raise OptionError("dropout", "a FULLY_CONNECTED layer must be trained", "none")
         if pattern:
             check_pattern("dropout", pattern, names)
-            found = [i for i in layers if matches(names[i], pattern)]
+            chosen_layers = [i for i in layers if matches(names[i], pattern)]
         else:
             adapters = [i for i in layers if lowered.tensors[i].name.endswith(ADAPTER)]
-            found = adapters or layers[-1:]
-        chosen |= dict.fromkeys(found, float(rate))
+            chosen_layers = adapters or layers[-1:]
+        chosen |= dict.fromkeys(chosen_layers, float(rate))
     return replace(info, dropout=tuple(sorted((i, p) for i, p in chosen.items() if p)))

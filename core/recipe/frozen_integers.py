@@ -26,8 +26,8 @@ def frozen_in_integers(
     trained = trainable_tensors(graphs.at_file_batch, trainable, info.trainable_tensors)
     if not trained:
         return graphs
-    own = recipe.lowered.unrolled
-    same = {i: i for i in range(len(own.graph.tensors))}
-    model, number = integers or (own, same)
+    unrolled = recipe.lowered.unrolled
+    same = {i: i for i in range(len(unrolled.graph.tensors))}
+    model, number = integers or (unrolled, same)
     graph = with_integer_prefix(graphs.graph, integer_graph(model), number, trained)
     return graphs if graph is graphs.graph else LoweredGraphs(graph)

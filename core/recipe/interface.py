@@ -57,7 +57,7 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
     Raises:
         OptionError: if there is no such input, or a shape has other axes than the input.
     """
-    found: dict[int, tuple[int, ...]] = {}
+    sizes_by_input: dict[int, tuple[int, ...]] = {}
     for name, shape in shapes.items():
         i = _input(model, name)
         if i is None:
@@ -75,8 +75,8 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
             )
         if TensorSpec(sizes, spec.dtype).nbytes > MAX_BYTES:
             raise OptionError("input_shapes", f"must fit into {MAX_BYTES} bytes", sizes)
-        found[i] = sizes
-    return resized(model, found)
+        sizes_by_input[i] = sizes
+    return resized(model, sizes_by_input)
 
 
 def with_input_values(model: Model, values: Mapping[str, ArrayLike]) -> Model:
@@ -166,15 +166,15 @@ def check_signature(model: Model) -> None:
         UnsupportedError: if its graph has no inputs or outputs, or is a step of training that
             TensorFlow wrote into the file.
     """
-    own = [s.key for s in model.signatures if s.subgraph == model.subgraph]
+    keys = [s.key for s in model.signatures if s.subgraph == model.subgraph]
     others = [s.key for s in model.signatures if s.subgraph != model.subgraph]
-    is_step = bool(TRAINING.intersection(own)) and keeps_state(model.graph)
+    is_step = bool(TRAINING.intersection(keys)) and keeps_state(model.graph)
     if not others or (model.graph.inputs and model.graph.outputs and not is_step):
         return
     what = "contains TensorFlow's own training" if is_step else "has no inputs"
     predicting = [key for key in others if key not in TRAINING] or others
     raise UnsupportedError(
         f"{model.path}: the graph must be one that predicts, but got that of the signature "
-        f"{', '.join(own) or 'none'}, which {what}. Give `signature={predicting[0]}`, or another "
+        f"{', '.join(keys) or 'none'}, which {what}. Give `signature={predicting[0]}`, or another "
         f"of {', '.join(others)}; odt trains the weights that it reads."
     )

@@ -12,13 +12,13 @@ SIZES = (224, 16000)  # that many models take: pixels of a side of an image, sam
 
 def open_axes(model: Model) -> Mapping[int, tuple[int, ...]]:
     """Returns the axes that the file leaves open, other than the batch: input → axes."""
-    found = {}
+    axes_by_input = {}
     for i in model.graph.inputs:
         sizes = model.graph.tensors[i].signature
         axes = tuple(k for k, size in enumerate(sizes) if size < 0 and k)
         if axes and i not in model.input_shapes:
-            found[i] = axes
-    return found
+            axes_by_input[i] = axes
+    return axes_by_input
 
 
 def fitting_shapes(model: Model) -> Mapping[int, tuple[int, ...]]:

@@ -30,9 +30,9 @@ def check_values(info: TrainingInfo) -> None:
         if not is_number(weight) or weight < 0:
             raise OptionError("loss_weights", "must be numbers of at least 0", f"{output}={weight}")
     for option in OPTIMIZERS[info.optimizer].hyper_parameters:
-        given = info.hyper_parameters.get(option.name)
-        if given is not None and not option.allows(given):
-            raise OptionError(option.name, f"must be {option.rule}", given)
+        value = info.hyper_parameters.get(option.name)
+        if value is not None and not option.allows(value):
+            raise OptionError(option.name, f"must be {option.rule}", value)
 
 
 def check_options(options: Any) -> None:

@@ -146,7 +146,7 @@ def _spec(graphs: LoweredGraphs, output: int) -> TensorSpec:
     return spec if spec.shape else graphs.at_file_batch.tensors[output].spec
 
 
-def _by_output(graph: Graph, field: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:
+def _by_output(graph: Graph, field: str, pairs: Iterable[tuple[str, T]]) -> dict[int, T]:
     """Returns output position → the last value given for this output.
 
     Raises:
@@ -154,10 +154,10 @@ def _by_output(graph: Graph, field: str, given: Iterable[tuple[str, T]]) -> dict
     """
     names = [graph.tensors[i].names for i in graph.outputs]
     values = {}
-    for output, value in given:
-        numbers = [k for k, known in enumerate(names) if output in (*known, str(k))]
+    for output, value in pairs:
+        numbers = [k for k, each in enumerate(names) if output in (*each, str(k))]
         if len(numbers) != 1:
-            shown = ", ".join(known[-1] if known else str(k) for k, known in enumerate(names))
+            shown = ", ".join(each[-1] if each else str(k) for k, each in enumerate(names))
             raise OptionError(field, f"must be for one output, {shown} or its number", output)
         values[numbers[0]] = value
     return values

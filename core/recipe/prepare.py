@@ -75,7 +75,7 @@ class Request:
     rates: Sequence[tuple[str, float]] = ()
     dropout: Sequence[tuple[str, float]] = ()
 
-    def given(self, graph: Graph) -> dict[str, Any]:
+    def training_fields(self, graph: Graph) -> dict[str, Any]:
         """Returns the fields of TrainingInfo that are set.
 
         Raises:
@@ -188,20 +188,22 @@ def prepare(
     model, graphs = lowered.file, lowered.graphs
     check_signature(model)
     info = stored_training_info(model)
-    stored = info.given() if info else {}
+    stored = info.as_dict() if info else {}
     before = dict(saved(lowered.graph)) if saved else {}
-    given = request.given(model.graph)
-    has_loss = "loss" in {*before, *given} or {"loss", "output_losses"} & stored.keys()
+    new_fields = request.training_fields(model.graph)
+    has_loss = "loss" in {*before, *new_fields} or {"loss", "output_losses"} & stored.keys()
     recorded = {} if has_loss else _recorded_loss(lowered)
     stored = recorded | stored
     if request.warmup is not None:
-        schedule = given.get("schedule") or before.get("schedule") or parse_schedule("constant")
-        given["schedule"] = replace(schedule, warmup_steps=request.warmup)
-    given_fields = {*given, *(["trainable_ops"] if request.last is not None else [])}
-    where = origins(stored, given_fields) | dict.fromkeys(recorded.keys() - given_fields, "record")
-    where |= dict.fromkeys(before.keys() - given_fields, "checkpoint")
+        schedule = (
+            new_fields.get("schedule") or before.get("schedule") or parse_schedule("constant")
+        )
+        new_fields["schedule"] = replace(schedule, warmup_steps=request.warmup)
+    new_names = {*new_fields, *(["trainable_ops"] if request.last is not None else [])}
+    where = origins(stored, new_names) | dict.fromkeys(recorded.keys() - new_names, "record")
+    where |= dict.fromkeys(before.keys() - new_names, "checkpoint")
     part = lowered.part.graph
-    resolved = resolve(part, stored | before, given, request.hyper_parameters, request.last)
+    resolved = resolve(part, stored | before, new_fields, request.hyper_parameters, request.last)
     for name, value in request.hyper_parameters.items():
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
@@ -220,7 +222,7 @@ def prepare(
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)
     chosen = choose_dropout(graphs, chosen, request.dropout)
-    if given.get("quant_ranges", FILE) != FILE:
+    if new_fields.get("quant_ranges", FILE) != FILE:
         _check_quantized(model, "quant_ranges")
     if where["ema"] == "default" and not chosen.qas and has_quantized_activations(model):
         chosen = replace(chosen, ema=EMA)

@@ -109,11 +109,11 @@ def resolve(
     Raises:
         OptionError: for an invalid value.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    new_fields = {name: value for name, value in options.items() if value is not None}
     if num_of_trainable_ops is not None:
-        given["trainable_ops"] = last_operators(graph, num_of_trainable_ops)
-    fields = {**stored, **given}
-    if "trainable_ops" in given:
+        new_fields["trainable_ops"] = last_operators(graph, num_of_trainable_ops)
+    fields = {**stored, **new_fields}
+    if "trainable_ops" in new_fields:
         fields["trainable_tensors"] = None
     chosen = {name: value for name, value in hyper_parameters.items() if value is not None}
     same = fields.get("optimizer") == stored.get("optimizer")
@@ -125,23 +125,23 @@ def resolve(
         fields.setdefault("learning_rate", rule.learning_rate)
     info = TrainingInfo(**fields)
     check_values(info)
-    known = rule.attrs.__annotations__
+    annotations = rule.attrs.__annotations__
     for name in chosen:
-        if name not in known:
-            listed = ", ".join(f"`{k}=`" for k in known)
+        if name not in annotations:
+            listed = ", ".join(f"`{k}=`" for k in annotations)
             raise OptionError(name, f"{info.optimizer} has no such value; it has {listed}")
     return info
 
 
-def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
+def origins(stored: Collection[str], new: Collection[str]) -> dict[str, str]:
     """Returns field of TrainingInfo → origin of its value.
 
     Args:
         stored: fields that the model holds.
-        given: fields that the user gave.
+        new: fields that the user gave.
     """
     return {
-        f.name: "command line" if f.name in given else "circle+" if f.name in stored else "default"
+        f.name: "command line" if f.name in new else "circle+" if f.name in stored else "default"
         for f in fields(TrainingInfo)
     }
 

@@ -74,13 +74,13 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
 
 def _usual(lowered: LoweredGraph) -> tuple[int | None, ...]:
     """Returns the usual value of each input that an operator reads as one."""
-    found: dict[int, int] = {}
+    values: dict[int, int] = {}
     for node in lowered.nodes:
         row = row_of(node.op)
         if row.usual:
             bound = bind_inputs(row, node)
-            found.update((bound[name], value) for name, value in row.usual)
-    return tuple(map(found.get, lowered.inputs))
+            values.update((bound[name], value) for name, value in row.usual)
+    return tuple(map(values.get, lowered.inputs))
 
 
 def training_sample_specs(graphs: LoweredGraphs, info: TrainingInfo) -> SampleSpecs:

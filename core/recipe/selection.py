@@ -123,8 +123,10 @@ def choose_channels(
     if not fractions:
         return info
     lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
-    known = filters(lowered)
-    names = {i: each for i, each in weight_names(graphs).items() if i in known and i in trained}
+    filter_weights = filters(lowered)
+    names = {
+        i: each for i, each in weight_names(graphs).items() if i in filter_weights and i in trained
+    }
     chosen: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
         check_pattern("sparse", pattern, names)
@@ -197,12 +199,12 @@ def check_pattern(field: str, pattern: str, names: Mapping[int, Iterable[str]]) 
     Raises:
         OptionError: with similar names, if the pattern matches nothing.
     """
-    known = sorted({name for each in names.values() for name in each})
-    if matches(known, pattern):
+    all_names = sorted({name for each in names.values() for name in each})
+    if matches(all_names, pattern):
         return
     import difflib
 
-    near = difflib.get_close_matches(pattern.strip("*"), known, NEAR, 0.3) or known[:NEAR]
+    near = difflib.get_close_matches(pattern.strip("*"), all_names, NEAR, 0.3) or all_names[:NEAR]
     raise OptionError(
         field,
         "must match the name or the operator of a weight",
@@ -228,8 +230,8 @@ def biases(lowered: LoweredGraph) -> set[int]:
 
 def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
     names = tuple(names)
-    wanted = not selection.trainable or any(matches(names, p) for p in selection.trainable)
-    return wanted and not any(matches(names, p) for p in selection.freeze)
+    is_selected = not selection.trainable or any(matches(names, p) for p in selection.trainable)
+    return is_selected and not any(matches(names, p) for p in selection.freeze)
 
 
 def _names_of(graph: Graph, i: int) -> set[str]:

@@ -43,9 +43,9 @@ def check_channels(lowered: LoweredGraph, sparse: Sequence[tuple[int, tuple[int,
     Raises:
         OptionError: if a tensor is not a filter, or does not have these channels.
     """
-    known = filters(lowered)
+    filter_weights = filters(lowered)
     for i, channels in sparse:
-        size = lowered.tensors[i].spec.shape[0] if i in known else 0
+        size = lowered.tensors[i].spec.shape[0] if i in filter_weights else 0
         if not channels or list(channels) != sorted(set(channels)) or channels[-1] >= size:
             raise OptionError(
                 "sparse",

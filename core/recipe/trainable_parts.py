@@ -35,8 +35,8 @@ def trainable_parts(graph: Graph, unsupported: Collection[UnsupportedNode]) -> l
     refused = sorted({r.node.origin for r in unsupported})
     sets = zip(_ancestors(graph, refused), _descendants(graph, refused), strict=True)
     parts = [_part(graph, needed | dependent) for needed, dependent in sets]
-    found = [part for part in dict.fromkeys(parts) if part.parameters]
-    return sorted(found, key=lambda part: (-part.parameters, -part.operators))
+    candidates = [part for part in dict.fromkeys(parts) if part.parameters]
+    return sorted(candidates, key=lambda part: (-part.parameters, -part.operators))
 
 
 def _ancestors(graph: Graph, refused: list[int]) -> list[set[int]]:

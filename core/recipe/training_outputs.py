@@ -41,14 +41,14 @@ def with_class_numbers(lowered: LoweredModel, info: TrainingInfo) -> TrainingInf
 
     Such an output is read by an ARG_MAX along its last axis. Losses that are given stay.
     """
-    found = lowered.left_out.arg_max if lowered.left_out else {}
-    if info.loss is not None or not found:
+    axes = lowered.left_out.arg_max if lowered.left_out else {}
+    if info.loss is not None or not axes:
         return info
     graph, specs = lowered.graph, lowered.graphs.specs
     classes = [
         k
         for k, i in enumerate(graph.outputs)
-        if i in found and len(specs[i].shape) > 1 and found[i] in (-1, len(specs[i].shape) - 1)
+        if i in axes and len(specs[i].shape) > 1 and axes[i] in (-1, len(specs[i].shape) - 1)
     ]
     if len(classes) == len(graph.outputs):
         return replace(info, loss=CLASS_NUMBERS)

@@ -115,13 +115,13 @@ def line(title: str, turns: Sequence[tuple[Figures, Figures]]) -> str:
 def former(commit: str, out: Path) -> Path:
     """Installs a commit in an environment of its own; returns its `odt`."""
     git = ["git", "-C", str(ROOT)]
-    found = subprocess.run(
+    result = subprocess.run(
         [*git, "rev-parse", "--short", f"{commit}^{{commit}}"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if found.returncode:
+    if result.returncode:
         raise click.BadParameter(f"COMMIT: must be a commit of this repository, but got {commit}")
-    name = f"against-{found.stdout.strip()}"
+    name = f"against-{result.stdout.strip()}"
     source = out / f"{name}-source"
     source.mkdir(parents=True, exist_ok=True)
     files = subprocess.run([*git, "archive", commit], capture_output=True, check=True).stdout

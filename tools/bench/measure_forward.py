@@ -46,8 +46,8 @@ def _interpreter(
     """Returns an interpreter that has run once, with `times` the first axis of its inputs."""
     model = Interpreter(path, num_threads=1)
     details = model.get_input_details()
-    wanted = [list(shape) for shape in shapes] or [list(d["shape"]) for d in details]
-    for d, shape in zip(details, wanted, strict=True):
+    input_shapes = [list(shape) for shape in shapes] or [list(d["shape"]) for d in details]
+    for d, shape in zip(details, input_shapes, strict=True):
         shape[0] *= times
         if shape != list(d["shape"]):
             model.resize_tensor_input(d["index"], shape)
@@ -58,15 +58,15 @@ def _interpreter(
 
 def _forward(model: Interpreter, inputs: Arrays) -> Forward:
     """Returns a function that sets the inputs and computes the outputs."""
-    given = []
+    values_by_index = []
     for d, values in zip(model.get_input_details(), inputs, strict=True):
         part = values.reshape(-1)[: int(np.prod(d["shape"]))]
-        given.append((d["index"], part.reshape(d["shape"]).astype(d["dtype"])))
+        values_by_index.append((d["index"], part.reshape(d["shape"]).astype(d["dtype"])))
 
     results = [d["index"] for d in model.get_output_details()]
 
     def forward() -> list[np.ndarray]:
-        for index, values in given:
+        for index, values in values_by_index:
             model.set_tensor(index, values)
         model.invoke()
         return [model.get_tensor(index) for index in results]

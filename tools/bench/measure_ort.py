@@ -18,9 +18,9 @@ net = networks.NETWORKS[name]()
 
 def without_torch() -> None:
     """onnxruntime.training imports PyTorch, which training does not need."""
-    found = importlib.util.find_spec("onnxruntime")
+    spec = importlib.util.find_spec("onnxruntime")
     package = types.ModuleType("onnxruntime.training")
-    package.__path__ = [os.path.join(os.path.dirname(found.origin), "training")]
+    package.__path__ = [os.path.join(os.path.dirname(spec.origin), "training")]
     import onnxruntime  # noqa: F401
 
     sys.modules["onnxruntime.training"] = package
@@ -30,7 +30,7 @@ def channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[2], *shape[:2]) if len(shape) == 3 else shape
 
 
-def write_files(made: Path) -> None:
+def write_files(folder: Path) -> None:
     """Writes the files from which ONNX Runtime trains."""
     without_torch()
     import onnx
@@ -61,7 +61,7 @@ def write_files(made: Path) -> None:
         frozen_params=[k for k in parts.weights if k not in trained],
         loss=losses[net.loss],
         optimizer=artifacts.OptimType.AdamW,
-        artifact_directory=str(made),
+        artifact_directory=str(folder),
     )
 
 

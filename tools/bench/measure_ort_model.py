@@ -24,12 +24,12 @@ class OnnxGraph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.weights: list[str] = []
-        made = {-1: "x"}
+        tensors = {-1: "x"}
         for k, (layer, weights) in enumerate(zip(net.layers, net.draw(), strict=True)):
             self.name = f"layer{k}"
-            y = KINDS[layer.kind](self, layer, weights, [made[s] for s in layer.sources])
-            made[k] = self._activated(layer.activation, y)
-        self.output = made[net.last]
+            y = KINDS[layer.kind](self, layer, weights, [tensors[s] for s in layer.sources])
+            tensors[k] = self._activated(layer.activation, y)
+        self.output = tensors[net.last]
 
     def add(self, op: str, ins: list[str], *, outputs: int = 1, **attributes: Any) -> str:
         """Adds a node; returns the name of its first output."""
@@ -206,11 +206,11 @@ def recurrent(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> s
     h = c = g.constant(np.zeros((1, *layer.shape), np.float32))
     for at in g.split(z, length):
         here = g.reshape(at, 0, len(weights["b"]))
-        own = g.add("MatMul", [h, r])
+        recurrence = g.add("MatMul", [h, r])
         if layer.kind == "lstm":
-            h, c = lstm_step(g, g.add("Add", [here, own]), c)
+            h, c = lstm_step(g, g.add("Add", [here, recurrence]), c)
         else:
-            h = gru_step(g, g.split(here, 3), g.split(own, 3), h)
+            h = gru_step(g, g.split(here, 3), g.split(recurrence, 3), h)
     return h
 
 
@@ -221,11 +221,11 @@ def lstm_step(g: OnnxGraph, z: str, c: str) -> tuple[str, str]:
     return g.add("Mul", [o, g.add("Tanh", [c])]), c
 
 
-def gru_step(g: OnnxGraph, z: list[str], own: list[str], h: str) -> str:
+def gru_step(g: OnnxGraph, z: list[str], recurrence: list[str], h: str) -> str:
     reset, update = (
-        g.add("Sigmoid", [g.add("Add", [a, b])]) for a, b in zip(z[:2], own[:2], strict=True)
+        g.add("Sigmoid", [g.add("Add", [a, b])]) for a, b in zip(z[:2], recurrence[:2], strict=True)
     )
-    new = g.add("Tanh", [g.add("Add", [z[2], g.add("Mul", [reset, own[2]])])])
+    new = g.add("Tanh", [g.add("Add", [z[2], g.add("Mul", [reset, recurrence[2]])])])
     return g.add("Add", [new, g.add("Mul", [update, g.add("Sub", [h, new])])])
 
 

@@ -73,11 +73,11 @@ def medians(
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + seconds
     while len(times[0]) < LEAST or time.perf_counter() < end:
-        for function, found in zip((step, forward), times, strict=True):
+        for function, values in zip((step, forward), times, strict=True):
             at = time.process_time()
             function()
-            found.append(time.process_time() - at)
-    return [statistics.median(found) for found in times]
+            values.append(time.process_time() - at)
+    return [statistics.median(values) for values in times]
 
 
 def measure(entry: dict[str, Any], path: str, seconds: float = SECONDS) -> dict[str, Any]:

@@ -19,14 +19,14 @@ folder = Path(files) / "torch" / name
 net = networks.NETWORKS[name]()
 
 
-def write_weights(made: Path) -> None:
+def write_weights(folder: Path) -> None:
     import torch
 
     from bench.measure_torch_model import Model
 
     model = Model(net)
     model.set_weights(net)
-    torch.save(model.state_dict(), made / "weights.pt")
+    torch.save(model.state_dict(), folder / "weights.pt")
 
 
 write_once(folder, write_weights)

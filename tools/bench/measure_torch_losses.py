@@ -50,15 +50,15 @@ def losses(net: networks.Network) -> list[float]:
     model.set_weights(net)
     x, y = map(tensor, networks.random_batch(net, BATCH))
     adam = Adam(model.trained())
-    found = []
+    values = []
     for _ in range(STEPS):
         outputs = model(x)
         cce = net.loss == "cce"
         loss = F.cross_entropy(outputs, y.argmax(1)) if cce else F.mse_loss(outputs, y)
         loss.backward()
         adam.step()
-        found.append(loss.item())
-    return found
+        values.append(loss.item())
+    return values
 
 
 if __name__ == "__main__":

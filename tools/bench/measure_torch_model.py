@@ -97,24 +97,24 @@ class Model(nn.Module):
         self.done = [[s for s in readers if readers[s] == k] for k in range(len(self.parts))]
 
     def forward(self, x: Tensor) -> Tensor:
-        made = {-1: x}
+        results = {-1: x}
         for k, (inner, activation) in enumerate(zip(self.parts, self.activations, strict=True)):
-            y = inner(*(made[s] for s in self.sources[k]))
-            made[k] = activation(y) if activation else y
+            y = inner(*(results[s] for s in self.sources[k]))
+            results[k] = activation(y) if activation else y
             for s in self.done[k]:
-                del made[s]
-        return made[len(self.parts) - 1]
+                del results[s]
+        return results[len(self.parts) - 1]
 
     def trained(self) -> list[nn.Parameter]:
         return [p for p in self.parameters() if p.requires_grad]
 
     def set_weights(self, net: Network) -> None:
         """Copies the seeded weights."""
-        for layer, weights, made in zip(net.layers, net.draw(), self.parts, strict=True):
-            inner = made.inner if isinstance(made, Padded) else made
+        for layer, weights, part in zip(net.layers, net.draw(), self.parts, strict=True):
+            inner = part.inner if isinstance(part, Padded) else part
             for key, values in weights.items():
-                name = NAMES[key] + "_l0" if isinstance(made, Last) else SHORT[key]
-                owner = inner.layer if isinstance(made, Last) else inner
+                name = NAMES[key] + "_l0" if isinstance(part, Last) else SHORT[key]
+                owner = inner.layer if isinstance(part, Last) else inner
                 getattr(owner, name).data.copy_(torch.from_numpy(arranged(net, layer, key, values)))
 
 
@@ -135,10 +135,12 @@ def part(net: Network, layer: Layer, uneven: bool) -> nn.Module:
         return Function(lambda x: x.mean(axes, keepdim=keep))
     if layer.kind == "attention":
         return Attention(layer.heads)
-    own = uneven and layer.pads[::2] != layer.pads[1::2]
-    made = windowed(layer, shape, (0, 0) if own else layer.symmetric) or pointwise(net, layer)
+    pads_apart = uneven and layer.pads[::2] != layer.pads[1::2]
+    module = windowed(layer, shape, (0, 0) if pads_apart else layer.symmetric) or pointwise(
+        net, layer
+    )
     value = -math.inf if layer.kind == "max_pool" else 0.0
-    return Padded(made, layer.pads, value) if own else made
+    return Padded(module, layer.pads, value) if pads_apart else module
 
 
 def windowed(layer: Layer, shape: tuple[int, ...], padding: tuple[int, int]) -> nn.Module | None:

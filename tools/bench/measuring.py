@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-SECONDS, MOST, LEAST, WARM = 2.0, 200, 5, 2  # of steps that are timed
+SECONDS, MAX_STEPS, MIN_STEPS, WARM = 2.0, 200, 5, 2  # of steps that are timed
 
 
 def status(key: str, process: int | str = "self") -> float:
@@ -40,10 +40,10 @@ def whole(folder: Path) -> Iterator[Path]:
     """Yields a temporary folder that is renamed to `folder` after all files are written."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as temporary:
-        made = Path(temporary) / folder.name
-        made.mkdir()
-        yield made
-        made.rename(folder)
+        target = Path(temporary) / folder.name
+        target.mkdir()
+        yield target
+        target.rename(folder)
 
 
 def write_once(folder: Path, write: Callable[[Path], None]) -> None:
@@ -52,8 +52,8 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
         return
     child = os.fork()
     if not child:
-        with whole(folder) as made:
-            write(made)
+        with whole(folder) as target:
+            write(target)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if status:
@@ -75,13 +75,15 @@ class Measurement:
         for _ in range(WARM - 1):
             step()
         times: list[float] = []
-        busy, own, start = machine_seconds(), own_seconds(), time.perf_counter()
-        while len(times) < MOST and (len(times) < LEAST or time.perf_counter() - start < SECONDS):
+        busy, process, start = machine_seconds(), own_seconds(), time.perf_counter()
+        while len(times) < MAX_STEPS and (
+            len(times) < MIN_STEPS or time.perf_counter() - start < SECONDS
+        ):
             at = time.perf_counter()
             step()
             times.append(time.perf_counter() - at)
         wall = time.perf_counter() - start
-        others = (machine_seconds() - busy - (own_seconds() - own)) / wall
+        others = (machine_seconds() - busy - (own_seconds() - process)) / wall
         result = {
             "step_ms": statistics.median(times) * 1e3,
             "least_ms": min(times) * 1e3,

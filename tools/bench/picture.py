@@ -11,8 +11,8 @@ Points = list[tuple[int, float]]  # line, ratio
 
 def ratios(values: Mapping[Key, float], works: Sequence[Work]) -> Points:
     """Returns the ratios to the best float32 peers."""
-    known = peer_ratios(values)
-    return [(line, known[w.name]) for line, w in enumerate(works) if w.name in known]
+    by_work = peer_ratios(values)
+    return [(line, by_work[w.name]) for line, w in enumerate(works) if w.name in by_work]
 
 
 def ratios_to(

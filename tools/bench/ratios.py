@@ -12,17 +12,17 @@ STORED = Path(__file__).with_suffix(".json")
 
 def step_ratios(results: Sequence[Result]) -> dict[str, dict[str, float]]:
     """Returns the ratios of the rows that have a peer."""
-    found: dict[str, dict[str, float]] = {}
+    by_processor: dict[str, dict[str, float]] = {}
     for processor in dict.fromkeys(r["processor"] for r in results):
         mine = [r for r in results if r["processor"] == processor]
-        found[processor] = peer_ratios(medians(mine, "step_ms"))
-    return found
+        by_processor[processor] = peer_ratios(medians(mine, "step_ms"))
+    return by_processor
 
 
 def store(results: Sequence[Result], path: Path = STORED) -> Ratios:
     """Stores the ratios of the rows in the results, and returns all that are stored."""
-    known: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    ratios: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
     for processor, rows in step_ratios(results).items():
-        known.setdefault(processor, {}).update({w: round(v, 3) for w, v in rows.items()})
-    path.write_text(json.dumps(known, indent=1) + "\n")
-    return known
+        ratios.setdefault(processor, {}).update({w: round(v, 3) for w, v in rows.items()})
+    path.write_text(json.dumps(ratios, indent=1) + "\n")
+    return ratios

@@ -70,12 +70,12 @@ width and depth; and the ratios to the fastest peer on other processors.
 """
 
 
-def values(results: Sequence[Result], more: Mapping[str, Any]) -> dict[str, Any]:
+def values(results: Sequence[Result], other_figures: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the contents of the file of values.
 
     Args:
         results: the results of the measurements.
-        more: the figures that belong to no row, such as those of start-up.
+        other_figures: the figures that belong to no row, such as those of start-up.
     """
     marked = disturbed(results)
     rows: dict[str, dict[str, dict[str, float | bool]]] = {}
@@ -87,7 +87,7 @@ def values(results: Sequence[Result], more: Mapping[str, Any]) -> dict[str, Any]
             cell[figure] = float(f"{value:.{DIGITS}g}")
             if (work, system) in marked:
                 cell["disturbed"] = True
-    absent = {key: why for key, why in more.items() if key not in ("absent", "missing")}
+    absent = {key: why for key, why in other_figures.items() if key not in ("absent", "missing")}
     return {
         "processors": sorted({r["processor"] for r in results}),
         "other_losses": other_losses(results),
@@ -95,8 +95,8 @@ def values(results: Sequence[Result], more: Mapping[str, Any]) -> dict[str, Any]
         "multiplications": {n: net().multiplications for n, net in NETWORKS.items()},
         **absent,
         "not_measured": [
-            *(f"{s}: could not be installed: {why}" for s, why in more["absent"].items()),
-            *(f"{w}: {why}" for w, why in more["missing"].items()),
+            *(f"{s}: could not be installed: {why}" for s, why in other_figures["absent"].items()),
+            *(f"{w}: {why}" for w, why in other_figures["missing"].items()),
             *(f"{s}, {', '.join(w)}: {why}" for (s, why), w in by_reason(failures(results))),
         ],
     }
@@ -110,11 +110,11 @@ def by_reason(failed: Mapping[Key, str]) -> list[tuple[tuple[str, str], list[str
     return list(works.items())
 
 
-def figures(known: Mapping[str, Any], figure: str) -> dict[Key, float]:
+def figures(content: Mapping[str, Any], figure: str) -> dict[Key, float]:
     """Returns (work, system) → one figure of the file of values."""
     return {
         (work, system): cell[figure]
-        for work, cells in known["rows"].items()
+        for work, cells in content["rows"].items()
         for system, cell in cells.items()
         if figure in cell
     }
@@ -124,22 +124,22 @@ def number(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def cell(known: Mapping[str, Any], figure: str, key: Key, unit: str) -> str:
+def cell(content: Mapping[str, Any], figure: str, key: Key, unit: str) -> str:
     """Formats a figure, with a star if all runs were disturbed."""
     work, system = key
-    entry = known["rows"][work][system]
+    entry = content["rows"][work][system]
     return f"{number(entry[figure])}{'*' * ('disturbed' in entry)} {unit}"
 
 
-def best_cell(known: Mapping[str, Any], figure: str, work: str, unit: str) -> str:
+def best_cell(content: Mapping[str, Any], figure: str, work: str, unit: str) -> str:
     """Formats the figure and the name of the best peer."""
-    peer = best_peer(figures(known, figure), work)
-    return f"{cell(known, figure, (work, peer[0]), unit)} ({peer[0]})" if peer else "–"
+    peer = best_peer(figures(content, figure), work)
+    return f"{cell(content, figure, (work, peer[0]), unit)} ({peer[0]})" if peer else "–"
 
 
-def comparison(known: Mapping[str, Any]) -> list[str]:
+def comparison(content: Mapping[str, Any]) -> list[str]:
     """Returns the table of the rows in SHOWN beside the best peer of each."""
-    steps = figures(known, "step_ms")
+    steps = figures(content, "step_ms")
     lines = [
         "| network | step of odt | fastest peer | ratio | memory of odt | lowest of the peers |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -150,58 +150,58 @@ def comparison(known: Mapping[str, Any]) -> list[str]:
             continue
         cells = (
             title(work),
-            cell(known, "step_ms", key, "ms"),
-            best_cell(known, "step_ms", work.name, "ms"),
+            cell(content, "step_ms", key, "ms"),
+            best_cell(content, "step_ms", work.name, "ms"),
             number(steps[key] / peer[1]) if peer else "–",
-            cell(known, "memory_mb", key, "MB"),
-            best_cell(known, "memory_mb", work.name, "MB"),
+            cell(content, "memory_mb", key, "MB"),
+            best_cell(content, "memory_mb", work.name, "MB"),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def text(known: Mapping[str, Any]) -> str:
+def text(content: Mapping[str, Any]) -> str:
     """Returns the text of the page.
 
     Args:
-        known: the contents of the file of values.
+        content: the contents of the file of values.
     """
-    others = known["other_losses"]
+    others = content["other_losses"]
     page = PAGE.format(
-        rows=len(known["rows"]),
-        processors="; ".join(known["processors"]),
-        table="\n".join(comparison(known)),
+        rows=len(content["rows"]),
+        processors="; ".join(content["processors"]),
+        table="\n".join(comparison(content)),
         narrow=NARROW,
         others=MAX_OTHERS,
         speed=LEAST_SPEED,
         same=f"{SAME_LOSS:.1%}",
         exceptions=f", except {'; '.join(others)}" if others else "",
     )
-    if known["not_measured"]:
-        page += "\n## Not measured\n\n" + "".join(f"- {why}\n" for why in known["not_measured"])
+    if content["not_measured"]:
+        page += "\n## Not measured\n\n" + "".join(f"- {why}\n" for why in content["not_measured"])
     return page
 
 
-def write_values(known: Mapping[str, Any], docs: Path) -> None:
+def write_values(content: Mapping[str, Any], docs: Path) -> None:
     """Writes the file of values, one line for each row, and the page made from it."""
     rows = ",\n".join(
         f"  {json.dumps(work)}: {json.dumps(cells, ensure_ascii=False)}"
-        for work, cells in known["rows"].items()
+        for work, cells in content["rows"].items()
     )
     parts = [
         f" {json.dumps(name)}: "
         + (f"{{\n{rows}\n }}" if name == "rows" else json.dumps(value, ensure_ascii=False))
-        for name, value in known.items()
+        for name, value in content.items()
     ]
     (docs / f"{NAME}.json").write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
-    (docs / f"{NAME}.md").write_text(text(known), encoding="utf-8")
+    (docs / f"{NAME}.md").write_text(text(content), encoding="utf-8")
 
 
 def write_report(out: Path, docs: Path) -> None:
     """Writes the file of values, the page and the picture."""
     results = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    more = json.loads((out / "more.json").read_text())
-    known = values(results, more | {"ratios": store(results)})
-    write_values(known, docs)
-    steps, memory = (figures(known, name) for name in ("step_ms", "memory_mb"))
+    other_figures = json.loads((out / "more.json").read_text())
+    content = values(results, other_figures | {"ratios": store(results)})
+    write_values(content, docs)
+    steps, memory = (figures(content, name) for name in ("step_ms", "memory_mb"))
     write_picture(steps, memory, docs / f"{NAME}.png")

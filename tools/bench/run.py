@@ -77,31 +77,31 @@ def lasting(results: list[Result], mark: Result) -> list[Result]:
 
 def chosen(systems: Iterable[str], names: str) -> list[str]:
     """Returns odt and the peers in the given environments, or all peers."""
-    wanted = names.replace(",", " ").split()
-    known = {SYSTEMS[s].environment for s in systems} - {""}
-    unknown = sorted(set(wanted) - known)
+    requests = names.replace(",", " ").split()
+    environments = {SYSTEMS[s].environment for s in systems} - {""}
+    unknown = sorted(set(requests) - environments)
     if unknown:
         raise click.BadParameter(
-            f"--peers: must be of {', '.join(sorted(known))}, but got {', '.join(unknown)}"
+            f"--peers: must be of {', '.join(sorted(environments))}, but got {', '.join(unknown)}"
         )
-    return [s for s in systems if not wanted or SYSTEMS[s].environment in ("", *wanted)]
+    return [s for s in systems if not requests or SYSTEMS[s].environment in ("", *requests)]
 
 
 def rows(names: str, quick: bool) -> list[Work]:
     """Returns the rows whose names begin with one of the given names: mnist, or mnist-32-full."""
-    wanted = tuple(names.replace(",", " ").split())
-    unknown = [n for n in wanted if not any(w.name.startswith(n) for w in WORK)]
+    requests = tuple(names.replace(",", " ").split())
+    unknown = [n for n in requests if not any(w.name.startswith(n) for w in WORK)]
     if unknown:
-        known = ", ".join(w.name for w in WORK)
-        raise click.BadParameter(f"--work: must be of {known}, but got {', '.join(unknown)}")
-    if not wanted:
+        choices = ", ".join(w.name for w in WORK)
+        raise click.BadParameter(f"--work: must be of {choices}, but got {', '.join(unknown)}")
+    if not requests:
         return [w for w in WORK if not quick or w.name in QUICK]
-    return [w for w in WORK if w.name.startswith(wanted)]
+    return [w for w in WORK if w.name.startswith(requests)]
 
 
-def reason(said: str) -> str:
+def reason(stderr: str) -> str:
     """Returns the last line of a process's output, and the last line before a traceback."""
-    before, _, after = said.strip().partition("Traceback (most recent call last):")
+    before, _, after = stderr.strip().partition("Traceback (most recent call last):")
     lines = [text.strip().splitlines()[-1] for text in (before, after) if text.strip()]
     return "; ".join(lines) or "no reason given"
 
@@ -134,19 +134,19 @@ def measure(system: str, work: Work, out: Path) -> Result:
     command += [str(out / "models"), *s.arguments]
     variables = startup.environment() | dict(s.variables) | {"OMP_NUM_THREADS": "2"}
     variables["PYTHONPATH"] = str(HERE.parent)
-    known: Result = {"system": system, "work": work.name}
+    result: Result = {"system": system, "work": work.name}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=variables, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
-        return known | {"failed": f"took more than {TIMEOUT} s"}
+        return result | {"failed": f"took more than {TIMEOUT} s"}
     if done.returncode < 0:
-        return known | {"failed": f"ended by {signal.Signals(-done.returncode).name}"}
+        return result | {"failed": f"ended by {signal.Signals(-done.returncode).name}"}
     if done.returncode:
-        return known | {"failed": reason(done.stderr)}
+        return result | {"failed": reason(done.stderr)}
     figures: Result = json.loads(done.stdout.strip().splitlines()[-1])
-    return known | figures
+    return result | figures
 
 
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
@@ -167,8 +167,8 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
                 result["speed"] = speed(rates)
                 with path.open("a") as file:
                     file.write(json.dumps(result) + "\n")
-                said = result.get("failed") or f"{result['step_ms']:.2f} ms"
-                click.echo(f"bench: {work.name}, {system}: {said}", err=True)
+                outcome = result.get("failed") or f"{result['step_ms']:.2f} ms"
+                click.echo(f"bench: {work.name}, {system}: {outcome}", err=True)
                 if is_clean(result):
                     break
 
@@ -207,11 +207,16 @@ def main(
         startup.install(out)
         runs(present, [w for w in works if w.name not in missing], 1 if quick else repeat, out)
         sizes = {s: installed_megabytes(SYSTEMS[s], out) for s in present}
-        more = {"processor": processor(), "sizes": sizes, "absent": absent, "missing": missing}
-        more |= measure_scaling(out / "models", quick=quick)
-        more["startup"] = startup.measure(5 if quick else 20, present, out)
-        more["startup_processor"] = processor()
-        (out / "more.json").write_text(json.dumps(more, indent=1))
+        other_figures = {
+            "processor": processor(),
+            "sizes": sizes,
+            "absent": absent,
+            "missing": missing,
+        }
+        other_figures |= measure_scaling(out / "models", quick=quick)
+        other_figures["startup"] = startup.measure(5 if quick else 20, present, out)
+        other_figures["startup_processor"] = processor()
+        (out / "more.json").write_text(json.dumps(other_figures, indent=1))
     write_report(out, ROOT / "docs")
     click.echo(f"bench: wrote {ROOT / 'docs' / 'benchmarks.md'}")
 

@@ -62,8 +62,8 @@ def cost(name: str, path: Path) -> Cost:
     """Measures a model in a process of its own."""
     command = (sys.executable, str(SCRIPT), name, str(path))
     variables = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
-    said = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True)
-    return Cost(**json.loads(said.stdout.splitlines()[-1]))
+    result = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True)
+    return Cost(**json.loads(result.stdout.splitlines()[-1]))
 
 
 @click.command()

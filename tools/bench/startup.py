@@ -160,13 +160,13 @@ def measure(repeat: int, systems: Sequence[str], out: Path) -> dict[str, dict[st
     turns: list[dict[str, float]] = []
     for _ in range(WARM + repeat):
         turns.append({title: milliseconds(pythons[title], c) for title, c in codes.items()})
-    found = {}
+    figures = {}
     for title, start in starts.items():
         base = None if title == PYTHON else start.base
         pairs = [turn[title] - (turn[base] if base else 0) for turn in turns[WARM:]]
         mb = memory[title] - (memory[base] if base else 0)
-        found[title] = {"ms": statistics.median(pairs), "mb": mb}
-    return found
+        figures[title] = {"ms": statistics.median(pairs), "mb": mb}
+    return figures
 
 
 def table(figures: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -190,12 +190,12 @@ def main(repeat: int, peers: str, out: Path) -> None:
     install(out)
     figures: dict[str, Any] = measure(repeat, systems, out)
     path = out / "more.json"
-    more = json.loads(path.read_text()) if path.exists() else {}
-    more |= {"startup": figures, "startup_processor": processor()}
-    path.write_text(json.dumps(more, indent=1))
+    other_figures = json.loads(path.read_text()) if path.exists() else {}
+    other_figures |= {"startup": figures, "startup_processor": processor()}
+    path.write_text(json.dumps(other_figures, indent=1))
     values = ROOT / "docs/benchmarks.json"
-    known = json.loads(values.read_text(encoding="utf-8"))
-    write_values(known | {"startup": figures, "startup_processor": processor()}, ROOT / "docs")
+    content = json.loads(values.read_text(encoding="utf-8"))
+    write_values(content | {"startup": figures, "startup_processor": processor()}, ROOT / "docs")
     click.echo("\n".join(table(figures)))
 
 

@@ -125,5 +125,5 @@ def installed_megabytes(system: System, out: Path) -> float:
         left_out = ("numpy", "pip", "setuptools", "__pycache__")
         folders = [f for f in packages.iterdir() if not f.name.startswith(left_out)]
     files = (f for folder in folders for f in (folder.rglob("*") if folder.is_dir() else [folder]))
-    kept = (f for f in files if f.is_file() and "__pycache__" not in f.parts)
-    return sum(f.stat().st_size for f in kept) / 1e6
+    counted = (f for f in files if f.is_file() and "__pycache__" not in f.parts)
+    return sum(f.stat().st_size for f in counted) / 1e6

@@ -29,14 +29,14 @@ def write(net: Network, path: Path, batch: int = 1) -> None:
     """Writes one file, by its suffix: with a SOFTMAX at the end if the loss is cross-entropy."""
     model = ModelBuilder(path.suffix[1:])
     dtype = "int32" if net.vocabulary else "float32"
-    made = {-1: model.add_input((batch, *net.input), dtype)}
+    tensors = {-1: model.add_input((batch, *net.input), dtype)}
     for k, (layer, weights) in enumerate(zip(net.layers, net.draw(), strict=True)):
         w = Writer(model, batch, f"layer{k}")
-        y = WRITERS[layer.kind](w, net, layer, weights, [made[s] for s in layer.sources])
-        made[k] = (
+        y = WRITERS[layer.kind](w, net, layer, weights, [tensors[s] for s in layer.sources])
+        tensors[k] = (
             y if layer.kind in FUSING and layer.activation in FUSED else _activate(w, layer, y)
         )
-    y = made[net.last]
+    y = tensors[net.last]
     if net.loss == "cce":
         y = model.add_operator("SOFTMAX", [y], (batch, *net.output), beta=1.0)
     model.write(path, y)
@@ -211,10 +211,10 @@ def write_all(folder: Path, works: Iterable[Work], places: Sequence[Path]) -> di
     absent = {}
     for work in works:
         if work.shipped:
-            found = [p / SHIPPED[work.network].file for p in places]
-            found = [path for path in found if path.exists()]
-            if found:
-                shutil.copy(found[0], folder / f"{work.network}.tflite")
+            candidates = [p / SHIPPED[work.network].file for p in places]
+            candidates = [path for path in candidates if path.exists()]
+            if candidates:
+                shutil.copy(candidates[0], folder / f"{work.network}.tflite")
             else:
                 absent[work.name] = f"{SHIPPED[work.network].file} is in no folder of models"
             continue

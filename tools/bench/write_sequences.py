@@ -70,10 +70,10 @@ def _gru_step(w: Writer, units: int, z: int, r: int, state: tuple[int, ...]) -> 
     reset, update, new = _gates(w, units, z, 3)
     if state:
         wide = (3 * units,)
-        own = _gates(w, units, w.add("FULLY_CONNECTED", [state[0], r, NONE], wide), 3)
-        reset = w.add("LOGISTIC", [w.add("ADD", [reset, own[0]], one)], one)
-        update = w.add("ADD", [update, own[1]], one)
-        new = w.add("ADD", [new, w.add("MUL", [reset, own[2]], one)], one)
+        recurrence = _gates(w, units, w.add("FULLY_CONNECTED", [state[0], r, NONE], wide), 3)
+        reset = w.add("LOGISTIC", [w.add("ADD", [reset, recurrence[0]], one)], one)
+        update = w.add("ADD", [update, recurrence[1]], one)
+        new = w.add("ADD", [new, w.add("MUL", [reset, recurrence[2]], one)], one)
     update, new = w.add("LOGISTIC", [update], one), w.add("TANH", [new], one)
     if not state:
         return (w.add("SUB", [new, w.add("MUL", [update, new], one)], one),)

@@ -133,14 +133,14 @@ def main(out: Path, only: tuple[str, ...]) -> None:
         build = partial(built, files=files, folder=folder, out=out)
         wheels = list(pool.map(build, only or tags))
     faults: list[str] = []
-    for made in wheels:
-        size = made.wheel.stat().st_size
-        faults += [f"{made.wheel.name}: {what}" for what in differences(made.wheel)]
-        click.echo(f"{size:>8,} {made.library:>8,}  {made.wheel.name}: {made.needs}")
-        faults += [f"{made.wheel.name}: {what}" for what in made.wrong]
+    for result in wheels:
+        size = result.wheel.stat().st_size
+        faults += [f"{result.wheel.name}: {what}" for what in differences(result.wheel)]
+        click.echo(f"{size:>8,} {result.library:>8,}  {result.wheel.name}: {result.needs}")
+        faults += [f"{result.wheel.name}: {what}" for what in result.wrong]
         if size > MAX_BYTES:
-            faults.append(f"{made.wheel.name}: must be at most {MAX_BYTES:,} bytes")
-    run(sys.executable, "-m", "twine", "check", "--strict", *(made.wheel for made in wheels))
+            faults.append(f"{result.wheel.name}: must be at most {MAX_BYTES:,} bytes")
+    run(sys.executable, "-m", "twine", "check", "--strict", *(result.wheel for result in wheels))
     if faults:
         raise click.ClickException("\n".join(faults))
 

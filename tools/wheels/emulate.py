@@ -200,8 +200,8 @@ def prepare(arch: str, dist: Path) -> Emulation:
         download(tools, host, "bookworm", ("qemu-user-static",))
     if not (folder / "root/usr/bin" / f"python{machine.python}").exists():
         parts = ("python{}-minimal", "libpython{}-minimal", "libpython{}-stdlib")
-        own = (part.format(machine.python) for part in parts)
-        names = (*own, *LIBRARIES, *machine.packages)
+        files = (part.format(machine.python) for part in parts)
+        names = (*files, *LIBRARIES, *machine.packages)
         download(folder, machine.debian, machine.release, names)
     install(machine, folder, wheels[-1])
     return Emulation(machine, folder, emulator)
@@ -212,8 +212,8 @@ def compare_losses(emulation: Emulation, cpu: str) -> None:
     paths = os.pathsep.join(str(ROOT / name) for name in ("tests", "tools"))
     here = {**os.environ, "PYTHONPATH": paths}
     commands = ([sys.executable, str(LOSSES)], emulation.command(LOSSES, cpu=cpu))
-    there, wanted = (json.loads(subprocess.check_output(c, env=here)) for c in reversed(commands))
-    pairs = [(np.array(there[name]), np.array(wanted[name])) for name in wanted]
+    there, expected = (json.loads(subprocess.check_output(c, env=here)) for c in reversed(commands))
+    pairs = [(np.array(there[name]), np.array(expected[name])) for name in expected]
     difference = max(float(np.max(np.abs(a - b) / np.abs(b))) for a, b in pairs)
     count = sum(len(a) for a, _ in pairs)
     click.echo(

@@ -38,14 +38,14 @@ def inspect_library(path: Path, platform: Platform) -> tuple[str, list[str]]:
     kind = re.match("[a-z]+", platform.tag)
     assert kind, platform.tag
     exported, needed, machine, oldest, wrong = KINDS[kind[0]](binary, platform)
-    wanted = kernel_names(platform.sets) | PROCESS | (set() if kind[0] == "win" else POSIX)
-    wrong += [f"lacks {name}" for name in sorted(wanted - exported)]
+    expected = kernel_names(platform.sets) | PROCESS | (set() if kind[0] == "win" else POSIX)
+    wrong += [f"lacks {name}" for name in sorted(expected - exported)]
     wrong += [f"needs {n}" for n in needed if not re.fullmatch(SYSTEM[kind[0]], n)]
     architecture = next(a for a in MACHINES if platform.tag.endswith(a))
     if machine not in MACHINES[architecture]:
         wrong.append(f"is for {machine}, not {architecture}")
     systems = ", ".join(Path(n).name for n in needed if n != "_kernels.so")
-    return f"{len(exported & wanted)} exports; {oldest}; {systems}", wrong
+    return f"{len(exported & expected)} exports; {oldest}; {systems}", wrong
 
 
 Found = tuple[set[str], list[str], str, str, list[str]]  # exports, needs, machine, oldest, faults

@@ -39,7 +39,7 @@ class Memory:
     regions: list[bytearray] = field(default_factory=lambda: [bytearray(8 * ARGUMENTS)])
     owners: dict[int, Array] = field(default_factory=dict)
     pointers: list[tuple[int, int, int, int]] = field(default_factory=list)
-    _known: dict[int, int] = field(default_factory=dict)  # address of an array → region
+    _regions_of: dict[int, int] = field(default_factory=dict)  # address of an array → region
 
     def add_array(self, place: tuple[int, int], array: Array) -> None:
         """Adds a pointer to an array, of which two arguments may be parts."""
@@ -47,17 +47,17 @@ class Memory:
         while isinstance(root.base, np.ndarray):
             root = root.base
         address = root.ctypes.data
-        if address not in self._known:
-            self._known[address] = len(self.regions)
+        if address not in self._regions_of:
+            self._regions_of[address] = len(self.regions)
             self.owners[len(self.regions)] = root
             self.regions.append(bytearray(ctypes.string_at(address, root.nbytes)))
-        self.pointers.append((*place, self._known[address], array.ctypes.data - address))
+        self.pointers.append((*place, self._regions_of[address], array.ctypes.data - address))
 
-    def add_structs(self, place: tuple[int, int], found: Sequence[ctypes.Structure]) -> None:
+    def add_structs(self, place: tuple[int, int], structs: Sequence[ctypes.Structure]) -> None:
         region = len(self.regions)
         self.pointers.append((*place, region, 0))
-        self.regions.append(bytearray(b"".join(map(bytes, found))))
-        for k, one in enumerate(found):
+        self.regions.append(bytearray(b"".join(map(bytes, structs))))
+        for k, one in enumerate(structs):
             for name, count in POINTERS.items() if isinstance(one, WindowWalk) else ():
                 values = ctypes.string_at(getattr(one, name), 8 * getattr(one, count))
                 at = k * ctypes.sizeof(one) + getattr(WindowWalk, name).offset

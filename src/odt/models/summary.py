@@ -82,7 +82,7 @@ def describe_training_info(model: Model) -> list[str]:
     info = stored_training_info(model)
     if info is None:
         return ["training info: none"]
-    stored = info.given()
+    stored = info.as_dict()
     last = number_of_last(model.graph, stored.pop("trainable_ops"))
     stored["num_of_trainable_ops"] = list(info.trainable_ops) if last == -2 else last
     rates = stored.pop("hyper_parameters")

@@ -47,7 +47,7 @@ class Checkpoints:
             every=every or 0,
             properties=properties,
             before=session.resume,
-            kept=session.properties,
+            state_properties=session.properties,
         )
         return self._saver
 
@@ -56,7 +56,11 @@ class Checkpoints:
         if self._saver is None:
             session, trainer = self.session, self.session.allocate()
             self._saver = Saver(
-                None, trainer, self._order, before=session.resume, kept=session.properties
+                None,
+                trainer,
+                self._order,
+                before=session.resume,
+                state_properties=session.properties,
             )
         return self._saver
 

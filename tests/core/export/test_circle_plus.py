@@ -37,7 +37,7 @@ OTHER = TrainingInfo(loss="categorical_crossentropy", hyper_parameters={"beta_1"
 def stored(model: Model) -> TrainingInfo:
     info = stored_training_info(model)
     assert info is not None
-    return TrainingInfo(**info.given())
+    return TrainingInfo(**info.as_dict())
 
 
 def plain(value: Any) -> Any:

@@ -93,11 +93,11 @@ def test_files_of_onert_can_be_read() -> None:
 def test_written_files_can_be_read(info: TrainingInfo) -> None:
     stored = read(encode_training_info(info, 3), 3)
     ops = (0, 1, 2) if info.trainable_ops is None else tuple(sorted(info.trainable_ops))
-    assert TrainingInfo(**stored.given()) == replace(info, trainable_ops=ops)
+    assert TrainingInfo(**stored.as_dict()) == replace(info, trainable_ops=ops)
 
 
 def test_an_empty_table_has_the_defaults_of_the_schema() -> None:
-    assert read(table({})).given() == {
+    assert read(table({})).as_dict() == {
         "optimizer": "sgd",
         "hyper_parameters": {},
         "loss": "sparse_categorical_crossentropy",

@@ -56,7 +56,7 @@ class nnfw_session:
         self._graph = self._model.graph
         self._lowered = lower_model(self._model)
         stored = stored_training_info(self._model)
-        self._stored = stored.given() if stored else {}
+        self._stored = stored.as_dict() if stored else {}
         self._info: traininfo | None = None
         self._hyper_parameters: Mapping[str, float] = {}
         self._trainer: Trainer | None = None
