@@ -95,8 +95,8 @@ class Builder:
         """Adds a constant that does not train."""
         try:
             data = np.array(values, dtype)
-        except OverflowError as e:
-            raise ShapeError(f"sizes and positions must fit into {np.dtype(dtype)}: {e}") from e
+        except (OverflowError, TypeError, ValueError) as e:
+            raise ShapeError(f"constants must fit into {np.dtype(dtype)}: {e}") from e
         data.flags.writeable = False
         spec = TensorSpec(data.shape, data.dtype)
         return self._append(Tensor("", spec, data.shape, data, formula=True))
@@ -225,10 +225,10 @@ class Builder:
         op: str,
         inputs: Sequence[int],
         outputs: int,
-        dtype: np.dtype[Any] | None = None,
+        dtype: np.dtype[Any] | Sequence[np.dtype[Any]] | None = None,
         **options: Any,
     ) -> list[int]:
-        """Adds a node of several outputs; returns them."""
+        """Adds a node of several outputs, of one dtype or of one each; returns them."""
         row = row_of(op)
         whole = {**default_options(op), **options}
         node = Node(op, tuple(inputs), (), whole, self.origin)
@@ -238,7 +238,8 @@ class Builder:
             operands = list(bind_operands(row, node).values())
             dtype = self.spec(operands[-1 if op == "SELECT_V2" else 0]).dtype if operands else INT64
         start = len(self.tensors)
-        made = [self._append(Tensor("", TensorSpec((), dtype))) for _ in range(outputs)]
+        dtypes = dtype if isinstance(dtype, Sequence) else [dtype] * outputs
+        made = [self._append(Tensor("", TensorSpec((), each))) for each in dtypes]
         node = replace(node, outputs=tuple(made))
         try:
             infer_node(self, node, row, self.inference, None)

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from odt.core.lowering.onnx import (
     arithmetic,
+    attention,
+    indices,
     norms,
     products,
     recurrent,
@@ -30,6 +32,8 @@ MAX_NODES = 100_000  # of the lowered graph
 
 KINDS: Mapping[str, Lowering] = {
     **arithmetic.KINDS,
+    **attention.KINDS,
+    **indices.KINDS,
     **norms.KINDS,
     **products.KINDS,
     **recurrent.KINDS,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from odt.core.lowering.onnx.builder import INT32, INT64, NCHW_TO_NHWC, NHWC_TO_NCHW, Use
+from odt.core.lowering.onnx.builder import INT64, NCHW_TO_NHWC, NHWC_TO_NCHW, Use
 from odt.core.model.graph import MAX_AXES
 from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array
@@ -177,40 +177,6 @@ def split(u: Use) -> list[int]:
     return u.b.add_several("SPLIT_V", inputs, count, num_splits=count)
 
 
-def gather(u: Use) -> int:
-    """Selects along an axis; negative indices count from its end."""
-    axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
-    indices = u.input(1)
-    known, length = u.b.value(indices), u.shape(0)[axis]
-    if known is not None and known.ndim == 0 and u.dtype(0).kind == "f":
-        return _entry(u, axis, int(known))
-    if known is not None and known.size:
-        if known.min() < -length or known.max() >= length:
-            raise ShapeError(f"indices must be below {length}, but got {known.max()}")
-        if known.min() < 0:
-            indices = u.b.constant(np.where(known < 0, known + length, known), INT32)
-    return u.b.add("GATHER", (u.input(0), indices), axis=axis)
-
-
-def _entry(u: Use, axis: int, k: int) -> int:
-    """Returns the slice at an index: a view or a part of a split, which a GATHER is not."""
-    before = u.shape(0)
-    if not -before[axis] <= k < before[axis]:
-        raise ShapeError(f"indices must be below {before[axis]}, but got {k}")
-    begin, end = [0] * len(before), list(before)
-    begin[axis], end[axis] = k % before[axis], k % before[axis] + 1
-    masks = ((1 << len(before)) - 1) & ~(1 << axis)
-    ends = [u.b.constant(v) for v in (begin, end, [1] * len(before))]
-    y = u.b.add("STRIDED_SLICE", (u.input(0), *ends), begin_mask=masks, end_mask=masks)
-    return u.b.reshape(y, (*before[:axis], *before[axis + 1 :]))
-
-
-def gather_nd(u: Use) -> int:
-    if u.attr("batch_dims", 0):
-        raise ShapeError("batch_dims must be 0, but got more")
-    return u.b.add("GATHER_ND", (u.input(0), u.input(1)))
-
-
 def expand(u: Use) -> int:
     before, target = u.shape(0), u.numbers(1, "the shape")
     try:
@@ -306,7 +272,7 @@ def cumsum(u: Use) -> int:
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     **{"Shape": shape, "Size": size, "ConstantOfShape": constant_of_shape, "Reshape": reshape},
     **{"Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze, "Transpose": transpose},
-    **{"Concat": concat, "Slice": slice_of, "Split": split, "Gather": gather},
-    **{"GatherND": gather_nd, "Expand": expand, "Tile": tile, "Range": range_of, "Pad": pad},
+    **{"Concat": concat, "Slice": slice_of, "Split": split, "Expand": expand},
+    **{"Tile": tile, "Range": range_of, "Pad": pad},
     **{"DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth, "CumSum": cumsum},
 }

@@ -1,20 +1,17 @@
 """If becomes one of its branches, or takes the values of one; inputs may be constants."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.onnx_files import OnnxFile, message, value
+from support.onnx_outputs import compute
 
 import odt
-from odt.core.data.columns import array_columns
-from odt.core.data.dataset import DataSet
 from odt.core.formats.reader import read_model
 from odt.core.recipe.interface import with_input_values
 from odt.core.recipe.lowered_model import lower_model
-from odt.core.training.inference import Predictor
 
 Array = np.ndarray[Any, Any]
 A, B = (np.full((3, 2), n, np.float32) for n in (2, 5))
@@ -41,21 +38,13 @@ def with_branches(one: OnnxFile, other: OnnxFile) -> OnnxFile:
     return file
 
 
-def compute(file: OnnxFile, folder: Path, x: Array, values: Mapping[str, Any]) -> Array:
-    model = with_input_values(read_model(file.write(folder / "m.onnx")), values)
-    with Predictor(lower_model(model, outputs="file").graphs, len(x)) as predictor:
-        runtime = predictor.runtime
-        columns = array_columns([x], runtime.input_specs, "input", runtime.quantizations)
-        (batch,) = predictor.run(DataSet(columns), range(len(x)))
-        return np.array(batch[0])
-
-
 @pytest.mark.parametrize(("rate", "weight"), [(8, A), (16, B)])
 def test_a_constant_input_chooses_the_branch(tmp_path: Path, rate: int, weight: Array) -> None:
     """The branch that is not taken may have any operator, and its weights do not train."""
     other = branch("Nonsense", "b", B)
     file = with_branches(branch("MatMul", "a", A), other if rate == 8 else branch("MatMul", "b", B))
-    np.testing.assert_allclose(compute(file, tmp_path, X, {"rate": rate}), X @ weight)
+    (y,) = compute(file, tmp_path, X, values={"rate": rate})
+    np.testing.assert_allclose(y, X @ weight)
     model = with_input_values(read_model(tmp_path / "m.onnx"), {"rate": rate})
     lowered = lower_model(model).graphs.at_file_batch
     read = {i for node in lowered.nodes for i in node.inputs}
@@ -72,7 +61,7 @@ def test_a_condition_of_data_chooses_for_each_sample(tmp_path: Path) -> None:
     file.add("Greater", "s", "zero", outputs=["c"])
     one, other = branch("MatMul", "a", A), branch("MatMul", "b", B)
     file.add("If", "c", then_branch=one, else_branch=other)
-    np.testing.assert_allclose(compute(file, tmp_path, X, {}), [X[0] @ A, X[1] @ B])
+    np.testing.assert_allclose(compute(file, tmp_path, X)[0], [X[0] @ A, X[1] @ B])
 
 
 def test_what_a_taken_branch_lacks_is_named(tmp_path: Path) -> None:

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.onnx_files import OnnxFile, mlp, one_node, value
+from support.onnx_outputs import compute
 
 import odt
-from odt.core.data.columns import array_columns
-from odt.core.data.dataset import DataSet
 from odt.core.formats.reader import read_model
 from odt.core.recipe.lowered_model import lower_model
-from odt.core.training.inference import Predictor
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(3)
@@ -25,12 +23,8 @@ def real(*shape: int) -> Array:
 
 
 def outputs(file: OnnxFile, folder: Path, x: Array) -> Array:
-    lowered = lower_model(read_model(file.write(folder / "m.onnx")), outputs="file")
-    with Predictor(lowered.graphs, len(x)) as predictor:
-        runtime = predictor.runtime
-        columns = array_columns([x], runtime.input_specs, "input", runtime.quantizations)
-        (batch,) = predictor.run(DataSet(columns), range(len(x)))
-        y: Array = np.array(batch[0] if len(batch) == 1 else batch)
+    results = compute(file, folder, x)
+    y: Array = np.array(results[0] if len(results) == 1 else results)
     return y
 
 
