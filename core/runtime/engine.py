@@ -164,11 +164,15 @@ class Engine:
         self._accumulated = before + samples
         return loss
 
-    def apply(self) -> None:
-        """Updates the parameters by the accumulated gradients, and resets these to zero."""
+    def apply(self, *, keep: bool = False) -> None:
+        """Updates the parameters by the accumulated gradients, and resets these to zero.
+
+        Args:
+            keep: whether the arrays of `gradients` keep their values until the next batch.
+        """
         if self._accumulated:
             self.parameters.begin_update()
-            self.sums.update(self._team)
+            self.sums.update(self._team, keep=keep)
             self._move_ranges()
         self._accumulated = 0
 

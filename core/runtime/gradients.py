@@ -193,19 +193,24 @@ class Gradients:
         team.run(self._tasks(update=False))
         self._summing = 1
 
-    def update(self, team: Team) -> None:
-        """Updates each parameter that has a sum on one of the workers."""
+    def update(self, team: Team, *, keep: bool = False) -> None:
+        """Updates each parameter that has a sum on one of the workers.
+
+        Args:
+            team: threads that update.
+            keep: whether the sums must stay as they are; otherwise the update may destroy them.
+        """
         if not self.sums[0]:
             return
         optimizer = self._parameters.optimizer
         if optimizer and optimizer.clipping != Clipping():
             self.add_up(team)
             optimizer.clipping.apply(self.sums[0].values())
-        team.run(self._tasks(update=True))
+        team.run(self._tasks(update=True, keep=keep))
 
-    def _tasks(self, *, update: bool) -> list[Task]:
+    def _tasks(self, *, update: bool, keep: bool = False) -> list[Task]:
         """Adds the sums of gradients, and updates the parameters; divides these among workers."""
-        key = self._summing, update, self._parameters.pulls
+        key = self._summing, update, keep, self._parameters.pulls
         if key not in self._bound:
             # the largest first, so that all workers finish at about the same time
             sums = self.sums[0]
@@ -216,20 +221,20 @@ class Gradients:
                 in_order(
                     call
                     for i in trained[k::workers]
-                    for call in self._bind_sum(i, self.scratch[k], update=update)
+                    for call in self._bind_sum(i, self.scratch[k], update=update, keep=keep)
                 )
                 for k in range(workers)
             ]
         return self._bound[key]
 
-    def _bind_sum(self, i: int, scratch: Array, *, update: bool) -> Iterator[Run]:
+    def _bind_sum(self, i: int, scratch: Array, *, update: bool, keep: bool) -> Iterator[Run]:
         """Yields the calls that sum a gradient in the first worker's memory, and use it."""
         first, *others = (sums[i] for sums in self.sums[: self._summing] if i in sums)
         for other in others:
             yield bind_add(first, other, ALWAYS)
         yield from self._parameters.bind_clear(i, first)
         if update:
-            yield from self._parameters.bind_update(i, first, True, scratch)
+            yield from self._parameters.bind_update(i, first, not keep, scratch)
 
 
 def _tensor(plan: Plan, name: str) -> int:

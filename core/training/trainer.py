@@ -379,10 +379,14 @@ class Trainer(Closing):
         run = Pass(engine, data, range(samples), self.info.reduction, {})
         return run.accumulate(samples, scale)
 
-    def apply_gradients(self) -> None:
-        """Updates the weights by the accumulated gradients, and resets these to zero."""
+    def apply_gradients(self, *, keep: bool = False) -> None:
+        """Updates the weights by the accumulated gradients, and resets these to zero.
+
+        Args:
+            keep: whether the arrays of `gradients` keep their values until the next batch.
+        """
         if self._accumulating is not None:
-            self._accumulating.apply()
+            self._accumulating.apply(keep=keep)
 
     @property
     def gradients(self) -> Mapping[int, Array]:
