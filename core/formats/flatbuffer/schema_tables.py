@@ -1,4 +1,6 @@
-"""Tables of Circle and TFLite metadata as dictionaries: read from a file, written by a builder.
+"""Tables of flatbuffers as dictionaries: read from a file, written by a builder.
+
+The schemas are those of Circle, TFLite metadata and checkpoints of ONNX Runtime.
 
 A dictionary holds the fields that are present: numbers, strings as bytes, vectors of numbers as
 arrays, tables as dictionaries, vectors of tables as lists.
@@ -12,12 +14,12 @@ import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import Table
 from odt.kernels.rows.opdef import Array
-from odt.schemas import circle, tflite_metadata
+from odt.schemas import circle, ort_checkpoint, tflite_metadata
 
 if TYPE_CHECKING:
     import flatbuffers
 
-TABLES = circle.TABLES | tflite_metadata.TABLES
+TABLES = circle.TABLES | tflite_metadata.TABLES | ort_checkpoint.TABLES
 ENUMERATIONS = circle.ENUMERATIONS | tflite_metadata.ENUMERATIONS
 UNUSED = "-"
 TEXT = "str"
