@@ -84,8 +84,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"^`weight=`: must be 3 class weights for y, but got 2$",
     ),
     "batch size": ({"batch_size": 0}, r"^`batch_size=`: must be a whole number of at least 1"),
-    "ONNX": ({"model": "model.onnx"}, r"^model.onnx: must be a Circle or TFLite model, .* Convert"),
-    "a model in memory": ({"model": b"x"}, r"^`model=`: must be a Circle or TFLite model, .*bytes"),
+    "ORT's files": ({"model": "model.ort"}, r"^model.ort: must be an .onnx file, but got .* ORT"),
+    "a model in memory": ({"model": b"x"}, r"^model: must be an ONNX model, but got other bytes"),
+    "no model": ({"model": 7}, r"^`model=`: must be an ONNX, Circle or TFLite model, .*got int"),
+    "a block": (
+        {"loss": onnxblock.blocks.PassThrough()},
+        r"^`loss=`: must be a LossType, .* PassThrough. Blocks that combine losses need an ONNX",
+    ),
 }
 
 
@@ -107,17 +112,23 @@ def test_weights_of_classes_are_numbers(weight: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["weight", "pos_weight"])
-def test_weights_of_binary_cross_entropy_are_refused(name: str) -> None:
+def test_weights_of_binary_cross_entropy_are_refused(name: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {name: np.ones(3)}
     with pytest.raises(odt.OptionError, match=rf"^`{name}=`: must be left out of BCEWithLogits"):
-        onnxblock.loss.BCEWithLogitsLoss(**given)
+        generate(tmp_path, onnxblock.loss.BCEWithLogitsLoss(**given))
 
 
-def test_blocks_of_graphs_are_refused_where_they_are_named() -> None:
-    with pytest.raises(odt.UnsupportedError, match=r"^onnxblock.Block: blocks must be those of"):
-        _ = onnxblock.Block
-    with pytest.raises(AttributeError, match="has no attribute 'blox'"):
-        _ = onnxblock.blox
+def test_what_odt_lacks_is_refused_where_it_is_named() -> None:
+    for module, name in (
+        (onnxblock, "custom_op_library"),
+        (onnxblock, "load_checkpoint_to_model"),
+        (onnxblock.blocks, "LabelEncoder"),
+        (onnxblock.blocks, "Linear"),
+    ):
+        with pytest.raises(odt.UnsupportedError, match=rf"{name}: "):
+            getattr(module, name)
+        with pytest.raises(AttributeError, match="has no attribute 'blox'"):
+            _ = module.blox
     with pytest.raises(odt.OptionError, match="`bias_correction=`: must be True"):
         onnxblock.optim.AdamW(bias_correction=False)
 
@@ -170,8 +181,13 @@ def test_files_of_onnx_runtime_get_one_line(tmp_path: Path) -> None:
     with pytest.raises(odt.ModelError, match=r"^training_model.onnx: must be a training model, a "):
         Module("training_model.onnx", state)
     (tmp_path / "theirs").write_bytes(b"\x1c\0\0\0ODTC" + bytes(100))
-    for name, kind in (("theirs", "one of ONNX Runtime"), ("net.tflite", "another file")):
-        with pytest.raises(odt.ModelError, match=f"must be a checkpoint in odt's format.*{kind}"):
+    (tmp_path / "old").mkdir()
+    for name, rule in (
+        ("theirs", "The file is damaged or truncated"),
+        ("net.tflite", "must be a checkpoint of ONNX Runtime or in odt's format, but got another"),
+        ("old", "must be a file, but got a folder, as ONNX Runtime before 1.16 wrote them"),
+    ):
+        with pytest.raises(odt.ModelError, match=rule):
             CheckpointState.load_checkpoint(tmp_path / name)
 
 

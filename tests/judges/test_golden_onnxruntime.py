@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.onnx_files import OnnxFile, value
 from support.paths import TESTS
 
 import odt
@@ -47,13 +48,26 @@ BATCHES = {"accumulated": 2}  # of a step
 
 @pytest.mark.parametrize(
     ("name", "batch_size"),
-    [*((name, 8) for name in CASES), ("sum", 3), ("ignored class", 3), ("accumulated", 3)],
+    [*((name, 8) for name in CASES), ("sum", 3), ("ignored class", 3), ("accumulated", 3)]
+    + [(name, 0) for name in CASES],
 )
 def test_training_is_that_of_onnx_runtime(name: str, batch_size: int, tmp_path: Path) -> None:
-    """Batches of 8 samples, also in parts of 3."""
+    """Batches of 8 samples, also in parts of 3; with 0, the model is an ONNX file."""
     loss, targets, optim = CASES[name]
-    model = odt.new_model("mlp", input_shape=(6,), hidden=(10,), outputs=3, activation="linear")
-    artifacts.generate_artifacts(model, None, None, loss, optim, tmp_path, batch_size=batch_size)
+    model: Any = odt.new_model(
+        "mlp", input_shape=(6,), hidden=(10,), outputs=3, activation="linear"
+    )
+    suffix = "json" if batch_size else "onnx"
+    if not batch_size:
+        file = OnnxFile(inputs=[value("x", ("N", 6))], outputs=[value("y", ("N", 3))])
+        file.constants({weight: RECORDED[key] for key, weight in WEIGHTS.items()})
+        file.add("Gemm", "x", "dense_0/w", "dense_0/b", outputs=["h"], transB=1)
+        file.add("Relu", "h", outputs=["r"])
+        file.add("Gemm", "r", "output/w", "output/b", transB=1)
+        model = file.data()
+    artifacts.generate_artifacts(
+        model, None, None, loss, optim, tmp_path, batch_size=batch_size or 8
+    )
     recorded = {
         key.removeprefix(f"{name}: "): a
         for key, a in RECORDED.items()
@@ -62,8 +76,11 @@ def test_training_is_that_of_onnx_runtime(name: str, batch_size: int, tmp_path: 
     state = CheckpointState.load_checkpoint(tmp_path / "checkpoint")
     for key, weight in WEIGHTS.items():
         state.parameters[weight] = RECORDED[key]
-    with Module(tmp_path / "training_model.json", state, tmp_path / "eval_model.json") as module:
-        optimizer = Optimizer(tmp_path / "optimizer_model.json", module)
+    train, evaluate, optimize = (
+        tmp_path / f"{part}_model.{suffix}" for part in ("training", "eval", "optimizer")
+    )
+    with Module(train, state, evaluate) as module:
+        optimizer = Optimizer(optimize, module)
         optimizer.set_learning_rate(float(recorded["rates"].max()))
         schedule = LinearLRScheduler(optimizer, 4, 16, 0.05) if name == "scheduled" else None
         losses, rates = [], [optimizer.get_learning_rate()]

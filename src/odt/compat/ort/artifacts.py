@@ -5,16 +5,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from odt.compat.ort import onnxblock
 from odt.compat.ort.checkpoint_state import write_checkpoint
+from odt.compat.ort.onnx_artifacts import Onnx, OwnLoss
+from odt.compat.ort.onnx_source import onnx_source
 from odt.compat.ort.onnxblock import loss as losses
 from odt.compat.ort.onnxblock import optim
-from odt.compat.ort.recipe import Recipe, check_names, refuse_onnx
+from odt.compat.ort.recipe import Recipe, check_names
 from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OptionError
+from odt.kernels.loss_text import stored_loss
 from odt.kernels.rows.scheduledef import Schedule
-from odt.loss import Loss
+from odt.loss import Loss, loss_text
 from odt.models.model import Model, load_model
 from odt.optimizer import Optimizer
 
@@ -36,10 +40,10 @@ class OptimType(Enum):
 
 
 def generate_artifacts(
-    model: Model | str | os.PathLike[str],
+    model: Any,
     requires_grad: Sequence[str] | None = None,
     frozen_params: Sequence[str] | None = None,
-    loss: LossType | losses.Loss | Loss | str | None = None,
+    loss: LossType | onnxblock.Block | Loss | str | None = None,
     optimizer: OptimType | optim.AdamW | optim.SGD | Optimizer | None = None,
     artifact_directory: str | bytes | os.PathLike[str] | None = None,
     prefix: str = "",
@@ -53,25 +57,29 @@ def generate_artifacts(
 ) -> None:
     """Writes what the training phase needs, after checking that the model can be trained.
 
-    The files, each with `prefix` before its name, are the model (model.tflite or model.circle), the
-    checkpoint (checkpoint), and training_model.json, eval_model.json and, with an optimizer,
-    optimizer_model.json, whose contents are equal. Existing files are replaced.
+    For an ONNX model the files are those of ONNX Runtime: training_model.onnx, eval_model.onnx,
+    checkpoint and, with an optimizer, optimizer_model.onnx. For a Circle or TFLite model they are
+    the model itself, checkpoint in odt's format, and training_model.json, eval_model.json and
+    optimizer_model.json, whose contents are equal. Each name begins with `prefix`. Existing files
+    are replaced.
 
     Args:
-        model: a Circle or TFLite model, or the path of its file.
+        model: an ONNX model: an onnx.ModelProto, its bytes, or the path of a file; or a Circle or
+            TFLite model: `odt.Model` or the path of its file.
         requires_grad: parameters that train; None for all that are not in `frozen_params`.
         frozen_params: parameters that do not train.
-        loss: the loss, which odt adds to the model.
+        loss: the loss, which is added to the model: a LossType, a block, or a loss of odt. None for
+            an ONNX model whose first output is its loss.
         optimizer: the optimizer, whose learning rate begins at 0.001; None for none.
         artifact_directory: folder of the files, which is made if needed; None for the current one.
         prefix: text before each file name.
         ort_format: must be False.
         custom_op_library: must be None.
         additional_output_names: outputs of the model that a step returns besides the loss.
-        nominal_checkpoint: whether to write nominal_checkpoint too, with names and shapes only.
-        loss_input_names: name of the output that the loss reads; needed with several outputs.
-        batch_size: samples that memory is planned for. Steps with more samples are computed in
-            parts.
+        nominal_checkpoint: whether to write nominal_checkpoint too, with names only.
+        loss_input_names: outputs that the loss reads; None for all.
+        batch_size: samples that memory is planned for, for Circle and TFLite models. Steps with
+            more samples are computed in parts.
 
     Raises:
         ModelError: if the model cannot be read, or a file cannot be written.
@@ -79,7 +87,7 @@ def generate_artifacts(
         OptionError: if an argument is invalid.
     """
     if ort_format:
-        raise OptionError("ort_format", "must be False", ort_format, "odt has one format.")
+        raise OptionError("ort_format", "must be False", ort_format, "odt writes ONNX files.")
     if custom_op_library is not None:
         raise OptionError(
             "custom_op_library",
@@ -87,6 +95,22 @@ def generate_artifacts(
             custom_op_library,
             "`odt.check` lists the operators of a model that odt lacks.",
         )
+    folder = Path(os.fsdecode(artifact_directory or ""))
+    source = onnx_source(model)
+    if source is not None:
+        given = Onnx(
+            source,
+            _names("requires_grad", requires_grad),
+            _names("frozen_params", frozen_params) or (),
+            _block_of(loss),
+            None if optimizer is None else _optimizer_of(optimizer),
+            _names("additional_output_names", additional_output_names) or (),
+            _names("loss_input_names", loss_input_names),
+        )
+        made = given.artifacts()
+        _make(folder)
+        given.write(made, folder, prefix, nominal=nominal_checkpoint)
+        return
     loaded = _model_of(model)
     outputs = [t.name for t in loaded.outputs]
     recipe = Recipe(
@@ -105,7 +129,6 @@ def generate_artifacts(
             rule = "must have no low-rank adapters"
             raise OptionError("model", rule, loaded.path, "Train it with `odt.Trainer`.")
         trainer.session.build()
-        folder = Path(os.fsdecode(artifact_directory or ""))
         _make(folder)
         loaded.save(folder / recipe.model)
         for name in ("training", "eval", *(["optimizer"] if optimizer is not None else [])):
@@ -119,11 +142,31 @@ def _model_of(model: Any) -> Model:
     if isinstance(model, Model):
         return model
     if not isinstance(model, str | os.PathLike):
-        rule = "must be a Circle or TFLite model, or the path of its file"
-        remedy = "Convert the model to TFLite or Circle."
-        raise OptionError("model", rule, type(model).__name__, remedy)
-    refuse_onnx(model, "a Circle or TFLite model")
+        rule = "must be an ONNX, Circle or TFLite model, or the path of its file"
+        raise OptionError("model", rule, type(model).__name__)
     return load_model(model)
+
+
+def _names(field: str, names: Any) -> tuple[str, ...] | None:
+    """Returns a list of names, which are checked later."""
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise OptionError(field, "must be a list of names", repr(names))
+    return tuple(names)
+
+
+def _block_of(loss: Any) -> onnxblock.Block:
+    """Returns a loss as block."""
+    if loss is None:
+        return onnxblock.blocks.PassThrough()
+    if isinstance(loss, LossType):
+        return cast("onnxblock.Block", getattr(losses, loss.name)())
+    if isinstance(loss, onnxblock.Block):
+        return loss
+    if isinstance(loss, Loss | str):
+        return OwnLoss(stored_loss(loss_text(loss)))
+    raise OptionError("loss", "must be a LossType, a block or a loss of odt", repr(loss))
 
 
 def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
@@ -131,7 +174,13 @@ def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(loss, LossType):
         loss = getattr(losses, loss.name)()
     if isinstance(loss, losses.LOSSES):
+        if isinstance(loss, losses.BCEWithLogitsLoss):
+            loss.check_unweighted()
         return type(loss).__name__, asdict(loss)
+    if isinstance(loss, onnxblock.Block):
+        rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
+        remedy = "Blocks that combine losses need an ONNX model."
+        raise OptionError("loss", rule, type(loss).__name__, remedy)
     if isinstance(loss, Loss | str):
         return str(loss), {}
     rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
@@ -153,12 +202,7 @@ def _optimizer_of(optimizer: Any) -> dict[str, Any]:
     if isinstance(optimizer.learning_rate, Schedule):
         rule = "must have a number as learning rate"
         raise OptionError("optimizer", rule, optimizer, "Use LinearLRScheduler.")
-    return {
-        "optimizer": optimizer.name,
-        "learning_rate": float(optimizer.learning_rate),
-        "hyper_parameters": optimizer.hyper_parameters(),
-        "clip_norm": float(clip.max_norm) if clip else 0.0,
-    }
+    return optim.arguments_of(optimizer, clip)
 
 
 def _output_of(names: Any, outputs: list[str]) -> str:

@@ -4,7 +4,13 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from odt.compat.ort.onnx_state import OnnxState
 from odt.core.checkpoints.checkpoint import MAGIC, Property, encode, nominal
+from odt.core.checkpoints.ort_file import (
+    is_ort_checkpoint,
+    read_ort_checkpoint,
+    write_ort_checkpoint,
+)
 from odt.core.checkpoints.parts import without_frozen, without_optimizer_state
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.storage.atomic_files import write_atomically
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
     from odt.compat.ort.module import Module
 
 Path = str | os.PathLike[str]
-ORT_MAGIC = b"ODTC"  # of ONNX Runtime's checkpoints, at bytes 4 to 7
+State = checkpoint_state.CheckpointState | OnnxState
 
 
 class Parameter:
@@ -126,15 +132,16 @@ class Properties:
 class CheckpointState:
     """Parameters and properties of a checkpoint; after `Module(…, state)`, those of the module.
 
-    `load_checkpoint` makes one. A checkpoint holds the parameters that train; the frozen ones are
-    in the model's file, and are parameters of the state as soon as a module uses it.
+    `load_checkpoint` makes one. A checkpoint of an ONNX model is that of ONNX Runtime, with all
+    parameters. That of another model holds the parameters that train; the frozen ones are in the
+    model's file, and are parameters of the state as soon as a module uses it.
 
     Attributes:
         odt_state: the state as odt has it.
         module: the module that uses the state, if there is one.
     """
 
-    def __init__(self, state: checkpoint_state.CheckpointState) -> None:
+    def __init__(self, state: State) -> None:
         """Wraps a state.
 
         Args:
@@ -153,13 +160,19 @@ class CheckpointState:
         Raises:
             ModelError: if the file cannot be read, is damaged or has another format.
         """
-        begin = read_checkpoint(checkpoint_uri)[: len(MAGIC)]
-        if begin != MAGIC:
-            got = "one of ONNX Runtime" if begin.endswith(ORT_MAGIC) else "another file"
-            name = os.fspath(checkpoint_uri)
+        name = os.fspath(checkpoint_uri)
+        if os.path.isdir(checkpoint_uri):
             raise ModelError(
-                f"{name}: must be a checkpoint in odt's format, but got {got}. "
-                "Give one that generate_artifacts or save_checkpoint of odt.compat.ort wrote."
+                f"{name}: a checkpoint must be a file, but got a folder, as ONNX Runtime before "
+                "1.16 wrote them. Write it with a newer one."
+            )
+        begin = read_checkpoint(checkpoint_uri)[: len(MAGIC)]
+        if is_ort_checkpoint(begin):
+            return cls(OnnxState(read_ort_checkpoint(checkpoint_uri), name))
+        if begin != MAGIC:
+            raise ModelError(
+                f"{name}: must be a checkpoint of ONNX Runtime or in odt's format, but got another "
+                "file. Give one that generate_artifacts or save_checkpoint wrote."
             )
         return cls(checkpoint_state.CheckpointState.load(checkpoint_uri))
 
@@ -186,7 +199,12 @@ class CheckpointState:
                 f"{os.fspath(checkpoint_uri)}: parameters must have values, but they are those of "
                 "a nominal checkpoint. Set them: Module.copy_buffer_to_parameters."
             )
-        write_checkpoint(state.odt_state, checkpoint_uri, optimizer_state=include_optimizer_state)
+        own = state.odt_state
+        if isinstance(own, OnnxState):
+            contents = own.checkpoint(optimizer_state=include_optimizer_state)
+            write_ort_checkpoint(contents, checkpoint_uri)
+        else:
+            write_checkpoint(own, checkpoint_uri, optimizer_state=include_optimizer_state)
 
     @property
     def parameters(self) -> Parameters:
@@ -198,7 +216,7 @@ class CheckpointState:
         """The properties."""
         return Properties(self)
 
-    def attach(self, module: "Module", state: checkpoint_state.CheckpointState) -> None:
+    def attach(self, module: "Module", state: State) -> None:
         """Makes this the state of a module.
 
         Args:

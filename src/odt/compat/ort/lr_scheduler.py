@@ -43,7 +43,7 @@ class LinearLRScheduler:
 
     def step(self) -> None:
         """Sets the learning rate of the next update; to be called after each `Optimizer.step`."""
-        done = self._optimizer.module.trainer.state.step
+        done = self._optimizer.module.model.state.step
         if done < self._warmup:
             fraction = done / self._warmup
         else:

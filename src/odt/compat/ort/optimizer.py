@@ -2,7 +2,6 @@
 
 from odt.compat.ort.checkpoint_state import Path
 from odt.compat.ort.module import Module
-from odt.errors import OptionError
 
 
 class Optimizer:
@@ -16,17 +15,14 @@ class Optimizer:
         """Checks the optimizer, whose state the module has.
 
         Args:
-            optimizer_uri: path of optimizer_model.json.
+            optimizer_uri: path of optimizer_model.onnx, or .json.
             module: the module.
 
         Raises:
             ModelError: if the file cannot be read or does not belong to the module.
             OptionError: if the artifacts have no optimizer.
         """
-        module.check_recipe(optimizer_uri, "an optimizer model")
-        if not module.recipe.optimizer:
-            rule = "must be given to generate_artifacts"
-            raise OptionError("optimizer", rule, None, f"{module.uri} has none.")
+        module.model.use_optimizer(optimizer_uri)
         self.module = module
 
     def step(self) -> None:
@@ -46,8 +42,8 @@ class Optimizer:
         Raises:
             OptionError: if it is another value.
         """
-        self.module.trainer.learning_rate = learning_rate
+        self.module.model.learning_rate = learning_rate
 
     def get_learning_rate(self) -> float:
         """Returns the learning rate of the next update."""
-        return self.module.trainer.learning_rate
+        return self.module.model.learning_rate

@@ -115,7 +115,11 @@ def read_recipe(path: Path, what: str) -> Recipe:
     stem, extension = os.path.splitext(path)
     if extension == ".onnx" and os.path.exists(f"{stem}.json") and not os.path.exists(path):
         path = f"{stem}.json"
-    refuse_onnx(path, f"{what}, a .json file")
+    if os.fspath(path).lower().endswith((".onnx", ".ort")):
+        raise ModelError(
+            f"{os.fspath(path)}: must be {what}, a .json file, but got an ONNX file, which does "
+            "not belong to a checkpoint in odt's format. Give files of one folder."
+        )
     data = read_input(path, what, ModelError)
     with reading(os.fspath(path), f"must be {what} that generate_artifacts wrote", ModelError):
         stored = json.loads(data)
@@ -152,20 +156,6 @@ def check_names(field: str, given: Any, known: Collection[str]) -> tuple[str, ..
             listed = ", ".join(known)
             raise OptionError(field, "must be names of the model", name, f"It has {listed}.")
     return tuple(given)
-
-
-def refuse_onnx(path: Path, wanted: str) -> None:
-    """Raises ModelError for the path of an ONNX file.
-
-    Args:
-        path: the path.
-        wanted: what to give instead.
-    """
-    if os.fspath(path).lower().endswith((".onnx", ".ort")):
-        raise ModelError(
-            f"{os.fspath(path)}: must be {wanted}, but got an ONNX file. Convert the model to "
-            "TFLite or Circle, and its artifacts with generate_artifacts."
-        )
 
 
 def _is_text(value: Any) -> bool:

@@ -1,9 +1,13 @@
 """Losses with the names and arguments of onnxruntime.training.onnxblock.loss."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from odt.compat.ort.onnxblock import blocks
+from odt.compat.ort.onnxblock.block import Block
+from odt.compat.ort.onnxblock.recorder import current
 from odt.core.recipe.option_values import check_whole
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
@@ -12,8 +16,8 @@ from odt.training.weights import Array
 REDUCTIONS = ("mean", "sum")
 
 
-class Loss:
-    """Base class of losses.
+class Loss(Block):
+    """Base class of losses, which are blocks.
 
     Attributes:
         reduction: mean or sum of the losses of a batch.
@@ -38,6 +42,16 @@ class Loss:
         """
         return targets, None, float(targets.size) if self.reduction == "sum" else 1.0
 
+    def _reduced(self, values: str) -> str:
+        """Adds the mean or the sum of values."""
+        reduce = blocks.ReduceMean if self.reduction == "mean" else blocks.ReduceSum
+        return str(reduce(keepdims=False)(values))
+
+
+def _target(name: str, output: str) -> str:
+    """Returns the name of the targets of an output, which become an input unless there is one."""
+    return name if current().has(name) else current().input_like(name, output)
+
 
 @dataclass(frozen=True, slots=True)
 class MSELoss(Loss):
@@ -50,6 +64,16 @@ class MSELoss(Loss):
     name: ClassVar[str] = "mean_squared_error"
     reduction: str = "mean"
 
+    def build(self, loss_input_name: str, target_name: str = "target") -> str:
+        """Adds the loss.
+
+        Args:
+            loss_input_name: name of the output.
+            target_name: name of the targets, a new input unless there is such a tensor.
+        """
+        target = _target(target_name, loss_input_name)
+        return self._reduced(blocks.Pow(2.0)(blocks.Sub()(loss_input_name, target)))
+
 
 @dataclass(frozen=True, slots=True)
 class L1Loss(Loss):
@@ -61,6 +85,16 @@ class L1Loss(Loss):
 
     name: ClassVar[str] = "mean_absolute_error"
     reduction: str = "mean"
+
+    def build(self, loss_input_name: str, target_name: str = "target") -> str:
+        """Adds the loss.
+
+        Args:
+            loss_input_name: name of the output.
+            target_name: name of the targets, a new input unless there is such a tensor.
+        """
+        target = _target(target_name, loss_input_name)
+        return self._reduced(blocks.Abs()(blocks.Sub()(loss_input_name, target)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +145,37 @@ class CrossEntropyLoss(Loss):
             raise DataError("labels: must have a class with a weight above 0, but all have 0.")
         return labels, weights, len(labels) / (total if self.reduction == "mean" else 1.0)
 
+    def build(self, scores_input_name: str, labels_name: str = "labels") -> str:
+        """Adds the loss.
+
+        Args:
+            scores_input_name: name of the logits, whose last axis is the classes.
+            labels_name: name of the labels, a new input unless there is such a tensor.
+        """
+        recorder = current()
+        if not recorder.has(labels_name):
+            recorder.labels_of(labels_name, scores_input_name)
+        scores, axes = scores_input_name, len(recorder.declared(labels_name)[1])
+        if axes > 1:  # the operator has the classes in the second axis
+            order = (0, axes, *range(1, axes))
+            scores = recorder.node("Transpose", [scores], {"perm": order})
+        inputs = [scores, labels_name]
+        if self.weight is not None:
+            inputs.append(recorder.constant("celoss.weight", np.array(self.weight, np.float32)))
+        attributes: dict[str, float | str | Sequence[int]] = {"reduction": self.reduction}
+        if self.ignore_index is not None:
+            attributes["ignore_index"] = self.ignore_index
+        return recorder.node("SoftmaxCrossEntropyLoss", inputs, attributes, word="loss")
+
 
 @dataclass(frozen=True, slots=True)
 class BCEWithLogitsLoss(Loss):
     """Binary cross-entropy of logits; of probabilities, if the model ends in LOGISTIC.
 
     Attributes:
-        weight: must be left out.
+        weight: factors of the losses, which are broadcast; for ONNX models.
         reduction: mean or sum of the losses of all values of a batch.
-        pos_weight: must be left out.
+        pos_weight: factors of the losses of ones, which are broadcast; for ONNX models.
     """
 
     name: ClassVar[str] = "binary_crossentropy"
@@ -127,8 +183,8 @@ class BCEWithLogitsLoss(Loss):
     reduction: str = "mean"
     pos_weight: Any = None
 
-    def __post_init__(self) -> None:
-        Loss.__post_init__(self)
+    def check_unweighted(self) -> None:
+        """Raises OptionError if there are weights, which only ONNX models take."""
         for name in ("weight", "pos_weight"):
             if getattr(self, name) is not None:
                 raise OptionError(
@@ -137,6 +193,29 @@ class BCEWithLogitsLoss(Loss):
                     "weights",
                     'Give a loss of your own, `loss="module:object"`.',
                 )
+
+    def build(self, loss_input_name: str, target_name: str = "target") -> str:
+        """Adds the loss.
+
+        Args:
+            loss_input_name: name of the output.
+            target_name: name of the targets, a new input unless there is such a tensor.
+        """
+        target, one = _target(target_name, loss_input_name), blocks.Constant(1.0)
+        sigmoid, log, mul, sub = blocks.Sigmoid(), blocks.Log(), blocks.Mul(), blocks.Sub()
+        p = sigmoid(loss_input_name)
+        ones = mul(log(p), target)
+        if self.pos_weight is not None:
+            ones = mul(ones, current().constant("bceloss.pos_weight", _floats(self.pos_weight)))
+        zeros = mul(log(sub(one(), p)), sub(one(), target))
+        loss = blocks.Neg()(blocks.Add()(ones, zeros))
+        if self.weight is not None:
+            loss = mul(current().constant("bceloss.weight", _floats(self.weight)), loss)
+        return self._reduced(loss)
+
+
+def _floats(values: Any) -> Array:
+    return np.asarray(values, np.float32)
 
 
 LOSSES = (MSELoss, L1Loss, CrossEntropyLoss, BCEWithLogitsLoss)

@@ -1,11 +1,17 @@
 """Optimizers with the names and arguments of onnxruntime.training.onnxblock.optim."""
 
+from typing import Any
+
 from odt import optimizers
+from odt.compat.ort.onnx_source import proto
+from odt.compat.ort.optimizer_model import DEFAULT_RATE, OPSET, optimizer_model
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.optimizer import Optimizer
 
-LEARNING_RATE = 0.001  # of both; Optimizer.set_learning_rate changes it
+LEARNING_RATE = DEFAULT_RATE  # of both; Optimizer.set_learning_rate changes it
+
+__all__ = ["OPSET", "SGD", "AdamW", "ClipGradNorm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +25,51 @@ class ClipGradNorm:
     max_norm: float
 
 
+class _Optimizer:
+    """What optimizers have in common."""
+
+    __slots__ = ()
+    clip_grad: ClipGradNorm | None
+
+    def optimizer(self) -> Optimizer:
+        """Returns the optimizer of odt."""
+        raise NotImplementedError
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns arguments of odt.Trainer."""
+        return arguments_of(self.optimizer(), self.clip_grad)
+
+    def __call__(self, parameters: Any) -> str:
+        """Does nothing, because the model of an optimizer does not depend on the parameters.
+
+        Args:
+            parameters: parameters that train, and frozen ones.
+        """
+        return "update_completed"
+
+    def to_model_proto(self) -> Any:
+        """Returns the optimizer model: an onnx.ModelProto if onnx is imported, else its bytes."""
+        return proto(optimizer_model(self.arguments()))
+
+
+def arguments_of(optimizer: Optimizer, clip: ClipGradNorm | None = None) -> dict[str, Any]:
+    """Returns an optimizer as arguments of odt.Trainer.
+
+    Args:
+        optimizer: the optimizer, whose learning rate is a number.
+        clip: gradient clipping.
+    """
+    assert isinstance(optimizer.learning_rate, int | float)
+    return {
+        "optimizer": optimizer.name,
+        "learning_rate": float(optimizer.learning_rate),
+        "hyper_parameters": optimizer.hyper_parameters(),
+        "clip_norm": float(clip.max_norm) if clip else 0.0,
+    }
+
+
 @dataclass(frozen=True, slots=True)
-class AdamW:
+class AdamW(_Optimizer):
     """AdamW in ONNX Runtime's form, `odt.OrtAdamW`.
 
     Attributes:
@@ -47,7 +96,7 @@ class AdamW:
 
 
 @dataclass(frozen=True, slots=True)
-class SGD:
+class SGD(_Optimizer):
     """Stochastic gradient descent, without momentum.
 
     Attributes:

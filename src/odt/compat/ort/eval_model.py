@@ -1,0 +1,201 @@
+"""eval_model.onnx: a model with its loss, whose parameters are inputs, as ONNX Runtime has it.
+
+training_model.onnx of odt is the same file: odt makes no gradient graph.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from odt.compat.ort.onnx_source import OnnxSource
+from odt.core.formats.onnx.messages import NODE
+from odt.core.formats.onnx.writer import Parts, float_info, message, tensor, value_info
+from odt.core.formats.protobuf import MessageReader, Span, read_fields
+from odt.core.storage.reading import printable
+from odt.dataclass import dataclass
+from odt.errors import OptionError
+from odt.kernels.rows.opdef import Array
+
+if TYPE_CHECKING:
+    from odt.compat.ort.onnxblock.recorder import Recorder
+
+FLOAT = np.dtype(np.float32)
+INPUT, OUTPUT, ATTRIBUTES = 1, 2, 5  # fields of a node
+
+
+@dataclass(frozen=True, slots=True)
+class NamedArray:
+    """A parameter, which `SerializeToString` gives as a TensorProto.
+
+    Attributes:
+        name: name of the parameter.
+        values: its values.
+    """
+
+    name: str
+    values: Array
+
+    def SerializeToString(self) -> bytes:  # noqa: N802  # as in protobuf
+        """Returns the bytes of a TensorProto."""
+        return tensor(self.name, self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Parameters that become inputs, in the order of the model.
+
+    Attributes:
+        trained, frozen: parameter → its values.
+    """
+
+    trained: Mapping[str, NamedArray] = field(default_factory=dict)
+    frozen: Mapping[str, NamedArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalModel:
+    """An evaluation model.
+
+    Attributes:
+        data: its bytes.
+        parameters: the parameters, with their values.
+    """
+
+    data: bytes
+    parameters: Selected
+
+
+def parameters_of(
+    source: OnnxSource, trained: Collection[str], frozen: Collection[str]
+) -> Selected:
+    """Returns parameters by name, in the order of the model.
+
+    Raises:
+        OptionError: if names are unknown, all at once; or no parameter trains.
+    """
+    constants = {t.name: t.data for t in source.file.graph.tensors if t.data is not None and t.name}
+    for option, names in (("requires_grad", trained), ("frozen_params", frozen)):
+        unknown = [n for n in names if n not in constants]
+        if unknown:
+            raise OptionError(
+                option,
+                "must name initializers of the model",
+                ", ".join(map(printable, unknown)),
+                _nearest(unknown, constants),
+            )
+    if not trained:
+        rule = "must name a parameter that trains"
+        raise OptionError("requires_grad", rule, "none", f"It has {_listed(constants)}.")
+    both = sorted(set(trained).intersection(frozen))
+    if both:
+        rule = "must have no parameter in common"
+        raise OptionError("requires_grad, frozen_params", rule, ", ".join(both))
+    floats = [n for n in trained if constants[n].dtype != FLOAT]
+    if floats:
+        rule = "must name parameters of float32"
+        raise OptionError("requires_grad", rule, ", ".join(map(printable, floats)))
+    each = {n: NamedArray(n, a) for n, a in constants.items()}
+    return Selected(
+        {n: a for n, a in each.items() if n in trained},
+        {n: a for n, a in each.items() if n in frozen},
+    )
+
+
+def _nearest(unknown: Sequence[str], known: Collection[str]) -> str:
+    near = [n for name in unknown for n in get_close_matches(name, known, 2)]
+    text = ", ".join(dict.fromkeys(map(printable, near)))
+    return f"Similar ones are {text}." if near else f"It has {_listed(known)}."
+
+
+def _listed(names: Collection[str]) -> str:
+    first = [printable(n) for n in list(names)[:20]]
+    more = f" and {len(names) - len(first)} more" if len(names) > len(first) else ""
+    return f"{', '.join(first)}{more}" if first else "none"
+
+
+def eval_model(recorder: "Recorder", outputs: Sequence[str], parameters: Selected) -> EvalModel:
+    """Returns a recorded model with these outputs, and with parameters as inputs.
+
+    Args:
+        recorder: the model with its loss.
+        outputs: names of the outputs, the loss first.
+        parameters: what becomes inputs.
+
+    Raises:
+        OptionError: if there is no tensor of a name.
+    """
+    source, parts = recorder.source, recorder.parts
+    chosen = {**parameters.trained, **parameters.frozen}
+    order = [t.name for t in source.file.graph.tensors] if source else []
+    inputs = {
+        name: value_info(name, chosen[name].values.dtype, chosen[name].values.shape)
+        for name in order
+        if name in chosen
+    }
+    known = {name: i for name, i in parts.inputs.items() if name not in parts.initializers}
+    initializers = {n: t for n, t in parts.initializers.items() if n not in chosen}
+    if source:
+        external = source.file.external
+        for t in source.file.graph.tensors:
+            if t.buffer in external and t.name in initializers and t.data is not None:
+                initializers[t.name] = tensor(t.name, t.data)
+    whole = Parts(
+        parts.model,
+        [n for n in map(_in_evaluation, parts.nodes) if _output_of(n) not in chosen],
+        initializers,
+        {**known, **inputs},
+        {name: _output(recorder, name, k) for k, name in enumerate(outputs)},
+        {n: v for n, v in (parts.values | parts.outputs).items() if n not in outputs},
+        parts.rest,
+    )
+    return EvalModel(b"".join(whole.chunks()), parameters)
+
+
+def _output(recorder: "Recorder", name: str, k: int) -> bytes | memoryview:
+    known = recorder.parts.values | recorder.parts.outputs
+    if name in known:
+        return known[name]
+    if not recorder.has(name):
+        rule = "must be tensors of the model"
+        outputs = ", ".join(recorder.parts.outputs)
+        raise OptionError("additional_output_names", rule, repr(name), f"Outputs: {outputs}.")
+    # the loss is a number; the shapes of other tensors inside the model are not known
+    if not k:
+        return value_info(name, FLOAT, ())
+    return float_info(name)
+
+
+def _read(encoded: bytes | memoryview) -> Any:
+    data = memoryview(encoded)
+    return MessageReader(data).read(Span(0, len(data)), NODE)
+
+
+def _output_of(encoded: bytes | memoryview) -> str:
+    """Returns the name of the constant that a node is; empty for other nodes."""
+    read = _read(encoded)
+    outputs = read.get("output", [])
+    return outputs[0] if read.get("op_type") == "Constant" and len(outputs) == 1 else ""
+
+
+def _in_evaluation(encoded: bytes | memoryview) -> bytes | memoryview:
+    """Returns a node as in evaluation, with the one output that it then has."""
+    read = _read(encoded)
+    kind, modes = read.get("op_type"), [a.get("name") for a in read.get("attribute", [])]
+    dropout = kind == "Dropout" and len(read.get("input", [])) > 2
+    if not dropout and not (kind == "BatchNormalization" and "training_mode" in modes):
+        return encoded
+    data = memoryview(encoded)
+    kept, seen = list[tuple[int, memoryview]](), {INPUT: 0, OUTPUT: 0}
+    for number, _, value in read_fields(data, Span(0, len(data))):
+        if not isinstance(value, Span):
+            continue  # no field of a node is a number
+        content = data[value.offset : value.end]
+        seen[number] = seen.get(number, 0) + 1
+        most = {INPUT: 1 if dropout else 5, OUTPUT: 1}.get(number)
+        mode = number == ATTRIBUTES and b"training_mode" in bytes(content)
+        if not mode and (most is None or seen[number] <= most):
+            kept.append((number, content))
+    return message(*kept)

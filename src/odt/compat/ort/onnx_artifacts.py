@@ -1,0 +1,105 @@
+"""generate_artifacts on ONNX models: the files of ONNX Runtime."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from odt.compat.ort import onnxblock
+from odt.compat.ort.eval_model import EvalModel, eval_model, parameters_of
+from odt.compat.ort.onnx_model import OnnxModel
+from odt.compat.ort.onnx_source import OnnxSource
+from odt.compat.ort.onnx_state import OnnxState
+from odt.compat.ort.onnxblock.block import names_of
+from odt.compat.ort.onnxblock.recorder import Recorder, current, recording
+from odt.compat.ort.optimizer_model import optimizer_model
+from odt.core.checkpoints.ort_file import OrtCheckpoint, write_ort_checkpoint
+from odt.core.formats.onnx.reader import parse_onnx
+from odt.core.storage.atomic_files import write_atomically
+from odt.dataclass import dataclass
+from odt.models.model import Model
+
+
+class OwnLoss(onnxblock.Block):
+    """A loss of odt that ONNX does not have: a node of the domain odt."""
+
+    def __init__(self, text: str) -> None:
+        """Makes the block.
+
+        Args:
+            text: the loss as text, such as "huber:delta=0.5".
+        """
+        self._text = text
+
+    def build(self, output_name: str, target_name: str = "target") -> str:
+        """Adds the loss.
+
+        Args:
+            output_name: name of the output.
+            target_name: name of the targets, a new input unless there is such a tensor.
+        """
+        recorder = current()
+        if not recorder.has(target_name):
+            recorder.input_like(target_name, output_name)
+        inputs = [output_name, target_name]
+        return recorder.node("Loss", inputs, {"loss": self._text}, domain="odt", word="loss")
+
+
+@dataclass(frozen=True, slots=True)
+class Onnx:
+    """Arguments of generate_artifacts for an ONNX model; the names are not checked yet."""
+
+    source: OnnxSource
+    requires_grad: tuple[str, ...] | None
+    frozen_params: tuple[str, ...]
+    loss: onnxblock.Block
+    optimizer: Mapping[str, Any] | None
+    additional_output_names: tuple[str, ...]
+    loss_input_names: tuple[str, ...] | None
+
+    def artifacts(self) -> EvalModel:
+        """Returns the evaluation model, after planning its training.
+
+        Raises:
+            UnsupportedError: if odt cannot train the model or the loss.
+            OptionError: if a name is unknown.
+        """
+        trained = self.requires_grad
+        if trained is None:
+            every = Model(self.source.file).parameters
+            trained = tuple(n for n in every if n not in self.frozen_params)
+        chosen = parameters_of(self.source, trained, self.frozen_params)
+        graph = self.source.file.graph
+        with recording(Recorder(self.source)) as recorder:
+            inputs = self.loss_input_names or [graph.tensors[i].name for i in graph.outputs]
+            results = [*names_of(self.loss(*inputs)), *self.additional_output_names]
+            made = eval_model(recorder, list(dict.fromkeys(results)), chosen)
+        with_loss = parse_onnx(memoryview(made.data), self.source.file.path)
+        checked = OnnxModel(with_loss, OnnxState(_checkpoint(made), self.source.file.path))
+        checked.trainer.session.build()
+        checked.close()
+        return made
+
+    def write(self, made: EvalModel, folder: Path, prefix: str, *, nominal: bool) -> None:
+        """Writes the files.
+
+        Raises:
+            ModelError: if a file cannot be written.
+        """
+        for name in ("training_model", "eval_model"):
+            write_atomically(folder / f"{prefix}{name}.onnx", [made.data])
+        contents = _checkpoint(made)
+        write_ort_checkpoint(contents, folder / f"{prefix}checkpoint")
+        if nominal:
+            names = _checkpoint(made, nominal=True)
+            write_ort_checkpoint(names, folder / f"{prefix}nominal_checkpoint")
+        if self.optimizer is not None:
+            path = folder / f"{prefix}optimizer_model.onnx"
+            write_atomically(path, [optimizer_model(self.optimizer)])
+
+
+def _checkpoint(made: EvalModel, *, nominal: bool = False) -> OrtCheckpoint:
+    trained, frozen = (
+        {name: p.values for name, p in each.items()}
+        for each in (made.parameters.trained, made.parameters.frozen)
+    )
+    return OrtCheckpoint(trained, frozen, is_nominal=nominal)

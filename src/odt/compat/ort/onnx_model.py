@@ -1,0 +1,422 @@
+"""The training and evaluation model of a folder with artifacts of an ONNX model."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from glob import escape
+from typing import Any
+
+import numpy as np
+
+from odt.compat.ort.inference_model import inference_model
+from odt.compat.ort.loss_graph import LossGraph, Term
+from odt.compat.ort.onnx_source import refuse_ort
+from odt.compat.ort.onnx_state import OnnxState
+from odt.compat.ort.optimizer_model import DEFAULT_RATE, read_optimizer_model
+from odt.compat.ort.recipe_model import check_labels
+from odt.compat.ort.steps import Batch, Steps, alone
+from odt.core.formats.reader import read_model
+from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.model import ONNX
+from odt.core.model.model import Model as File
+from odt.core.model.onnx import PREFIX
+from odt.core.recipe.option_values import check_learning_rate
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import DataError, ModelError, OptionError
+from odt.kernels.loss_text import stored_loss
+from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.opdef import TensorSpec
+from odt.loss import add_loss
+from odt.models.model import Model
+from odt.training.trainable import Trainable
+from odt.training.trainer import Trainer
+from odt.training.weights import Array
+
+Path = str | os.PathLike[str]
+LINEAR = "odt.compat.ort:linear"  # the loss Σ coefficient · value
+ACCUMULATES = f"{PREFIX}com.microsoft.InPlaceAccumulatorV2"  # in a graph with gradients
+NO_OPTIMIZER: Mapping[str, Any] = {"optimizer": "sgd", "learning_rate": DEFAULT_RATE}
+
+
+class OnnxModel:
+    """A model with its loss, and the trainer that runs it.
+
+    The trainer is made for the shapes of the first batch, and again for others.
+
+    Attributes:
+        uri: path of the file.
+        file: the evaluation model.
+        state: the state.
+        input_names: names of the arguments of a call.
+        output_names: names of the results of a call.
+        optimizer: arguments of odt.Trainer.
+        steps: steps of the trainer.
+    """
+
+    def __init__(self, file: File, state: OnnxState, **options: Any) -> None:
+        self.uri, self.file, self.state, self._options = file.path, file, state, options
+        graph = file.graph
+        names = {i: graph.tensors[i].name for i in graph.inputs}
+        shapes = {names[i]: graph.tensors[i].spec.shape for i in graph.inputs}
+        state.arrange([*names.values()], shapes)
+        self._parameters = {n: i for i, n in names.items() if n in state.parameters}
+        self.input_names = [n for n in names.values() if n not in self._parameters]
+        self.output_names = [graph.tensors[i].name for i in graph.outputs]
+        self.optimizer: Mapping[str, Any] = NO_OPTIMIZER
+        self.steps, self._rate = Steps(), DEFAULT_RATE
+        self._trainer: Trainer | None = None
+        self._key: tuple[Any, ...] = ()  # shapes for which the trainer was made
+        self._terms: list[Term] = []
+        self._constant = 0.0
+        self._inputs: list[str] = []  # of the graph that trains
+
+    # ---- calls
+
+    def batch(self, arrays: Sequence[Array]) -> Batch:
+        """Returns the arguments of a call as samples, for which the trainer then fits.
+
+        Raises:
+            DataError: if they do not fit the model.
+        """
+        values = dict(zip(self.input_names, arrays, strict=True))
+        self._fit(values)
+        samples = self.trainer.session.samples
+        size = len(values[self._inputs[0]])
+        y = [
+            self._targets(term, values, spec, size)
+            for term, spec in zip(self._terms, samples.target_specs, strict=True)
+        ]
+        factor = float(size) if self._terms[0].loss and self._terms[0].is_sum else 1.0
+        return Batch([values[n] for n in self._inputs], y, None, factor, self._constant)
+
+    @property
+    def size(self) -> int:
+        """Largest number of samples that the trainer takes at once."""
+        return self.trainer.session.recipe.info.batch_size
+
+    @property
+    def trainer(self) -> Trainer:
+        """The trainer; of the shapes in the file if there was no batch yet."""
+        if self._trainer is None:
+            self._make({})
+        assert self._trainer is not None
+        return self._trainer
+
+    def outputs(self, batch: Batch) -> tuple[Array, ...]:
+        """Computes the additional outputs."""
+        wanted = self.file.graph.outputs[1:]
+        if not wanted:
+            return ()
+        values = self.trainer.predict(alone(batch.x))
+        values = values if isinstance(values, list) else [values]
+        return tuple(values[self._places[i]] for i in wanted)
+
+    def _targets(
+        self, term: Term, values: Mapping[str, Array], spec: TensorSpec, size: int
+    ) -> Array:
+        """Returns the targets of a term: those of the caller, or coefficients."""
+        tensors = self.file.graph.tensors
+        if term.loss:
+            name = tensors[term.target].name
+            given = values[name]
+            if LOSSES[term.loss.partition(":")[0]].targets == LABELS:
+                check_labels(name, given, spec)
+            return given
+        shape = (size, *spec.shape)
+        if term.classes is None:
+            number = size if term.is_sum else 1 / max(spec.size, 1)
+            return np.broadcast_to(np.float32(term.factor * number), shape)
+        name = tensors[term.classes.labels].name
+        labels = values[name]
+        check_labels(name, labels, TensorSpec(spec.shape[:-1], np.dtype(np.int32)))
+        kept = labels != term.classes.ignored
+        classes = shape[-1]
+        bad = kept & ((labels < 0) | (labels >= classes))
+        if bad.any():
+            sample = int(np.argwhere(bad)[0][0])
+            raise DataError(
+                f"{name}: labels must be 0 … {classes - 1}, but got {labels[bad][0]} in sample "
+                f"{sample}."
+            )
+        at = np.where(kept, labels, 0)
+        table = term.classes.weight
+        weights = np.where(kept, 1.0 if table is None else table[at], 0.0)
+        total = float(weights.sum())
+        if total <= 0:
+            raise DataError(f"{name}: a label must have a weight above 0, but none has.")
+        weights = weights * (size * term.factor / (1.0 if term.is_sum else total))
+        result = np.zeros(shape, np.float32)
+        np.put_along_axis(result, at[..., np.newaxis], weights[..., np.newaxis], axis=-1)
+        return result
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of the next update; can be set."""
+        return self._rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        if value != 0:
+            check_learning_rate(value)
+        self._rate = value
+        if self._trainer is not None:
+            self._trainer.learning_rate = value
+
+    def gradient(self, name: str) -> Array | None:
+        """Returns a copy of the summed gradient of a parameter, as in the file; None for none."""
+        if self._trainer is None:
+            return None
+        values = self.steps.gradient(self._trainer, name)
+        return None if values is None else self._live.to_file(name, values)
+
+    def export(self, path: Path, names: Sequence[str]) -> None:
+        """Writes the model with the current parameters.
+
+        Args:
+            path: path of the new file.
+            names: names of its outputs.
+
+        Raises:
+            OptionError: if there is no tensor of a name.
+            ModelError: if the file cannot be written.
+        """
+        if os.path.splitext(path)[1].lower() in (".ort", ".tflite", ".circle"):
+            raise ModelError(
+                f"{os.fspath(path)}: must be the name of an .onnx file, but got another. `odt "
+                "convert` writes other formats."
+            )
+        graph = self.file.graph
+        tensors = [t.name for t in graph.tensors]
+        made = {tensors[i] for node in graph.nodes for i in node.outputs}
+        unknown = [n for n in names if n not in made]
+        if unknown or not names:
+            ends = ", ".join(tensors[i] for i in self._ends())
+            rule = "must be tensors that the model computes"
+            raise OptionError("graph_output_names", rule, unknown or "none", f"Such as {ends}.")
+        values = {n: self.state.get(n) for n in self._parameters}
+        write_atomically(path, inference_model(self.file.data, names, values))
+
+    def _ends(self) -> list[int]:
+        """Returns what the loss reads, and the additional outputs."""
+        if not self._terms:
+            _ = self.trainer
+        return list(dict.fromkeys([*(t.tensor for t in self._terms), *self._places]))
+
+    def close(self) -> None:
+        """Ends the worker threads."""
+        if self._trainer is not None:
+            self._trainer.close()
+
+    # ---- the trainer
+
+    def _fit(self, values: Mapping[str, Array]) -> None:
+        """Makes a trainer for the shapes of a batch unless there is one."""
+        graph = self.file.graph
+        for i in graph.inputs:
+            name, signature = graph.tensors[i].name, graph.tensors[i].signature
+            if name in values:
+                _check_shape(name, values[name], signature)
+        key = tuple(a.shape[1:] for a in values.values())
+        if self._trainer is None or key != self._key:
+            self.drop()
+            self._make({n: a.shape for n, a in values.items()})
+            self._key = key
+
+    def _make(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        state = self.state
+        bound = self._bound(shapes)
+        split = LossGraph(bound, self.file.graph.outputs[0])
+        self._terms, self._constant = split.terms, split.constant
+        additional = self.file.graph.outputs[1:]
+        ends = [t.tensor for t in split.terms]
+        ends += [i for i in dict.fromkeys(additional) if i not in ends]
+        self._places = {i: k for k, i in enumerate(ends)}
+        graph = _cut(split.graph, ends)
+        self._inputs = [graph.tensors[i].name for i in graph.inputs]
+        add_loss((_linear_value, _linear_gradient), LINEAR)
+        losses = {str(k): "none" for k in range(len(ends))}
+        weights: dict[str, float] = {}
+        for k, term in enumerate(split.terms):
+            losses[str(k)] = stored_loss(term.loss) if term.loss else LINEAR
+            weights[str(k)] = term.factor if term.loss else 1.0
+        fixed = graph.tensors[graph.inputs[0]].signature[:1]
+        batch = max((s[0] for s in shapes.values() if s), default=max(*fixed, 1))
+        self._trainer = Trainer(
+            Model(replace(self.file, graph=graph)),
+            trainable=Trainable(patterns=tuple(map(escape, state.trained))),
+            output_losses=losses,
+            loss_weights=weights,
+            batch_size=batch,
+            **self.optimizer,
+            **self._options,
+        )
+        if split.terms[0].loss and split.terms[0].is_sum:  # of all values, not the mean of samples
+            self._weigh_sums(losses, weights, batch)
+        state.live = self._live = _Live(self._trainer, self)
+        self._trainer.learning_rate = self._rate
+
+    def _weigh_sums(self, losses: Mapping[str, str], weights: dict[str, float], batch: int) -> None:
+        """Makes the trainer again, with the sums over a sample's values instead of their means."""
+        assert self._trainer is not None
+        specs = self._trainer.session.samples.target_specs
+        for k, spec in enumerate(specs):
+            weights[str(k)] *= max(spec.size, 1)
+        self._trainer = Trainer(
+            self._trainer.model,
+            trainable=Trainable(patterns=tuple(map(escape, self.state.trained))),
+            output_losses=losses,
+            loss_weights=weights,
+            batch_size=batch,
+            **self.optimizer,
+            **self._options,
+        )
+
+    def _bound(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+        """Returns the graph with the parameters as constants, and with shapes of inputs."""
+        graph, tensors = self.file.graph, list(self.file.graph.tensors)
+        for name, i in self._parameters.items():
+            values = self.state.get(name)
+            values.flags.writeable = False
+            tensors[i] = replace(tensors[i], data=values, signature=values.shape)
+        for i in graph.inputs:
+            shape = shapes.get(tensors[i].name)
+            if shape is not None:
+                sizes = (tensors[i].spec.shape[0], *shape[1:]) if shape else shape
+                spec = TensorSpec(sizes, tensors[i].spec.dtype)
+                tensors[i] = replace(tensors[i], spec=spec)
+        inputs = tuple(i for i in graph.inputs if i not in self._parameters.values())
+        return replace(graph, tensors=tuple(tensors), inputs=inputs)
+
+    def drop(self) -> None:
+        """Ends the trainer, whose values the state takes over."""
+        self.state.take()
+        if self._trainer is not None:
+            self.steps.carry(self._trainer)
+            self._trainer.close()
+        self._trainer = None
+
+    def use_optimizer(self, path: Path) -> None:
+        """Trains with the optimizer of a file from now on."""
+        optimizer = read_optimizer_model(path)
+        if optimizer != self.optimizer:
+            self.drop()
+            self.optimizer = optimizer
+            self._rate = optimizer["learning_rate"]
+
+
+class _Live:
+    """The values of a trainer, in the layout of the file."""
+
+    def __init__(self, trainer: Trainer, model: OnnxModel) -> None:
+        self._trainer, self._model, self._state = trainer, model, model.state
+        graph, state = trainer.session.graph, model.state
+        self._tensors = {t.name: t for t in graph.tensors if t.name in state.trained}
+        live = trainer.state
+        self._slots = sorted({n.partition("/")[0] for n in live.optimizer_state})
+        for name, arrays in state.moments.items():
+            for slot, values in zip(self._slots, arrays, strict=False):
+                live.optimizer_state[f"{slot}/{name}"] = self._to_memory(name, values)
+        live.step = state.step
+
+    @property
+    def step(self) -> int:
+        return self._trainer.state.step
+
+    def get(self, name: str) -> Array | None:
+        if name not in self._tensors or name not in self._trainer.weights:
+            return None
+        return self.to_file(name, self._trainer.weights[name])
+
+    def put(self, name: str, values: Array) -> None:
+        if name not in self._state.trained:
+            self._model.drop()  # the next trainer is made with the frozen values
+            return
+        self._trainer.weights[name] = self._to_memory(name, values)
+
+    def moments(self) -> Mapping[str, tuple[Array, ...]]:
+        arrays = self._trainer.state.optimizer_state
+        return {
+            name: tuple(self.to_file(name, arrays[f"{slot}/{name}"]) for slot in self._slots)
+            or (np.zeros_like(self._state.trained[name]),)
+            for name in self._state.trained
+            if name in self._trainer.weights
+        }
+
+    def to_file(self, name: str, values: Array) -> Array:
+        layout = self._tensors[name].layout
+        result = values if layout is None else layout.to_file(values)
+        return np.array(result).reshape(self._state.trained[name].shape)
+
+    def _to_memory(self, name: str, values: Array) -> Array:
+        tensor = self._tensors[name]
+        if tensor.layout is None:
+            return values.reshape(tensor.spec.shape)
+        return tensor.layout.to_memory(values, tensor.spec.shape)
+
+
+def read_onnx_model(
+    train_uri: Path, eval_uri: Path | None, state: OnnxState, **options: Any
+) -> OnnxModel:
+    """Reads training_model.onnx and eval_model.onnx.
+
+    Raises:
+        ModelError: if a file cannot be read, or the files do not belong together.
+    """
+    train = _read(train_uri, "a training model")
+    has_gradients = any(n.op == ACCUMULATES for n in train.graph.nodes)
+    if eval_uri is None:
+        if has_gradients:
+            raise ModelError(
+                f"{train.path}: a training model of ONNX Runtime must come with its evaluation "
+                "model, because odt makes its own gradients. Give eval_model.onnx, too."
+            )
+        return OnnxModel(train, state, **options)
+    evaluation = _read(eval_uri, "an evaluation model")
+    names = {train.graph.tensors[i].name for i in train.graph.inputs}
+    lacking = [
+        n for i in evaluation.graph.inputs if (n := evaluation.graph.tensors[i].name) not in names
+    ]
+    if lacking and not has_gradients:
+        raise ModelError(
+            f"{evaluation.path}: must belong to {train.path}, but that has no input {lacking[0]}. "
+            "Give files of one folder."
+        )
+    return OnnxModel(evaluation, state, **options)
+
+
+def _read(path: Path, what: str) -> File:
+    refuse_ort(path)
+    file = read_model(path)
+    if file.format != ONNX or not file.graph.outputs:
+        raise ModelError(f"{file.path}: must be {what} in ONNX, but got {file.format}.")
+    return file
+
+
+def _cut(graph: Graph, ends: Sequence[int]) -> Graph:
+    """Returns what computes tensors of a graph, without inputs that only the loss reads."""
+    wanted, nodes = set(ends), []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            nodes.append(node)
+            wanted.update(i for i in node.inputs if i != ABSENT)
+    inputs = tuple(i for i in graph.inputs if i in wanted)
+    return replace(graph, nodes=tuple(reversed(nodes)), inputs=inputs, outputs=tuple(ends))
+
+
+def _check_shape(name: str, values: Array, signature: Sequence[int]) -> None:
+    fits = len(values.shape) == len(signature) and all(
+        s < 0 or n == s for n, s in zip(values.shape, signature, strict=True)
+    )
+    if not fits:
+        shape = ", ".join("N" if s < 0 else str(s) for s in signature)
+        raise DataError(f"{name}: must be ({shape}), but got {values.shape}.")
+
+
+def _linear_value(t: Array, x: Array) -> Array:
+    result: Array = np.einsum("ni,ni->n", t.reshape(len(t), -1), x.reshape(len(x), -1))
+    return result
+
+
+def _linear_gradient(t: Array, x: Array) -> Array:
+    return t
