@@ -480,7 +480,7 @@ def test_without_names_all_parameters_train(tmp_path: Path) -> None:
         ({"frozen_params": ["w1"]}, r"must have no parameter in common, but got w1"),
         ({"requires_grad": "w1"}, r"^`requires_grad=`: must be a list of names, but got 'w1'"),
         ({"additional_output_names": ["q"]}, r"^`additional_output_names=`: must be tensors"),
-        ({"loss_input_names": ["q"]}, r"^`onnxblock=`: must be inputs or outputs .*got q"),
+        ({"loss_input_names": ["q"]}, r"^`loss=`: must be inputs or outputs .*got q"),
         (
             {"loss": None},
             r"the loss must be a sum of means, sums and cross-entropies, but got MatMul",

@@ -14,7 +14,7 @@ from odt.core.formats.onnx.messages import MODEL
 from odt.core.formats.onnx.writer import message, node, sequence_info, value_info
 from odt.core.formats.protobuf import Message, MessageReader, ProtobufError, Span
 from odt.core.storage.reading import printable, read_input, reading
-from odt.errors import ModelError, OptionError
+from odt.errors import ModelError
 from odt.kernels.registry import OPTIMIZERS
 
 MICROSOFT, ODT = "com.microsoft", "odt"  # domains
@@ -100,8 +100,7 @@ def read_optimizer_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         elif kind == "AdamWOptimizer":
             optimizer, hyper = "ort_adamw", {p: values[a] for a, p in ADAMW.items()}
             if not values.get("correct_bias", 1) or values.get("adam_mode") != 1:
-                rule = "must correct the bias and have the mode 1"
-                raise OptionError("AdamWOptimizer", rule, values)
+                raise ProtobufError(f"AdamW without correct_bias, or of another mode: {values}")
         elif kind == "SGDOptimizerV2":
             optimizer, hyper = "sgd", {}
         else:

@@ -94,7 +94,7 @@ class Recorder:
         known = self.source.declared()
         if name not in known:
             rule = "must be inputs or outputs of the model"
-            raise OptionError("onnxblock", rule, name, f"It has {', '.join(known)}.")
+            raise OptionError("loss", rule, name, f"It has {', '.join(known)}.")
         return known[name]
 
     def name(self, word: str) -> str:
@@ -108,7 +108,7 @@ class Recorder:
     def _check(self, name: str) -> None:
         if name and name not in self._names:
             rule = "must combine tensors of the model"
-            raise OptionError("onnxblock", rule, repr(name), "Blocks take and return their names.")
+            raise OptionError("loss", rule, repr(name), "Blocks take and return their names.")
 
 
 _current: list[Recorder] = []
