@@ -7,7 +7,7 @@ Each is the first table below its heading. A test compares the pages with the ro
 
 import importlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 
@@ -18,15 +18,33 @@ from odt.cli.output.spelling import spell
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
-from odt.core.options.option import File, Form, Kind, Number, Option, Switch, Whole, Word
+from odt.core.options.option import (
+    ByOutput,
+    ByPattern,
+    File,
+    Form,
+    Number,
+    Option,
+    RowName,
+    Switch,
+    Whole,
+    Word,
+)
+from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
-from odt.core.options.training_options import TRAINING_OPTIONS
+from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS, STEP_OPTIONS
 from odt.datasets.open_source import SOURCE_FORMATS
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 from odt.kernels.rows.scheduledef import Schedule
 from odt.kernels.rows.schedules import SCHEDULES
 
 DOCS = Path(__file__).parents[1] / "docs"
+# Option that names a row → section with the rows.
+TITLES = {
+    "loss": "Losses",
+    "optimizer": "Optimizers",
+    "schedule": "Learning rate schedules",
+}
 
 
 def losses() -> Iterable[tuple[str, ...]]:
@@ -93,71 +111,80 @@ def formats() -> Iterable[tuple[str, ...]]:
         yield option(row.name), row.contents, ", ".join(f"`{s}`" for s in row.suffixes)
 
 
-def training_options() -> Iterable[tuple[str, ...]]:
-    """A line for each row of core/options/training_options.py."""
-    yield "option", "values", "default", "description", "stored in"
-    for name, row in TRAINING_OPTIONS.items():
-        default = "off" if isinstance(row.kind, Switch) else row.shown_default or f"{row.default:g}"
-        help_text = spell(row.help)
-        yield f"`--{option(name)}`", _values(row.kind), spell(default), help_text, row.stored
+def step_options() -> Iterable[tuple[str, ...]]:
+    """A line for each option of the steps of training."""
+    return _options(STEP_OPTIONS.values())
+
+
+def recipe_options() -> Iterable[tuple[str, ...]]:
+    """A line for each other option of a recipe."""
+    others = (row for name, row in RECIPE_OPTIONS.items() if name not in STEP_OPTIONS)
+    return _options((*others, *DIVISION_OPTIONS.values(), *SELECTION_OPTIONS.values()))
 
 
 def fit_options() -> Iterable[tuple[str, ...]]:
     """A line for each row of core/options/fit_options.py."""
-    return _keywords(FIT_OPTIONS)
+    return _options(FIT_OPTIONS.values())
 
 
 def session_options() -> Iterable[tuple[str, ...]]:
     """A line for each row of core/options/session_options.py."""
-    return _keywords(SESSION_OPTIONS)
+    return _options(SESSION_OPTIONS.values())
 
 
 def model_options() -> Iterable[tuple[str, ...]]:
     """A line for each row of core/options/model_options.py."""
-    return _keywords(MODEL_OPTIONS)
+    return _options(MODEL_OPTIONS.values())
 
 
-def _keywords(rows: Mapping[str, Option]) -> Iterable[tuple[str, ...]]:
-    """A line for each row of options that are keywords of a function."""
+def _options(rows: Iterable[Option]) -> Iterable[tuple[str, ...]]:
+    """A line for each option."""
     yield "option", "in Python", "values", "default", "description", "stored in"
-    for row in rows.values():
-        default = row.shown_default or _default(row.default)
-        if row.of_train is not None:
-            default = f"{row.of_train}; in Python {default}"
-        help_text = spell(row.help)
-        yield (
-            f"`{row.flags[0]}`",
-            f"`{row.name}`",
-            _values(row.kind),
-            default,
-            help_text,
-            row.stored,
-        )
+    for row in rows:
+        flags = ", ".join(f"`{flag}`" for flag in row.flags)
+        yield flags, f"`{row.name}`", _values(row), _default(row), spell(row.help), row.stored
 
 
-def _default(value: object) -> str:
-    return "off" if value is False else "" if value in (None, ()) else str(value)
+def _default(row: Option) -> str:
+    """The default of an option; empty for none, or if its description has it."""
+    if row.shown_default or row.default in (None, ()):
+        return spell(row.shown_default or "")
+    text = row.default if isinstance(row.default, str) else _value(row.default)
+    if isinstance(row.kind, Word | RowName):
+        text = option(text)
+    return text if row.of_train is None else f"{row.of_train}; in Python {text}"
 
 
-def _values(kind: Kind) -> str:
-    """The values of a kind."""
-    match kind:
-        case Number():
-            return kind.rule
-        case Whole():
-            return f"a whole number of at least {kind.least}"
+def _values(row: Option) -> str:
+    """The values of an option."""
+    text = ""
+    match row.kind:
+        case Number(rule=rule):
+            text = rule
+        case Whole(least):
+            text = f"a whole number of at least {least}"
         case Switch():
-            return "a switch"
+            text = "a switch"
         case File():
-            return "path of a file"
-        case Form():
-            return kind.values
-        case Word():
-            return ", ".join(kind.words)
+            text = "path of a file"
+        case Form(values=values):
+            text = values
+        case Word(words):
+            text = ", ".join(map(option, words))
+        case RowName():
+            title = TITLES[row.name]
+            text = f"see [{title}](#{title.lower().replace(' ', '-')})"
+        case ByOutput(_, word):
+            text = f"OUTPUT={word}"
+        case ByPattern(numbers, word, has_default):
+            glob = "[GLOB=]" if has_default else "GLOB="
+            text = f"{glob}{word.upper()}: {numbers.rule}"
+    return text
 
 
 TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
-    ("reference.md", "Options of training steps"): training_options,
+    ("reference.md", "Options of training steps"): step_options,
+    ("reference.md", "Options of the recipe"): recipe_options,
     ("reference.md", "Options of a run"): fit_options,
     ("reference.md", "Options of a trainer"): session_options,
     ("reference.md", "Options of a model file"): model_options,

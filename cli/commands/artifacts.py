@@ -25,7 +25,7 @@ from odt.core.options.option import EXPORT
 from odt.errors import OdtError
 
 # Options of `odt train` that artifacts do not have.
-NONE = ("trainable_ops", "teacher", "teacher_outputs", "temperature", "teacher_weight")
+NONE = ("operators", "teacher", "teacher_outputs", "temperature", "teacher_weight")
 EXAMPLES = (
     "odt artifacts model.circle --load-input x.npy --load-expected y.npy \\\n"
     "  --num-of-trainable-ops 2 --memory-budget 64MB --output device",

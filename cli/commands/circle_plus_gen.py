@@ -32,7 +32,7 @@ def command(
     source: str,
     hyperparameters: str | None,
     output: str | None,
-    num_of_trainable_ops: int | None,
+    last: int | None,
     remove: bool,
     **options: Any,
 ) -> None:
@@ -44,7 +44,7 @@ def command(
     Options override JSON, and JSON overrides the training info of INPUT. With options, JSON may be
     left out: a second argument that does not end in .json is then OUTPUT.
     """
-    chosen = num_of_trainable_ops is not None or any(v is not None for v in options.values())
+    chosen = last is not None or any(v is not None for v in options.values())
     named_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")
     if remove and (chosen or named_json or output is not None):
         got = hyperparameters if named_json else "more"
@@ -73,7 +73,7 @@ def command(
     arguments: dict[str, Any] = {}
     if chosen:
         arguments = {name: options.pop(name) for name in FIELDS}
-        arguments |= {"hyper_parameters": options, "trainable": odt.Trainable(num_of_trainable_ops)}
+        arguments |= {"hyper_parameters": options, "trainable": odt.Trainable(last)}
     with warnings_as_lines():
         odt.write_circle_plus(model, target, hyperparameters, **arguments)
     click.echo("succesfully add hyperparameters to the circle file")  # spelled as scripts know it

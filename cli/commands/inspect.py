@@ -6,6 +6,7 @@ Nothing is trained or written.
 import importlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import click
 
@@ -35,7 +36,7 @@ def command(
     model: str,
     signature: str | None,
     input_shapes: Mapping[str, tuple[int, ...]] | None,
-    trainable: tuple[str, ...],
+    patterns: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
     freeze_norm: bool,
@@ -52,7 +53,7 @@ def command(
     source = odt.load_model(model, signature=signature, input_shapes=input_shapes)
     check_outputs({"--svg": svg}, {"MODEL": source.path})
     lowered = lowered_of(source)
-    selection = Selection(trainable, freeze, bias_only, freeze_norm)
+    selection = Selection(patterns, freeze, bias_only, freeze_norm)
     if svg:
         graph_picture = importlib.import_module("odt.cli.output.graph_picture")
         picture = graph_picture.draw(lowered.file.graph, inspect_selected(lowered, selection))
@@ -62,7 +63,5 @@ def command(
         content = model_json.content_of(lowered, inspect_selected(lowered, selection))
         click.echo(json.dumps(content, indent=1))
     elif not svg:
-        text = source.summary(
-            patterns=trainable, freeze=freeze, bias_only=bias_only, freeze_norm=freeze_norm
-        )
+        text = source.summary(**asdict(selection))
         click.echo(spell(text))

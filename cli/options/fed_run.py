@@ -8,7 +8,7 @@ import numpy as np
 
 import odt
 from odt.cli.options.shared import given
-from odt.cli.options.training_run import passed_on, refuse_alone
+from odt.cli.options.training_run import passed_on, refuse_alone, trainable_of
 from odt.cli.output.output_paths import check_ending, check_outputs, extension_of
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.reading import reading
@@ -61,14 +61,7 @@ def trainer_of(options: dict[str, Any]) -> odt.Trainer:
             "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
             "metrics": options["metrics"],
             "checkpoint": None,
-            "trainable": odt.Trainable(
-                options["num_of_trainable_ops"],
-                None,
-                options["trainable"],
-                options["freeze"],
-                options["bias_only"],
-                options["freeze_norm"],
-            ),
+            "trainable": trainable_of(options),
         },
     )
 

@@ -3,11 +3,11 @@
 import click
 
 from odt.cli.options.find_rate import find_rate_options
-from odt.cli.options.rows import keyword_options
+from odt.cli.options.rows import keyword_options, recipe_options
 from odt.cli.options.sections import ONE, combine, option
 from odt.cli.options.shared import gradient_options, regularization_options
 from odt.cli.options.trained_model import trained_model_options
-from odt.cli.options.types import GlobValue, OutputPath, ScheduleText
+from odt.cli.options.types import OutputPath
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.option import EXPORT, OPTIMIZER, VALIDATION
 from odt.core.options.session_options import SESSION_OPTIONS
@@ -42,30 +42,7 @@ quantize_aware_option = option(
 )
 
 update_options = combine(
-    option(
-        OPTIMIZER,
-        "--learning-rate-of",
-        multiple=True,
-        type=GlobValue("factor"),
-        help="Multiply the learning rate of weights whose name or operator matches GLOB. "
-        "Repeatable.",
-    ),
-    option(
-        OPTIMIZER,
-        "--schedule",
-        type=ScheduleText(),
-        help="Learning rate schedule, such as cosine or step:decay-rate=0.5,decay-steps=1000. "
-        "--learning-rate is the initial rate (highest for one-cycle). docs/reference.md lists the "
-        "options of each schedule.",
-    ),
-    option(
-        OPTIMIZER,
-        "--warmup",
-        type=click.IntRange(0),
-        metavar="STEPS",
-        help="Learning rate warm-up: number of steps in which the rate grows linearly before "
-        "--schedule starts.",
-    ),
+    recipe_options("learning_rate_of", "schedule", "warmup"),
     gradient_options,
     regularization_options,
 )

@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from odt.cli.main import memory_error, message, version_option
+from odt.cli.options.rows import row_options
 from odt.cli.options.sections import ONE, Command, combine, option
-from odt.core.options.option import SELECTION
+from odt.core.options.training_options import SELECTION_OPTIONS
 from odt.errors import OdtError
 
 # Option names that only ONE has → odt's option; None if the value is the model.
@@ -39,7 +40,7 @@ SPELLINGS = [  # as listed by the help
 ]
 BOOLEANS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 MUST_EXIST = ("model", "checkpoint", "load_input", "load_expected")
-FOUND_LATE = ("num_of_trainable_ops",)  # checked by the onert runtime, whose errors exit with 255
+LATE = ("last",)  # checked by the onert runtime, whose errors exit with 255
 
 
 class BadArgument(click.UsageError):
@@ -62,12 +63,7 @@ class Failed(click.ClickException):
 
 one_options = combine(
     version_option,
-    option(
-        SELECTION,
-        "--trainable-ops",
-        metavar="LIST",
-        help="Train these operators, by position in the file: 0-3,7.",
-    ),
+    row_options(SELECTION_OPTIONS, "operators"),
     option(
         ONE,
         "-v",
@@ -228,6 +224,6 @@ def _check(ctx: click.Context) -> None:
 def _as_one(error: click.UsageError) -> click.UsageError:
     """Chooses the exit status: 1 for onert_train's own checks, 255 for its parser and runtime."""
     parameter = getattr(error, "param", None)
-    late = parameter is not None and parameter.name in FOUND_LATE
+    late = parameter is not None and parameter.name in LATE
     own = isinstance(error, click.BadParameter) and not late
     return (BadArgument if own else BadLine)(error.format_message(), error.ctx)

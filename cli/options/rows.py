@@ -1,5 +1,6 @@
 """Options of the command line that are made from the rows in core/options."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,8 +9,22 @@ import click
 from odt.cli.options import types
 from odt.cli.options.sections import Decorator, combine, option
 from odt.cli.output.spelling import spell
-from odt.core.options.option import File, Form, Kind, Number, Option, Switch, Whole, Word
-from odt.kernels.registry import METRICS
+from odt.core.options.option import (
+    ByOutput,
+    ByPattern,
+    File,
+    Form,
+    Kind,
+    Number,
+    Option,
+    RowName,
+    Switch,
+    Whole,
+    Word,
+)
+from odt.core.options.training_options import RECIPE_OPTIONS
+from odt.kernels.registry import LOSSES, METRICS
+from odt.kernels.rows.row_index import SCHEDULES
 
 # Types of Click by the forms of values.
 FORMS: Mapping[str, click.ParamType[Any]] = {
@@ -35,6 +50,11 @@ def row_options(rows: Mapping[str, Option], *names: str) -> Decorator:
     return combine(*(_option(rows[name], None) for name in names or rows))
 
 
+def recipe_options(*names: str) -> Decorator:
+    """The options of the recipe with these names, in this order; one that is left out is None."""
+    return row_options(RECIPE_OPTIONS, *names)
+
+
 def keyword_options(rows: Mapping[str, Option], *names: str) -> Decorator:
     """The options of rows; one that is left out has the default of its row."""
     chosen = [rows[name] for name in names or rows]
@@ -51,6 +71,8 @@ def _option(row: Option, default: Any) -> Decorator:
     else:
         attributes["type"] = click_type(row.kind)
         attributes |= {} if default is None else {"default": default, "show_default": True}
+    if isinstance(row.kind, ByOutput | ByPattern):
+        attributes |= {"multiple": True, "callback": lambda ctx, param, value: value or None}
     if row.metavar:
         attributes["metavar"] = row.metavar
     if row.shown_default:
@@ -65,15 +87,30 @@ def _option(row: Option, default: Any) -> Decorator:
 
 
 def click_type(kind: Kind) -> click.ParamType[Any]:
-    """The type of Click for a kind of values that are given as text."""
-    if isinstance(kind, Number):
-        least, most = kind.least, kind.most
-        return click.FloatRange(least, most, kind.open_least, kind.open_most)
-    if isinstance(kind, Whole):
-        return click.IntRange(kind.least, kind.most)
-    if isinstance(kind, File):
-        return types.OutputPath() if kind.written else click.Path()
-    if isinstance(kind, Form):
-        return FORMS[kind.name]
-    assert not isinstance(kind, Switch), "a switch has no value"
-    return click.Choice(tuple(kind.words))
+    """The type of Click for a kind of values; for the values of an option that is repeated."""
+    chosen: click.ParamType[Any]
+    match kind:
+        case Number(least=least, most=most, open_least=above, open_most=below):
+            chosen = click.FloatRange(least, most, above, below)
+        case Whole(least, most):
+            chosen = click.IntRange(least, most)
+        case Word(words, _, onert, first_zero):
+            chosen = types.Word(words, onert, first_zero)
+        case File(written):
+            chosen = types.OutputPath() if written else click.Path()
+        case Form(name):
+            chosen = FORMS[name]
+        case RowName(register, also, first_zero):
+            if register is SCHEDULES:
+                chosen = types.ScheduleText()
+            else:
+                text = types.LossText if register is LOSSES else types.Word
+                chosen = text(register, was=first_zero, also=also)
+        case ByOutput(values, word):
+            chosen = types.OfOutput(click_type(values), f"OUTPUT={word}")
+        case ByPattern(numbers, word, has_default):
+            most = numbers.most or math.inf
+            chosen = types.GlobRate() if has_default else types.GlobValue(word, most)
+        case Switch():
+            raise AssertionError("a switch has no value")
+    return chosen

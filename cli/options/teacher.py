@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import odt
+from odt.cli.options.rows import recipe_options
 from odt.cli.options.sections import combine, option
 from odt.core.options.option import LOSS
 from odt.errors import OdtError
@@ -28,21 +29,7 @@ teacher_options = combine(
         help="Outputs of the teacher for all samples, from odt predict --output; replaces "
         "--teacher.",
     ),
-    option(
-        LOSS,
-        "--temperature",
-        type=click.FloatRange(0, min_open=True),
-        show_default="2",
-        help="Temperature of the probabilities of teacher and student.",
-    ),
-    option(
-        LOSS,
-        "--teacher-weight",
-        type=click.FloatRange(0, 1, min_open=True),
-        show_default="0.5",
-        help="Weight of the loss for the teacher's outputs; the loss for the targets has 1 minus "
-        "this weight.",
-    ),
+    recipe_options("temperature", "teacher_weight"),
 )
 
 
@@ -52,16 +39,16 @@ def teacher_of(options: dict[str, Any]) -> "Teacher | None":
     Raises:
         OdtError: if options are given without a teacher, or for two.
     """
-    given = {
+    arguments = {
         "model": options["teacher"],
         "outputs": options["teacher_outputs"],
         "temperature": options["temperature"],
         "weight": options["teacher_weight"],
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    if not given:
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    if not arguments:
         return None
-    if not given.keys() & {"model", "outputs"}:
-        name = "--temperature" if "temperature" in given else "--teacher-weight"
+    if not arguments.keys() & {"model", "outputs"}:
+        name = "--temperature" if "temperature" in arguments else "--teacher-weight"
         raise OdtError(f"{name}: must come with --teacher or --teacher-outputs, but got it alone")
-    return odt.Teacher(**given)
+    return odt.Teacher(**arguments)

@@ -15,6 +15,7 @@ from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
 from odt.core.model.model import ONNX
+from odt.core.options.training_options import SELECTION_OPTIONS
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.data.sources import recorded
@@ -167,14 +168,8 @@ def quantized(model: odt.Model, options: dict[str, Any]) -> tuple[odt.Model, dic
 
 def trainable_of(options: Mapping[str, Any]) -> odt.Trainable:
     """Returns the selection of trainable weights that the options describe."""
-    return odt.Trainable(
-        options["num_of_trainable_ops"],
-        options.get("trainable_ops"),
-        options["trainable"],
-        options["freeze"],
-        options["bias_only"],
-        options["freeze_norm"],
-    )
+    chosen = {name: options.get(name) for name in SELECTION_OPTIONS}
+    return odt.Trainable(**{name: value for name, value in chosen.items() if value is not None})
 
 
 def recipe_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,13 +184,13 @@ def recipe_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
     """Returns the trainer that the options describe; does not change the options."""
-    last = options["num_of_trainable_ops"]
-    given = options["trainable_ops"] or options["checkpoint"] or model.training_info
-    if last is None and spelled_as_one() and not given and fresh_head(lowered_of(model).graph):
+    last = options["last"]
+    elsewhere = options["operators"] or options["checkpoint"] or model.training_info
+    if last is None and spelled_as_one() and not elsewhere and fresh_head(lowered_of(model).graph):
         last = -1  # as onert_train, also for new last layers
     return odt.Trainer(
         **{
-            **recipe_arguments({**options, "num_of_trainable_ops": last}),
+            **recipe_arguments({**options, "last": last}),
             "model": model,
             "metrics": options["metrics"],
             "teacher": teacher_of(options),

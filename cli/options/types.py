@@ -63,8 +63,11 @@ class Word(click.ParamType[str]):
         word = re.sub(r"[- ]", "_", str(value).strip().lower())
         if word.isdecimal():
             word = self.ids.get(word, word)
-        if word in self._words or word in self._also:
+        if word in self._words:
             return word
+        by_spelling = {name.replace("-", "_"): name for name in self.words}
+        if word in by_spelling:
+            return by_spelling[word]
         if word == "0" and self.was:
             ids = ", ".join(f"{n} {_kebab(name)}" for n, name in self.ids.items())
             self.fail(
@@ -75,10 +78,10 @@ class Word(click.ParamType[str]):
             )
         import difflib
 
-        close = difflib.get_close_matches(word, self.words, n=1)
+        close = difflib.get_close_matches(word, by_spelling, n=1)
         hint = f" Did you mean {_kebab(close[0])}?" if close else ""
-        known = ", ".join(map(_kebab, self.words))
-        self.fail(f"must be one of {known}, but got {value}.{hint}", param, ctx)
+        words = ", ".join(map(_kebab, self.words))
+        self.fail(f"must be one of {words}, but got {value}.{hint}", param, ctx)
 
 
 class LossText(Word):
@@ -141,8 +144,8 @@ class MetricWord(Word):
 
         if value in ACCURACY:
             return ACCURACY[0]
-        found = find_metric(str(value))
-        return full_name(*found) if found else super().convert(value, param, ctx)
+        metric = find_metric(str(value))
+        return full_name(*metric) if metric else super().convert(value, param, ctx)
 
 
 class ScheduleText(click.ParamType["Schedule"]):

@@ -6,15 +6,13 @@ Messages and warnings name options as the Python API does, in backticks: `micro_
 
 import re
 
+from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS
+
+ROWS = (*RECIPE_OPTIONS.values(), *SELECTION_OPTIONS.values())
 # Argument in Python → option, if they differ by more than dashes.
-OPTIONS = {
-    "last": "num-of-trainable-ops",
-    "operators": "trainable-ops",
-    "patterns": "trainable",
+OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_", "-")} | {
     "metrics": "metric",
-    "output_losses": "output-loss",
     "input_shapes": "input-shape",
-    "loss_weights": "loss-weight",
     "properties": "property",
     "save_to": "export-checkpoint",
     "validation_data": "validation-input",

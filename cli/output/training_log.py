@@ -92,7 +92,7 @@ class TrainingLog(odt.Callback):
             click.echo(report.schedule_line(core.info.schedule, core.schedule_steps))
         if options["verbose_level"]:
             click.echo(describe_kernels())
-        names = ("sparse", "trainable", "freeze", "bias_only", "freeze_norm")
+        names = ("sparse", "patterns", "freeze", "bias_only", "freeze_norm")
         if any(options[name] for name in names):
             click.echo(trained_line(core.parameters.trained.values()))
         click.echo(spell(memory_block(core.memory(), core.runtime.schedule)))

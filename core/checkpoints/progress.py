@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from odt.core.options.option import NOWHERE
-from odt.core.options.training_options import TRAINING_OPTIONS, TrainingOptions
+from odt.core.options.training_options import CHECKPOINT_OPTIONS, CheckpointOptions
 from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
 
@@ -24,15 +24,15 @@ ORDER = (
     *("clip_value", "rates", "dropout", "class_weight", "sample_weight", "ema", "quant_ranges"),
     *("augment", "teacher_weight", "temperature", "undo"),
 )
-# Options that checkpoints hold.
-STORED = tuple(name for name, row in TRAINING_OPTIONS.items() if row.stored != NOWHERE)
+# Options that checkpoints hold in the form of TrainingInfo.
+STORED = tuple(name for name, row in CHECKPOINT_OPTIONS.items() if row.stored != NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress(TrainingOptions):
+class Progress(CheckpointOptions):
     """Position of training, and the options on which the bits of its results depend.
 
-    The options of `TrainingOptions` that are stored belong to it.
+    The options of `CheckpointOptions` that are stored belong to it.
 
     Attributes:
         step: number of updates made.
@@ -41,7 +41,7 @@ class Progress(TrainingOptions):
         shuffle, seed: together with the epoch, they determine the order of samples.
         samples: number of training samples.
         batch, micro_batch, workers: batch size, and how a batch is split.
-        loss, reduction: loss function and reduction; if None, the output determines the loss.
+        loss: loss function as text; empty if the output determines it.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: output channels that train, for filters trained in part, by tensor.
@@ -59,7 +59,6 @@ class Progress(TrainingOptions):
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
         augment: augmentations, as on the command line; empty for none.
-        teacher_weight, temperature: of a teacher's loss; the weight is 0 for no teacher.
         undo: what undoing an epoch needs, if the learning rate is the default: loss before
             training, largest loss of an epoch that is kept, whether epochs are judged by the loss
             of their steps, updates before the epoch, sum of the losses of its samples so far,
@@ -76,7 +75,6 @@ class Progress(TrainingOptions):
     micro_batch: int = 1
     workers: int = 1
     loss: str = ""
-    reduction: str = "sum_over_batch_size"
     trainable_ops: tuple[int, ...] | None = None
     trainable_tensors: tuple[int, ...] | None = None
     sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
@@ -94,8 +92,6 @@ class Progress(TrainingOptions):
     class_weight: tuple[tuple[int, float], ...] = ()
     sample_weight: str = ""
     augment: str = ""
-    teacher_weight: float = 0.0
-    temperature: float = 1.0
     undo: tuple[float, ...] = ()
 
     @property

@@ -13,9 +13,9 @@ from odt.core.checkpoints.shared_buffers import shared_buffers, with_separate_we
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import REDUCTIONS, TrainingInfo
-from odt.core.options.option import CHECKPOINT, Number, Word
-from odt.core.options.training_options import TRAINING_OPTIONS
+from odt.core.model.training_info import TrainingInfo
+from odt.core.options.option import CHECKPOINT, CIRCLE_PLUS, Number, Word
+from odt.core.options.training_options import CHECKPOINT_OPTIONS
 from odt.core.runtime.parameters import WEIGHT, Parameters
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.best_epoch import Best
@@ -30,9 +30,11 @@ from odt.kernels.rows.schedule_text import parse_schedule
 from odt.kernels.rows.scheduledef import Schedule
 
 OWN_SUFFIX = ".odt"
-# Options that a resumed run takes from its checkpoint, and those of them that are words.
-RESTORED = tuple(name for name, row in TRAINING_OPTIONS.items() if row.stored == CHECKPOINT)
-WORDS = {n: k for n in RESTORED if isinstance(k := TRAINING_OPTIONS[n].kind, Word)}
+# Options that a resumed run takes from its checkpoint as they are, and those that are words.
+RESTORED = tuple(
+    name for name, row in CHECKPOINT_OPTIONS.items() if row.stored in (CHECKPOINT, CIRCLE_PLUS)
+)
+WORDS = {n: k for n in RESTORED if isinstance(k := CHECKPOINT_OPTIONS[n].kind, Word)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,6 @@ class Resume:
         options = {name: getattr(progress, name) for name in RESTORED}
         for name, value, choices in (
             ("optimizer", optimizer, OPTIMIZERS),
-            ("reduction", progress.reduction, REDUCTIONS),
             *((name, options[name], kind.words) for name, kind in WORDS.items()),
         ):
             if value not in choices:
@@ -90,7 +91,6 @@ class Resume:
             "optimizer": optimizer,
             "hyper_parameters": values,
             "learning_rate": rate,
-            "reduction": progress.reduction,
             "batch_size": progress.batch,
             "trainable_ops": progress.trainable_ops,
             "trainable_tensors": progress.trainable_tensors,
@@ -301,7 +301,6 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         micro_batch=schedule.micro_batch,
         workers=schedule.workers,
         loss=trainer.info.loss or "",  # losses of single outputs must be given again
-        reduction=trainer.info.reduction,
         trainable_ops=trainer.info.trainable_ops,
         trainable_tensors=trainer.info.trainable_tensors,
         sparse=trainer.info.sparse,
@@ -313,8 +312,6 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         class_weight=trainer.weighting.classes,
         sample_weight=trainer.weighting.samples,
         augment=trainer.augment,
-        teacher_weight=float(trainer.info.teacher_weight),
-        temperature=float(trainer.info.temperature),
         **_options(trainer.info),
     )
 
@@ -323,7 +320,7 @@ def _options(info: TrainingInfo) -> dict[str, Any]:
     """Returns the options that a checkpoint holds; a number is a float, also if it is whole."""
     values = {name: getattr(info, name) for name in STORED}
     return {
-        name: float(value) if isinstance(TRAINING_OPTIONS[name].kind, Number) else value
+        name: float(value) if isinstance(CHECKPOINT_OPTIONS[name].kind, Number) else value
         for name, value in values.items()
     }
 

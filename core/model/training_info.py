@@ -5,15 +5,12 @@ CIRCLE_TRAINING. Schema: schemas/circle_traininfo.fbs.
 """
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import KW_ONLY, fields
 from typing import Any
 
 from odt.core.options.training_options import TrainingOptions
 from odt.dataclass import dataclass
-from odt.kernels.rows.scheduledef import Schedule
 from odt.schemas import circle_traininfo as schema
-
-REDUCTIONS = ("sum_over_batch_size", "sum")
 
 METADATA_NAME = "CIRCLE_TRAINING"
 
@@ -28,48 +25,28 @@ LOSS_OPTIONS = dict(zip(STORABLE_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
 class TrainingInfo(TrainingOptions):
     """Training options that belong to a model. The defaults are odt's.
 
-    The options of training steps, from clip_norm to qas, are given by name; docs/reference.md
-    describes them.
+    docs/reference.md describes the options. A loss of None is the default loss of the output, a
+    schedule of None a constant learning rate, a teacher_weight of 0 no teacher.
 
     Attributes:
-        optimizer: one of OPTIMIZERS.
         hyper_parameters: hyper-parameters of the optimizer by name; absent ones have their
             defaults.
-        learning_rate: learning rate of the optimizer; the initial one if there is a schedule.
-        schedule: schedule of the learning rate; None for a constant one.
-        loss: one of LOSSES; None for the default loss of the output.
-        output_losses: losses of single outputs, by name or number: one of LOSSES, or none.
-        loss_weights: weights of the losses of single outputs, by name or number; 1 if absent.
-        reduction: one of REDUCTIONS.
         from_logits: value in the file, for information only; the graph determines it.
-        batch_size: samples in a batch.
-        rates: factors of the learning rate of single weights, by tensor.
-        dropout: weights of fully connected layers, by tensor, and the probability with which values
-            of the layer's input become 0 in training.
-        teacher_weight: weight of the loss for a teacher's outputs; 0 for no teacher.
-        temperature: temperature of this loss.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: output channels that train, for filters trained in part, by tensor.
+        rates: factors of the learning rate of single weights, by tensor.
+        dropout: weights of fully connected layers, by tensor, and the probability with which values
+            of the layer's input become 0 in training.
     """
 
-    optimizer: str = "adam"
-    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
-    learning_rate: float = 0.001
-    loss: str | None = None
-    reduction: str = "sum_over_batch_size"
+    _: KW_ONLY
     from_logits: bool | None = None
-    batch_size: int = 32
     trainable_ops: tuple[int, ...] | None = None
     trainable_tensors: tuple[int, ...] | None = None
     sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    output_losses: tuple[tuple[str, str], ...] = ()
-    loss_weights: tuple[tuple[str, float], ...] = ()
-    schedule: Schedule | None = None
     rates: tuple[tuple[int, float], ...] = ()
     dropout: tuple[tuple[int, float], ...] = ()
-    teacher_weight: float = 0.0
-    temperature: float = 1.0
 
     @property
     def step_samples(self) -> int:

@@ -20,12 +20,12 @@ from typing import Any
 from odt.core.model.training_info import (
     LOSS_OPTIONS,
     OPTIMIZER_OPTIONS,
-    REDUCTIONS,
     STORABLE_LOSSES,
     STORABLE_OPTIMIZERS,
     StoredInfo,
     TrainingInfo,
 )
+from odt.core.options.training_options import REDUCTIONS
 from odt.core.storage.reading import read_input, reading
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, OPTIMIZERS

@@ -151,7 +151,7 @@ class FitOptions:
         EXPORT,
         "Save checkpoints to FILE: in odt's format if its name ends in .odt, else in onert's.",
         metavar="FILE",
-        spellings=("--export-checkpoint",),
+        spellings=("export-checkpoint",),
         common=True,
     )
     save_every: int | None = option(
@@ -159,7 +159,7 @@ class FitOptions:
         Form("interval", "step, epoch or a number of steps", Whole(0)),
         EXPORT,
         "Checkpoint interval: each step, each epoch, or N steps. The last step always saves one.",
-        spellings=("--export-checkpoint-every",),
+        spellings=("export-checkpoint-every",),
         shown_default="epoch",
     )
     properties: Mapping[str, str | int | float] | None = option(
@@ -169,7 +169,7 @@ class FitOptions:
         "User metadata in odt's checkpoint. Repeatable.",
         stored=CHECKPOINT,
         metavar="NAME=VALUE",
-        spellings=("--property",),
+        spellings=("property",),
     )
 
 

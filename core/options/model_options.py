@@ -24,7 +24,7 @@ class ModelOptions:
         DATA,
         "Shape of an input that the file leaves open, with the axis of the batch. A name is needed "
         "if there are several inputs. Repeatable.",
-        spellings=("--input-shape",),
+        spellings=("input-shape",),
     )
     sequence_length: int | None = option(
         None,

@@ -36,6 +36,7 @@ class Number:
         least: smallest value.
         most: largest value; None for no limit.
         open_least, open_most: whether a value must be above `least`, or below `most`.
+        remedy: what to do about another number, for messages.
     """
 
     rule: str
@@ -43,6 +44,7 @@ class Number:
     most: float | None = None
     open_least: bool = False
     open_most: bool = False
+    remedy: str = ""
 
     def holds(self, value: float) -> bool:
         """Whether a number is within the bounds."""
@@ -65,12 +67,16 @@ class Word:
     """One of several words.
 
     Attributes:
-        words: the words.
+        words: the words, as Python spells them.
         implied: word of an option without a value; empty if it needs one.
+        onert: onert_train's numbers for words.
+        first_zero: word that 0 stood for in the first onert_train.
     """
 
     words: Collection[str]
     implied: str = ""
+    onert: Mapping[str, str] = field(default_factory=dict)
+    first_zero: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,51 @@ class Form:
     several: Literal["", "list", "mapping"] = ""
 
 
-Kind: TypeAlias = Number | Whole | Word | Switch | File | Form
+@dataclass(frozen=True, slots=True)
+class RowName:
+    """The name of a row of a register, which holds what else there is to know.
+
+    Attributes:
+        register: LOSSES, OPTIMIZERS or SCHEDULES. The name of a loss or a schedule is part of a
+            text that may hold hyper-parameters, as huber:delta=0.5.
+        also: further words, such as none for no loss.
+        first_zero: row that 0 stood for in the first onert_train.
+    """
+
+    register: Collection[str]
+    also: tuple[str, ...] = ()
+    first_zero: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ByOutput:
+    """Values of single outputs, by name or number: pairs, each an option OUTPUT=VALUE.
+
+    Attributes:
+        values: kind of the values.
+        word: word for a value in the help.
+    """
+
+    values: Number | RowName
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByPattern:
+    """Numbers of weights by patterns of their names or operators: pairs, each GLOB=NUMBER.
+
+    Attributes:
+        numbers: bounds of the numbers.
+        word: word for a number in the help.
+        has_default: whether the pattern may be left out.
+    """
+
+    numbers: Number
+    word: str
+    has_default: bool = False
+
+
+Kind: TypeAlias = Number | Whole | Word | Switch | File | Form | RowName | ByOutput | ByPattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +180,10 @@ class Option:
         metavar: word for the value in the help; None for that of the kind.
         shown_default: default as the help shows it; None to show none.
         federated: whether clients of federations have it: `odt fed` and Flower apps.
+        clients: default of clients of federations, if it is another; None for the same.
         common: whether the help of a command with many options shows it.
-        spellings: names on the command line, the usual one first; empty for `name` with hyphens.
+        spellings: names on the command line without dashes, the usual one first; empty for `name`
+            with hyphens.
         of_train: default of `odt train`, if it is not that of Python.
         name: name in Python: that of its field, or its key in a table.
     """
@@ -144,15 +196,21 @@ class Option:
     metavar: str | None = None
     shown_default: str | None = None
     federated: bool = False
+    clients: Any = None
     common: bool = False
     spellings: tuple[str, ...] = ()
     of_train: Any = None
     name: str = ""
 
     @property
+    def word(self) -> str:
+        """The usual name on the command line without dashes, as in recipes and Flower apps."""
+        return self.spellings[0] if self.spellings else self.name.replace("_", "-")
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """The names on the command line, the usual one first."""
-        return self.spellings or (f"--{self.name.replace('_', '-')}",)
+        return tuple(f"--{word}" for word in self.spellings or (self.word,))
 
 
 def option(default: Any, kind: Kind, group: str, help: str, **attributes: Any) -> Any:

@@ -1,26 +1,10 @@
-"""Options of how a batch is divided, which all commands that run a model have."""
+"""Options of how a batch is divided among workers."""
 
-from odt.core.options.option import (
-    CHECKPOINT,
-    CIRCLE_PLUS,
-    DATA,
-    MAX_SAMPLES,
-    MEMORY,
-    Option,
-    Whole,
-    table,
-)
+from odt.core.options.option import CHECKPOINT, MEMORY, Option, Whole, table
+from odt.core.options.training_options import TRAINING_OPTIONS
 
-SCHEDULE_OPTIONS = table(
-    batch_size=Option(
-        32,
-        Whole(1, MAX_SAMPLES),
-        DATA,
-        "Batch size: samples per step.",
-        stored=CIRCLE_PLUS,
-        federated=True,
-        common=True,
-    ),
+# What a batch is divided into; its size belongs to the recipe.
+DIVISION_OPTIONS = table(
     micro_batch=Option(
         None,
         Whole(1),
@@ -39,3 +23,6 @@ SCHEDULE_OPTIONS = table(
         federated=True,
     ),
 )
+
+# What all commands that run a model have.
+SCHEDULE_OPTIONS = {"batch_size": TRAINING_OPTIONS["batch_size"], **DIVISION_OPTIONS}

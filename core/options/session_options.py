@@ -30,7 +30,7 @@ class SessionOptions:
         LOSS,
         "Metric to report besides the loss. accuracy selects the accuracy that fits the loss; "
         "replace k in top-k-accuracy by a number. Repeatable.",
-        spellings=("--metric",),
+        spellings=("metric",),
         common=True,
     )
     memory_budget: int | str | None = option(

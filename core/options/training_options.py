@@ -1,31 +1,51 @@
-"""Options of the steps of training, which training info and checkpoints have as fields."""
+"""Options of a recipe: how a model trains, and what of it.
 
-from dataclasses import KW_ONLY
+Options of the steps of training come first; a new one is one row there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, field
+from typing import Any
 
 from odt.core.options.option import (
     CHECKPOINT,
+    CIRCLE_PLUS,
+    COMPARED,
     DATA,
+    LOSS,
     MAX_SAMPLES,
     OPTIMIZER,
+    SELECTION,
+    ByOutput,
+    ByPattern,
+    Form,
     Number,
+    Option,
+    RowName,
     Switch,
     Whole,
     Word,
     option,
     rows_of,
+    table,
 )
 from odt.dataclass import dataclass
+from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.rows.row_index import SCHEDULES
+from odt.kernels.rows.scheduledef import Schedule
+
+REDUCTIONS = ("sum_over_batch_size", "sum")
 
 # Ranges of quantized activations that move: none, all but the model's outputs, all.
 QUANT_RANGES = FILE, FOLLOW, FOLLOW_ALL = ("file", "follow", "follow-all")
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingOptions:
+class StepOptions:
     """Options of the steps of training. Each field is the row of an option.
 
-    `TrainingInfo` has them all, with the values of a run, and `Progress` of a checkpoint those that
-    are stored. The command line and federations list them in this order.
+    They are keywords of `odt.Trainer`. `TrainingInfo` has the values of a run, and `Progress` those
+    of a checkpoint. The command line and federations list them in this order.
     """
 
     _: KW_ONLY
@@ -36,6 +56,7 @@ class TrainingOptions:
         "Gradient clipping: scale all gradients together to at most this norm.",
         stored=CHECKPOINT,
         federated=True,
+        clients=3.0,
     )
     clip_value: float = option(
         0.0,
@@ -63,6 +84,7 @@ class TrainingOptions:
         stored=CHECKPOINT,
         metavar="DECAY",
         shown_default="0.95 for quantized models without `qas=`, else 0",
+        clients=0.0,
     )
     quant_ranges: str = option(
         FILE,
@@ -82,4 +104,222 @@ class TrainingOptions:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointOptions(StepOptions):
+    """Options that a recipe and a checkpoint hold in the same form."""
+
+    _: KW_ONLY
+    reduction: str = option(
+        REDUCTIONS[0],
+        Word(REDUCTIONS, onert={"1": REDUCTIONS[0], "2": REDUCTIONS[1]}, first_zero=REDUCTIONS[0]),
+        LOSS,
+        "Reduction of the sample losses of a batch to one value.",
+        stored=CIRCLE_PLUS,
+        federated=True,
+        spellings=("reduction", "loss-reduction-type"),
+    )
+    temperature: float = option(
+        1.0,
+        Number("a number above 0", open_least=True),
+        LOSS,
+        "Temperature of the probabilities of teacher and student.",
+        stored=COMPARED,
+        shown_default="2",
+    )
+    teacher_weight: float = option(
+        0.0,
+        Number("above 0, up to 1", most=1, open_least=True),
+        LOSS,
+        "Weight of the loss for the teacher's outputs; the loss for the targets has 1 minus this "
+        "weight.",
+        stored=COMPARED,
+        shown_default="0.5",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions(CheckpointOptions):
+    """Options of a recipe, as `TrainingInfo` has them.
+
+    Attributes:
+        hyper_parameters: values by name, whose rows are in kernels/optimizers.
+    """
+
+    optimizer: str = option(
+        "adam",
+        RowName(OPTIMIZERS, first_zero="sgd"),
+        OPTIMIZER,
+        "Optimizer.",
+        stored=CIRCLE_PLUS,
+        federated=True,
+        common=True,
+        clients="sgd",
+    )
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    learning_rate: float = option(
+        0.001,
+        Form("number", "a number above 0", Number("a number above 0", open_least=True)),
+        OPTIMIZER,
+        "Learning rate. Default: the optimizer's; less for a model that is already trained.",
+        stored=CIRCLE_PLUS,
+        federated=True,
+        common=True,
+        clients=0.05,
+        spellings=("learning-rate", "lr"),
+    )
+    loss: str | None = option(
+        None,
+        RowName(LOSSES, first_zero="mean_squared_error"),
+        LOSS,
+        "Loss function. Hyper-parameters follow a colon: huber:delta=0.5, "
+        "categorical-crossentropy:label-smoothing=0.1.",
+        stored=CIRCLE_PLUS,
+        federated=True,
+        common=True,
+    )
+    _: KW_ONLY
+    output_losses: tuple[tuple[str, str], ...] = option(
+        (),
+        ByOutput(RowName(LOSSES, also=("none",)), "LOSS"),
+        LOSS,
+        "Loss function of one output, by name or number; none for no loss. Repeatable.",
+        spellings=("output-loss",),
+    )
+    loss_weights: tuple[tuple[str, float], ...] = option(
+        (),
+        ByOutput(Number("numbers of at least 0"), "WEIGHT"),
+        LOSS,
+        "Weight of one output's loss in the total loss; 1 if left out. Repeatable.",
+        spellings=("loss-weight",),
+    )
+    schedule: Schedule | None = option(
+        None,
+        RowName(SCHEDULES),
+        OPTIMIZER,
+        "Learning rate schedule, such as cosine or step:decay-rate=0.5,decay-steps=1000. "
+        "`learning_rate=` is the initial rate (highest for one-cycle). docs/reference.md lists the "
+        "options of each schedule.",
+        stored=CHECKPOINT,
+    )
+    batch_size: int = option(
+        32,
+        Whole(1, MAX_SAMPLES),
+        DATA,
+        "Batch size: samples per step.",
+        stored=CIRCLE_PLUS,
+        federated=True,
+        common=True,
+        clients=8,
+    )
+
+
+# Options that become fields of another form: the warm-up is part of the schedule, and patterns
+# select weights.
+RESOLVED_OPTIONS = table(
+    warmup=Option(
+        None,
+        Whole(0),
+        OPTIMIZER,
+        "Learning rate warm-up: number of steps in which the rate grows linearly before "
+        "`schedule=` starts.",
+        stored=CHECKPOINT,
+        metavar="STEPS",
+    ),
+    learning_rate_of=Option(
+        (),
+        ByPattern(
+            Number("factors above 0", open_least=True, remedy="Freeze with `freeze=`."), "factor"
+        ),
+        OPTIMIZER,
+        "Multiply the learning rate of weights whose name or operator matches GLOB. Repeatable.",
+        stored=CHECKPOINT,
+    ),
+    dropout=Option(
+        (),
+        ByPattern(
+            Number("a number from 0 to less than 1", most=1, open_most=True),
+            "rate",
+            has_default=True,
+        ),
+        OPTIMIZER,
+        "Dropout: during training, set inputs of trained FULLY_CONNECTED layers to 0 with "
+        "probability RATE. GLOB selects layers by the names of their weights; without GLOB, the "
+        "last one. Repeatable.",
+        stored=CHECKPOINT,
+    ),
+    sparse=Option(
+        (),
+        ByPattern(Number("fractions above 0 and at most 1", most=1, open_least=True), "fraction"),
+        SELECTION,
+        "Sparse training: train only this fraction of the output channels, those with the largest "
+        "norm, in filters whose name or operator matches GLOB. Repeatable.",
+        stored=CHECKPOINT,
+    ),
+)
+
+# What trains: arguments of `odt.Trainable`. Together they become positions of operators, which a
+# circle+ stores, and weights.
+SELECTION_OPTIONS = table(
+    last=Option(
+        None,
+        Whole(-1),
+        SELECTION,
+        "Train the last N operators of the model, without conversions and operators without "
+        "gradient at its end; -1 for all, 0 for none.",
+        stored=CIRCLE_PLUS,
+        metavar="N",
+        federated=True,
+        common=True,
+        spellings=("num-of-trainable-ops",),
+    ),
+    operators=Option(
+        None,
+        Form("text", "positions such as 0-3,7"),
+        SELECTION,
+        "Train these operators, by position in the file: 0-3,7.",
+        stored=CIRCLE_PLUS,
+        metavar="LIST",
+        spellings=("trainable-ops",),
+    ),
+    patterns=Option(
+        (),
+        Form("text", "pattern of names or operators", several="list"),
+        SELECTION,
+        "Train only weights whose name or operator matches GLOB. Repeatable.",
+        stored=CHECKPOINT,
+        metavar="GLOB",
+        federated=True,
+        spellings=("trainable",),
+    ),
+    freeze=Option(
+        (),
+        Form("text", "pattern of names or operators", several="list"),
+        SELECTION,
+        "Freeze weights whose name or operator matches GLOB. Repeatable.",
+        stored=CHECKPOINT,
+        metavar="GLOB",
+        federated=True,
+    ),
+    bias_only=Option(
+        False,
+        Switch(),
+        SELECTION,
+        "Train biases only.",
+        stored=CHECKPOINT,
+        federated=True,
+    ),
+    freeze_norm=Option(
+        False,
+        Switch(),
+        SELECTION,
+        "Freeze batch normalization, which converters store as MUL and ADD with constants.",
+        stored=CHECKPOINT,
+        federated=True,
+    ),
+)
+
+STEP_OPTIONS = rows_of(StepOptions)
+CHECKPOINT_OPTIONS = rows_of(CheckpointOptions)
 TRAINING_OPTIONS = rows_of(TrainingOptions)
+# Keywords of `odt.Trainer` and of the parts of a recipe that it takes.
+RECIPE_OPTIONS = {**TRAINING_OPTIONS, **RESOLVED_OPTIONS}

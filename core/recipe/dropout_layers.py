@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
+from odt.core.options.training_options import RESOLVED_OPTIONS
+from odt.core.recipe.option_values import check_option
 from odt.core.recipe.selection import check_pattern, matches, trained_tensors, weight_names
 from odt.errors import OptionError
-from odt.kernels.rows.updatedef import is_number
 
 ADAPTER = "/lora_a"  # end of the names of the first matrices of low-rank adapters
 
@@ -28,6 +29,7 @@ def choose_dropout(
     """
     if not rates:
         return info
+    check_option(RESOLVED_OPTIONS["dropout"], rates)
     lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
     dense = [n for n in lowered.nodes if n.op == "FULLY_CONNECTED"]
     layers = list(dict.fromkeys(n.inputs[1] for n in dense if n.inputs[1] in trained))
@@ -35,8 +37,6 @@ def choose_dropout(
     names = {i: every[i] for i in layers}
     chosen: dict[int, float] = {}
     for pattern, rate in rates:
-        if not is_number(rate) or not 0 <= rate < 1:
-            raise OptionError("dropout", "must be a number from 0 to less than 1", rate)
         if not layers:
             raise OptionError("dropout", "a FULLY_CONNECTED layer must be trained", "none")
         if pattern:

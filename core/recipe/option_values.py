@@ -4,9 +4,19 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
-from odt.core.model.training_info import REDUCTIONS, TrainingInfo
-from odt.core.options.option import Form, Number, Option, Switch, Whole, Word, rows_of
-from odt.core.options.schedule_options import SCHEDULE_OPTIONS
+from odt.core.model.training_info import TrainingInfo
+from odt.core.options.option import (
+    ByOutput,
+    ByPattern,
+    Form,
+    Number,
+    Option,
+    RowName,
+    Switch,
+    Whole,
+    Word,
+    rows_of,
+)
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
@@ -14,21 +24,17 @@ from odt.kernels.rows.updatedef import is_number
 
 
 def check_values(info: TrainingInfo) -> None:
-    """Checks all values but the losses, the optimizer's name and the selection of weights.
+    """Checks all values but the losses and the selection of weights.
 
     Raises:
         OptionError: if a value is invalid.
     """
-    check_word("reduction", info.reduction, REDUCTIONS)
-    check_option(SCHEDULE_OPTIONS["batch_size"], info.batch_size)
-    check_learning_rate(info.learning_rate)
-    for name, row in TRAINING_OPTIONS.items():
-        check_option(row, getattr(info, name))
+    for row in TRAINING_OPTIONS.values():
+        value = getattr(info, row.name)
+        if type(value) is not type(row.default) or value != row.default:
+            check_option(row, value)
     if info.clip_norm and info.clip_value:
         raise OptionError("clip_norm, clip_value", "must not be given together", "both")
-    for output, weight in info.loss_weights:
-        if not is_number(weight) or weight < 0:
-            raise OptionError("loss_weights", "must be numbers of at least 0", f"{output}={weight}")
     for option in OPTIMIZERS[info.optimizer].hyper_parameters:
         value = info.hyper_parameters.get(option.name)
         if value is not None and not option.allows(value):
@@ -48,19 +54,22 @@ def check_options(options: Any) -> None:
 
 
 def check_option(row: Option, value: Any) -> None:
-    """Checks type and bounds of an option; raises OptionError.
+    """Checks type and bounds of an option.
 
-    A value whose kind says nothing of it is checked by the code that reads it.
+    A value whose kind says nothing of it, and names of losses and schedules, are checked by the
+    code that reads them.
 
     Args:
         row: row of the option.
-        value: its value.
+        value: its value; pairs if the kind is ByOutput or ByPattern.
+
+    Raises:
+        OptionError: if the value is invalid.
     """
     kind = row.kind.kind if isinstance(row.kind, Form) else row.kind
     match kind:
         case Number():
-            if not is_number(value) or not kind.holds(value):
-                raise OptionError(row.name, f"must be {kind.rule}", value)
+            _check_number(row.name, value, kind)
         case Whole(least, most):
             check_whole(row.name, value, least, most)
         case Word(words):
@@ -68,12 +77,24 @@ def check_option(row: Option, value: Any) -> None:
         case Switch():
             if value not in (True, False):
                 raise OptionError(row.name, "must be True or False", value)
+        case RowName(register) if register is OPTIMIZERS:
+            check_word(row.name, value, register)
+        case ByOutput(Number() as numbers):
+            for output, number in value:
+                _check_number(row.name, number, numbers, f"{output}={number}")
+        case ByPattern(numbers):
+            for _, number in value:
+                _check_number(row.name, number, numbers)
+
+
+def _check_number(name: str, value: object, kind: Number, got: str = "") -> None:
+    if not is_number(value) or not kind.holds(value):
+        raise OptionError(name, f"must be {kind.rule}", got or value, kind.remedy)
 
 
 def check_learning_rate(value: object) -> None:
     """Checks that a learning rate is a finite number above 0; raises OptionError."""
-    if not is_number(value) or value <= 0:
-        raise OptionError("learning_rate", "must be a number above 0", value)
+    check_option(TRAINING_OPTIONS["learning_rate"], value)
 
 
 def check_word(field: str, word: object, words: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Prepares a training run: makes a recipe from request, checkpoint, model file and defaults."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -13,7 +13,12 @@ from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.runtime_rules import litert_note
 from odt.core.model.training_info import TrainingInfo
-from odt.core.options.training_options import FILE
+from odt.core.options.training_options import (
+    FILE,
+    RECIPE_OPTIONS,
+    RESOLVED_OPTIONS,
+    TRAINING_OPTIONS,
+)
 from odt.core.planning.output_loss import Loss
 from odt.core.recipe.computations import with_equalized_weights, with_weights_as_integers
 from odt.core.recipe.dropout_layers import choose_dropout
@@ -30,7 +35,6 @@ from odt.errors import DataError, OptionError
 from odt.kernels.loss_text import canonical_loss, parse_loss
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.schedule_text import parse_schedule
-from odt.kernels.rows.scheduledef import Schedule
 
 # Default decay of the moving average of weights that train rounded: they go back and forth
 # between two integers, and their average does less.
@@ -39,41 +43,29 @@ EMA = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options of a training run that the user gave; None for the file's value or the default.
+    """What the user asks of a training run; the rest is the file's or the default.
 
     Attributes:
-        loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
-            batch_size, teacher_weight, temperature: as in TrainingInfo.
-        options: options of `TrainingOptions` by name; None for those that the user left out.
-        warmup: steps of linear warm-up before the schedule.
+        options: values of RECIPE_OPTIONS by name; None for those that the user left out.
         hyper_parameters: hyper-parameters of the optimizer, by name.
         last: number of last operators of the file that train; -1 for all.
         operators: positions of the operators that train, as numbers and ranges: 0-3,7.
         selection: selection of the weights that train.
-        sparse: patterns of filters, with the fraction of their output channels that trains.
-        rates: patterns of weights, with factors of their learning rate.
-        dropout: patterns of fully connected layers, and the probability of a zero in their inputs.
     """
 
-    loss: str | None = None
-    output_losses: tuple[tuple[str, str], ...] | None = None
-    loss_weights: tuple[tuple[str, float], ...] | None = None
-    reduction: str | None = None
-    optimizer: str | None = None
-    learning_rate: float | None = None
-    schedule: Schedule | None = None
-    warmup: int | None = None
-    batch_size: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    teacher_weight: float | None = None
-    temperature: float | None = None
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     last: int | None = None
     operators: str | None = None
     selection: Selection = field(default_factory=Selection)
-    sparse: Sequence[tuple[str, float]] = ()
-    rates: Sequence[tuple[str, float]] = ()
-    dropout: Sequence[tuple[str, float]] = ()
+
+    def __post_init__(self) -> None:
+        assert self.options.keys() <= RECIPE_OPTIONS.keys(), "options without a row"
+
+    def resolved(self, name: str) -> Any:
+        """Returns the value of an option that becomes another field; its default if left out."""
+        value = self.options.get(name)
+        return RESOLVED_OPTIONS[name].default if value is None else value
 
     def training_fields(self, graph: Graph) -> dict[str, Any]:
         """Returns the fields of TrainingInfo that are set.
@@ -81,22 +73,13 @@ class Request:
         Raises:
             OptionError: if operators are selected in two ways, or do not exist.
         """
-        names: tuple[str, ...] = (
-            "loss",
-            "output_losses",
-            "loss_weights",
-            "reduction",
-            "optimizer",
-            "schedule",
-        )
-        names += ("learning_rate", "batch_size", "teacher_weight", "temperature")
-        fields = {n: getattr(self, n) for n in names} | dict(self.options)
+        fields = {name: self.options.get(name) for name in TRAINING_OPTIONS}
         if self.operators is not None:
             if self.last is not None:
                 raise OptionError("operators", "must not be given with `last=`", "both")
             fields["trainable_ops"] = listed_operators(graph, self.operators)
-        if self.loss is not None:
-            fields["loss"] = canonical_loss(self.loss)
+        if fields["loss"] is not None:
+            fields["loss"] = canonical_loss(fields["loss"])
         return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -194,11 +177,11 @@ def prepare(
     has_loss = "loss" in {*before, *new_fields} or {"loss", "output_losses"} & stored.keys()
     recorded = {} if has_loss else _recorded_loss(lowered)
     stored = recorded | stored
-    if request.warmup is not None:
+    if (warmup := request.resolved("warmup")) is not None:
         schedule = (
             new_fields.get("schedule") or before.get("schedule") or parse_schedule("constant")
         )
-        new_fields["schedule"] = replace(schedule, warmup_steps=request.warmup)
+        new_fields["schedule"] = replace(schedule, warmup_steps=warmup)
     new_names = {*new_fields, *(["trainable_ops"] if request.last is not None else [])}
     where = origins(stored, new_names) | dict.fromkeys(recorded.keys() - new_names, "record")
     where |= dict.fromkeys(before.keys() - new_names, "checkpoint")
@@ -219,9 +202,9 @@ def prepare(
         where["trainable_ops"] = ORIGIN
     resolved = with_class_numbers(lowered, resolved)
     chosen = select(graphs, resolved, request.selection, among=among)
-    chosen = choose_channels(graphs, chosen, request.sparse)
-    chosen = choose_rates(graphs, chosen, request.rates)
-    chosen = choose_dropout(graphs, chosen, request.dropout)
+    chosen = choose_channels(graphs, chosen, request.resolved("sparse"))
+    chosen = choose_rates(graphs, chosen, request.resolved("learning_rate_of"))
+    chosen = choose_dropout(graphs, chosen, request.resolved("dropout"))
     if new_fields.get("quant_ranges", FILE) != FILE:
         _check_quantized(model, "quant_ranges")
     if where["ema"] == "default" and not chosen.qas and has_quantized_activations(model):

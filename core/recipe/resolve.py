@@ -102,14 +102,14 @@ def resolve(
     Args:
         graph: as for `last_operators`.
         stored: fields of TrainingInfo that the model holds.
-        options: fields that the user gave; None for others.
+        options: fields that the user set.
         hyper_parameters: hyper-parameters that the user gave; None for others.
         num_of_trainable_ops: number of last operators that train, if the user gave it.
 
     Raises:
         OptionError: for an invalid value.
     """
-    new_fields = {name: value for name, value in options.items() if value is not None}
+    new_fields = dict(options)
     if num_of_trainable_ops is not None:
         new_fields["trainable_ops"] = last_operators(graph, num_of_trainable_ops)
     fields = {**stored, **new_fields}

@@ -13,12 +13,13 @@ from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.model.training_info import TrainingInfo
+from odt.core.options.training_options import RESOLVED_OPTIONS
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
 from odt.core.recipe.computations import trainable_operators
+from odt.core.recipe.option_values import check_option
 from odt.core.recipe.sparse_filters import filters, strongest
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.kernels.rows.updatedef import is_number
 
 NEAR = 3  # names listed in an error message
 
@@ -28,20 +29,20 @@ class Selection:
     """The user's selection of weights.
 
     Attributes:
-        trainable: patterns of the weights that train; empty for all.
+        patterns: patterns of the weights that train; empty for all.
         freeze: patterns of weights that do not train.
         bias_only: whether to train only biases.
         freeze_norm: whether to freeze batch normalization, stored as MUL and ADD with constants.
     """
 
-    trainable: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
     bias_only: bool = False
     freeze_norm: bool = False
 
     @property
     def is_empty(self) -> bool:
-        return not (self.trainable or self.freeze or self.bias_only or self.freeze_norm)
+        return not (self.patterns or self.freeze or self.bias_only or self.freeze_norm)
 
 
 def select(
@@ -60,11 +61,11 @@ def select(
     """
     if selection.is_empty:
         return info
-    if selection.trainable and not among:
+    if selection.patterns and not among:
         info = replace(info, trainable_ops=None, trainable_tensors=None)
     graph, lowered = graphs.graph, graphs.at_file_batch
     names = weight_names(graphs)
-    for field, patterns in (("patterns", selection.trainable), ("freeze", selection.freeze)):
+    for field, patterns in (("patterns", selection.patterns), ("freeze", selection.freeze)):
         for pattern in patterns:
             check_pattern(field, pattern, names)
     operators = trainable_operators(graph, info)
@@ -73,7 +74,7 @@ def select(
     named = {
         i
         for i in trainable_tensors(lowered, operators, range(len(lowered.tensors)))
-        for pattern in selection.trainable
+        for pattern in selection.patterns
         if pattern.strip("*") and matches(_names_of(graph, i), pattern)
     }
     chosen = {i for i in before | named if _is_chosen(names[i], selection)}
@@ -123,6 +124,7 @@ def choose_channels(
     if not fractions:
         return info
     lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
+    check_option(RESOLVED_OPTIONS["sparse"], fractions)
     filter_weights = filters(lowered)
     names = {
         i: each for i, each in weight_names(graphs).items() if i in filter_weights and i in trained
@@ -130,8 +132,6 @@ def choose_channels(
     chosen: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
         check_pattern("sparse", pattern, names)
-        if not is_number(fraction) or not 0 < fraction <= 1:
-            raise OptionError("sparse", "must be fractions above 0 and at most 1", fraction)
         for i, each in names.items():
             if matches(each, pattern):
                 data = lowered.tensors[i].data
@@ -158,14 +158,11 @@ def choose_rates(
     """
     if not factors:
         return info
+    check_option(RESOLVED_OPTIONS["learning_rate_of"], factors)
     trained = trained_tensors(graphs, info)
     names = {i: each for i, each in weight_names(graphs).items() if i in trained}
     chosen: dict[int, float] = {}
     for pattern, factor in factors:
-        if not 0 < factor < float("inf"):
-            raise OptionError(
-                "learning_rate_of", "factors must be above 0", factor, "Freeze with `freeze=`."
-            )
         check_pattern("learning_rate_of", pattern, names)
         chosen |= {i: factor for i, each in names.items() if matches(each, pattern)}
     return replace(info, rates=tuple(sorted(chosen.items())))
@@ -230,7 +227,7 @@ def biases(lowered: LoweredGraph) -> set[int]:
 
 def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
     names = tuple(names)
-    is_selected = not selection.trainable or any(matches(names, p) for p in selection.trainable)
+    is_selected = not selection.patterns or any(matches(names, p) for p in selection.patterns)
     return is_selected and not any(matches(names, p) for p in selection.freeze)
 
 

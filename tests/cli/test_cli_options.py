@@ -100,8 +100,8 @@ def test_minus_one_is_a_value_and_not_an_option() -> None:
 
     @click.command()
     @shared.training_options
-    def command(num_of_trainable_ops: int, **_: object) -> None:
-        seen.append(num_of_trainable_ops)
+    def command(last: int, **_: object) -> None:
+        seen.append(last)
 
     assert CliRunner().invoke(command, ["--num-of-trainable-ops", "-1"]).exit_code == 0
     assert seen == [-1]
@@ -111,7 +111,7 @@ def test_minus_one_is_a_value_and_not_an_option() -> None:
 def test_every_option_of_train_reaches_the_trainer() -> None:
     """By an argument of its name, or because the command reads it."""
     accepted = {*signature(odt.Trainer).parameters, *signature(odt.Trainer.fit).parameters}
-    accepted |= HYPER_PARAMETERS.keys()
+    accepted |= {*HYPER_PARAMETERS, *signature(odt.Trainable).parameters}
     readers = ["commands/train.py", "options/run_dir.py", "options/training_run.py"]
     readers += ["output/training_log.py", "options/teacher.py"]
     text = "".join((ROOT / "cli" / path).read_text(encoding="utf-8") for path in readers)

@@ -271,8 +271,8 @@ def differences(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
 
 
 def _recipe(model: LoweredModel, samples: int, losses: dict[str, str]) -> Recipe:
-    request = Request(loss="mean_squared_error", batch_size=samples)
-    return prepare(model, replace(request, output_losses=tuple(losses.items()) or None))
+    options = {"loss": "mean_squared_error", "batch_size": samples}
+    return prepare(model, Request({**options, "output_losses": tuple(losses.items()) or None}))
 
 
 def _data(trainer: Trainer) -> RandomData:

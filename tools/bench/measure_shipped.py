@@ -89,10 +89,9 @@ def measure(entry: dict[str, Any], path: str, seconds: float = SECONDS) -> dict[
     model = lower_model(read_interface(path, entry.get("signature"), entry.get("input_shapes")))
     file_batch = model.graphs.file_batch
     samples = -(-SAMPLES // file_batch) * file_batch
-    request = Request(
-        loss="mean_squared_error", optimizer="adam", learning_rate=1e-6, batch_size=samples
-    )
-    recipe = prepare(model, request)
+    options = {"loss": "mean_squared_error", "optimizer": "adam"}
+    options |= {"learning_rate": 1e-6, "batch_size": samples}
+    recipe = prepare(model, Request(options))
     with Trainer(recipe.graphs, recipe.info) as trainer:
         model.file.release_pages()  # as odt.Trainer does: the weights that train are copied
         batch = Batch(usual=trainer.runtime.usual)

@@ -13,12 +13,12 @@ from odt.core.model.training_info import (
     LOSS_OPTIONS,
     METADATA_NAME,
     OPTIMIZER_OPTIONS,
-    REDUCTIONS,
     STORABLE_LOSSES,
     STORABLE_OPTIMIZERS,
     StoredInfo,
     TrainingInfo,
 )
+from odt.core.options.training_options import REDUCTIONS
 from odt.errors import ModelError, OptionError
 from odt.schemas import circle_traininfo as schema
 

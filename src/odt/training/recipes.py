@@ -29,14 +29,11 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     optimizer: str | Optimizer | None = None,
     learning_rate: float | Schedule | None = None,
     schedule: Schedule | None = None,
-    warmup: int | None = None,
-    batch_size: int | None = None,
     teacher: "Teacher | None" = None,
     dropout: float | Pairs[float] | None = None,
     trainable: Trainable | None = None,
     sparse: Pairs[float] | None = None,
     learning_rate_of: Pairs[float] | None = None,
-    reduction: str | None = None,
     output_losses: Pairs[Any] | None = None,
     loss_weights: Pairs[float] | None = None,
     hyper_parameters: Mapping[str, Any] | None = None,
@@ -46,7 +43,7 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
 
     Args:
         model: the model, whose outputs are counted if losses are given by output.
-        options: the options of `TrainingOptions`.
+        options: the other options of RECIPE_OPTIONS, whose arguments have the form of `core`.
 
     Raises:
         OptionError: if a value has none of the forms of its argument.
@@ -63,26 +60,25 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     if forms.are_several(loss):
         outputs = len(lowered_of(model).graphs.graph.outputs)
         loss, output_losses = None, forms.losses_of(loss, output_losses, outputs)
+    options |= {
+        "loss": None if loss is None else loss_text(loss),
+        "output_losses": tuple((k, loss_text(v)) for k, v in forms.pairs_of(output_losses)) or None,
+        "loss_weights": forms.pairs_of(forms.numbered(loss_weights)) or None,
+        "optimizer": forms.name_of(optimizer),
+        "learning_rate": learning_rate,
+        "schedule": schedule,
+        "teacher_weight": None if teacher is None else teacher.weight,
+        "temperature": None if teacher is None else teacher.temperature,
+        "sparse": forms.pairs_of(sparse),
+        "learning_rate_of": forms.pairs_of(learning_rate_of),
+        "dropout": forms.pairs_of({"": dropout} if isinstance(dropout, float | int) else dropout),
+    }
     return Request(
-        loss=None if loss is None else loss_text(loss),
-        output_losses=tuple((k, loss_text(v)) for k, v in forms.pairs_of(output_losses)) or None,
-        loss_weights=forms.pairs_of(forms.numbered(loss_weights)) or None,
-        reduction=reduction,
-        optimizer=forms.name_of(optimizer),
-        learning_rate=learning_rate,
-        schedule=schedule,
-        warmup=warmup,
-        batch_size=batch_size,
-        options=options,
-        teacher_weight=None if teacher is None else teacher.weight,
-        temperature=None if teacher is None else teacher.temperature,
-        hyper_parameters=values,
+        options,
+        values,
         last=chosen.last,
         operators=forms.listed_of(chosen.operators),
         selection=selection_of(chosen),
-        sparse=forms.pairs_of(sparse),
-        rates=forms.pairs_of(learning_rate_of),
-        dropout=forms.pairs_of({"": dropout} if isinstance(dropout, float | int) else dropout),
     )
 
 

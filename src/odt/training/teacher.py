@@ -12,8 +12,10 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
 from odt.core.data.real_inputs import RealInputs
 from odt.core.data.taught import Taught
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.core.planning.budget.fit_budget import megabytes, rounded_down
 from odt.core.recipe.distillation import CATEGORICAL
+from odt.core.recipe.option_values import check_option
 from odt.core.recipe.output_losses import default_loss, ends_in_softmax
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.inference import Predictor
@@ -63,10 +65,8 @@ class Teacher:
         if (self.model is None) == (self.outputs is None):
             actual = "none" if self.model is None else "both"
             raise OptionError("teacher, teacher_outputs", "must be given one of them", actual)
-        if not 0 < self.temperature < float("inf"):
-            raise OptionError("temperature", "must be a number above 0", self.temperature)
-        if not 0 < self.weight <= 1:
-            raise OptionError("teacher_weight", "must be above 0, up to 1", self.weight)
+        check_option(TRAINING_OPTIONS["temperature"], self.temperature)
+        check_option(TRAINING_OPTIONS["teacher_weight"], self.weight)
 
 
 def teacher_of(teacher: "Teacher | Model | Path | None") -> Teacher | None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from odt.core.recipe.option_values import check_whole
+from odt.core.options.training_options import SELECTION_OPTIONS
+from odt.core.recipe.option_values import check_option
 from odt.core.recipe.selection import Selection
 from odt.dataclass import dataclass
 from odt.errors import OptionError
@@ -69,7 +70,7 @@ def bias_only() -> Trainable:
 
 
 def trainable_of(selection: Trainable | None) -> Trainable:
-    """Returns what was given, or the selection of all weights.
+    """Returns the selection, or that of all weights for None.
 
     Raises:
         OptionError: if it is no Trainable, or counts operators by another number.
@@ -78,7 +79,7 @@ def trainable_of(selection: Trainable | None) -> Trainable:
     if not isinstance(chosen, Trainable):
         rule = "must be last(…), select(…), freeze(…), bias_only() or Trainable(…)"
         raise OptionError("trainable", rule, repr(chosen))
-    check_whole("last", chosen.last, -1)
+    check_option(SELECTION_OPTIONS["last"], chosen.last)
     return chosen
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from odt.core.model.record import Record
 from odt.core.options.fit_options import FitOptions
-from odt.core.options.schedule_options import SCHEDULE_OPTIONS
+from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SessionOptions
 from odt.core.recipe.option_values import (
     check_learning_rate,
@@ -161,8 +161,8 @@ class Trainer(Closing):
             UnsupportedError: if odt cannot compute an operator.
             OptionError: if arguments contradict each other or the model.
         """
-        check_option(SCHEDULE_OPTIONS["micro_batch"], micro_batch)
-        check_option(SCHEDULE_OPTIONS["workers"], workers)
+        check_option(DIVISION_OPTIONS["micro_batch"], micro_batch)
+        check_option(DIVISION_OPTIONS["workers"], workers)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         if not self._runs_singly:
             need_sequences(file_of(self.model))

@@ -159,7 +159,7 @@ def answer(data: bytes, out: Path) -> None:
     refused = lowered.graphs.unsupported
     if refused:
         describe_refusals(refused, what_trains(lowered, refused))
-    recipe = prepare(lowered, Request(loss="mean_squared_error", batch_size=2))
+    recipe = prepare(lowered, Request({"loss": "mean_squared_error", "batch_size": 2}))
     graph, info = recipe.graph, recipe.info
     with Trainer(recipe.graphs, info, workers=1) as trainer:
         found = trainability(graph, info, trainer.plan)

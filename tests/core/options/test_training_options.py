@@ -28,12 +28,12 @@ from odt.core.options.option import (
     Word,
 )
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
-from odt.core.options.training_options import TRAINING_OPTIONS
+from odt.core.options.training_options import STEP_OPTIONS
 from odt.errors import OptionError
 from odt.federated.flower.settings import KEYS
 
 MODEL = MLP_SM / "model.circle"
-ROWS = pytest.mark.parametrize(("name", "row"), TRAINING_OPTIONS.items(), ids=TRAINING_OPTIONS)
+ROWS = pytest.mark.parametrize(("name", "row"), STEP_OPTIONS.items(), ids=STEP_OPTIONS)
 OF_INTEGERS = {"quant_ranges", "qas"}  # options of quantized models
 EARLIER = ROOT / "tests/written_by_db08282"
 

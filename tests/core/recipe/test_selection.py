@@ -198,5 +198,5 @@ def test_a_number_of_the_formula_trains_only_if_it_is_called_by_its_name() -> No
 
     weights = trained(Selection())
     assert "factor" not in weights
-    assert trained(Selection(trainable=("*",))) == weights
-    assert trained(Selection(trainable=("fac*",))) == {"factor"}
+    assert trained(Selection(patterns=("*",))) == weights
+    assert trained(Selection(patterns=("fac*",))) == {"factor"}

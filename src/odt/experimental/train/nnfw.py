@@ -144,7 +144,7 @@ class nnfw_session:
         if number < trainable_ops.ALL and not listed:
             raise OptionError("num_of_trainable_ops", "must be −1 or more", number)
         last = None if listed else number
-        request = Request(**options, hyper_parameters=self._hyper_parameters, last=last)
+        request = Request(options, hyper_parameters=self._hyper_parameters, last=last)
         recipe = prepare(self._lowered, request)
         graphs = recipe.graphs
         if self._trainer is not None:

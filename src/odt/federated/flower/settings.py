@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
-from odt.core.options.training_options import TRAINING_OPTIONS
+from odt.core.options.training_options import STEP_OPTIONS
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.data.sources import recorded
 from odt.dataclass import dataclass
@@ -22,7 +22,7 @@ from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 
-OPTIONS = {**TRAINING_OPTIONS, **SCHEDULE_OPTIONS}
+OPTIONS = {**STEP_OPTIONS, **SCHEDULE_OPTIONS}
 # Settings have the names of options of `odt fed simulate`, where there is one.
 TRAINER = (
     *("loss", "reduction", "optimizer", "learning-rate", "memory-budget"),

@@ -64,7 +64,7 @@ def test_class_numbers_need_the_last_axis(tmp_path: Path) -> None:
     assert prepare(model).info.loss is None
     segmentation(tmp_path / "m.tflite", axis=3)
     model = lower_model(read_model(tmp_path / "m.tflite"))
-    given = prepare(model, Request(loss="mean_squared_error"))
+    given = prepare(model, Request({"loss": "mean_squared_error"}))
     assert prepare(model).info.loss == "sparse_categorical_crossentropy"
     assert given.losses[0].name == "mean_squared_error"
 
