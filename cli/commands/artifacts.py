@@ -20,12 +20,11 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
+from odt.cli.options.train_options import TrainOptions
 from odt.cli.output.spelling import spell
 from odt.core.options.option import EXPORT
 from odt.errors import OdtError
 
-# Options of `odt train` that artifacts do not have.
-NONE = ("operators", "teacher", "teacher_outputs", "temperature", "teacher_weight")
 EXAMPLES = (
     "odt artifacts model.circle --load-input x.npy --load-expected y.npy \\\n"
     "  --num-of-trainable-ops 2 --memory-budget 64MB --output device",
@@ -90,7 +89,7 @@ def command(
     steps: int,
     seed: int,
     check: bool,
-    **options: Any,
+    **values: Any,
 ) -> None:
     """Write a folder with all that a device needs to train MODEL.
 
@@ -101,7 +100,7 @@ def command(
     """
     # Imported here, because help does not need the engine.
     from odt.artifacts.artifacts import write_artifacts
-    from odt.cli.options.training_run import refuse_alone, trainer_of
+    from odt.cli.options.training_run import model_of, refuse_alone, trainer_of
     from odt.cli.output.training_log import warnings_as_lines
 
     if check:
@@ -115,9 +114,11 @@ def command(
         raise OdtError("--output: must be given: the folder to write.")
     refuse_alone("--load-input", load_input, "--load-expected", load_expected)
     refuse_alone("--load-expected", load_expected, "--load-input", load_input)
-    refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
-    source = odt.load_model(model, options["adapters"])
-    with warnings_as_lines(), trainer_of(source, {**dict.fromkeys(NONE), **options}) as trainer:
+    options = TrainOptions.of(values)
+    session = options.session
+    refuse_alone("--cache-dtype", session.cache_dtype, "--cache-frozen", session.cache_frozen)
+    source = model_of(model, options.model)
+    with warnings_as_lines(), trainer_of(source, options) as trainer:
         artifacts = write_artifacts(
             trainer, output, load_input, load_expected, nominal=nominal, steps=steps, seed=seed
         )

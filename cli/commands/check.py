@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     data_options,
@@ -23,6 +24,7 @@ from odt.cli.options.shared import (
 )
 from odt.cli.options.training_run import model_of, recipe_arguments
 from odt.cli.output.spelling import spell
+from odt.core.options.model_options import ModelOptions
 
 
 @click.command(cls=Command)
@@ -59,7 +61,7 @@ def command(
     if x is not None or y is not None:
         x = given("--load-input", x, "the file with the inputs of all samples")
         y = given("--load-expected", y, "the file with the expected outputs")
-    source, arguments = model_of(model, options), recipe_arguments(options)
+    source, arguments = model_of(model, group(ModelOptions, options)), recipe_arguments(options)
     result = odt.check(source, x, y, seed=seed, show=_show, **arguments)
     if result.trains is False:
         raise click.exceptions.Exit(1)

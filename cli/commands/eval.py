@@ -11,6 +11,7 @@ import odt
 from odt.cli.options.adapters import added_option
 from odt.cli.options.evaluation import class_options, sample_options
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
+from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     check_data_option,
@@ -29,6 +30,7 @@ from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
 from odt.cli.output.spelling import spell
+from odt.core.options.model_options import ModelOptions
 from odt.datasets.contact_sheet import write_sheet
 from odt.errors import OdtError
 from odt.evaluation.sample_table import SampleTable, write_csv
@@ -94,7 +96,7 @@ def command(
         given("--load-expected", load_expected, "the file with the expected outputs")
     with closing(Progress()) as bar:
         evaluation = odt.evaluate(
-            model_of(model, options),
+            model_of(model, group(ModelOptions, options)),
             x,
             load_expected,
             sample_weight,

@@ -8,6 +8,7 @@ import click
 import odt
 from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
+from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     budget_option,
@@ -25,6 +26,7 @@ from odt.cli.options.shared import (
 from odt.cli.options.training_run import model_of, recipe_arguments
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
+from odt.core.options.model_options import ModelOptions
 from odt.core.storage.usage import usage
 from odt.errors import OptionError
 
@@ -67,7 +69,7 @@ def command(
     Options and defaults are those of `odt train`.
     """
     modules = resident()
-    source = model_of(model, options)
+    source = model_of(model, group(ModelOptions, options))
     check_outputs({"--png": png}, {"MODEL": source.path})
     arguments = recipe_arguments(options) | {"frozen_int8": options["frozen_int8"] or None}
     forecast = odt.plan(source, data_length=data_length, **arguments)

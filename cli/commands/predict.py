@@ -18,6 +18,7 @@ from odt.cli.options.new_data import (
     refuse_both,
     show_note,
 )
+from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     given,
@@ -33,6 +34,7 @@ from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
 from odt.core.data.predictions import Append, write_csv, write_npy, write_npz
 from odt.core.model.record import Record
+from odt.core.options.model_options import ModelOptions
 from odt.core.storage.reading import printable
 from odt.errors import OdtError
 from odt.evaluation.evaluation import class_names
@@ -96,7 +98,7 @@ def command(
     refuse_both(source, load_input, as_record)
     _refuse_frames(source, frame_size or pixel_format, output)
     path = source or given("--load-input or --source", load_input, "the samples")
-    file = model_of(model, options)
+    file = model_of(model, group(ModelOptions, options))
     if output:
         read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}
         check_outputs({"--output": output}, read)

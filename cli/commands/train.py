@@ -18,7 +18,7 @@ from odt.cli.options.fit import (
 )
 from odt.cli.options.onert import OneCommand, one_options
 from odt.cli.options.recipe_file import print_recipe
-from odt.cli.options.run_dir import run_files, run_logs, run_options
+from odt.cli.options.run_dir import in_run_dir, run_logs, run_options
 from odt.cli.options.shared import (
     budget_option,
     checkpoint_option,
@@ -34,6 +34,7 @@ from odt.cli.options.shared import (
     training_options,
 )
 from odt.cli.options.teacher import teacher_options
+from odt.cli.options.train_options import TrainOptions
 from odt.cli.output.signals import leave, stop_on_signals
 from odt.core.storage.usage import StageTimer
 from odt.errors import LostFileError
@@ -62,7 +63,7 @@ from odt.errors import LostFileError
 @fit_options
 @best_options
 @run_options
-def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> None:
+def command(model: str, print_config: bool, **values: Any) -> None:
     """Train MODEL, a .circle, circle+, .tflite or .onnx file, on data files.
 
     Options that are left out come from the checkpoint (.odt), then from the training info of a
@@ -76,35 +77,36 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
         from odt.cli.output.rate_report import find_rate
         from odt.cli.output.training_log import TrainingLog, warnings_as_lines
 
+    options = TrainOptions.of(values)
     if print_config:
         return print_recipe(model, options)
-    options |= run_files(options)
-    exports = run.requested_exports(options)
-    stages = StageTimer(mem_poll)
+    options = in_run_dir(options)
+    run.requested_exports(options)
+    stages = StageTimer(options.run.mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with stages.stage("MODEL_LOAD"):
-        source = run.model_of(model, options)
-        run.check_files(source, exports, options)
-        if options["quantize_aware"]:
+        source = run.model_of(model, options.model)
+        run.check_files(source, options)
+        if options.quantize_aware:
             with warnings_as_lines():
                 source, options = run.quantized(source, options)
         trainer = run.trainer_of(source, options)
-    data, fit = run.open_samples(trainer, options)
+    data = run.open_samples(trainer, options)
     with stages.stage("PREPARE"):
-        run.build(trainer, data, fit, options)
-    if options["find_rate"]:
-        return find_rate(trainer, data, options)
-    run.check_exports(trainer, exports, options)
+        run.build(trainer, data)
+    if options.rate_test.find_rate:
+        return find_rate(trainer, data.samples, options.fit, options.rate_test.png)
+    run.check_exports(trainer, options)
     logs = run_logs(trainer, options)
     lost: LostFileError | None = None
     with trainer, warnings_as_lines(logs), stop_on_signals() as stopped:
-        log = TrainingLog(stopped, {**options, "mem_poll": mem_poll})
+        log = TrainingLog(stopped, options)
         try:
             with stages.stage("EXECUTE"), log:
-                trainer.fit(data, callbacks=[log, *logs], **fit)
+                run.fit(trainer, data, [log, *logs])
         except LostFileError as e:
             lost = e
-        run.write_exports(trainer, exports, options, lost)
+        run.write_exports(trainer, options, lost)
     log.end(stages)
     if lost is not None:
         steps = f"Training ended after step {trainer.session.build().parameters.step}"

@@ -3,17 +3,20 @@
 import json
 import os
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
+from odt.cli.options.train_options import TrainOptions
 from odt.cli.options.types import ClassWeights, OutputPath
 from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
 from odt.runs.recipe import parse_recipe
+
+Recipe: TypeAlias = dict[str, object]  # values by key, as in the file
 
 # Parameters that are not in recipes: they name a recipe or a run.
 NO_KEYS = {"config", "print_config", "run_dir"}
@@ -59,7 +62,7 @@ def keys_of(command: click.Command) -> dict[str, click.Parameter]:
     return keys
 
 
-def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
+def read_recipe(path: str, command: click.Command) -> dict[str, str | bool | list[str]]:
     """Reads a recipe; returns its values by parameter.
 
     Args:
@@ -71,25 +74,26 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
     """
     import difflib
 
-    known, values = keys_of(command), dict[str, Any]()
+    keys = keys_of(command)
+    values: dict[str, str | bool | list[str]] = {}
     for name, value in parse_recipe(path).items():
         key = name.replace("_", "-")
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
+        if key not in keys:
+            close = difflib.get_close_matches(key, keys, n=1)
             hint = f"Did you mean {close[0]}?" if close else "odt train --help lists the options."
             raise OdtError(
                 f"{path}: keys must be options of odt train, but got {printable(name)}. {hint}"
             )
-        parameter = known[key]
+        parameter = keys[key]
         with reading(f"{path}: {name}", "must be a value of an option", OdtError):
             parsed = _value(f"{path}: {name}", value, parameter)
-        if is_path(parameter, parsed):
+        if isinstance(parsed, str) and is_path(parameter, parsed):
             parsed = os.path.join(os.path.dirname(path), parsed)
         values[str(parameter.name)] = parsed
     return values
 
 
-def _value(where: str, value: Any, parameter: click.Parameter) -> Any:
+def _value(where: str, value: object, parameter: click.Parameter) -> str | bool | list[str]:
     """Converts a value to the form that Click accepts: a bool, or texts as on the command line."""
     if parameter.multiple:
         items = value if isinstance(value, list) else [value]
@@ -101,7 +105,7 @@ def _value(where: str, value: Any, parameter: click.Parameter) -> Any:
     return _text(where, value)
 
 
-def _text(where: str, value: Any) -> str:
+def _text(where: str, value: object) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise OdtError(f"{where}: must be a string or a number, but got {_shown(value)}.")
     if "\0" in str(value):
@@ -109,11 +113,11 @@ def _text(where: str, value: Any) -> str:
     return str(value)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return printable(json.dumps(value, default=str))
 
 
-def recipe_of(ctx: click.Context) -> dict[str, Any]:
+def recipe_of(ctx: click.Context) -> Recipe:
     """Returns the recipe of a command line: keys and values, with absolute paths.
 
     Files to write are left out: `outputs_of` returns them.
@@ -127,18 +131,18 @@ def recipe_of(ctx: click.Context) -> dict[str, Any]:
             "--print-config, --run-dir: must be given with odt's own option names, but got "
             "onert_train's. odt train --help lists both."
         )
-    given, known = ctx.meta.get(GIVEN, {}), keys_of(ctx.command)
+    texts, keys = ctx.meta.get(GIVEN, {}), keys_of(ctx.command)
     usual: dict[str, str] = {}
-    for key, parameter in known.items():
+    for key, parameter in keys.items():
         usual.setdefault(str(parameter.name), key)
-    recipe = {}
+    recipe: Recipe = {}
     for name, key in usual.items():
-        value = given.get(name, ctx.params[name])
-        if name not in given and value in (None, (), "", False):
+        value = texts.get(name, ctx.params[name])
+        if name not in texts and value in (None, (), "", False):
             continue
-        if isinstance(known[key].type, OutputPath):
+        if isinstance(keys[key].type, OutputPath):
             continue
-        recipe[key] = os.path.abspath(value) if is_path(known[key], value) else value
+        recipe[key] = os.path.abspath(value) if is_path(keys[key], value) else value
     return recipe
 
 
@@ -160,13 +164,13 @@ def is_path(parameter: click.Parameter, value: Any) -> bool:
     return isinstance(parameter.type, click.Path)
 
 
-def print_recipe(model: str, options: dict[str, Any]) -> None:
+def print_recipe(model: str, options: TrainOptions) -> None:
     """Prints the recipe of a command line."""
     from odt.cli.options.training_run import model_of, trainer_of
 
     ctx = click.get_current_context()
     recipe = recipe_of(ctx)
-    trainer = trainer_of(model_of(model, options), options)
+    trainer = trainer_of(model_of(model, options.model), options)
     click.echo(recipe_text(recipe, trainer), nl=False)
     if outputs := outputs_of(ctx):
         click.echo("\n# Files to write, which are given on the command line:")
@@ -174,7 +178,7 @@ def print_recipe(model: str, options: dict[str, Any]) -> None:
         click.echo(f"# {name} {toml(path)}")
 
 
-def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
+def recipe_text(recipe: Recipe, trainer: odt.Trainer) -> str:
     """Returns a recipe as TOML; values that are left out follow as comments.
 
     Args:
@@ -185,7 +189,7 @@ def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
 
     prepared = trainer.session.recipe
     info = values_used(prepared.lowered.part.graph, prepared.info)
-    used: dict[str, Any] = {
+    used = {
         "loss": " ".join({loss.name.replace("_", "-") for loss in prepared.losses}),
         "reduction": info.reduction,
         "optimizer": info.optimizer,
@@ -202,12 +206,12 @@ def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
     return "\n".join(lines) + "\n"
 
 
-def toml(value: Any) -> str:
+def toml(value: object) -> str:
     """Returns a value as TOML; a text that is a number becomes a number."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml, value))}]"
     if NUMBER.fullmatch(str(value)):
-        return str(float(value) if set(str(value)) & set(".eE") else value)
+        return str(float(str(value)) if set(str(value)) & set(".eE") else value)
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import click
 
@@ -25,6 +26,8 @@ from odt.core.options.option import (
 from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.kernels.registry import LOSSES, METRICS
 from odt.kernels.rows.row_index import SCHEDULES
+
+T = TypeVar("T")
 
 # Types of Click by the forms of values.
 FORMS: Mapping[str, click.ParamType[Any]] = {
@@ -114,3 +117,19 @@ def click_type(kind: Kind) -> click.ParamType[Any]:
         case Switch():
             raise AssertionError("a switch has no value")
     return chosen
+
+
+def group(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Returns a group of options, of all that a command received.
+
+    Args:
+        kind: the dataclass of the group. What the command does not have keeps its default.
+        values: what Click passes to the command.
+    """
+    names = (f.name for f in fields(kind))  # type: ignore[arg-type]  # a dataclass
+    return kind(**{name: values[name] for name in names if name in values})
+
+
+def keywords(options: Any) -> Mapping[str, Any]:
+    """Returns a group of options as keywords, for a function that has all of them."""
+    return {f.name: getattr(options, f.name) for f in fields(options)}

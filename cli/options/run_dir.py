@@ -1,13 +1,14 @@
 """Options of a run's folder and logs: --run-dir, --tensorboard, --log."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 import odt
 from odt.cli.options.recipe_file import (
+    Recipe,
     outputs_of,
     read_recipe,
     recipe_of,
@@ -15,11 +16,15 @@ from odt.cli.options.recipe_file import (
     recipe_text,
 )
 from odt.cli.options.sections import RECIPE, RUNS, combine, option
+from odt.cli.options.train_options import TrainOptions
 from odt.cli.options.types import OutputPath
 from odt.cli.output.output_locks import hold
 from odt.core.storage.reading import unwritable
 from odt.errors import OdtError
 from odt.runs.recipe import parse_recipe
+
+if TYPE_CHECKING:
+    from odt.cli.runs.folder import RowLog
 
 # Keys of files that training reads.
 FILES = ["load-input", "load-expected", "sample-weight", "validation-input", "validation-expected"]
@@ -72,19 +77,19 @@ run_options = combine(
 )
 
 
-def run_files(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options that --run-dir sets.
+def in_run_dir(options: TrainOptions) -> TrainOptions:
+    """Returns the options with those that --run-dir sets.
 
     Raises:
         OdtError: if the folder cannot be used for this run.
     """
-    path, ctx = options["run_dir"], click.get_current_context()
+    path, ctx = options.run.run_dir, click.get_current_context()
     hold(outputs_of(ctx))
     if path is None:
-        if options["tensorboard"]:
+        if options.run.tensorboard:
             raise OdtError("--tensorboard: must be given with --run-dir, but got it without")
-        return {}
-    if options["save_to"]:
+        return options
+    if options.fit.save_to:
         raise OdtError(
             f"--export-checkpoint: must be given without --run-dir, whose checkpoint is {LAST}, "
             "but got both. Leave it out."
@@ -98,7 +103,7 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
             f"train --run-dir {path}, or give another folder."
         )
     _check_new(path)
-    return {"save_to": os.path.join(path, LAST)}
+    return options.saving_to(os.path.join(path, LAST))
 
 
 def _check_new(path: str) -> None:
@@ -128,30 +133,30 @@ def _claim(path: str) -> None:
     _check_new(path)  # again: another run may have begun and ended in it
 
 
-def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
+def run_logs(trainer: odt.Trainer, options: TrainOptions) -> "list[RowLog]":
     """Returns the callbacks that write the folder of a run, and its log."""
-    if not options["run_dir"] and not options["log"]:
+    path, log = options.run.run_dir, options.run.log
+    if not path and not log:
         return []
     from pathlib import Path
 
     from odt.cli.runs import folder
 
-    logs: list[Any] = [folder.RowLog(Path(options["log"]))] if options["log"] else []
-    if options["run_dir"]:
+    logs = [folder.RowLog(Path(log))] if log else []
+    if path:
         recipe = _recipe()
         files = {"model": Path(trainer.model.path).absolute()}
-        files |= {key: Path(recipe[key]) for key in FILES if key in recipe}
+        files |= {key: Path(str(recipe[key])) for key in FILES if key in recipe}
         text = recipe_text(recipe, trainer)
-        _claim(options["run_dir"])
-        path, outputs = Path(options["run_dir"]), outputs_of(click.get_current_context())
-        run = folder.RunFolder(
-            path, text, options["monitor"], files, outputs, options["tensorboard"]
-        )
+        _claim(path)
+        outputs, monitor = outputs_of(click.get_current_context()), options.session.monitor
+        tensorboard = options.run.tensorboard
+        run = folder.RunFolder(Path(path), text, monitor, files, outputs, tensorboard)
         logs.append(run)
     return logs
 
 
-def _recipe() -> dict[str, Any]:
+def _recipe() -> Recipe:
     """Returns the recipe of a run; a resumed run keeps the checkpoint with which it began."""
     ctx = click.get_current_context()
     recipe = recipe_of(ctx)

@@ -1,12 +1,13 @@
 """Options of distillation."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 import odt
 from odt.cli.options.rows import recipe_options
 from odt.cli.options.sections import combine, option
+from odt.cli.options.train_options import TeacherOptions
 from odt.core.options.option import LOSS
 from odt.errors import OdtError
 
@@ -33,22 +34,17 @@ teacher_options = combine(
 )
 
 
-def teacher_of(options: dict[str, Any]) -> "Teacher | None":
+def teacher_of(options: TeacherOptions) -> "Teacher | None":
     """The teacher that the options describe; None for none.
 
     Raises:
         OdtError: if options are given without a teacher, or for two.
     """
-    arguments = {
-        "model": options["teacher"],
-        "outputs": options["teacher_outputs"],
-        "temperature": options["temperature"],
-        "weight": options["teacher_weight"],
-    }
-    arguments = {name: value for name, value in arguments.items() if value is not None}
-    if not arguments:
-        return None
-    if not arguments.keys() & {"model", "outputs"}:
-        name = "--temperature" if "temperature" in arguments else "--teacher-weight"
+    weights = {"temperature": options.temperature, "weight": options.teacher_weight}
+    chosen = {name: value for name, value in weights.items() if value is not None}
+    if options.teacher is None and options.teacher_outputs is None:
+        if not chosen:
+            return None
+        name = "--temperature" if "temperature" in chosen else "--teacher-weight"
         raise OdtError(f"{name}: must come with --teacher or --teacher-outputs, but got it alone")
-    return odt.Teacher(**arguments)
+    return odt.Teacher(options.teacher, outputs=options.teacher_outputs, **chosen)

@@ -10,23 +10,29 @@ import odt
 from odt.charts.png import new_figure, save_png
 from odt.cli.output.progress import Progress
 from odt.core.data.dataset import DataSet
+from odt.core.options.fit_options import FitOptions
 
 
-def find_rate(trainer: odt.Trainer, data: DataSet, options: dict[str, Any]) -> None:
-    """Runs the test, prints its table and the suggestion, and draws the plot."""
-    figure = new_figure(figsize=(8, 5)) if options["png"] else None
+def find_rate(trainer: odt.Trainer, data: DataSet, fit: FitOptions, png: str | None) -> None:
+    """Runs the test, prints its table and the suggestion, and draws the plot.
+
+    Args:
+        trainer: the trainer.
+        data: training samples.
+        fit: options of `fit`, of which it has the seed and the weights of samples.
+        png: path of the plot; None for none.
+    """
+    figure = new_figure(figsize=(8, 5)) if png else None
     with closing(Progress("step")) as bar:
         trainer.session.build().seen = partial(bar, "find rate")
-        result = trainer.find_rate(
-            data, seed=options["seed"] or 0, sample_weight=options["sample_weight"]
-        )
+        result = trainer.find_rate(data, seed=fit.seed or 0, sample_weight=fit.sample_weight)
     click.echo(result)
     if result.suggestion is None:
         click.echo("No rate lowers the loss: the model is at a minimum, or the data do not fit it.")
     else:
         click.echo(f"suggestion: --learning-rate {result.suggestion:g}")
-    if figure is not None:
-        _draw(figure, result, options["png"])
+    if figure is not None and png:
+        _draw(figure, result, png)
 
 
 def _draw(figure: Any, result: odt.RateTest, path: str) -> None:

@@ -1,7 +1,7 @@
 """Output of `odt train` while it runs, with a progress bar on a terminal."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
@@ -9,6 +9,7 @@ import click
 
 import odt
 from odt.cli.options.onert import spelled_as_one
+from odt.cli.options.train_options import TrainOptions
 from odt.cli.output import report
 from odt.cli.output.progress import Progress, clear_bars
 from odt.cli.output.spelling import spell
@@ -51,7 +52,7 @@ class TrainingLog(odt.Callback):
         options: options of the command.
     """
 
-    def __init__(self, stopped: Sequence[int], options: Mapping[str, Any]) -> None:
+    def __init__(self, stopped: Sequence[int], options: TrainOptions) -> None:
         self._stopped, self._options = stopped, options
         self._times: list[float] = []
         self._first = 1
@@ -82,7 +83,8 @@ class TrainingLog(odt.Callback):
             "num_of_trainable_ops": number_of_last(part, core.info.trainable_ops),
             "trainable_ops": core.info.trainable_ops or (),
         }
-        if options["verbose_level"]:
+        verbose = options.run.verbose_level
+        if verbose:
             block |= {
                 "origins": session.recipe.origins,
                 "hyper_parameters": used.hyper_parameters,
@@ -90,10 +92,10 @@ class TrainingLog(odt.Callback):
         click.echo(report.parameter_block(**block))
         if core.info.schedule:
             click.echo(report.schedule_line(core.info.schedule, core.schedule_steps))
-        if options["verbose_level"]:
+        if verbose:
             click.echo(describe_kernels())
         names = ("sparse", "patterns", "freeze", "bias_only", "freeze_norm")
-        if any(options[name] for name in names):
+        if any(options.recipe[name] for name in names):
             click.echo(trained_line(core.parameters.trained.values()))
         click.echo(spell(memory_block(core.memory(), core.runtime.schedule)))
         if session.memory_budget is not None and core.predicted is not None:
@@ -102,7 +104,7 @@ class TrainingLog(odt.Callback):
             click.echo(report.cache_line(session.cache))
         steps = self.params["steps"] or 0
         self._first, done = session.resume.start(core.info.step_samples, steps)
-        left = max(steps * (options["epochs"] - self._first + 1) - done, 0)
+        left = max(steps * (options.fit.epochs - self._first + 1) - done, 0)
         self._bar.begin("epoch", left)
         self._phase = "epoch 0"
         core.seen = self._seen
@@ -119,9 +121,9 @@ class TrainingLog(odt.Callback):
         start = self.trainer.session.epoch
         if start is not None and start.number == 0 and not spelled_as_one():
             results = start.training, start.validation
-            click.echo(report.epoch_line(0, self._options["epochs"], *results))
+            click.echo(report.epoch_line(0, self._options.fit.epochs, *results))
         self._evaluation.close()
-        self._bar.rename(f"epoch {epoch + 1}/{self._options['epochs']}")
+        self._bar.rename(f"epoch {epoch + 1}/{self._options.fit.epochs}")
         self._sum, self._steps, self._phase = 0.0, 0, "validation"
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
@@ -143,17 +145,18 @@ class TrainingLog(odt.Callback):
         self._bar.clear()
         self._times.append(record.training.seconds * 1000)
         results = record.training, record.validation
-        epochs = self._options["epochs"]
+        epochs = self._options.fit.epochs
         click.echo(report.epoch_line(epoch + 1, epochs, *results, as_one=spelled_as_one()))
 
     def end(self, stages: StageTimer) -> None:
         """Prints the best epoch, and time and memory of each stage."""
         best, options = self.trainer.session.build().best, self._options
-        if (options["keep_best"] or options["patience"]) and best.epoch:
-            click.echo(report.best_line(best, options["keep_best"]))
+        keep_best = options.session.keep_best
+        if (keep_best or options.fit.patience) and best.epoch:
+            click.echo(report.best_line(best, keep_best))
         feed = self.trainer.session.feed
         if feed is not None and self._times:
             click.echo(report.feed_line(feed.waited, self._times))
         click.echo(report.timing_table(stages.times_ms, self._times, self._first))
-        if options["mem_poll"]:
+        if options.run.mem_poll:
             click.echo(report.memory_tables(stages.usages))
