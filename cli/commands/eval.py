@@ -14,6 +14,7 @@ from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
+    LOSS_FIELDS,
     check_data_option,
     data_options,
     given,
@@ -25,7 +26,7 @@ from odt.cli.options.shared import (
     schedule_options,
     sequence_options,
 )
-from odt.cli.options.training_run import model_of, passed_on
+from odt.cli.options.training_run import model_of
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
@@ -34,7 +35,6 @@ from odt.core.options.model_options import ModelOptions
 from odt.datasets.contact_sheet import write_sheet
 from odt.errors import OdtError
 from odt.evaluation.sample_table import SampleTable, write_csv
-from odt.training.recipes import request_of
 
 
 @click.command(cls=Command)
@@ -108,7 +108,7 @@ def command(
             workers=workers,
             progress=partial(bar, "eval"),
             show=show_note,
-            **passed_on(options, request_of),
+            **{name: options[name] for name in (*LOSS_FIELDS, "batch_size")},
         )
     line = report.figures_line(evaluation.loss, evaluation.metrics)
     click.echo(f"{evaluation.data.length} samples - {line}")

@@ -2,19 +2,20 @@
 
 import glob
 import os
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 import odt
 from odt.cli.options.shared import given
-from odt.cli.options.training_run import passed_on, refuse_alone, trainable_of
+from odt.cli.options.training_run import TRAINER, refuse_alone, trainable_of
 from odt.cli.output.output_paths import check_ending, check_outputs, extension_of
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.reading import reading
 from odt.errors import DataError, OdtError
 from odt.federated.defaults import new_trainer
-from odt.federated.simulation import simulate
+from odt.federated.settings import Settings
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 MODELS = ("circle", "tflite", "onnx")  # formats of exports
@@ -24,6 +25,7 @@ WRITTEN = (
     "export_adapters",
 )
 PLOTS = (".svg", ".png")
+SIMULATE = {*(f.name for f in fields(Settings)), "checkpoint", "log"} - {"rounds", "partition"}
 
 
 def check_files(options: dict[str, Any]) -> None:
@@ -57,7 +59,7 @@ def trainer_of(options: dict[str, Any]) -> odt.Trainer:
     return new_trainer(
         odt.load_model(model, options["adapters"]),
         **{
-            **passed_on(options, odt.Trainer),
+            **{name: options[name] for name in TRAINER if name in options},
             "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
             "metrics": options["metrics"],
             "checkpoint": None,
@@ -80,7 +82,7 @@ def arguments_of(options: dict[str, Any]) -> dict[str, Any]:
         with reading(partition, "must hold the number of the client of each sample"):
             partition = np.load(partition)
     return {
-        **passed_on(options, simulate),
+        **{name: options[name] for name in SIMULATE if name in options},
         "x": data,
         "partition": partition,
         "validation_data": held,

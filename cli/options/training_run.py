@@ -1,8 +1,7 @@
 """Translates options of `odt train` to arguments of `odt.Trainer` and its `fit`."""
 
-import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,9 @@ from odt.core.data.dataset import DataSet
 from odt.core.model.model import ONNX
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
-from odt.core.options.training_options import SELECTION_OPTIONS
+from odt.core.options.schedule_options import DIVISION_OPTIONS
+from odt.core.options.session_options import SESSION_OPTIONS
+from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.data.sources import recorded
@@ -31,6 +32,9 @@ from odt.kernels.rows.schedules import ReduceOnPlateau
 from odt.models.model import lowered_of
 from odt.training.exports import check_export
 
+# Options that are arguments of odt.Trainer.
+OF_TEACHER = {"temperature", "teacher_weight"}
+TRAINER = {*RECIPE_OPTIONS, *SESSION_OPTIONS, *DIVISION_OPTIONS} - OF_TEACHER
 INPUTS = "the file with the inputs of all samples"
 TARGETS = "the file with the expected outputs"
 
@@ -152,12 +156,6 @@ def model_of(path: str, options: ModelOptions) -> odt.Model:
     return odt.load_model(path, **keywords(options))
 
 
-def passed_on(options: Mapping[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
-    """Returns the options whose names are arguments of a function."""
-    accepted = inspect.signature(function).parameters
-    return {name: value for name, value in options.items() if name in accepted}
-
-
 def quantized(model: odt.Model, options: TrainOptions) -> tuple[odt.Model, TrainOptions]:
     """Returns the int8 model of a float model, and the options with which it trains.
 
@@ -182,7 +180,7 @@ def recipe_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `odt.Trainer` that the options of any command describe."""
     rates = {name: options[name] for name in HYPER_PARAMETERS if name in options}
     return {
-        **passed_on(options, odt.Trainer),
+        **{name: options[name] for name in TRAINER if name in options},
         "hyper_parameters": rates,
         "trainable": trainable_of(options),
     }
