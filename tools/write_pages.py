@@ -12,6 +12,7 @@ TOOLS = (
     "write_row_index",
     "write_optimizer_classes",
     "write_loss_classes",
+    "write_step_keywords",
     "write_stubs",
     "write_tables",
     "list_operators",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.additions import EDITED, INTEGER_FACTS, NEW, PASSES, QUANTIZED, TOUCHED
+from support.additions import EDITED, INTEGER_FACTS, NEW, OPTION, PASSES, QUANTIZED, TOUCHED
 from support.paths import ROOT
 
 FOLDERS = (
@@ -37,6 +37,7 @@ GENERATED_CODE = (
     "kernels/rows/quantized_index.py",
     "src/odt/losses.py",
     "src/odt/optimizers.py",
+    "src/odt/training/step_keywords.py",
 )
 GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/reference.md"}
 MODEL = "tests/golden/mnist/model.circle"
@@ -138,7 +139,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 def test_each_is_added_by_two_or_three_files(copy: Copy) -> None:
     numbers = {kind: len(files) for kind, files in TOUCHED.items()}
-    assert numbers == dict.fromkeys(TOUCHED, 2) | {"lowering pass": 3, "option": 3}
+    assert numbers == dict.fromkeys(TOUCHED, 2) | {"lowering pass": 3}
     assert sorted(copy.touched) == sorted(path for files in TOUCHED.values() for path in files)
     assert copy.changed() - {*copy.touched} == GENERATED
 
@@ -225,9 +226,26 @@ def test_the_option_is_everywhere(copy: Copy) -> None:
     assert "--least-rate" in refused
     made = f"odt.Trainer({MODEL!r}, checkpoint='o.odt')"
     copy.run("-c", f"import odt; assert {made}.session.recipe.info.least_rate == 0.02")
-    assert "| `--least-rate` | a number of at least 0 | 0 |" in copy.page("reference.md")
+    assert "| `--least-rate` | `least_rate` | a number of at least 0 | 0 |" in copy.page(
+        "reference.md"
+    )
     assert "least_rate: float = 0.0" in copy.page("api.md")
     assert "least_rate: float | None = None" in copy.page("api.md")
+
+
+def test_what_is_missing_of_an_option_is_named(copy: Copy) -> None:
+    tests = "tests/core/options/test_training_options.py"
+    test = ("-m", "pytest", "-q", "-n0", tests, "-k", "least_rate or written")
+    use, keywords = copy.root / OPTION[1], copy.root / "src/odt/training/step_keywords.py"
+    code, types = use.read_text(encoding="utf-8"), keywords.read_text(encoding="utf-8")
+    use.write_text(code.replace("info.least_rate", "0.0"), encoding="utf-8")
+    assert "least_rate has no effect: let its code read info.least_rate" in copy.run(
+        *test, status=1
+    )
+    use.write_text(code, encoding="utf-8")
+    keywords.write_text(types.replace("    least_rate: float | None\n", ""), encoding="utf-8")
+    assert "run `make pages`" in copy.run(*test, status=1)
+    keywords.write_text(types, encoding="utf-8")
 
 
 def test_the_metric_is_everywhere(copy: Copy) -> None:

@@ -1,11 +1,5 @@
 """Example additions to the project, as in CONTRIBUTING.md: new files, and edits of files."""
 
-import inspect
-from pathlib import Path
-
-import odt
-from support.paths import ROOT
-
 LOSS = '''"""Log-cosh: a sample's loss is the mean of log(cosh(x − t)) over its elements.
 
 x (N, …)    t like x    scale (1,)    loss (1,)
@@ -299,12 +293,7 @@ INTEGER_FACTS = """    quantized=QuantizedDef(
 
 METRICS = "kernels/metrics/max_error.py", "tests/kernels/test_metrics.py"
 OPTIMIZER_TESTS = "tests/kernels/test_optimizers.py"
-TRAINER = Path(str(inspect.getsourcefile(inspect.unwrap(odt.Trainer.__init__)))).resolve()
-OPTION = (
-    "core/options/training_options.py",
-    TRAINER.relative_to(ROOT).as_posix(),
-    "core/runtime/optimizer.py",
-)
+OPTION = "core/options/training_options.py", "core/runtime/optimizer.py"
 OPTION_ROW = """    least_rate: float = option(
         0.0,
         Number("a number of at least 0"),
@@ -314,11 +303,6 @@ OPTION_ROW = """    least_rate: float = option(
         federated=True,
     )
     accumulate: int = option("""
-OPTION_KEYWORD = """        clip_value: float | None = None,
-        least_rate: float | None = None,
-"""
-OPTION_TEXT = """            least_rate: smallest learning rate of the schedule; 0 for none.
-            clip_value: gradient clipping"""
 PASSES = "core/lowering/passes/order.py"
 PASS_IMPORT = """drop_double_negations import drop_double_negations
 from odt.core.lowering.passes.merge_activations import"""
@@ -336,11 +320,6 @@ NEW = {
 EDITED = {
     OPTION[0]: {"    accumulate: int = option(": OPTION_ROW},
     OPTION[1]: {
-        "        clip_value: float | None = None,\n": OPTION_KEYWORD,
-        "            clip_value: gradient clipping": OPTION_TEXT,
-        "clip_value=clip_value,\n": "clip_value=clip_value,\n            least_rate=least_rate,\n",
-    },
-    OPTION[2]: {
         "clipping: Clipping = NO_CLIPPING,\n": (
             "clipping: Clipping = NO_CLIPPING,\n        least_rate: float = 0.0,\n"
         ),

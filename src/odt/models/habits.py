@@ -78,7 +78,9 @@ def known_arguments(*others: Callable[[], Callable[..., Any]]) -> Callable[[F], 
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of arguments; `inspect.signature` is slow to import."""
+    """Names of arguments."""
+    if hasattr(function, "__signature__"):
+        return tuple(name for name in function.__signature__.parameters if name != "self")
     code = getattr(function, "__wrapped__", function).__code__
     names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return tuple(name for name in names if name != "self")

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Unpack
 
 from odt.core.model.record import Record
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SessionOptions
+from odt.core.options.training_options import STEP_OPTIONS
 from odt.core.recipe.option_values import (
     check_learning_rate,
     check_option,
@@ -35,8 +36,10 @@ from odt.training.option_forms import Pairs
 from odt.training.pipelines import parsed_augmentations
 from odt.training.rate_test import RateTest
 from odt.training.recipes import recipe_of, request_of
+from odt.training.row_keywords import row_keywords
 from odt.training.session import Logs, Session
 from odt.training.state_sources import Live
+from odt.training.step_keywords import StepKeywords
 from odt.training.teacher import teacher_of
 from odt.training.trainable import Trainable
 from odt.training.weights import Arrays
@@ -63,6 +66,7 @@ class Trainer(Closing):
     _runs_singly = False  # whether a sample may be a single run of a model that keeps state
 
     @known_arguments(lambda: Trainer.fit)
+    @row_keywords(STEP_OPTIONS, StepKeywords)
     def __init__(
         self,
         model: Model | Path,
@@ -73,12 +77,6 @@ class Trainer(Closing):
         schedule: Schedule | None = None,
         warmup: int | None = None,
         batch_size: int | None = None,
-        accumulate: int | None = None,
-        clip_norm: float | None = None,
-        clip_value: float | None = None,
-        ema: float | None = None,
-        quant_ranges: Literal["file", "follow", "follow-all"] | None = None,
-        qas: bool | None = None,
         teacher: Any = None,
         dropout: float | Pairs[float] | None = None,
         metrics: str | Sequence[str] = (),
@@ -98,6 +96,7 @@ class Trainer(Closing):
         keep_best: bool = False,
         monitor: str = "val_loss",
         checkpoint: Path | CheckpointState | None = None,
+        **steps: Unpack[StepKeywords],
     ) -> None:
         """Reads the model and prepares its training; memory is allocated later.
 
@@ -115,18 +114,7 @@ class Trainer(Closing):
             warmup: number of steps in which the learning rate grows linearly before the schedule
                 starts.
             batch_size: samples per batch; a batch is a step unless `accumulate` is given.
-            accumulate: batches per step of `fit`, whose gradients are accumulated.
-            clip_norm: gradient clipping: largest norm of all gradients together; 0 for none.
-            clip_value: gradient clipping: largest magnitude of a gradient's values; 0 for none.
             teacher: Teacher(…), or the path of a larger model, whose outputs the model learns too.
-            ema: decay of an exponential moving average of the weights, which validation,
-                `evaluate`, `predict` and `export` use; 0 for none. If left out, 0.95 for quantized
-                models without `qas`, and none for others.
-            quant_ranges: ranges of the activations of a quantized model: "file", as in the file,
-                the default; "follow", they follow the values that training sees, and weights that
-                share a scale are equalized; "follow-all", those of the model's outputs too.
-            qas: whether to keep the weights of a quantized model as integers in memory, and update
-                them with quantization-aware scaling; docs/quantization.md.
             dropout: dropout rate of the last trained FULLY_CONNECTED layer: the probability with
                 which its inputs become 0 in training. For other layers, a mapping from patterns of
                 weight names to rates. The random masks depend on `seed` of `fit`.
@@ -155,6 +143,7 @@ class Trainer(Closing):
             monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss,
                 or a metric; the prefix val_ selects its validation value.
             checkpoint: path of a checkpoint to resume from, or a CheckpointState.
+            **steps: options of the steps of training, which `row_keywords` lists here.
 
         Raises:
             ModelError: if the model or the checkpoint cannot be read.
@@ -185,12 +174,6 @@ class Trainer(Closing):
             schedule=schedule,
             warmup=warmup,
             batch_size=batch_size,
-            accumulate=accumulate,
-            clip_norm=clip_norm,
-            clip_value=clip_value,
-            ema=ema,
-            quant_ranges=quant_ranges,
-            qas=qas,
             teacher=helper,
             dropout=dropout,
             trainable=trainable,
@@ -200,6 +183,7 @@ class Trainer(Closing):
             output_losses=output_losses,
             loss_weights=loss_weights,
             hyper_parameters=hyper_parameters,
+            **steps,
         )
         # The parts of a trainer, which other modules of odt use; users call the methods below.
         self.session = Session(

@@ -1,6 +1,7 @@
 """Options of training steps: what is made from their rows, in Python, checkpoints and commands."""
 
 import json
+import re
 import struct
 from dataclasses import fields
 from inspect import signature
@@ -11,6 +12,7 @@ import click
 import pytest
 from support.option_rows import invalid, other
 from support.paths import MLP_SM, ROOT
+from write_step_keywords import MODULE, module
 
 import odt
 from odt.cli.commands import artifacts, plan, train
@@ -40,18 +42,33 @@ EARLIER = ROOT / "tests/written_by_db08282"
 
 @ROWS
 def test_the_trainer_has_a_keyword_that_reaches_the_recipe(name: str, row: Option) -> None:
-    keyword = signature(odt.Trainer).parameters.get(name)
-    assert keyword is not None, f"give odt.Trainer a keyword {name}"
-    assert keyword.default is None, f"odt.Trainer: {name}=None leaves the choice to files"
+    assert signature(odt.Trainer).parameters[name].default is None
     values = {name: other(row)}
     if name in OF_INTEGERS:
         with pytest.raises(OptionError, match="must come with a model whose activations are int"):
             odt.Trainer(MODEL, loss="categorical_crossentropy", **values)
         return
     with odt.Trainer(MODEL, loss="categorical_crossentropy", **values) as trainer:
-        assert getattr(trainer.session.recipe.info, name) == other(row), (
-            f"odt.Trainer: pass {name} on"
-        )
+        assert getattr(trainer.session.recipe.info, name) == other(row)
+
+
+@ROWS
+def test_code_uses_the_value(name: str, row: Option) -> None:
+    use = re.compile(rf"\binfo\.{name}\b")
+    modules = (path for folder in ("core", "src") for path in (ROOT / folder).rglob("*.py"))
+    assert any(use.search(path.read_text(encoding="utf-8")) for path in modules), (
+        f"{name} has no effect: let its code read info.{name}"
+    )
+
+
+def test_types_of_keywords_are_written_from_the_rows() -> None:
+    assert MODULE.read_text(encoding="utf-8") == module(), "run `make pages`"
+
+
+def test_help_describes_each_keyword() -> None:
+    text = odt.Trainer.__init__.__doc__ or ""
+    for name in signature(odt.Trainer).parameters:
+        assert len(re.findall(rf"^ {{12}}{name}: ", text, re.MULTILINE)) == 1, name
 
 
 @ROWS
