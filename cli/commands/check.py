@@ -12,11 +12,11 @@ from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     data_options,
-    given,
     interface_options,
     last_operators_option,
     loss_options,
     model_argument,
+    require,
     schedule_options,
     selection_options,
     sequence_options,
@@ -59,8 +59,8 @@ def command(
     """
     x, y = load_input, load_expected
     if x is not None or y is not None:
-        x = given("--load-input", x, "the file with the inputs of all samples")
-        y = given("--load-expected", y, "the file with the expected outputs")
+        x = require("--load-input", x, "the file with the inputs of all samples")
+        y = require("--load-expected", y, "the file with the expected outputs")
     source, arguments = model_of(model, group(ModelOptions, options)), recipe_arguments(options)
     result = odt.check(source, x, y, seed=seed, show=_show, **arguments)
     if result.trains is False:

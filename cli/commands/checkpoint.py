@@ -80,8 +80,8 @@ def describe(checkpoint: Checkpoint, kind: str) -> list[str]:
     if checkpoint.properties:
         lines += ["properties:", *_values({k: repr(v) for k, v in checkpoint.properties.items()})]
     total = sum(e.nbytes for e in checkpoint.entries)
-    held = "names and shapes only" if checkpoint.is_nominal else f"{total:,} bytes"
-    lines.append(f"arrays: {len(checkpoint.entries)}, {held}")
+    contents = "names and shapes only" if checkpoint.is_nominal else f"{total:,} bytes"
+    lines.append(f"arrays: {len(checkpoint.entries)}, {contents}")
     names = [(printable(e.tensor), printable(e.role)) for e in checkpoint.entries]
     width = max((len(name) for name, _ in names), default=0)
     roles = max((len(role) for _, role in names), default=0)

@@ -3,7 +3,7 @@
 import click
 
 import odt
-from odt.cli.options.shared import given, model_argument
+from odt.cli.options.shared import model_argument, require
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.models.model import file_of
@@ -42,7 +42,7 @@ def command(
     odt can train, odt inspect the tensors. Training info, preprocessing record and TFLite Model
     Metadata, which describe the whole model, are left out. odt join puts the trained part back.
     """
-    path = given("--output", output, "the file that is written")
+    path = require("--output", output, "the file that is written")
     extension_of("--output", path, FORMATS)
     source = odt.load_model(model)
     check_outputs({"--output": path}, {"MODEL": source.path})

@@ -124,6 +124,6 @@ def lines(statistics: ColumnStatistics) -> Iterator[str]:
             yield f"  classes without samples: {', '.join(missing)}"
     elif len(statistics.constant):
         some = ", ".join(str(k) for k in statistics.constant[:SHOWN])
-        more = ", …" if len(statistics.constant) > SHOWN else ""
+        ending = ", …" if len(statistics.constant) > SHOWN else ""
         constant, size = len(statistics.constant), statistics.spec.size
-        yield f"  {constant} of {size} values never change: {some}{more}"
+        yield f"  {constant} of {size} values never change: {some}{ending}"

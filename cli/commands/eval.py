@@ -17,11 +17,11 @@ from odt.cli.options.shared import (
     LOSS_FIELDS,
     check_data_option,
     data_options,
-    given,
     interface_options,
     loss_options,
     metric_option,
     model_argument,
+    require,
     sample_weight_option,
     schedule_options,
     sequence_options,
@@ -92,8 +92,8 @@ def command(
     )
     x: Any = odt.NewData(source, as_record) if source else None
     if x is None:
-        x = given("--load-input", load_input, "the file with the inputs of all samples")
-        given("--load-expected", load_expected, "the file with the expected outputs")
+        x = require("--load-input", load_input, "the file with the inputs of all samples")
+        require("--load-expected", load_expected, "the file with the expected outputs")
     with closing(Progress()) as bar:
         evaluation = odt.evaluate(
             model_of(model, group(ModelOptions, options)),

@@ -3,7 +3,7 @@
 import click
 
 import odt
-from odt.cli.options.shared import given, model_argument
+from odt.cli.options.shared import model_argument, require
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
@@ -25,7 +25,7 @@ def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
 
     Each PART is a model that odt cut made of MODEL, and usually odt train has trained.
     """
-    path = given("--output", output, "the file that is written")
+    path = require("--output", output, "the file that is written")
     source = odt.load_model(model)
     file_of(source).check_flatbuffer("odt join")
     extension = extension_of("--output", path, FORMATS)

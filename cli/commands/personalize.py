@@ -7,7 +7,7 @@ import click
 import odt
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.sections import Command, option
-from odt.cli.options.shared import budget_option, data_options, given, model_argument
+from odt.cli.options.shared import budget_option, data_options, model_argument, require
 from odt.cli.options.types import Size
 from odt.cli.output.output_locks import hold
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
@@ -157,8 +157,8 @@ def command(
     if source is not None:
         samples = odt.NewData(source, as_record)
     else:
-        inputs = given("--load-input or --source", load_input, "the new samples")
-        samples = odt.DataSet(inputs, given("--load-expected", load_expected, "their classes"))
+        inputs = require("--load-input or --source", load_input, "the new samples")
+        samples = odt.DataSet(inputs, require("--load-expected", load_expected, "their classes"))
     with warnings_as_lines():
         result = odt.personalize(
             file, samples, classes=names, store=store, out=output, show=show_note, **options

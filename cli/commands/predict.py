@@ -21,10 +21,10 @@ from odt.cli.options.new_data import (
 from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
-    given,
     input_option,
     interface_options,
     model_argument,
+    require,
     schedule_options,
     sequence_options,
 )
@@ -97,7 +97,7 @@ def command(
     """
     refuse_both(source, load_input, as_record)
     _refuse_frames(source, frame_size or pixel_format, output)
-    path = source or given("--load-input or --source", load_input, "the samples")
+    path = source or require("--load-input or --source", load_input, "the samples")
     file = model_of(model, group(ModelOptions, options))
     if output:
         read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}
@@ -181,9 +181,9 @@ def _csv(
     label: Callable[[int], str],
 ) -> AbstractContextManager[Append]:
     """Returns a function that writes an output as CSV, with the names of classes or targets."""
-    found = record.targets if record else names
-    has_names = len(found) == spec.size
-    columns = [printable(n, MAX_NAME) for n in found] if has_names else map(str, range(spec.size))
+    targets = record.targets if record else names
+    has_names = len(targets) == spec.size
+    columns = [printable(n, MAX_NAME) for n in targets] if has_names else map(str, range(spec.size))
     classes = has_names and (record is None or bool(record.classes))
     return write_csv(path, [*columns], index, label, classes=classes)
 

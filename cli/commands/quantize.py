@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 import odt
-from odt.cli.options.shared import given, model_argument, signature_option
+from odt.cli.options.shared import model_argument, require, signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.quantization.quantize_model import FLOAT
@@ -94,12 +94,12 @@ def command(
     conversions. Signatures and metadata stay; training info is left out. Prints the layers with the
     lowest signal-to-noise ratio: --keep-float, another --ranges or int16x8 may help there.
     """
-    path = given("--output", output, "the file that is written")
+    path = require("--output", output, "the file that is written")
     extension_of("--output", path, FORMATS)
     source = odt.load_model(model, signature=signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--calibrate": calibrate})
     if scheme not in STORED:
-        given("--calibrate", calibrate, "the data from which ranges are measured")
+        require("--calibrate", calibrate, "the data from which ranges are measured")
     with warnings_as_lines():
         result = odt.quantize(
             source,

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import odt
-from odt.cli.options.shared import given, model_argument, signature_option
+from odt.cli.options.shared import model_argument, require, signature_option
 from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.spelling import spell
@@ -81,7 +81,7 @@ def command(
     removed; other metadata stays. If the features have axes between batch and channels, such as
     height and width, the new layers average over them.
     """
-    path = given("--output", output, "the file that is written")
+    path = require("--output", output, "the file that is written")
     extension_of("--output", path, FORMATS)
     source = odt.load_model(model, signature=signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--like": like})

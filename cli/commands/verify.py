@@ -7,7 +7,7 @@ import click
 
 import odt
 from odt.cli.options.sections import Command
-from odt.cli.options.shared import given, input_option, schedule_options
+from odt.cli.options.shared import input_option, require, schedule_options
 from odt.cli.output.progress import Progress
 from odt.errors import OdtError
 from odt.evaluation.comparison import describe_difference
@@ -64,7 +64,7 @@ def command(
     else:
         same = _same_outputs(
             (first, second),
-            given("--load-input", load_input, "the file with the inputs of all samples"),
+            require("--load-input", load_input, "the file with the inputs of all samples"),
             tolerance=TOLERANCE if tolerance is None else tolerance,
             batch_size=batch_size or 32,
             micro_batch=micro_batch,

@@ -111,9 +111,9 @@ def checked_splits(
     Raises:
         OdtError: if groups are to stay together, but the splits of the source are kept.
     """
-    own = ", ".join(f"{name} {part.length or '?'}" for name, part in source.parts.items())
+    parts = ", ".join(f"{name} {part.length or '?'}" for name, part in source.parts.items())
     if divides_again(source, splits, division):
-        note = f"note: {source.name}: its own splits ({own}) are joined and divided again."
+        note = f"note: {source.name}: its own splits ({parts}) are joined and divided again."
         return replace(source, notes=(*source.notes, note)) if len(source.parts) > 1 else source
     fractions = any(w.fraction is not None for w in splits)
     if o["group_by"] and not (o["window"] or fractions or "all" in source.parts):

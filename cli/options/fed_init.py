@@ -8,7 +8,7 @@ import click
 import odt
 from odt.cli.options.fed_run import part_of
 from odt.cli.options.sections import GIVEN
-from odt.cli.options.shared import given
+from odt.cli.options.shared import require
 from odt.errors import DataError, OdtError
 from odt.federated.flower.settings import FEDERATION, KEYS
 from odt.kernels.loss_text import is_plugin
@@ -29,7 +29,7 @@ def settings_of(ctx: click.Context, folder: str, options: dict[str, Any]) -> dic
             "--partition: must be iid, dirichlet, by-label or by-column for a Flower app, but got "
             f"{options['partition']}."
         )
-    model = given("--model", options["model"], "the model that is trained")
+    model = require("--model", options["model"], "the model that is trained")
     odt.load_model(model)
     settings = {"model": os.path.abspath(model)}
     for part, name in (("train", "load"), ("test", "validation")):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import odt
-from odt.cli.options.shared import given
+from odt.cli.options.shared import require
 from odt.cli.options.training_run import TRAINER, refuse_alone, trainable_of
 from odt.cli.output.output_paths import check_ending, check_outputs, extension_of
 from odt.core.storage.atomic_files import AtomicFile
@@ -54,7 +54,7 @@ def check_files(options: dict[str, Any]) -> None:
 
 def trainer_of(options: dict[str, Any]) -> odt.Trainer:
     """Returns the trainer that is every client in turn."""
-    model = given("--model", options["model"], "the model that is trained")
+    model = require("--model", options["model"], "the model that is trained")
     options = {name: value for name, value in options.items() if name != "model"}
     return new_trainer(
         odt.load_model(model, options["adapters"]),
@@ -74,7 +74,7 @@ def arguments_of(options: dict[str, Any]) -> dict[str, Any]:
     Raises:
         OdtError: if the data files are not given.
     """
-    data, held = part_of(options, "train"), part_of(options, "test")
+    data, test = part_of(options, "train"), part_of(options, "test")
     if data is None:
         raise OdtError("--data: must be given: a folder of odt gen-datafile, or --load-input.")
     partition = options["partition"]
@@ -85,7 +85,7 @@ def arguments_of(options: dict[str, Any]) -> dict[str, Any]:
         **{name: options[name] for name in SIMULATE if name in options},
         "x": data,
         "partition": partition,
-        "validation_data": held,
+        "validation_data": test,
         "save_to": options["export_checkpoint"],
     }
 
@@ -105,13 +105,13 @@ def part_of(options: dict[str, Any], part: str) -> odt.DataSet | None:
     folder = options["data"]
     if not folder:
         return None
-    found = [_file(folder, part, kind) for kind in ("input", "output")]
-    if part == "train" and not all(found):
+    files = [_file(folder, part, kind) for kind in ("input", "output")]
+    if part == "train" and not all(files):
         raise DataError(
             f"{folder}: must hold the files train.input… and train.output… of odt gen-datafile. "
             "Give --load-input and --load-expected for other files."
         )
-    return odt.DataSet(found[0], found[1]) if all(found) else None
+    return odt.DataSet(files[0], files[1]) if all(files) else None
 
 
 def _file(folder: str, part: str, kind: str) -> str:

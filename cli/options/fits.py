@@ -66,18 +66,18 @@ def check_format(name: str, form: str) -> None:
     Raises:
         OdtError: for options without effect.
     """
-    given = given_options()
-    wrong = [o for o in given.values() if (f := o.fits.formats) and form not in f]
+    options = given_options()
+    wrong = [o for o in options.values() if (f := o.fits.formats) and form not in f]
     if wrong and form in NOUNS:  # a format that was added may use any option
         raise _without_effect(name, NOUNS[form], wrong)
-    for option in given.values():
+    for option in options.values():
         row, shown = option.fits, _name(option)
-        both = [_name(given[n]) for n in row.without if n in given]
+        both = [_name(options[n]) for n in row.without if n in options]
         if both:
             raise OdtError(
                 f"{shown}: must be given without {', '.join(both)}, but got both. Leave one out."
             )
-        if row.needs and not any(n in given for n in row.needs):
+        if row.needs and not any(n in options for n in row.needs):
             needed = " or ".join(_name(_options()[n]) for n in row.needs)
             raise OdtError(
                 f"{shown}: is for {row.purpose}, but {needed} is not given. Give {needed}, or "
@@ -96,12 +96,12 @@ def check_samples(source: Source, augmented: Collection[str]) -> None:
         OdtError: for options without effect.
     """
     names = given_options()
-    given = names.values()
-    wrong = [o for o in given if (k := o.fits.kinds) and source.kind not in k]
+    options = names.values()
+    wrong = [o for o in options if (k := o.fits.kinds) and source.kind not in k]
     if wrong:
         raise _without_effect(source.name, KINDS[source.kind], wrong)
     of_masks = "masks" in names  # --classes names their values
-    wrong = [o for o in given if o.fits.classes and not (of_masks and o.name == "classes")]
+    wrong = [o for o in options if o.fits.classes and not (of_masks and o.name == "classes")]
     if wrong and not source.classes:
         raise _without_effect(source.name, "without classes", wrong)
     if augmented:

@@ -225,5 +225,5 @@ def _as_one(error: click.UsageError) -> click.UsageError:
     """Chooses the exit status: 1 for onert_train's own checks, 255 for its parser and runtime."""
     parameter = getattr(error, "param", None)
     late = parameter is not None and parameter.name in LATE
-    own = isinstance(error, click.BadParameter) and not late
-    return (BadArgument if own else BadLine)(error.format_message(), error.ctx)
+    is_parameter = isinstance(error, click.BadParameter) and not late
+    return (BadArgument if is_parameter else BadLine)(error.format_message(), error.ctx)

@@ -96,8 +96,8 @@ def in_run_dir(options: TrainOptions) -> TrainOptions:
         )
     if os.path.isdir(path):
         hold({"--run-dir": path})
-    own = ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE
-    if ctx.meta.get(CONTINUED) and (own or ctx.meta[RECIPE] != os.path.join(path, FILE)):
+    names_model = ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE
+    if ctx.meta.get(CONTINUED) and (names_model or ctx.meta[RECIPE] != os.path.join(path, FILE)):
         raise OdtError(
             f"--run-dir {path}: must be a new folder, but it has a run. Resume that run with odt "
             f"train --run-dir {path}, or give another folder."

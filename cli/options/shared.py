@@ -22,7 +22,7 @@ T = TypeVar("T")
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 
 
-def given(option: str, value: T | None, what: str) -> T:
+def require(option: str, value: T | None, what: str) -> T:
     """Returns the value of an option that a command requires.
 
     Args:

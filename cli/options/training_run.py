@@ -10,7 +10,7 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.rows import keywords
-from odt.cli.options.shared import given
+from odt.cli.options.shared import require
 from odt.cli.options.teacher import teacher_of
 from odt.cli.options.train_options import ADAPTERS, SampleFiles, TrainOptions
 from odt.cli.output.output_paths import check_ending, check_outputs
@@ -54,9 +54,9 @@ class TrainingData:
     fit: FitOptions
 
 
-def refuse_alone(option: str, value: object, other: str, given: object) -> None:
+def refuse_alone(option: str, value: object, other: str, companion: object) -> None:
     """Raises OdtError if an option is given without the one that it needs."""
-    if value and not given:
+    if value and not companion:
         raise OdtError(f"{option}: must come with {other}, but got it alone")
 
 
@@ -163,7 +163,7 @@ def quantized(model: odt.Model, options: TrainOptions) -> tuple[odt.Model, Train
         UnsupportedError: if the model is quantized, or odt does not support an operator.
         DataError: if the training inputs do not fit the model.
     """
-    data = given("--load-input", options.samples.load_input, INPUTS)
+    data = require("--load-input", options.samples.load_input, INPUTS)
     asked = options.recipe["quant_ranges"]
     ranges = asked or (None if options.session.checkpoint else "follow")
     recipe = {**options.recipe, "quant_ranges": ranges}
@@ -214,24 +214,26 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
         # An unwritable path is an error now, not after hours of training.
         AtomicFile(path).discard()
     files = (
-        given("--load-input", options.samples.load_input, INPUTS),
-        given("--load-expected", options.samples.load_expected, TARGETS),
+        require("--load-input", options.samples.load_input, INPUTS),
+        require("--load-expected", options.samples.load_expected, TARGETS),
     )
     session, fit = trainer.session, options.fit
     if fit.new_data:
         session.resume = session.resume.on_new_data()
     data = session.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
     trainer.record = recorded(files[0])
-    held = _validation_data(trainer, options.samples)
+    validation_set = _validation_data(trainer, options.samples)
     if fit.shuffle is None:
-        own = session.resume.own
-        fit = replace(fit, shuffle=own.progress.shuffle if own else not spelled_as_one())
-    _refuse_uncompared(trainer, options, validated=bool(fit.validation_split or held))
+        checkpoint = session.resume.own
+        fit = replace(
+            fit, shuffle=checkpoint.progress.shuffle if checkpoint else not spelled_as_one()
+        )
+    _refuse_uncompared(trainer, options, validated=bool(fit.validation_split or validation_set))
     uses_seed = fit.shuffle or fit.validation_split or fit.augment
     refuse_alone("--seed", fit.seed is not None, "--shuffle", uses_seed)
     if spelled_as_one():
         fit = replace(fit, drop_last=True, stratify=False)
-    return TrainingData(data, held, fit)
+    return TrainingData(data, validation_set, fit)
 
 
 def _refuse_uncompared(trainer: odt.Trainer, options: TrainOptions, *, validated: bool) -> None:

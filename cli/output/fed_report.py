@@ -44,14 +44,14 @@ def plotted_name(rounds: Sequence[Round]) -> str:
     """Returns the metric that a plot shows: of the validation, else of the clients' training."""
     names = list(rounds[-1].metrics)
     for prefix in ("val_", "client_", ""):
-        found = [
+        names = [
             n
             for n in names
             if n.startswith(prefix) and not n.startswith(("client_min_", "client_max_"))
         ]
-        better = [n for n in found if "accuracy" in n] or [n for n in found if "loss" not in n]
-        if better or found:
-            return (better or found)[0]
+        better = [n for n in names if "accuracy" in n] or [n for n in names if "loss" not in n]
+        if better or names:
+            return (better or names)[0]
     raise OdtError("--plot: must have a round to show, but got none. Give --rounds 1 or more.")
 
 

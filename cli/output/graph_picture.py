@@ -211,15 +211,15 @@ def positions(
         down = sweep % 2 == 0
         for _, layer in _pairs(layers, down):
             near = above if down else below
-            wanted = [_mean([x[j] for j in near[k]], x[k]) for k in layer]
+            targets = [_mean([x[j] for j in near[k]], x[k]) for k in layer]
             placed: list[float] = []
-            for k, best in zip(layer, wanted, strict=True):
+            for k, best in zip(layer, targets, strict=True):
                 least = best
                 if placed:
                     left = layer[len(placed) - 1]
                     least = placed[-1] + (widths[left] + widths[k]) / 2 + GAP
                 placed.append(max(best, least))
-            shift = sum(w - p for w, p in zip(wanted, placed, strict=True)) / max(len(layer), 1)
+            shift = sum(w - p for w, p in zip(targets, placed, strict=True)) / max(len(layer), 1)
             x |= {k: p + shift for k, p in zip(layer, placed, strict=True)}
     start = min(x[k] - widths[k] / 2 for layer in layers for k in layer) - MARGIN
     return {k: center - start for k, center in x.items()}
@@ -264,8 +264,8 @@ def _stubs(
         parts.append(_stub(x[b], y[b] - STUB, f"from {boxes[a].lines[0]}"))
     for a, ends in to.items():
         names = ", ".join(boxes[b].lines[0] for b in ends[:MAX_SHAPES])
-        more = f" and {len(ends) - MAX_SHAPES} more" if len(ends) > MAX_SHAPES else ""
-        parts.append(_stub(x[a], y[a] + HIGH, f"to {names}{more}"))
+        ending = f" and {len(ends) - MAX_SHAPES} more" if len(ends) > MAX_SHAPES else ""
+        parts.append(_stub(x[a], y[a] + HIGH, f"to {names}{ending}"))
     return parts
 
 

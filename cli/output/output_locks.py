@@ -20,8 +20,8 @@ def hold(outputs: Mapping[str, str | None]) -> None:
         OdtError: if another process writes one of them.
     """
     ctx = click.get_current_context()
-    held = ctx.meta.setdefault(HELD, set())
+    locks = ctx.meta.setdefault(HELD, set())
     for option, path in outputs.items():
-        if path and (name := os.path.abspath(path)) not in held:
+        if path and (name := os.path.abspath(path)) not in locks:
             ctx.with_resource(FileLock(path, f"{option} {path}"))
-            held.add(name)
+            locks.add(name)

@@ -31,7 +31,7 @@ class RunLog(Protocol):
 def warnings_as_lines(logs: Sequence[RunLog] = ()) -> Iterator[None]:
     """Prints warnings of odt as lines on stderr, and tells them to logs."""
 
-    def show(message: Warning | str, *args: Any, **more: Any) -> None:
+    def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
         text = spell(str(message))
         clear_bars()
         click.echo(text, err=True)
@@ -104,8 +104,8 @@ class TrainingLog(odt.Callback):
             click.echo(report.cache_line(session.cache))
         steps = self.params["steps"] or 0
         self._first, done = session.resume.start(core.info.step_samples, steps)
-        left = max(steps * (options.fit.epochs - self._first + 1) - done, 0)
-        self._bar.begin("epoch", left)
+        steps_left = max(steps * (options.fit.epochs - self._first + 1) - done, 0)
+        self._bar.begin("epoch", steps_left)
         self._phase = "epoch 0"
         core.seen = self._seen
 

@@ -87,9 +87,9 @@ def test_invalid_sizes_are_refused(text: str) -> None:
 
 
 def test_a_missing_option_is_one_line_that_names_it() -> None:
-    assert shared.given("--load-input", "a.bin", "the inputs") == "a.bin"
+    assert shared.require("--load-input", "a.bin", "the inputs") == "a.bin"
     with pytest.raises(OdtError, match=r"^--load-input: must be given: the inputs\.$"):
-        shared.given("--load-input", None, "the inputs")
+        shared.require("--load-input", None, "the inputs")
 
 
 def test_help_lists_options_in_the_order_of_the_stack() -> None:

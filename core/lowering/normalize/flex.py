@@ -57,7 +57,7 @@ def with_builtins(model: Model) -> Model:
         tensors.append(tensor)
         return len(tensors) - 1
 
-    nodes = [made for node in graph.nodes for made in _expanded(renamed(node), graph, append)]
+    nodes = [builtin for node in graph.nodes for builtin in _expanded(renamed(node), graph, append)]
     return replace(model, graph=replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)))
 
 

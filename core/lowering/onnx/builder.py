@@ -239,19 +239,19 @@ class Builder:
             dtype = self.spec(operands[-1 if op == "SELECT_V2" else 0]).dtype if operands else INT64
         start = len(self.tensors)
         dtypes = dtype if isinstance(dtype, Sequence) else [dtype] * outputs
-        made = [self._append(Tensor("", TensorSpec((), each))) for each in dtypes]
-        node = replace(node, outputs=tuple(made))
+        results = [self._append(Tensor("", TensorSpec((), each))) for each in dtypes]
+        node = replace(node, outputs=tuple(results))
         try:
             infer_node(self, node, row, self.inference, None)
         except ShapeError:
             del self.tensors[start:]
             raise
-        for i in made:
+        for i in results:
             spec = self.spec(i)
             self.tensors[i] = replace(self.tensors[i], spec=spec, signature=spec.shape)
         self.nodes.append(node)
-        self.makers.update(dict.fromkeys(made, node))
-        return made
+        self.makers.update(dict.fromkeys(results, node))
+        return results
 
     def name(self, results: Sequence[int], outputs: Sequence[int], first: int) -> None:
         """Gives results the indices of a node's outputs in the file.
@@ -261,11 +261,11 @@ class Builder:
             outputs: tensors of the file.
             first: number of the first node of the graph that was added for the node.
         """
-        own = {i for node in self.nodes[first:] for i in node.outputs}
+        results_of_nodes = {i for node in self.nodes[first:] for i in node.outputs}
         indices: dict[int, int] = {}
         for x, y in zip(results, outputs, strict=False):
             is_end = y in self.graph.outputs
-            if x in own and x not in indices:
+            if x in results_of_nodes and x not in indices:
                 indices[x] = y
             elif is_end and (x in indices or x < len(self.graph.tensors)):
                 indices[self._copy(x)] = y  # the outputs of a graph have names of their own
@@ -281,13 +281,13 @@ class Builder:
         def moved(items: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(indices.get(i, i) for i in items)
 
-        start = first if own >= indices.keys() else 0
+        start = first if results_of_nodes >= indices.keys() else 0
         for k in range(start, len(self.nodes)):
             node = self.nodes[k]
-            inputs, made = moved(node.inputs), moved(node.outputs)
-            if (inputs, made) != (node.inputs, node.outputs):
-                self.nodes[k] = replace(node, inputs=inputs, outputs=made)
-                self.makers.update(dict.fromkeys(made, self.nodes[k]))
+            inputs, new_outputs = moved(node.inputs), moved(node.outputs)
+            if (inputs, new_outputs) != (node.inputs, node.outputs):
+                self.nodes[k] = replace(node, inputs=inputs, outputs=new_outputs)
+                self.makers.update(dict.fromkeys(new_outputs, self.nodes[k]))
         for y, x in self.renamed.items():
             self.renamed[y] = indices.get(x, x)
         self._transposed = {
@@ -305,8 +305,8 @@ class Builder:
         spec = inference.specs[x]
         self.tensors[y] = replace(self.tensors[y], spec=spec, signature=spec.shape)
         inference.specs[y] = spec
-        known: tuple[dict[int, Array], ...] = (inference.values, inference.reals)
-        for values in known:
+        by_tensor: tuple[dict[int, Array], ...] = (inference.values, inference.reals)
+        for values in by_tensor:
             if x in values:
                 values[y] = values[x]
         if x in inference.batched:
@@ -316,8 +316,8 @@ class Builder:
         """Drops nodes and tensors from these numbers on."""
         inference = self.inference
         for k in range(tensors, len(self.tensors)):
-            for known in (inference.specs, inference.values, inference.reals):
-                known.pop(k, None)
+            for by_tensor in (inference.specs, inference.values, inference.reals):
+                by_tensor.pop(k, None)
             inference.batched.discard(k)
             self.makers.pop(k, None)
         self._transposed = {

@@ -81,8 +81,8 @@ def _lower(builder: Builder, node: Node) -> None:
         except _UnknownError:
             waits = True
     inputs = tuple(i if i == ABSENT else builder.renamed.get(i, i) for i in node.inputs)
-    kept = replace(source, refusal=refusal, waits=lowering is not None and waits)
-    builder.nodes.append(replace(node, inputs=inputs, options={"onnx": kept}))
+    unlowered = replace(source, refusal=refusal, waits=lowering is not None and waits)
+    builder.nodes.append(replace(node, inputs=inputs, options={"onnx": unlowered}))
 
 
 class _UnknownError(Exception):

@@ -51,9 +51,9 @@ def _layer(u: Use, gates: int, activations: tuple[str, ...]) -> Layer:
     count, rows, units = u.shape(2)
     if count != len(directions) or rows != gates * units or u.shape(1)[:2] != (count, rows):
         raise ShapeError(f"W and R must be those of {gates} gates, but got {u.shape(2)}")
-    own = tuple(str(name).lower() for name in u.attr("activations", activations) or activations)
-    if own != tuple(name.lower() for name in activations) * (len(own) // len(activations)):
-        raise ShapeError(f"activations must be {', '.join(activations)}, but got {own}")
+    names = tuple(str(name).lower() for name in u.attr("activations", activations) or activations)
+    if names != tuple(name.lower() for name in activations) * (len(names) // len(activations)):
+        raise ShapeError(f"activations must be {', '.join(activations)}, but got {names}")
     if u.attr("clip", 0.0) or u.attr("input_forget", 0):
         raise ShapeError("clip and input_forget must be 0, but got others")
     batch_first = bool(u.attr("layout", 0))

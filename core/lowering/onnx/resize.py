@@ -52,19 +52,19 @@ def _sizes(u: Use, before: tuple[int, ...]) -> tuple[int, ...]:
         raise ShapeError("keep_aspect_ratio_policy must be stretch, but got another")
     sizes = list(before)
     if u.has(3):
-        given = u.numbers(3, "sizes")
+        lengths = u.numbers(3, "sizes")
     else:
         at = 1 if u.source.kind == "Upsample" or u.opset < 11 else 2
         scales = u.value(at, "scales") if u.has(at) else np.array(u.attr("scales", ()))
         if scales.size != len(axes):
             raise ShapeError(f"scales must have {len(axes)} numbers, but got {scales.size}")
         exact = [before[k] * float(s) for k, s in zip(axes, np.ravel(scales), strict=True)]
-        given = tuple(int(np.floor(n + 1e-4)) for n in exact)
-        if any(abs(n - m) > 1e-3 for n, m in zip(exact, given, strict=True)):
+        lengths = tuple(int(np.floor(n + 1e-4)) for n in exact)
+        if any(abs(n - m) > 1e-3 for n, m in zip(exact, lengths, strict=True)):
             raise ShapeError(f"scales must give whole numbers, but got {exact}")
-    if len(given) != len(axes) or min(given, default=1) < 1:
-        raise ShapeError(f"sizes must have {len(axes)} numbers above 0, but got {given}")
-    for k, n in zip(axes, given, strict=True):
+    if len(lengths) != len(axes) or min(lengths, default=1) < 1:
+        raise ShapeError(f"sizes must have {len(axes)} numbers above 0, but got {lengths}")
+    for k, n in zip(axes, lengths, strict=True):
         sizes[k] = n
     return tuple(sizes)
 

@@ -10,7 +10,7 @@ from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array
 
 INT64_TYPE = 4  # TensorType of the schema
-MOST_PADS = 1 << 24  # values before and after all axes
+MAX_PADS = 1 << 24  # values before and after all axes
 REFLECT = 0  # MirrorPadMode of the schema
 
 
@@ -205,8 +205,8 @@ def pad(u: Use) -> int:
         axes = [u.axis(k, len(before)) for k in u.numbers(3, "axes")]
     if len(pads) != 2 * len(axes):
         raise ShapeError(f"pads must have two numbers for each axis, but got {pads}")
-    if sum(map(abs, pads)) > MOST_PADS:
-        raise ShapeError(f"pads must be at most {MOST_PADS} in all, but got {pads}")
+    if sum(map(abs, pads)) > MAX_PADS:
+        raise ShapeError(f"pads must be at most {MAX_PADS} in all, but got {pads}")
     both = np.zeros((len(before), 2), np.int64)
     for k, axis in enumerate(axes):
         both[axis] = pads[k], pads[k + len(axes)]

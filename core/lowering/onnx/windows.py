@@ -190,11 +190,11 @@ def conv_transpose(u: Use) -> int:
         memory, sizes = (memory[0], 1, *memory[1:]), [1, *sizes]
         cuts = [(0, 0), *cuts]
     w = u.b.weight(u.node.inputs[1], (1, *range(2, rank), 0), memory)
-    more = [max(0, -hi) for _, hi in cuts]
+    growth = [max(0, -hi) for _, hi in cuts]
     options = dict(zip(("stride_h", "stride_w"), (1, *stride)[-2:], strict=True))
     target = (shape[0], *sizes, filters[1])
     inputs = [u.b.constant(target), w, last(u, u.input(0))]
-    late = u.has(2) and any(more)
+    late = u.has(2) and any(growth)
     if u.has(2) and not late:
         inputs.append(u.input(2))
     y = u.b.add("TRANSPOSE_CONV", inputs, u.dtype(0), padding=VALID, **options)
@@ -203,8 +203,8 @@ def conv_transpose(u: Use) -> int:
         ends = [n - max(0, hi) for n, (_, hi) in zip(sizes, cuts, strict=True)]
         parts = [u.b.constant(v) for v in (begin, [target[0], *ends, target[3]], [1] * 4)]
         y = u.b.add("STRIDED_SLICE", (y, *parts), begin_mask=9, end_mask=9)
-    if any(more):
-        pads = [(0, 0), *((0, n) for n in more), (0, 0)]
+    if any(growth):
+        pads = [(0, 0), *((0, n) for n in growth), (0, 0)]
         y = u.b.add("PAD", (y, u.b.constant(pads)))
     if late:
         y = u.b.add("ADD", (y, u.input(2)))
@@ -216,22 +216,22 @@ def _cuts(
 ) -> list[tuple[int, int]]:
     """Returns how much of the full result is cut before and after; below 0: how much is added."""
     axes, auto = len(full), u.attr("auto_pad", "NOTSET")
-    wanted = u.ints("output_shape")
-    if wanted is None and auto in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = tuple(n * s for n, s in zip(shape[2:], stride, strict=True))
-    if wanted is not None:
-        if len(wanted) == axes + 2:
-            wanted = wanted[2:]
-        if len(wanted) != axes:
-            raise ShapeError(f"output_shape must have {axes} axes, but got {wanted}")
+    target_shape = u.ints("output_shape")
+    if target_shape is None and auto in ("SAME_UPPER", "SAME_LOWER"):
+        target_shape = tuple(n * s for n, s in zip(shape[2:], stride, strict=True))
+    if target_shape is not None:
+        if len(target_shape) == axes + 2:
+            target_shape = target_shape[2:]
+        if len(target_shape) != axes:
+            raise ShapeError(f"output_shape must have {axes} axes, but got {target_shape}")
         cuts = []
-        for size, target, more in zip(full, wanted, extra, strict=True):
-            total = size + more - target
+        for size, target, size_more in zip(full, target_shape, extra, strict=True):
+            total = size + size_more - target
             half = total // 2
             lo, hi = (half, total - half) if auto == "SAME_UPPER" else (total - half, half)
             if min(lo, hi) < 0:
-                raise ShapeError(f"output_shape must be at most {full}, but got {wanted}")
-            cuts.append((lo, hi - more))
+                raise ShapeError(f"output_shape must be at most {full}, but got {target_shape}")
+            cuts.append((lo, hi - size_more))
         return cuts
     pads = u.ints("pads", (0,) * 2 * axes) or ()
     if len(pads) != 2 * axes or min(pads) < 0:

@@ -60,8 +60,8 @@ class EpochLog:
         head = lines[: self._csv]
         self._names = head[0].split(",") if head else []
         rows = [line for line in lines if line not in head]  # two runs at once wrote two heads
-        kept = head + [line for line in rows if self._epoch(line) < first]
-        write_atomically(path, [f"{line}\n".encode() for line in kept], OdtError)
+        rows_before = head + [line for line in rows if self._epoch(line) < first]
+        write_atomically(path, [f"{line}\n".encode() for line in rows_before], OdtError)
 
     def add(self, row: Row) -> None:
         """Appends a row."""

@@ -44,20 +44,20 @@ CUSTOM = "Samples of models with several losses or a custom loss are not shown."
 
 
 def sample_sections(
-    run: Run, given: tuple[Any, Any] | None, most: int, progress: Seen | None = None
+    run: Run, new_data: tuple[Any, Any] | None, most: int, progress: Seen | None = None
 ) -> list[str]:
     """Returns the sections; a paragraph that says why, if there are none.
 
     Args:
         run: the run.
-        given: inputs and targets to evaluate on; None for the validation samples.
+        new_data: inputs and targets to evaluate on; None for the validation samples.
         most: number of samples that are shown.
         progress: called after each batch with the number of samples done, and of all.
 
     Raises:
         OdtError: if a file cannot be read or does not fit the model.
     """
-    reason = unavailable(run, given)
+    reason = unavailable(run, new_data)
     if reason:
         return [heading("Samples", f'<p class="pale">{escape(reason)}</p>')]
     resume = read_resume(run.path / LAST)
@@ -69,7 +69,7 @@ def sample_sections(
     model = load_model(path) if path else best_model(run)
     loss = loss and _loss(run, loss)
     with ModelEvaluator(model, loss=loss, reduction=then.reduction) as evaluator:
-        data, order, names = samples_to_judge(run, given, evaluator.samples, then)
+        data, order, names = samples_to_judge(run, new_data, evaluator.samples, then)
         record = read_record(file_of(model))
         evaluation = evaluator.run(
             data,
@@ -80,7 +80,7 @@ def sample_sections(
         )
     results = evaluation.results
     assert results is not None
-    where = "given" if given else "validation"
+    where = "given" if new_data else "validation"
     weights = "" if model_of(run) else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
     sections = []
@@ -106,14 +106,14 @@ def _loss(run: Run, text: str) -> str:
     return canonical_loss(name + colon + options)
 
 
-def unavailable(run: Run, given: tuple[Any, Any] | None) -> str:
+def unavailable(run: Run, new_data: tuple[Any, Any] | None) -> str:
     """Why samples cannot be evaluated; empty if they can."""
     recipe: Mapping[str, Any] = run.recipe
     if not model_of(run) and (not (run.path / BEST).exists() or "adapters" in recipe):
         return "The run has no trained model yet."
     if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
         return CUSTOM
-    if not given and HELD[0] not in recipe and not recipe.get("validation-split"):
+    if not new_data and HELD[0] not in recipe and not recipe.get("validation-split"):
         return "The run has no validation data. Give inputs and expected outputs of test samples."
     return ""
 
@@ -135,23 +135,23 @@ def best_model(run: Run) -> Model:
 
 
 def samples_to_judge(
-    run: Run, given: tuple[Any, Any] | None, specs: SampleSpecs, then: Progress
+    run: Run, new_data: tuple[Any, Any] | None, specs: SampleSpecs, then: Progress
 ) -> tuple[DataSet, SampleOrder, Sequence[str]]:
     """The samples, the numbers of those to evaluate, and the names of the classes.
 
     Args:
         run: the run.
-        given: inputs and targets; None for the validation samples.
+        new_data: inputs and targets; None for the validation samples.
         specs: specs of the model's samples.
         then: position of the run, with the seed of its split.
     """
     recipe = run.recipe
-    files = given or [recipe.get(key) for key in (HELD if HELD[0] in recipe else FILES)]
-    if given is None and not all(files):
+    files = new_data or [recipe.get(key) for key in (HELD if HELD[0] in recipe else FILES)]
+    if new_data is None and not all(files):
         raise OdtError(f"{run.path}: the recipe must name the data files, but got none.")
-    inputs, targets = given or map(str, files)
+    inputs, targets = new_data or map(str, files)
     data, names = samples_of(inputs, targets, specs), class_names(inputs, targets)
-    if given or HELD[0] in recipe:
+    if new_data or HELD[0] in recipe:
         return data, range(data.length), names
     with reading(str(run.path / RECIPE), "must be the recipe of a run", OdtError):
         length = int(recipe.get("data-length", 0))

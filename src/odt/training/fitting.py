@@ -107,8 +107,8 @@ class Fit:
         if options.augment is None:
             self.options = replace(options, augment=before.augment)
         classes: ClassWeights = ()
-        given = options.class_weight
-        class_weight = dict(before.class_weight) if given is None else given
+        digest = options.class_weight
+        class_weight = dict(before.class_weight) if digest is None else digest
         if class_weight:
             losses, training = session.samples.losses, samples.order.samples
             weighted, classes = class_weighted(data, losses, class_weight, training)
