@@ -14,11 +14,13 @@ from odt.core.lowering.onnx import (
     attention,
     indices,
     norms,
+    pools,
     products,
     recurrent,
     reductions,
     resize,
     shapes,
+    transposed,
     windows,
 )
 from odt.core.lowering.onnx.builder import Builder, Use
@@ -35,11 +37,13 @@ KINDS: Mapping[str, Lowering] = {
     **attention.KINDS,
     **indices.KINDS,
     **norms.KINDS,
+    **pools.KINDS,
     **products.KINDS,
     **recurrent.KINDS,
     **reductions.KINDS,
     **resize.KINDS,
     **shapes.KINDS,
+    **transposed.KINDS,
     **windows.KINDS,
 }
 

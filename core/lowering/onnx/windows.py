@@ -1,14 +1,11 @@
-"""Operators on windows: convolutions and pools, with channels last.
+"""Convolutions, and what they share with other operators on windows; channels are last.
 
 Images come as (N, C, H, W) and leave so; core/lowering/passes/push_transposes.py cancels the
 transposes between them. Sequences (N, C, W) are images of height 1.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from odt.core.lowering.onnx.builder import Use
 from odt.core.model.graph import ABSENT
@@ -16,7 +13,6 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 
 VALID = 1  # Padding of the schema
-LOWEST = float(np.finfo(np.float32).min)
 NAMES = {2: "hw", 3: "dhw"}  # of axes, by their number
 
 
@@ -111,7 +107,7 @@ def first(u: Use, y: int, rank: int) -> int:
     return u.b.transpose(y, (0, rank - 1, *range(1, rank - 1)))
 
 
-def _padded(u: Use, x: int, windows: Window, value: float = 0) -> int:
+def padded(u: Use, x: int, windows: Window, value: float = 0) -> int:
     """Pads images with channels last."""
     if not any(map(any, windows.pads)):
         return x
@@ -123,7 +119,7 @@ def _padded(u: Use, x: int, windows: Window, value: float = 0) -> int:
     return u.b.add("PADV2", (x, paddings, u.b.constant(value, u.b.spec(x).dtype)))
 
 
-def _images(u: Use) -> tuple[int, ...]:
+def images(u: Use) -> tuple[int, ...]:
     """Returns the shape of input 0, which must be images or sequences."""
     shape = u.shape(0)
     if not 3 <= len(shape) <= 5:
@@ -132,14 +128,14 @@ def _images(u: Use) -> tuple[int, ...]:
 
 
 def conv(u: Use) -> int:
-    shape, filters, groups = _images(u), u.shape(1), int(u.attr("group", 1))
+    shape, filters, groups = images(u), u.shape(1), int(u.attr("group", 1))
     rank = len(shape)
     if len(filters) != rank or groups < 1 or filters[0] % groups:
         raise ShapeError(f"filters must fit {shape} and {groups} groups, but got {filters}")
     if filters[1] * groups != shape[1]:
         raise ShapeError(f"filters must have {shape[1]} channels, but got {filters} in {groups}")
     windows = window(u, shape[2:], filters[2:])
-    _check_outputs(windows, shape[2:])
+    check_outputs(windows, shape[2:])
     w = u.node.inputs[1]
     axes, flat = NAMES[max(rank - 2, 2)], (1,) * (rank == 3)
     options: dict[str, Any] = {
@@ -153,169 +149,33 @@ def conv(u: Use) -> int:
         order: tuple[int, ...] = (1, *range(2, rank), 0)
     elif rank == 5:
         op, order = "CONV_3D", (2, 3, 4, 1, 0)
-        if groups > 1:
-            raise ShapeError(f"group must be 1 for volumes, but got {groups}")
     else:
         op, order = "CONV_2D", (0, *range(2, rank), 1)
     memory = tuple(filters[k] for k in order)
     if rank == 3:
         memory = (memory[0], 1, *memory[1:])
-    inputs = [_padded(u, last(u, u.input(0)), windows), u.b.weight(w, order, memory)]
-    inputs.append(u.input(2) if u.has(2) else ABSENT)
-    return first(u, u.b.add(op, inputs, padding=VALID, **options), rank)
+    x, w = padded(u, last(u, u.input(0)), windows), u.b.weight(w, order, memory)
+    bias = u.input(2) if u.has(2) else ABSENT
+    return first(u, convolution(u, op, x, w, bias, groups, padding=VALID, **options), rank)
 
 
-def _check_outputs(windows: Window, sizes: Sequence[int]) -> None:
+def convolution(u: Use, op: str, x: int, w: int, bias: int, groups: int, **options: Any) -> int:
+    """Adds a convolution; one of volumes in groups is one for each part of the filters."""
+    if op != "CONV_3D" or groups == 1:
+        return u.b.add(op, (x, w, bias), **options)
+    axis = u.b.constant(4)
+    parts = [
+        u.b.add_several("SPLIT", (axis, i), groups, u.b.spec(i).dtype, num_splits=groups)
+        for i in (x, w)
+    ]
+    results = [u.b.add(op, (*pair, ABSENT), **options) for pair in zip(*parts, strict=True)]
+    y = u.b.add("CONCATENATION", results, axis=4)
+    return y if bias == ABSENT else u.b.add("ADD", (y, bias))
+
+
+def check_outputs(windows: Window, sizes: Sequence[int]) -> None:
     if min(windows.outputs(sizes)) < 1:
         raise ShapeError(f"windows must fit into {tuple(sizes)}, but got {windows.extent}")
 
 
-def conv_transpose(u: Use) -> int:
-    """The input gradient of a convolution; pads cut its result, output_padding lengthens it."""
-    shape, filters = _images(u), u.shape(1)
-    rank, axes = len(shape), len(shape) - 2
-    if rank > 4 or int(u.attr("group", 1)) != 1 or len(filters) != rank:
-        raise ShapeError("a transposed convolution must have one group and at most two axes")
-    if set(u.ints("dilations", (1,)) or ()) != {1}:
-        raise ShapeError(f"dilations must be 1, but got {u.ints('dilations')}")
-    kernel, stride = filters[2:], u.ints("strides", (1,) * axes) or ()
-    extra = u.ints("output_padding", (0,) * axes) or ()
-    if len(stride) != axes or len(extra) != axes or min(stride) < 1:
-        raise ShapeError(f"strides and output_padding must have {axes} axes each")
-    full = [(n - 1) * s + k for n, s, k in zip(shape[2:], stride, kernel, strict=True)]
-    cuts = _cuts(u, shape, full, stride, extra)
-    memory = (filters[1], *kernel, filters[0])
-    sizes = [*full]
-    if rank == 3:
-        memory, sizes = (memory[0], 1, *memory[1:]), [1, *sizes]
-        cuts = [(0, 0), *cuts]
-    w = u.b.weight(u.node.inputs[1], (1, *range(2, rank), 0), memory)
-    growth = [max(0, -hi) for _, hi in cuts]
-    options = dict(zip(("stride_h", "stride_w"), (1, *stride)[-2:], strict=True))
-    target = (shape[0], *sizes, filters[1])
-    inputs = [u.b.constant(target), w, last(u, u.input(0))]
-    late = u.has(2) and any(growth)
-    if u.has(2) and not late:
-        inputs.append(u.input(2))
-    y = u.b.add("TRANSPOSE_CONV", inputs, u.dtype(0), padding=VALID, **options)
-    if any(lo or hi > 0 for lo, hi in cuts):
-        begin = [0, *(lo for lo, _ in cuts), 0]
-        ends = [n - max(0, hi) for n, (_, hi) in zip(sizes, cuts, strict=True)]
-        parts = [u.b.constant(v) for v in (begin, [target[0], *ends, target[3]], [1] * 4)]
-        y = u.b.add("STRIDED_SLICE", (y, *parts), begin_mask=9, end_mask=9)
-    if any(growth):
-        pads = [(0, 0), *((0, n) for n in growth), (0, 0)]
-        y = u.b.add("PAD", (y, u.b.constant(pads)))
-    if late:
-        y = u.b.add("ADD", (y, u.input(2)))
-    return first(u, y, rank)
-
-
-def _cuts(
-    u: Use, shape: Sequence[int], full: Sequence[int], stride: Sequence[int], extra: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Returns how much of the full result is cut before and after; below 0: how much is added."""
-    axes, auto = len(full), u.attr("auto_pad", "NOTSET")
-    target_shape = u.ints("output_shape")
-    if target_shape is None and auto in ("SAME_UPPER", "SAME_LOWER"):
-        target_shape = tuple(n * s for n, s in zip(shape[2:], stride, strict=True))
-    if target_shape is not None:
-        if len(target_shape) == axes + 2:
-            target_shape = target_shape[2:]
-        if len(target_shape) != axes:
-            raise ShapeError(f"output_shape must have {axes} axes, but got {target_shape}")
-        cuts = []
-        for size, target, size_more in zip(full, target_shape, extra, strict=True):
-            total = size + size_more - target
-            half = total // 2
-            lo, hi = (half, total - half) if auto == "SAME_UPPER" else (total - half, half)
-            if min(lo, hi) < 0:
-                raise ShapeError(f"output_shape must be at most {full}, but got {target_shape}")
-            cuts.append((lo, hi - size_more))
-        return cuts
-    pads = u.ints("pads", (0,) * 2 * axes) or ()
-    if len(pads) != 2 * axes or min(pads) < 0:
-        raise ShapeError(f"pads must have {2 * axes} numbers, but got {pads}")
-    return [(pads[k], pads[k + axes] - extra[k]) for k in range(axes)]
-
-
-def pool(op: str, u: Use) -> int:
-    shape = _images(u)
-    rank = len(shape)
-    windows = window(u, shape[2:], ())
-    _check_outputs(windows, shape[2:])
-    if rank == 5 and set(windows.dilation) == {1}:
-        return _volume_pool(op, u, windows)
-    if set(windows.dilation) != {1}:
-        raise ShapeError(f"dilations of a pool must be 1, but got {windows.dilation}")
-    is_max = op == "MAX_POOL_2D"
-    x = _padded(u, last(u, u.input(0)), windows, LOWEST if is_max else 0)
-    kernel, stride = ((1, *n)[-2:] for n in (windows.kernel, windows.stride))
-    y = _pooled(u, op, x, kernel, stride)
-    if not is_max:
-        factors = _factors(u, windows, shape[2:])
-        if (factors != 1).any():
-            dims = (1, *factors.shape, 1) if rank == 4 else (1, 1, *factors.shape, 1)
-            y = u.b.add("MUL", (y, u.b.constant(factors.reshape(dims), u.dtype(0))))
-    return first(u, y, rank)
-
-
-def _pooled(u: Use, op: str, x: int, kernel: Sequence[int], stride: Sequence[int]) -> int:
-    """Adds a pool of images (N, H, W, C)."""
-    return u.b.add(
-        op,
-        (x,),
-        padding=VALID,
-        stride_h=stride[0],
-        stride_w=stride[1],
-        filter_height=kernel[0],
-        filter_width=kernel[1],
-    )
-
-
-def _volume_pool(op: str, u: Use, windows: Window) -> int:
-    """Pools height and width of each slice of volumes, and then their depth."""
-    is_max, sizes = op == "MAX_POOL_2D", u.shape(0)[2:]
-    x = _padded(u, u.b.transpose(u.input(0), (0, 2, 3, 4, 1)), windows, LOWEST if is_max else 0)
-    n, d, h, w, c = u.b.shape(x)
-    od, oh, ow = windows.outputs(sizes)
-    y = _pooled(u, op, u.b.reshape(x, (n * d, h, w, c)), windows.kernel[1:], windows.stride[1:])
-    y = u.b.reshape(y, (n, d, oh * ow, c))
-    y = _pooled(u, op, y, (windows.kernel[0], 1), (windows.stride[0], 1))
-    y = u.b.reshape(y, (n, od, oh, ow, c))
-    if not is_max:
-        factors = _factors(u, windows, sizes)
-        if (factors != 1).any():
-            scale = factors.reshape((1, *factors.shape, 1))
-            y = u.b.add("MUL", (y, u.b.constant(scale, u.dtype(0))))
-    return u.b.transpose(y, (0, 4, 1, 2, 3))
-
-
-def _factors(u: Use, windows: Window, sizes: Sequence[int]) -> np.ndarray:
-    """Returns values in a window / those that count, for each window of an average."""
-    include = bool(u.attr("count_include_pad", 0))
-    factors = np.ones(())
-    rows = zip(sizes, windows.kernel, windows.stride, windows.pads, windows.counted, strict=True)
-    for (n, kernel, stride, (lo, _), (_, hi)), count in zip(
-        rows, windows.outputs(sizes), strict=True
-    ):
-        start = np.arange(count) * stride - lo
-        least, most = (-lo, n + hi) if include else (0, n)
-        cells = np.minimum(start + kernel, most) - np.maximum(start, least)
-        factors = np.multiply.outer(factors, kernel / np.maximum(cells, 1))
-    return factors
-
-
-def global_pool(op: str, u: Use) -> int:
-    axes = u.b.constant([*range(2, len(_images(u)))])
-    return u.b.add(op, (u.input(0), axes), keep_dims=True)
-
-
-KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
-    "Conv": conv,
-    "ConvTranspose": conv_transpose,
-    "MaxPool": partial(pool, "MAX_POOL_2D"),
-    "AveragePool": partial(pool, "AVERAGE_POOL_2D"),
-    "GlobalAveragePool": partial(global_pool, "MEAN"),
-    "GlobalMaxPool": partial(global_pool, "REDUCE_MAX"),
-}
+KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {"Conv": conv}

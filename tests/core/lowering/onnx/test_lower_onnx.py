@@ -60,6 +60,7 @@ def conv(
         ((2, 3, 11), (5, 3, 4), 1, (1, 2), (2,), (1,)),
         ((2, 3, 11), (3, 1, 3), 3, (1, 1), (1,), (2,)),
         ((1, 2, 4, 5, 4), (3, 2, 2, 3, 2), 1, (0, 1, 0, 0, 1, 0), (1, 2, 1), (1, 1, 1)),
+        ((2, 4, 3, 4, 4), (6, 2, 2, 1, 2), 2, (0, 1, 0, 0, 0, 1), (1, 2, 1), (1, 1, 2)),
     ],
 )
 def test_convolutions(
@@ -283,31 +284,78 @@ def test_pools_of_volumes(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "attributes",
+    ("sizes", "kernel", "groups", "attributes"),
     [
-        {"strides": (2, 2), "pads": (1, 0, 1, 1)},
-        {"strides": (2, 3), "output_padding": (1, 2)},
-        {"strides": (2, 2), "auto_pad": "SAME_UPPER"},
+        ((4, 3), (3, 2), 1, {"strides": (2, 2), "pads": (1, 0, 1, 1)}),
+        ((4, 3), (3, 2), 1, {"strides": (2, 3), "output_padding": (1, 2)}),
+        ((4, 3), (3, 2), 1, {"strides": (2, 2), "auto_pad": "SAME_UPPER"}),
+        ((4, 3), (3, 2), 1, {"strides": (3, 2), "output_shape": (13, 6)}),
+        ((4, 3), (3, 2), 2, {"strides": (2, 1), "pads": (1, 0, 2, 1)}),
+        ((4, 3), (3, 2), 4, {"strides": (1, 2), "output_padding": (0, 1)}),
+        ((4, 3), (3, 2), 1, {"dilations": (2, 1), "pads": (3, 0, 4, 1)}),
+        ((5,), (3,), 2, {"strides": (2,), "dilations": (2,), "pads": (1, 1)}),
+        ((3, 2, 2), (2, 3, 1), 1, {"strides": (2, 1, 3), "pads": (1, 0, 0, 0, 1, 0)}),
+        ((3, 2, 2), (2, 3, 1), 2, {"strides": (1, 2, 1), "output_padding": (0, 1, 0)}),
     ],
 )
-def test_transposed_convolutions(tmp_path: Path, attributes: dict[str, Any]) -> None:
+def test_transposed_convolutions(
+    tmp_path: Path, sizes: Any, kernel: Any, groups: int, attributes: dict[str, Any]
+) -> None:
     """Each value of x adds its multiple of the filters to y."""
-    x, w, b = real(2, 3, 4, 3), real(3, 2, 3, 2), real(2)
-    y = outputs(one_node("ConvTranspose", x, {"w": w, "b": b}, **attributes), tmp_path, x)
-    sh, sw = attributes["strides"]
-    full = np.zeros((2, 2, 40, 40))
-    for i, j in np.ndindex(4, 3):
-        full[:, :, i * sh : i * sh + 3, j * sw : j * sw + 2] += np.einsum(
-            "nc,cohw->nohw", x[:, :, i, j], w
+    axes, channels, units = len(sizes), 4, 2
+    x, w = real(2, channels, *sizes), real(channels, units, *kernel)
+    b = real(groups * units)
+    file = one_node("ConvTranspose", x, {"w": w, "b": b}, group=groups, **attributes)
+    y = outputs(file, tmp_path, x)
+    strides, gaps = (attributes.get(n, (1,) * axes) for n in ("strides", "dilations"))
+    full = np.zeros((2, groups * units, *[40] * axes))
+    each = channels // groups
+    for c, at, tap in itertools.product(range(channels), np.ndindex(*sizes), np.ndindex(*kernel)):
+        place = tuple(a * s + t * d for a, s, t, d in zip(at, strides, tap, gaps, strict=True))
+        units_of = slice(c // each * units, (c // each + 1) * units)
+        full[(slice(None), units_of, *place)] += np.outer(
+            x[(slice(None), c, *at)], w[(c, slice(None), *tap)]
         )
-    top, left, bottom, right = attributes.get("pads", (0, 0, 0, 0))
-    more = attributes.get("output_padding", (0, 0))
-    size = (3 * sh + 3 - top - bottom + more[0], 2 * sw + 2 - left - right + more[1])
+    pads = attributes.get("pads", (0,) * 2 * axes)
+    more = attributes.get("output_padding", (0,) * axes)
+    rows = zip(sizes, strides, kernel, gaps, pads[:axes], pads[axes:], more, strict=True)
+    size = [(n - 1) * s + (k - 1) * d + 1 - lo - hi + m for n, s, k, d, lo, hi, m in rows]
     if "auto_pad" in attributes:
-        size = 8, 6
-    wanted = full[:, :, top : top + size[0], left : left + size[1]] + b[V]
+        size = [8, 6]
+    size = [*attributes.get("output_shape", size)]
+    inside = tuple(slice(lo, lo + n) for lo, n in zip(pads[:axes], size, strict=True))
+    wanted = full[(slice(None), slice(None), *inside)] + b.reshape(-1, *[1] * axes)
     assert y.shape == wanted.shape
     np.testing.assert_allclose(y, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 3)])
+def test_windows_with_gaps(tmp_path: Path, kind: str, dilations: tuple[int, int]) -> None:
+    x = real(2, 3, 8, 9)
+    extra = {"p": 3} if kind == "LpPool" else {}
+    file = one_node(
+        kind,
+        x,
+        {},
+        19,
+        kernel_shape=(3, 2),
+        strides=(1, 2),
+        dilations=dilations,
+        pads=(1, 0, 0, 1),
+        **extra,
+    )
+    y = outputs(file, tmp_path, x)
+    for i, j in np.ndindex(*y.shape[2:]):
+        rows = i - 1 + np.arange(3) * dilations[0]
+        columns = 2 * j + np.arange(2) * dilations[1]
+        part = x[:, :, rows[(rows >= 0) & (rows < 8)]][..., columns[columns < 9]]
+        wanted = {
+            "MaxPool": lambda part: part.max((2, 3)),
+            "AveragePool": lambda part: part.mean((2, 3)),
+            "LpPool": lambda part: (np.abs(part) ** 3).sum((2, 3)) ** (1 / 3),
+        }[kind](part)
+        np.testing.assert_allclose(y[:, :, i, j], wanted, atol=1e-5)
 
 
 def test_weights_in_two_layouts_are_one_weight(tmp_path: Path) -> None:

@@ -229,3 +229,28 @@ def test_resizing(tmp_path: Path, mode: str, form: str, rounding: str) -> None:
             weights[k, min(lower + 1, size - 1)] += inside - lower
         wanted = np.moveaxis(np.tensordot(weights, wanted, (1, axis)), 0, axis)
     np.testing.assert_allclose(predictions(file, tmp_path, x), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("exclude", [0, 1])
+def test_cubic_resizing(tmp_path: Path, exclude: int) -> None:
+    """Keys' cubic convolution of four neighbours, beyond the image those at its edge or none."""
+    x, a = real(2, 3, 4, 5), -0.5
+    file = network(
+        x, *("Resize", "", "", "sizes"), mode="cubic", cubic_coeff_a=a, exclude_outside=exclude
+    )
+    file.constants({"sizes": np.array([1, 3, 7, 3])})
+    wanted = x.astype(np.float64)
+    for axis, size in ((2, 7), (3, 3)):
+        length = x.shape[axis]
+        weights = np.zeros((size, length))
+        for k in range(size):
+            p = (k + 0.5) * length / size - 0.5
+            for j in range(int(np.floor(p)) - 1, int(np.floor(p)) + 3):
+                d = abs(j - p)
+                near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+                w = near if d <= 1 else a * (d**3 - 5 * d**2 + 8 * d - 4)
+                if 0 <= j < length or not exclude:
+                    weights[k, min(max(j, 0), length - 1)] += w
+        weights /= weights.sum(1, keepdims=True)
+        wanted = np.moveaxis(np.tensordot(weights, wanted, (1, axis)), 0, axis)
+    np.testing.assert_allclose(predictions(file, tmp_path, x), wanted, atol=1e-5)
