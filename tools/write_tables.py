@@ -16,6 +16,7 @@ from write_optimizer_classes import defaults, documentation, summary
 
 from odt.cli.output.spelling import spell
 from odt.core.model.training_info import TrainingInfo
+from odt.core.options.federation_options import FEDERATION_OPTIONS
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.options.option import (
@@ -132,6 +133,11 @@ def session_options() -> Iterable[tuple[str, ...]]:
     return _options(SESSION_OPTIONS.values())
 
 
+def federation_options() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/options/federation_options.py."""
+    return _options(FEDERATION_OPTIONS.values())
+
+
 def model_options() -> Iterable[tuple[str, ...]]:
     """A line for each row of core/options/model_options.py."""
     return _options(MODEL_OPTIONS.values())
@@ -188,6 +194,7 @@ TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
     ("reference.md", "Options of a run"): fit_options,
     ("reference.md", "Options of a trainer"): session_options,
     ("reference.md", "Options of a model file"): model_options,
+    ("reference.md", "Options of a federation"): federation_options,
     ("reference.md", "Losses"): losses,
     ("reference.md", "Optimizers"): optimizers,
     ("reference.md", "Learning rate schedules"): schedules,

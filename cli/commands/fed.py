@@ -1,6 +1,6 @@
 """Simulate federated learning, make apps for Flower, and merge what devices trained."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from odt.cli.options.fed import (
     server_options,
     validation_options,
 )
+from odt.cli.options.fed_options import FedOptions
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     budget_option,
@@ -25,7 +26,12 @@ from odt.cli.options.shared import (
     training_options,
 )
 from odt.cli.options.shared import data_options as file_options
+from odt.cli.options.train_options import ADAPTERS
 from odt.cli.output.signals import leave, stop_on_signals
+
+if TYPE_CHECKING:
+    from odt.federated.federation import Federation
+    from odt.federated.history import Round
 
 
 @click.group()
@@ -54,7 +60,7 @@ def command() -> None:
 @sparse_option
 @validation_options
 @output_options
-def simulate(rounds: int, **options: Any) -> None:
+def simulate(**values: Any) -> None:
     """Train MODEL on data divided among simulated clients, in one process.
 
     Each client trains the model of the server on its own samples; the server makes a new model of
@@ -64,33 +70,28 @@ def simulate(rounds: int, **options: Any) -> None:
     """
     with quick_imports():
         from odt.cli.options import fed_run
-        from odt.cli.options.fed_run import MODELS
         from odt.cli.output.fed_report import begin_lines, draw_plot, round_line
         from odt.cli.output.training_log import warnings_as_lines
-        from odt.federated.simulation import simulate as run
+    options = FedOptions.of(values)
     fed_run.check_files(options)
     trainer = fed_run.trainer_of(options)
-    arguments = fed_run.arguments_of(options)
     with trainer, warnings_as_lines(), stop_on_signals() as stopped:
 
-        def on_round(result: Any) -> None:
-            click.echo(round_line(result, rounds))
+        def on_begin(federation: "Federation") -> None:
+            click.echo("\n".join(begin_lines(federation)))
+
+        def on_round(result: "Round") -> None:
+            click.echo(round_line(result, options.federation.rounds))
             trainer.stop_training = bool(stopped)
 
-        history = run(
-            trainer,
-            **arguments,
-            rounds=rounds,
-            on_begin=lambda federation: click.echo("\n".join(begin_lines(federation))),
-            on_round=on_round,
-        )
-        for kind in MODELS:
-            if options[f"export_{kind}"]:
-                trainer.export(options[f"export_{kind}"], kind)
-        if options["export_adapters"]:
-            trainer.export_adapters(options["export_adapters"])
-        if options["plot"]:
-            draw_plot(history.rounds, options["plot"])
+        history = fed_run.simulate(trainer, options, on_begin, on_round)
+        for kind, path in options.exports.paths.items():
+            if kind == ADAPTERS:
+                trainer.export_adapters(path)
+            else:
+                trainer.export(path, kind)
+        if options.files.plot:
+            draw_plot(history.rounds, options.files.plot)
     leave(stopped)
 
 
@@ -111,7 +112,7 @@ def simulate(rounds: int, **options: Any) -> None:
 @selection_options
 @held_options
 @click.pass_context
-def init(ctx: click.Context, /, folder: str, **options: Any) -> None:
+def init(ctx: click.Context, /, folder: str, **values: Any) -> None:
     """Write a Flower app in DIR, which trains what simulate trains with the same options.
 
     README.md in DIR explains how it runs: in one process, with flwr run, and on devices with TLS.
@@ -119,7 +120,7 @@ def init(ctx: click.Context, /, folder: str, **options: Any) -> None:
     with quick_imports():
         from odt.cli.options import fed_init
         from odt.federated.flower.scaffold import scaffold
-    scaffold(folder, fed_init.settings_of(ctx, folder, options))
+    scaffold(folder, fed_init.settings_of(ctx, folder))
     click.echo(f"{folder}: a Flower app. README.md says how it runs; in one process:")
     click.echo(f"  pip install 'odt[flower]' && python {folder}/run.py")
 

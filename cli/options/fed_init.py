@@ -1,11 +1,11 @@
 """Translates options of `odt fed init` to the settings of a Flower app."""
 
 import os
-from typing import Any
 
 import click
 
 import odt
+from odt.cli.options.fed_options import FedOptions
 from odt.cli.options.fed_run import part_of
 from odt.cli.options.sections import GIVEN
 from odt.cli.options.shared import require
@@ -16,7 +16,7 @@ from odt.kernels.loss_text import is_plugin
 FILES = {"data", "model", "load_input", "load_expected", "validation_input", "validation_expected"}
 
 
-def settings_of(ctx: click.Context, folder: str, options: dict[str, Any]) -> dict[str, Any]:
+def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
     """Returns the settings: those of the federation, and the other options that are given.
 
     Paths are absolute, because Flower runs an app in a folder of its own.
@@ -24,14 +24,16 @@ def settings_of(ctx: click.Context, folder: str, options: dict[str, Any]) -> dic
     Raises:
         OdtError: if an option cannot be a setting, or model or data are not there.
     """
-    if options["partition"].endswith(".npy"):
+    options = FedOptions.of(ctx.params)
+    partition = options.federation.partition
+    if partition.endswith(".npy"):
         raise OdtError(
             "--partition: must be iid, dirichlet, by-label or by-column for a Flower app, but got "
-            f"{options['partition']}."
+            f"{partition}."
         )
-    model = require("--model", options["model"], "the model that is trained")
+    model = require("--model", options.files.model, "the model that is trained")
     odt.load_model(model)
-    settings = {"model": os.path.abspath(model)}
+    settings: dict[str, object] = {"model": os.path.abspath(model)}
     for part, name in (("train", "load"), ("test", "validation")):
         data = part_of(options, part)
         if data is None and part == "train":
@@ -41,7 +43,7 @@ def settings_of(ctx: click.Context, folder: str, options: dict[str, Any]) -> dic
             settings[f"{name}-expected"] = os.path.abspath(data.y)
     asked = ctx.meta.get(GIVEN, {})
     for parameter in ctx.command.params:
-        name, value = str(parameter.name), options.get(str(parameter.name))
+        name, value = str(parameter.name), ctx.params.get(str(parameter.name))
         key = max((o.lstrip("-") for o in parameter.opts), key=len)
         if name in FILES or (name not in asked and key not in FEDERATION) or value is None:
             continue

@@ -6,13 +6,21 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from odt.core.options.option import DATA, EXPORT, LOSS, MEMORY, OPTIMIZER, SELECTION, VALIDATION
+from odt.core.options.option import (
+    DATA,
+    EXPORT,
+    FEDERATION,
+    LOSS,
+    MEMORY,
+    OPTIMIZER,
+    SELECTION,
+    VALIDATION,
+)
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-FEDERATION = "Federation"
 RUNS = "Recipes and runs"
 ONE = "Samsung ONE's spellings"
 OTHER = "Other options"

@@ -18,6 +18,7 @@ SELECTION = "What trains"
 MEMORY = "Memory and cores"
 VALIDATION = "Validation"
 EXPORT = "Checkpoints and export"
+FEDERATION = "Federation"
 # Where an option is stored. An option of circle+ metadata is in checkpoints, too.
 NOWHERE = "not stored"
 COMPARED = "checkpoint, to report that it has changed"

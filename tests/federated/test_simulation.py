@@ -279,7 +279,7 @@ def test_logs_are_csv_or_json_lines(tmp_path: Path) -> None:
         ({"offline": 1.0}, "`offline=`: must be at least 0 and below 1"),
         ({"min_clients": 3, "fraction": 0.5}, "`min_clients=`: must be at most 2"),
         ({"norm_bound": float("nan")}, "`norm_bound=`: must be a number above 0"),
-        ({"payload": "int4"}, "`payload=`: must be one of float32, float16, int8"),
+        ({"payload": "int4"}, "`payload=`: must be one of `float32`, `float16`, `int8`"),
         ({"rounds": -1}, "`rounds=`: must be a whole number of at least 0"),
     ],
 )

@@ -16,11 +16,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from odt.core.options import federation_options
 from odt.errors import DataError, OptionError
 from odt.federated.checks import REFUSED, check_array, check_tensors
 from odt.federated.update import Array, Tensors
 
-PAYLOADS = ("float32", "float16", "int8")
+PAYLOADS = federation_options.PAYLOADS
 SCALES = "#scales"  # name of the array of scales in an int8 payload
 LEVELS = 127  # of int8, without −128
 

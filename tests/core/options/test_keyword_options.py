@@ -10,7 +10,10 @@ from support.option_rows import invalid, kind_of
 from support.paths import MLP_SM
 
 import odt
+import odt.federated
 from odt.cli.commands import train
+from odt.cli.commands.fed import simulate
+from odt.core.options.federation_options import FEDERATION_OPTIONS
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.options.option import Form, Number, Option, Switch, Whole, Word
@@ -22,24 +25,29 @@ NAMES: dict[Callable[..., Any], str] = {
     odt.Trainer.fit: "odt.Trainer.fit",
     odt.Trainer: "odt.Trainer",
     odt.load_model: "odt.load_model",
+    odt.federated.simulate: "odt.federated.simulate",
 }
 TABLES: dict[Callable[..., Any], Any] = {
     odt.Trainer.fit: FIT_OPTIONS,
     odt.Trainer: SESSION_OPTIONS,
     odt.load_model: MODEL_OPTIONS,
+    odt.federated.simulate: FEDERATION_OPTIONS,
 }
 ALL = [(function, row) for function, rows in TABLES.items() for row in rows.values()]
 IDS = [f"{NAMES[function]}({row.name})" for function, row in ALL]
 ROWS = pytest.mark.parametrize(("function", "row"), ALL, ids=IDS)
 PYTHON_ONLY = {"self", "x", "y", "callbacks", "validation_data", "fine_tune"}  # no options
-LEFT_OUT = train.command.make_context("train", ["model"]).params
+TRAIN = train.command.make_context("train", ["model"])
+SIMULATE = simulate.make_context("simulate", [])
 
 
 def calls(function: Callable[..., Any], **keywords: Any) -> None:
     """Calls a function with keywords that it refuses."""
-    if function is not odt.Trainer.fit:
+    if function in (odt.Trainer, odt.load_model):
         function(MODEL, **keywords)
     with odt.Trainer(MODEL, loss="categorical_crossentropy") as trainer:
+        if function is odt.federated.simulate:
+            odt.federated.simulate(trainer, None, **keywords)
         trainer.fit(None, **keywords)
 
 
@@ -70,11 +78,12 @@ def test_values_out_of_bounds_are_refused_by_name(
 
 
 @ROWS
-def test_train_has_the_option_of_the_row(function: Callable[..., Any], row: Option) -> None:
-    (option,) = (p for p in train.command.params if p.name == row.name)
+def test_the_command_has_the_option_of_the_row(function: Callable[..., Any], row: Option) -> None:
+    context = SIMULATE if function is odt.federated.simulate else TRAIN
+    (option,) = (p for p in context.command.params if p.name == row.name)
     assert isinstance(option, click.Option)
     assert set(row.flags) <= {*option.opts}
     assert option.is_flag == isinstance(row.kind, Switch)
     assert bool(option.secondary_opts) == (isinstance(row.kind, Switch) and row.kind.off)
     assert option.multiple == (isinstance(row.kind, Form) and bool(row.kind.several))
-    assert LEFT_OUT[row.name] == (row.default if row.of_train is None else row.of_train)
+    assert context.params[row.name] == (row.default if row.of_train is None else row.of_train)

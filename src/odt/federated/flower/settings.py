@@ -4,9 +4,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from odt.core.options.federation_options import FEDERATION_OPTIONS
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import STEP_OPTIONS
-from odt.core.recipe.option_values import check_whole, check_word
+from odt.core.recipe.option_values import check_option, check_whole
 from odt.data.sources import recorded
 from odt.dataclass import dataclass
 from odt.errors import OptionError
@@ -16,7 +17,6 @@ from odt.federated.flower.record_keys import PARTITION, PARTITIONS
 from odt.federated.partitions import partition
 from odt.federated.payloads import check_kind
 from odt.federated.privacy import DELTA
-from odt.federated.settings import DECAYS
 from odt.kernels.loss_text import stored_loss
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.training.trainable import Trainable
@@ -124,8 +124,8 @@ def client_of(context: "Context") -> Client:
         if not 0 <= number < count:
             raise OptionError(PARTITION, f"must be less than {PARTITIONS}, {count}", number)
         samples = parts[number]
-    decay = settings.get("decay", DECAYS[0])
-    check_word("decay", decay, DECAYS)
+    decay = settings.get("decay", FEDERATION_OPTIONS["decay"].default)
+    check_option(FEDERATION_OPTIONS["decay"], decay)
     return Client(
         trainer,
         data,
