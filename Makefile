@@ -9,7 +9,8 @@
 #              ONLY=shipped the models in tools/shipped_models.toml, those of GitHub from SHIPPED=DIR;
 #              ONLY=flower federations with Flower, in an environment of their own;
 #              ONLY=keras networks of Keras, trained with TensorFlow in an environment of its own;
-#              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own
+#              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own;
+#              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
 # make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
@@ -47,13 +48,19 @@ else ifeq ($(ONLY),keras)
 accept: .venv/keras/ready
 else ifeq ($(ONLY),runtimes)
 accept: $(RUNTIMES:%=.venv/runtimes/%/ready)
+else ifeq ($(ONLY),tutorials)
+accept: .venv/tutorials/ready
+else ifeq ($(ONLY),onnxruntime)
+accept: .venv/onnxruntime/ready
 else
-accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
+accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready .venv/onnxruntime/ready) \
+	$(if $(TUTORIALS),.venv/tutorials/ready) \
 	$(if $(ONLY),,$(RUNTIMES:%=.venv/runtimes/%/ready)) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif
 accept: .venv/test
-	ODT_ACCEPT_DATA=$(abspath $(DATA)) ODT_SHIPPED_MODELS=.venv/shipped $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
+	ODT_ACCEPT_DATA=$(abspath $(DATA)) ODT_SHIPPED_MODELS=.venv/shipped \
+		$(if $(TUTORIALS),ODT_TUTORIALS=$(abspath $(TUTORIALS))) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,run.py --data "$(DATA)"))
 bench: .venv/test
@@ -108,6 +115,19 @@ demo: .venv/odt
 .venv/runtimes/%/ready: Makefile
 	$(if $(filter tflite-runtime,$*),python3.11,$(PYTHON)) -m venv .venv/runtimes/$*
 	.venv/runtimes/$*/bin/pip install --quiet $(PINNED_$*)
+	touch $@
+
+# PyTorch and ONNX, of which ONNX Runtime's training examples make their models.
+.venv/tutorials/ready: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
+	test -e .venv/tutorials/bin/pip || $(BIN)/python -m venv .venv/tutorials
+	.venv/tutorials/bin/pip install --quiet --editable . torch torchvision onnx onnxscript \
+		onnxruntime matplotlib pillow
+	touch $@
+
+# The last ONNX Runtime with training, which ends with Python 3.11 and NumPy 1.
+.venv/onnxruntime/ready: Makefile
+	python3.11 -m venv .venv/onnxruntime
+	.venv/onnxruntime/bin/pip install --quiet onnxruntime-training==1.19.2 onnx==1.16.2 'numpy<2'
 	touch $@
 
 # 60 MB of wheels; SHIPPED is a folder with the files of GitHub repositories, such as clones.
