@@ -158,6 +158,8 @@ def _default(row: Option) -> str:
     text = row.default if isinstance(row.default, str) else _value(row.default)
     if isinstance(row.kind, Word | RowName):
         text = option(text)
+    if row.clients is not None:
+        text += f"; of clients of federations {row.clients}"
     return text if row.of_train is None else f"{row.of_train}; in Python {text}"
 
 

@@ -31,6 +31,7 @@ class SessionOptions:
         "Metric to report besides the loss. accuracy selects the accuracy that fits the loss; "
         "replace k in top-k-accuracy by a number. Repeatable.",
         spellings=("metric",),
+        federated=True,
         common=True,
     )
     memory_budget: int | str | None = option(
@@ -40,6 +41,7 @@ class SessionOptions:
         "Peak memory that training may use, such as 64MB or 64MiB. odt chooses micro-batch, "
         "workers, recomputation and order so that it fits.",
         metavar="SIZE",
+        federated=True,
         common=True,
     )
     cache_frozen: str | None = option(

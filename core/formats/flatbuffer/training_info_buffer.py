@@ -18,9 +18,13 @@ from odt.core.model.training_info import (
     StoredInfo,
     TrainingInfo,
 )
-from odt.core.options.training_options import REDUCTIONS
+from odt.core.options.option import MAX_SAMPLES, ByOutput
+from odt.core.options.training_options import REDUCTIONS, TRAINING_OPTIONS
 from odt.errors import ModelError, OptionError
 from odt.schemas import circle_traininfo as schema
+
+# Options of single outputs, for which the format has no place.
+BY_OUTPUT = [row.name for row in TRAINING_OPTIONS.values() if isinstance(row.kind, ByOutput)]
 
 
 def stored_training_info(model: Model) -> StoredInfo | None:
@@ -145,9 +149,9 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
     if info.optimizer not in STORABLE_OPTIMIZERS:
         storable = " or ".join(STORABLE_OPTIMIZERS)
         raise OptionError("optimizer", f"must be {storable} in a circle+ file", info.optimizer)
-    if info.output_losses or info.loss_weights:
+    if any(getattr(info, name) for name in BY_OUTPUT):
         raise OptionError(
-            "output_losses, loss_weights",
+            ", ".join(BY_OUTPUT),
             "must be left out for a circle+ file, which has one loss for all outputs",
             remedy="Export a Circle model, and give them again.",
         )
@@ -161,7 +165,7 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
             f"`{info.loss}`",
             "Export a Circle model, and give the loss again.",
         )
-    if info.batch_size >= 2**31:
+    if info.batch_size > MAX_SAMPLES:
         raise OptionError("batch_size", "must be below 2^31 in a circle+ file", info.batch_size)
     if info.trainable_tensors is not None or info.sparse:
         raise OptionError(

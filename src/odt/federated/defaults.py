@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.models.model import Model, load_model
 from odt.training.trainer import Trainer
 
-OPTIMIZER, MOMENTUM, LEARNING_RATE = "sgd", 0.9, 0.05
-BATCH_SIZE, CLIP_NORM = 8, 3.0
+DEFAULTS = {n: r.clients for n, r in TRAINING_OPTIONS.items() if r.clients is not None}
+MOMENTUM = 0.9
+OF_SGD = ("optimizer", "learning_rate", "clip_norm")  # rate and norm suit SGD alone
 
 
 def new_trainer(model: Any, **options: Any) -> Trainer:
@@ -25,18 +27,16 @@ def new_trainer(model: Any, **options: Any) -> Trainer:
         OdtError: as Trainer.
     """
     loaded = model if isinstance(model, Model) else load_model(model)
-    settings = {"ema": 0} | {name: value for name, value in options.items() if value is not None}
-    if loaded.training_info is None:
-        settings.setdefault("batch_size", BATCH_SIZE)
-        if "optimizer" not in settings:
-            hyper_parameters = settings.get("hyper_parameters") or {}
-            chosen_values = {name: v for name, v in hyper_parameters.items() if v is not None}
-            settings |= {
-                "optimizer": OPTIMIZER,
-                "learning_rate": settings.get("learning_rate", LEARNING_RATE),
-                "clip_norm": settings.get(
-                    "clip_norm", None if "clip_value" in settings else CLIP_NORM
-                ),
-                "hyper_parameters": {"momentum": MOMENTUM, **chosen_values},
-            }
-    return Trainer(loaded, **settings)
+    settings = {name: value for name, value in options.items() if value is not None}
+    if loaded.training_info is not None:
+        return Trainer(loaded, **({"ema": DEFAULTS["ema"]} | settings))
+    defaults = dict(DEFAULTS)
+    if "optimizer" in settings:
+        defaults = {name: value for name, value in DEFAULTS.items() if name not in OF_SGD}
+    else:
+        values = settings.get("hyper_parameters") or {}
+        chosen_values = {name: value for name, value in values.items() if value is not None}
+        settings["hyper_parameters"] = {"momentum": MOMENTUM, **chosen_values}
+    if "clip_value" in settings:
+        defaults.pop("clip_norm", None)
+    return Trainer(loaded, **(defaults | settings))

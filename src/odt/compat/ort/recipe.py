@@ -8,6 +8,7 @@ from glob import escape
 from typing import Any
 
 from odt.compat.ort.onnxblock.loss import LOSSES, Loss
+from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import read_input, reading
 from odt.dataclass import dataclass
@@ -19,7 +20,11 @@ from odt.training.trainer import Trainer
 
 Path = str | os.PathLike[str]
 VERSION = 1
-OPTIMIZER = {"optimizer": str, "learning_rate": float, "hyper_parameters": dict, "clip_norm": float}
+# Arguments of odt.Trainer that select an optimizer → type.
+OPTIMIZER = {
+    name: type(TRAINING_OPTIONS[name].default)
+    for name in ("optimizer", "learning_rate", "clip_norm")
+} | {"hyper_parameters": dict}
 BLOCKS = {loss.__name__: loss for loss in LOSSES}
 
 

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from odt.core.options.federation_options import FEDERATION_OPTIONS
-from odt.core.options.schedule_options import SCHEDULE_OPTIONS
-from odt.core.options.training_options import STEP_OPTIONS
+from odt.core.options.option import Form, Option, RowName
+from odt.core.options.schedule_options import DIVISION_OPTIONS
+from odt.core.options.session_options import SESSION_OPTIONS
+from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS
 from odt.core.recipe.option_values import check_option, check_whole
 from odt.data.sources import recorded
 from odt.dataclass import dataclass
@@ -18,25 +20,27 @@ from odt.federated.partitions import partition
 from odt.federated.payloads import check_kind
 from odt.federated.privacy import DELTA
 from odt.kernels.loss_text import stored_loss
+from odt.kernels.registry import LOSSES
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 
-OPTIONS = {**STEP_OPTIONS, **SCHEDULE_OPTIONS}
 # Settings have the names of options of `odt fed simulate`, where there is one.
-TRAINER = (
-    *("loss", "reduction", "optimizer", "learning-rate", "memory-budget"),
-    *(name.replace("_", "-") for name, row in OPTIONS.items() if row.federated),
-)
-HYPER = tuple(name.replace("_", "-") for name in HYPER_PARAMETERS)
-SELECTION = ("num-of-trainable-ops", "trainable", "freeze", "bias-only", "freeze-norm")
+TRAINER = {
+    row.word: row
+    for table in (RECIPE_OPTIONS, DIVISION_OPTIONS, SESSION_OPTIONS)
+    for row in table.values()
+    if row.federated
+}
+HYPER = {name.replace("_", "-"): name for name in HYPER_PARAMETERS}
+SELECTION = {row.word: row for row in SELECTION_OPTIONS.values() if row.federated}
 DATA = ("load-input", "load-expected", "validation-input", "validation-expected")
 FEDERATION = (
     *("clients", "min-clients", "partition", "rounds", "epochs", "decay", "seed"),
     *("payload", "norm-bound", "timeout", "delta", "state", "out"),
 )
 SAME = (*TRAINER, *HYPER, *SELECTION, "partition", "epochs", "decay", "seed")  # in all rounds
-KEYS = ("model", *TRAINER, "metric", *HYPER, *SELECTION, *DATA, *FEDERATION)
+KEYS = ("model", *TRAINER, *HYPER, *SELECTION, *DATA, *FEDERATION)
 if TYPE_CHECKING:
     from flwr.app import Context
 
@@ -75,27 +79,30 @@ def trainer_of(context: "Context") -> Trainer:
         OdtError: if the model cannot be read, or settings are wrong.
     """
     settings = settings_of(context)
-
-    def values_of(*names: str) -> dict[str, Any]:
-        return {name.replace("-", "_"): settings[name] for name in names if name in settings}
-
-    loss = settings.get("loss")  # from a file or another machine: it names no code
     trainer = new_trainer(
         needed(settings, "model"),
-        metrics=words(settings.get("metric", "")),
-        hyper_parameters=values_of(*HYPER),
-        trainable=Trainable(
-            last=settings.get("num-of-trainable-ops"),
-            patterns=words(settings.get("trainable", "")),
-            freeze=words(settings.get("freeze", "")),
-            **values_of("bias-only", "freeze-norm"),
-        ),
-        **(values_of(*TRAINER) | ({"loss": stored_loss(str(loss))} if loss else {})),
+        hyper_parameters={name: settings[word] for word, name in HYPER.items() if word in settings},
+        trainable=Trainable(**_values(settings, SELECTION)),
+        **_values(settings, TRAINER),
     )
     files = (str(settings.get(name, "")) for name in ("load-input", "validation-input"))
     there = next((path for path in files if os.path.isfile(path)), None)
     trainer.record = recorded(there)  # the trained model says how its inputs are prepared
     return trainer
+
+
+def _values(settings: Settings, rows: Mapping[str, Option]) -> dict[str, Any]:
+    """Returns the options in Python that are set, by the rows of settings."""
+    values = {}
+    for word, row in rows.items():
+        if word in settings:
+            setting = settings[word]
+            if isinstance(row.kind, Form) and row.kind.several:
+                setting = words(setting)
+            elif isinstance(row.kind, RowName) and row.kind.register is LOSSES:
+                setting = stored_loss(str(setting))  # from a file: it names no code
+            values[row.name] = setting
+    return values
 
 
 def client_of(context: "Context") -> Client:
