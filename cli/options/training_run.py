@@ -16,7 +16,7 @@ from odt.cli.options.train_options import ADAPTERS, SampleFiles, TrainOptions
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
-from odt.core.model.model import ONNX
+from odt.core.model.model import FORMATS, ONNX
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.schedule_options import DIVISION_OPTIONS
@@ -97,7 +97,12 @@ def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     exports = options.exports.paths
     if exports or options.run.run_dir:
         floats = options.exports.float_weights
-        check_export(trainer.session, float_weights=floats, training_info="circle+" in exports)
+        is_onnx = trainer.model.format == ONNX  # which each format is another conversion of
+        kinds = [kind for kind in exports if kind in FORMATS and is_onnx]
+        for kind in (*kinds, *[None] * (not kinds or bool(options.run.run_dir))):
+            check_export(
+                trainer.session, kind, float_weights=floats, training_info="circle+" in exports
+            )
     written = exports or options.fit.save_to
     if not written and options.fit.epochs and not spelled_as_one():
         click.echo(
@@ -138,9 +143,9 @@ def check_files(model: odt.Model, options: TrainOptions) -> None:
 def _check_model_file(name: str, path: str, kind: str, model: odt.Model) -> None:
     """Checks the format of a file that is written; warns if it replaces the model."""
     check_ending(name, path, kind)
-    if ONNX in (kind, model.format) and kind != model.format:
+    if (kind == ONNX) != (model.format == ONNX) and kind in (ONNX, "circle+"):
         raise OdtError(
-            f"{name} {path}: must have the format of {model.path}, but got {kind}. Give "
+            f"{name} {path}: must be left out for {model.path}, of the format {model.format}. Give "
             f"`export_{model.format}=`."
         )
     if os.path.exists(path) and os.path.samefile(path, model.path) and not spelled_as_one():

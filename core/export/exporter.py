@@ -101,7 +101,7 @@ def export_model(
     """
     check_format(model, file_format, float_weights=float_weights, info=info)
     if model.format == ONNX:
-        return _export_onnx(model, weights, path)
+        return _export_onnx(model, weights, path, file_format or ONNX, record)
     source, operators = model, len(model.graph.nodes)
     source.check_file()
     model = inline(model)
@@ -156,10 +156,22 @@ def export_model(
     write_atomically(path, chunks, check=check)
 
 
-def _export_onnx(model: Model, weights: Mapping[int, Array], path: str | os.PathLike[str]) -> None:
-    from odt.core.export.onnx_file import export_onnx
+def _export_onnx(
+    model: Model,
+    weights: Mapping[int, Array],
+    path: str | os.PathLike[str],
+    file_format: str,
+    record: Record | None,
+) -> None:
+    """Writes an ONNX model as such, or converted; a record is stored if the format can hold it."""
+    if file_format == ONNX:
+        from odt.core.export.onnx_file import export_onnx
 
-    export_onnx(model, weights, path)
+        return export_onnx(model, weights, path)
+    from odt.core.export.onnx_conversion import convert_onnx
+
+    data = convert_onnx(model, weights, file_format)
+    export_model(parse_model(memoryview(data), os.fspath(path)), {}, path, record=record)
 
 
 def check_format(
@@ -169,7 +181,7 @@ def check_format(
     float_weights: bool = False,
     info: TrainingInfo | None = None,
 ) -> None:
-    """Checks that a model can be exported in a format; ONNX files are exported as such alone.
+    """Checks that a model can be exported in a format; only ONNX models are written as ONNX.
 
     Args:
         model: the model.
@@ -179,10 +191,9 @@ def check_format(
         OptionError: if it has no place for the training info, or no other type of weights.
         UnsupportedError: if it cannot be converted.
     """
-    formats = file_format or model.format, model.format
-    if ONNX in formats and formats[0] != formats[1]:
+    if file_format == ONNX != model.format:
         raise UnsupportedError(
-            f"{model.path}: must be exported as {model.format}, but got {file_format}"
+            f"{model.path}: must be an ONNX model to be written as ONNX, but got {model.format}"
         )
     if model.format == ONNX and (float_weights or info is not None):
         field = "float_weights" if float_weights else "training_info"

@@ -122,6 +122,7 @@ class ModelBuilder:
         inputs: Sequence[int],
         *shapes: Sequence[int],
         dtype: str = "float32",
+        outputs: Sequence[int] | None = None,
         **options: Any,
     ) -> int:
         """Adds an operator; returns the index of its first output, which the others follow, or -1.
@@ -129,12 +130,15 @@ class ModelBuilder:
         Args:
             op: name in the schema, or CUSTOM:name.
             inputs: tensor indices; -1 for an optional input that is left out.
-            shapes: shapes of the outputs.
+            shapes: shapes of the outputs, which are added.
+            dtype: their type.
+            outputs: the outputs, if they are there already.
             options: fields of its option table, in snake case.
         """
-        outputs = [self.add_tensor(shape, dtype) for shape in shapes]
+        if outputs is None:
+            outputs = [self.add_tensor(shape, dtype) for shape in shapes]
         operator = table(
-            "Operator", opcode_index=self._code(op), inputs=list(inputs), outputs=outputs
+            "Operator", opcode_index=self._code(op), inputs=list(inputs), outputs=list(outputs)
         )
         name = self._options_name(op)
         if name:

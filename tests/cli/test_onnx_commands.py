@@ -77,11 +77,16 @@ def test_commands_that_take_no_onnx_file_say_so(folder: Path, args: Sequence[str
     assert not list(folder.glob("out*"))
 
 
-@pytest.mark.parametrize("option", ["--export-circle", "--export-tflite", "--export-circleplus"])
-def test_a_trained_onnx_file_is_exported_as_onnx(folder: Path, option: str) -> None:
-    path = "t.tflite" if option.endswith("tflite") else "t.circle"
-    status, text = run(
-        "train", "m.onnx", "--load-input", "x.npy", "--load-expected", "y.npy", *LOSS, option, path
-    )
-    assert (status, "must have the format of m.onnx" in text) == (1, True), text
-    assert "Give --export-onnx" in text
+def test_a_trained_onnx_file_is_exported_in_all_formats(folder: Path) -> None:
+    data = ("--load-input", "x.npy", "--load-expected", "y.npy", *LOSS)
+    paths = {kind: f"t.{kind}" for kind in ("circle", "tflite", "onnx")}
+    exports = [word for kind, path in paths.items() for word in (f"--export-{kind}", path)]
+    status, text = run("train", "m.onnx", *data, *exports)
+    assert status == 0, text
+    results = {run("eval", path, *data)[1].split("loss")[-1] for path in paths.values()}
+    assert len(results) == 1
+    status, text = run("train", "m.onnx", *data, "--export-circleplus", "p.circle")
+    assert (status, "must be left out for m.onnx, of the format onnx" in text) == (1, True), text
+    status, text = run("train", "t.circle", *data, "--export-onnx", "p.onnx")
+    assert (status, "must be left out for t.circle" in text) == (1, True), text
+    assert not list(folder.glob("p.*"))

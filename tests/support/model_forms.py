@@ -343,7 +343,7 @@ class Variables(Form):
     """The weights are variables that CALL_ONCE initializes and no operator assigns."""
 
     def variable(self, name: str, shape: Sequence[int]) -> int:
-        options = {"container": "", "shared_name": name}
+        options: dict[str, Any] = {"container": "", "shared_name": name}
         handle = self.add_operator("VAR_HANDLE", (), (), dtype="int32", **options)
         self.graph.tensors[handle].type = code_of("TensorType", "RESOURCE")
         return handle

@@ -1,8 +1,8 @@
 """Merges the operators of an activation function into one.
 
 Files spell out functions for which their converter had no operator: swish as x · LOGISTIC(x), hard
-swish as x · RELU6(x + 3) / 6, GELU by TANH in six to nine operators, in any order of factors. One
-operator passes over memory once in each direction, instead of up to 25 times.
+swish as x · RELU6(x + 3) / 6, GELU by TANH or Erf in five to nine operators, in any order of
+factors. One operator passes over memory once in each direction, instead of up to 25 times.
 
 Elementwise operators that compute a tensor from another one and scalars are a function of one
 variable. It is recognized by its values at some points. Its scalars are then no weights, even if a
@@ -10,16 +10,18 @@ converter gave them axes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import pi, sqrt
-from typing import Any
+from math import erf, pi, sqrt
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.rows.opdef import Array
+
+Merged: TypeAlias = tuple[str, Mapping[str, Any], Array]  # operator, its options, values at POINTS
 
 MAX_OPERATORS = 12  # operators of a function, at most
 POINTS = np.linspace(-7, 7, 57)
@@ -38,14 +40,19 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "TANH": np.tanh,
     "LOGISTIC": _logistic,
     "RELU6": lambda x: np.clip(x, 0, 6),
+    "CUSTOM:Erf": np.vectorize(erf, [np.float64]),
 }
-CURVES = frozenset({"TANH", "LOGISTIC", "RELU6"})  # each function in MERGED has one of these
+CURVES = frozenset(
+    {"TANH", "LOGISTIC", "RELU6", "CUSTOM:Erf"}
+)  # each function in MERGED has one of these
 _U = sqrt(2 / pi) * (POINTS + 0.044715 * POINTS**3)
-MERGED: Mapping[str, tuple[Array, Mapping[str, Any]]] = {
-    "SWISH": (POINTS * _logistic(POINTS), {}),
-    "HARD_SWISH": (POINTS * np.clip(POINTS + 3, 0, 6) / 6, {}),
-    "GELU": (POINTS * (1 + np.tanh(_U)) / 2, {"approximate": True}),
-}
+_PHI2 = 1 + FUNCTIONS["CUSTOM:Erf"](POINTS * sqrt(0.5))
+MERGED: Sequence[Merged] = (
+    ("SWISH", {}, POINTS * _logistic(POINTS)),
+    ("HARD_SWISH", {}, POINTS * np.clip(POINTS + 3, 0, 6) / 6),
+    ("GELU", {"approximate": True}, POINTS * (1 + np.tanh(_U)) / 2),
+    ("GELU", {"approximate": False}, POINTS * _PHI2 / 2),
+)
 
 
 def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
@@ -60,11 +67,11 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     for node in graph.nodes:
         y = node.outputs[0]
         makers[y] = node
-        for x, op, inner in _functions(graph, y, makers):
+        for x, (op, options, _), inner in _functions(graph, y, makers):
             uses = Counter(i for result in (*inner, y) for i in makers[result].inputs)
             if all(uses[i] == readers[i] for i in inner):
-                attrs = row_of(op).attrs(MERGED[op][1], {})
-                makers[y] = replace(node, op=op, inputs=(x,), options={}, attrs=attrs)
+                attrs = row_of(op).attrs(options, {})
+                makers[y] = replace(node, op=op, inputs=(x,), options=options, attrs=attrs)
                 inner_results |= inner
                 break
     nodes = [makers[n.outputs[0]] for n in graph.nodes if n.outputs[0] not in inner_results]
@@ -73,8 +80,8 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
 
 def _functions(
     graph: LoweredGraph, y: int, makers: Mapping[int, Node]
-) -> Iterator[tuple[int, str, set[int]]]:
-    """Yields each x of which y is a function in MERGED: x, the operator, the tensors between."""
+) -> Iterator[tuple[int, Merged, set[int]]]:
+    """Yields each x of which y is a function in MERGED: x, the function, the tensors between."""
     computed, before = dict[int, Node](), [y]
     if makers[y].op in ("MUL", "DIV"):
         for i in before:  # which grows
@@ -94,10 +101,11 @@ def _functions(
             result = _value(graph, y, computed, values)
         if result is None or graph.tensors[x].spec != graph.tensors[y].spec:
             continue
-        for op, (curve, _) in MERGED.items():
+        for merged in MERGED:
+            curve = merged[2]
             # np.allclose would take most of the time of this pass
             if np.all(np.abs(result - curve) <= 1e-7 + 1e-6 * np.abs(curve)):
-                yield x, op, values.keys() - {x, y}
+                yield x, merged, values.keys() - {x, y}
 
 
 def _value(

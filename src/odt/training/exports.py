@@ -45,7 +45,7 @@ def export(
         file_format = suffix if suffix in FORMATS else session.model.format
     else:
         is_onnx = session.model.format == ONNX
-        check_word("file_format", file_format, (ONNX,) if is_onnx else FLATBUFFERS)
+        check_word("file_format", file_format, FORMATS if is_onnx else FLATBUFFERS)
     part, model = session.recipe.lowered.part, session.recipe.model
     used = values_used(part.graph, trainer.info) if training_info else None
     if record is not None and (differing := differing_normalization(model, record)):
@@ -64,12 +64,17 @@ def export(
 
 
 def check_export(
-    session: Session, *, float_weights: bool = False, training_info: bool = False
+    session: Session,
+    file_format: str | None = None,
+    *,
+    float_weights: bool = False,
+    training_info: bool = False,
 ) -> None:
     """Checks that `export` will be able to write the weights.
 
     Args:
         session: model, options and memory.
+        file_format: as in `export`.
         float_weights: as in `export`.
         training_info: as in `export`.
 
@@ -80,7 +85,12 @@ def check_export(
     from odt.core.export.exporter import check_format, check_shared_ranges
 
     trainer, recipe = session.build(), session.recipe
-    check_format(recipe.model, None, float_weights=float_weights)
+    check_format(recipe.model, file_format, float_weights=float_weights)
+    if recipe.model.format == ONNX and file_format in FLATBUFFERS:
+        from odt.core.export.onnx_conversion import convert_onnx
+
+        convert_onnx(recipe.model, {}, file_format)
+        return
     if recipe.model.format == ONNX:
         from odt.core.export.onnx_file import check_places
 

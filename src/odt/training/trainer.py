@@ -436,8 +436,8 @@ class Trainer(Closing):
 
         Args:
             path: path of the new file.
-            file_format: "tflite" or "circle"; "onnx" for an ONNX model. None for the format that
-                the path's suffix names, or else the model's format.
+            file_format: "tflite" or "circle", to which ONNX models are converted; "onnx" for an
+                ONNX model. None for the format that the path's suffix names, or else the model's.
             float_weights: whether to store float16 and int8 weights of the model as float32.
             training_info: whether to add training info: a circle+ file.
             preprocessing: whether to store the preprocessing record of the training data in the

@@ -1,0 +1,82 @@
+"""Options and static inputs in a file that state an operator's attributes.
+
+Passes of lowering move axes (core/lowering/passes/push_transposes.py): they change the attributes
+of a node, and leave its options and inputs as they were in the file.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.binding import row_of
+from odt.core.model.graph import Node
+from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.ops.strided_slice import MASKS
+from odt.kernels.rows.opdef import Array
+
+REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """How a file states attributes.
+
+    Attributes:
+        options: options of the operator.
+        statics: values of static inputs, by name.
+    """
+
+    options: Mapping[str, Any]
+    statics: Mapping[str, Any]
+
+
+def _strided_slice(a: Any) -> Stated:
+    masks = {f"{name}_mask": getattr(a, f"{name}_mask") for name in MASKS}
+    return Stated(masks, {"begin": a.begin, "end": a.end, "strides": a.strides})
+
+
+FORMS: Mapping[str, Callable[[Any], Stated]] = {
+    "BROADCAST_TO": lambda a: Stated({}, {"shape": a}),
+    "CONCATENATION": lambda a: Stated({"axis": a.axis}, {}),
+    "CUMSUM": lambda a: Stated({}, {"axis": a.axis}),
+    "MIRROR_PAD": lambda a: Stated({}, {"paddings": a.pad.pads}),
+    "PAD": lambda a: Stated({}, {"paddings": a.pads}),
+    "PADV2": lambda a: Stated({}, {"paddings": a.pads}),
+    "SLICE": lambda a: Stated({}, {"begin": a.begin, "size": a.size}),
+    "SPLIT": lambda a: Stated({}, {"axis": a.axis}),
+    "SPLIT_V": lambda a: Stated({}, {"axis": a.axis}),
+    "STRIDED_SLICE": _strided_slice,
+    "TILE": lambda a: Stated({}, {"multiples": a}),
+    **dict.fromkeys(REDUCTIONS, lambda a: Stated({"keep_dims": a.keep_dims}, {"axes": a.axes})),
+}
+
+
+def stated(node: Node, options: Mapping[str, Any], statics: Mapping[str, Array]) -> Stated | None:
+    """Returns options and static inputs that state the attributes of a node.
+
+    Args:
+        node: a node with attributes.
+        options: its options, with the schema's defaults.
+        statics: the values of its static inputs in the file, by name; those that are known.
+
+    Returns:
+        Only what differs from the node's; None if nothing is known that states them.
+    """
+    if _states(node, options, statics):
+        return Stated({}, {})
+    form = FORMS[node.op](node.attrs) if node.op in FORMS else Stated({}, {})
+    own = {name: np.asarray(value, np.int32) for name, value in form.statics.items()}
+    if _states(node, {**options, **form.options}, {**statics, **own}):
+        return Stated(form.options, own)
+    return None
+
+
+def _states(node: Node, options: Mapping[str, Any], statics: Mapping[str, Array]) -> bool:
+    row = row_of(node.op)
+    try:
+        attrs = row.attrs(options, statics)
+    except (KeyError, ShapeError):
+        return False
+    return bool(attrs == node.attrs)
