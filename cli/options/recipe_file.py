@@ -178,7 +178,7 @@ def print_recipe(model: str, options: TrainOptions) -> None:
         click.echo(f"# {name} {toml(path)}")
 
 
-def recipe_text(recipe: Recipe, trainer: odt.Trainer) -> str:
+def recipe_text(recipe: Recipe, trainer: "odt.Trainer") -> str:
     """Returns a recipe as TOML; values that are left out follow as comments.
 
     Args:

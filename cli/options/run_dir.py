@@ -133,7 +133,7 @@ def _claim(path: str) -> None:
     _check_new(path)  # again: another run may have begun and ended in it
 
 
-def run_logs(trainer: odt.Trainer, options: TrainOptions) -> "list[RowLog]":
+def run_logs(trainer: "odt.Trainer", options: TrainOptions) -> "list[RowLog]":
     """Returns the callbacks that write the folder of a run, and its log."""
     path, log = options.run.run_dir, options.run.log
     if not path and not log:

@@ -10,7 +10,7 @@ from odt.core.data.protocol import Data
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import ABSENT, Graph, Tensor
 from odt.core.model.training_info import TrainingInfo
-from odt.core.options.training_options import FILE
+from odt.core.options.training_options import STEP_OPTIONS
 from odt.core.planning.plan import Call, Phase
 from odt.core.runtime.parameters import by_name
 from odt.core.training.loss_probe import MOVES, LossProbe, OutOfTimeError
@@ -108,13 +108,9 @@ def self_test(
         hyper_parameters={},
         learning_rate=1.0,
         schedule=None,
-        accumulate=1,
-        clip_norm=0.0,
-        clip_value=0.0,
         rates=(),
         dropout=(),
-        ema=0.0,  # evaluation would read the averages, not the weights
-        quant_ranges=FILE,
+        **{name: row.default for name, row in STEP_OPTIONS.items()},  # such as ema and clipping
     )
     unit, work, late = graphs.file_batch, 0, False
     for tested, most in ((_in_float64(graphs), MAX_WORK), (graphs, MAX_WORK_IN_FLOAT32)):

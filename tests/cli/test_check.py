@@ -14,6 +14,7 @@ from model_builder import ModelBuilder
 from support.networks import Net
 from support.paths import GOLDEN, MLP_SM, MODELS
 
+import odt
 from odt.cli.main import main
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.reader import read_model
@@ -455,3 +456,14 @@ def test_a_model_whose_samples_depend_on_each_other_is_tested_with_the_batch_of_
     weights = graph.nodes[0].inputs[1:2]
     info = TrainingInfo(loss="mean_squared_error", batch_size=9, trainable_tensors=weights)
     assert all(f.passed for f in self_test(LoweredGraphs(graph), info, data))
+
+
+def test_options_of_the_steps_do_not_change_the_test() -> None:
+    """Gradients and step are those of the loss: without clipping, averages, or rounded updates."""
+    model = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
+    plain = odt.check(model, trainable=odt.last(3), optimizer="sgd")
+    options: dict[str, Any] = {"qas": True, "clip_norm": 1e-9, "accumulate": 2}
+    changed = odt.check(model, trainable=odt.last(3), optimizer="sgd", **options)
+    assert plain.findings == changed.findings
+    assert plain
+    assert changed

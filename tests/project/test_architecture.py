@@ -74,7 +74,18 @@ MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "s
 MAYBE_LATE |= {"concurrent", "threadpoolctl", "tomllib", "urllib", "zipfile"}
 # What only files of one format need is loaded when such a file is read or written.
 ONNX = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
-LATE_IN = {"odt.cli": ("odt.",), "odt": ("odt.core.",), "odt.core": ONNX}
+# What only some runs need, of modules that take milliseconds to load: what writes and quantizes
+# files, augments samples, and computes the integers of quantized models.
+SOME_RUNS = (
+    "odt.core.export.",
+    "odt.core.formats.nnpackage",
+    "odt.core.quantization.",
+    "odt.core.data.augmentations.",
+    "odt.core.training.input_pipeline",
+    "odt.core.recipe.frozen_integers",
+    "odt.core.recipe.inference_graphs",
+)
+LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": ONNX}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 LATE |= {"pillow_heif"}

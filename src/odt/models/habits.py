@@ -68,13 +68,26 @@ def known_arguments(*others: Callable[[], Callable[..., Any]]) -> Callable[[F], 
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
             if not options.keys() <= names:
-                unknown = sorted(options.keys() - names)[0]
-                raise _unknown(unknown, function, [other() for other in others])
+                check_arguments(options, function, *(other() for other in others))
             return function(*args, **options)
 
         return checked  # type: ignore[return-value]  # the same signature
 
     return decorate
+
+
+def check_arguments(
+    options: Mapping[str, Any], function: Callable[..., Any], *others: Callable[..., Any]
+) -> None:
+    """Raises OptionError with what to write instead of an argument that a function does not have.
+
+    Args:
+        options: arguments by name.
+        function: the function.
+        others: other functions that may have the argument.
+    """
+    if unknown := sorted(options.keys() - set(_arguments(function))):
+        raise _unknown(unknown[0], function, [*others])
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:

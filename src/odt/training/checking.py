@@ -18,9 +18,11 @@ from odt.core.training.self_test import self_test, verdict
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, DataError, one_line
+from odt.models.habits import check_arguments
 from odt.models.model import Model, Path, file_of, lowered_of
 from odt.models.summary import describe_constants
 from odt.training.memory_text import memory_block, trained_line
+from odt.training.opening import open_session
 from odt.training.trainer import Trainer
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
@@ -59,12 +61,6 @@ class CheckResult:
 
     def __str__(self) -> str:
         return self.text
-
-
-class _SingleRuns(Trainer):
-    """A trainer that takes a single run of a model with state as a sample, to check it."""
-
-    _runs_singly = True
 
 
 class _Lines:
@@ -120,8 +116,9 @@ def check(
         could = what_trains(lowered, refused)
         lines.add(*describe_refusals(refused, could))
         return CheckResult(False, tuple(map(str, refused)), could_train=could, text=str(lines))
-    with _SingleRuns(source, **options) as trainer:
-        core, recipe = trainer.session.build(), trainer.session.recipe
+    check_arguments(options, Trainer.__init__, Trainer.fit)
+    with open_session(source, single_runs=True, **options) as session:
+        core, recipe = session.build(), session.recipe
         facts = trainability(recipe.graph, core.info, core.plan)
         graph, memory, schedule = core.plan.graph, core.memory(), core.runtime.schedule
         forward, both = flops(graph), training_flops(core.plan)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.variables import SVDF
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.storage.closing import Closing
+from odt.core.training.inference import Evaluator, Predictor
 from odt.core.training.passes import Result
 from odt.data.sources import batches_of, is_batches
 from odt.errors import DataError
@@ -20,9 +21,6 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.training.batch_totals import BatchTotals
 from odt.training.integer_form import IntegerForm, digest_of
 from odt.training.session import Logs, Session
-
-if TYPE_CHECKING:
-    from odt.core.training.inference import Evaluator, Predictor
 
 
 class SessionEvaluation(Closing):
@@ -94,9 +92,7 @@ class SessionEvaluation(Closing):
         """Ends the worker threads of the integer form."""
         self._forget_integers()
 
-    def _evaluator(self, integers: LoweredGraphs, weighted: bool) -> "Evaluator":
-        from odt.core.training.inference import Evaluator
-
+    def _evaluator(self, integers: LoweredGraphs, weighted: bool) -> Evaluator:
         session = self._session
         return Evaluator(
             session.recipe.graphs,
@@ -107,9 +103,7 @@ class SessionEvaluation(Closing):
             computed=integers,
         )
 
-    def _predictor(self, integers: LoweredGraphs) -> "Predictor":
-        from odt.core.training.inference import Predictor
-
+    def _predictor(self, integers: LoweredGraphs) -> Predictor:
         session = self._session
         schedule = {"micro_batch": session.micro_batch, "workers": session.workers}
         return Predictor(integers, session.recipe.info.batch_size, **schedule)

@@ -1,14 +1,11 @@
 """The integer form of a trainer's quantized model, which is kept while its weights stay."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.storage.closing import Closing
+from odt.core.training.inference import Evaluator, Predictor
 from odt.kernels.rows.opdef import Array
-
-if TYPE_CHECKING:
-    from odt.core.training.inference import Evaluator, Predictor
 
 
 def digest_of(weights: Mapping[int, Array]) -> bytes:
@@ -33,8 +30,8 @@ class IntegerForm(Closing):
         self,
         digest: bytes,
         graphs: LoweredGraphs,
-        evaluator: "Callable[[LoweredGraphs, bool], Evaluator]",
-        predictor: "Callable[[LoweredGraphs], Predictor]",
+        evaluator: Callable[[LoweredGraphs, bool], Evaluator],
+        predictor: Callable[[LoweredGraphs], Predictor],
     ) -> None:
         """Plans nothing yet.
 
@@ -49,14 +46,14 @@ class IntegerForm(Closing):
         self._evaluators: dict[bool, Evaluator] = {}
         self._predictor: Predictor | None = None
 
-    def evaluator(self, *, weighted: bool) -> "Evaluator":
+    def evaluator(self, *, weighted: bool) -> Evaluator:
         """Returns the evaluator of samples with or without weights."""
         if weighted not in self._evaluators:
             self._evaluators[weighted] = self._make_evaluator(self._graphs, weighted)
         return self._evaluators[weighted]
 
     @property
-    def predictor(self) -> "Predictor":
+    def predictor(self) -> Predictor:
         """What computes outputs."""
         if self._predictor is None:
             self._predictor = self._make_predictor(self._graphs)

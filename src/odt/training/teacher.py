@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from odt.core.recipe.distillation import CATEGORICAL
 from odt.core.recipe.option_values import check_option
 from odt.core.recipe.output_losses import default_loss, ends_in_softmax
 from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.runtime.runtime import Runtime
 from odt.core.training.inference import Predictor
 from odt.core.training.trainer import Trainer
+from odt.data.run_samples import Samples
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.geometry.quantize import Quantization
@@ -27,10 +29,6 @@ from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import FRACTIONS
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import Model, Path, lowered_of
-
-if TYPE_CHECKING:
-    from odt.core.runtime.runtime import Runtime
-    from odt.data.run_samples import Samples
 
 Compute: TypeAlias = Callable[[], None]
 FLOAT32 = np.dtype(np.float32)
@@ -76,7 +74,7 @@ def teacher_of(teacher: "Teacher | Model | Path | None") -> Teacher | None:
 
 def taught_samples(
     teacher: Teacher,
-    samples: "Samples",
+    samples: Samples,
     specs: SampleSpecs,
     core: Trainer,
     budget: int | None,
@@ -221,7 +219,7 @@ def _nothing(rows: Array) -> None:
     """Leaves the outputs as they are."""
 
 
-def _real_inputs(specs: "Runtime", ours: SampleSpecs) -> list[Quantization | None]:
+def _real_inputs(specs: Runtime, ours: SampleSpecs) -> list[Quantization | None]:
     """Returns the quantization of each input that the student alone reads as integers."""
     theirs = [s.dtype for s in specs.input_specs] + [None] * len(ours.input_specs)
     return [q if t == FLOAT32 else None for q, t in zip(ours.quantizations, theirs, strict=False)]

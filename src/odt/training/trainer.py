@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from odt.core.model.record import Record
 from odt.core.options.fit_options import FitOptions
-from odt.core.options.schedule_options import DIVISION_OPTIONS
-from odt.core.options.session_options import SessionOptions
 from odt.core.options.training_options import STEP_OPTIONS
 from odt.core.recipe.option_values import (
     check_learning_rate,
-    check_option,
     check_options,
     check_whole,
 )
-from odt.core.recipe.sequences import need_sequences
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
 from odt.data.sources import ClassWeight, class_weighted, is_batches, recorded
@@ -32,15 +28,14 @@ from odt.training.evaluation import SessionEvaluation
 from odt.training.first_steps import trainer_from_folder
 from odt.training.fit_warnings import clipped_activations
 from odt.training.fitting import Fit, pair
+from odt.training.opening import open_session
 from odt.training.option_forms import Pairs
 from odt.training.pipelines import parsed_augmentations
 from odt.training.rate_test import RateTest
-from odt.training.recipes import recipe_of, request_of
 from odt.training.row_keywords import row_keywords
-from odt.training.session import Logs, Session
+from odt.training.session import Logs
 from odt.training.state_sources import Live
 from odt.training.step_keywords import StepKeywords
-from odt.training.teacher import teacher_of
 from odt.training.trainable import Trainable
 from odt.training.weights import Arrays
 
@@ -62,8 +57,6 @@ class Trainer(Closing):
         record: preprocessing record that `export` stores; `fit` takes it from the JSON file of its
             data file.
     """
-
-    _runs_singly = False  # whether a sample may be a single run of a model that keeps state
 
     @known_arguments(lambda: Trainer.fit)
     @row_keywords(STEP_OPTIONS, StepKeywords)
@@ -150,23 +143,9 @@ class Trainer(Closing):
             UnsupportedError: if odt cannot compute an operator.
             OptionError: if arguments contradict each other or the model.
         """
-        check_option(DIVISION_OPTIONS["micro_batch"], micro_batch)
-        check_option(DIVISION_OPTIONS["workers"], workers)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
-        if not self._runs_singly:
-            need_sequences(file_of(self.model))
-        options = SessionOptions(
-            metrics=metrics,
-            memory_budget=memory_budget,
-            cache_frozen=cache_frozen,
-            cache_dtype=cache_dtype,
-            monitor=monitor,
-            keep_best=keep_best,
-            checkpoint=checkpoint,
-        )
-        check_options(options)
-        resume, helper = resume_from(checkpoint), teacher_of(teacher)
-        request = request_of(
+        # The parts of a trainer, which other modules of odt use; users call the methods below.
+        self.session = open_session(
             self.model,
             loss=loss,
             optimizer=optimizer,
@@ -174,8 +153,9 @@ class Trainer(Closing):
             schedule=schedule,
             warmup=warmup,
             batch_size=batch_size,
-            teacher=helper,
+            teacher=teacher,
             dropout=dropout,
+            metrics=metrics,
             trainable=trainable,
             sparse=sparse,
             learning_rate_of=learning_rate_of,
@@ -183,18 +163,16 @@ class Trainer(Closing):
             output_losses=output_losses,
             loss_weights=loss_weights,
             hyper_parameters=hyper_parameters,
-            **steps,
-        )
-        # The parts of a trainer, which other modules of odt use; users call the methods below.
-        self.session = Session(
-            self.model,
-            *recipe_of(self.model, request, resume.training_info),
-            resume,
-            options,
-            teacher=helper,
+            memory_budget=memory_budget,
             micro_batch=micro_batch,
             workers=workers,
+            cache_frozen=cache_frozen,
+            cache_dtype=cache_dtype,
             frozen_int8=frozen_int8,
+            keep_best=keep_best,
+            monitor=monitor,
+            checkpoint=checkpoint,
+            **steps,
         )
         self.evaluation = SessionEvaluation(self.session)
         self.checkpoints = Checkpoints(self.session)

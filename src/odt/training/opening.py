@@ -1,0 +1,60 @@
+"""Opens the session of a model from the arguments of `odt.Trainer`."""
+
+from typing import Any
+
+from odt.core.options.schedule_options import DIVISION_OPTIONS
+from odt.core.options.session_options import SESSION_OPTIONS, SessionOptions
+from odt.core.recipe.option_values import check_option, check_options
+from odt.core.recipe.sequences import need_sequences
+from odt.models.model import Model, file_of
+from odt.training.checkpoint_state import resume_from
+from odt.training.recipes import recipe_of, request_of
+from odt.training.session import Session
+from odt.training.teacher import teacher_of
+
+
+def open_session(
+    model: Model,
+    *,
+    single_runs: bool = False,
+    teacher: Any = None,
+    micro_batch: int | None = None,
+    workers: int | None = None,
+    frozen_int8: Any = None,
+    **options: Any,
+) -> Session:
+    """Opens the session of a model; plans nothing yet.
+
+    Args:
+        model: the model.
+        single_runs: whether a sample may be a single run of a model that keeps state.
+        teacher: as in `Trainer`, like all that follow.
+        micro_batch: as in `Trainer`.
+        workers: as in `Trainer`.
+        frozen_int8: as in `Trainer`.
+        options: the other arguments of `Trainer`.
+
+    Raises:
+        ModelError: if the checkpoint cannot be read.
+        UnsupportedError: if odt cannot compute an operator.
+        OptionError: if arguments contradict each other or the model.
+    """
+    check_option(DIVISION_OPTIONS["micro_batch"], micro_batch)
+    check_option(DIVISION_OPTIONS["workers"], workers)
+    if not single_runs:
+        need_sequences(file_of(model))
+    own = {name: options.pop(name) for name in SESSION_OPTIONS if name in options}
+    session_options = SessionOptions(**own)
+    check_options(session_options)
+    resume, helper = resume_from(session_options.checkpoint), teacher_of(teacher)
+    request = request_of(model, teacher=helper, **options)
+    return Session(
+        model,
+        *recipe_of(model, request, resume.training_info),
+        resume,
+        session_options,
+        teacher=helper,
+        micro_batch=micro_batch,
+        workers=workers,
+        frozen_int8=frozen_int8,
+    )
