@@ -191,4 +191,4 @@ verbose_option = click.option(
 @version_option
 @verbose_option
 def main(verbose: bool) -> None:
-    """Train Circle and TFLite models on the device they run on."""
+    """Train Circle, TFLite and ONNX models on the device they run on."""

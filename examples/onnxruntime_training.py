@@ -20,7 +20,7 @@ BATCH = 32
 
 
 def prepare(source: str, folder: Path) -> None:
-    """The offline phase, on a desk."""
+    """The offline phase, on a workstation."""
     parameters = list(odt.load_model(source).parameters)
     artifacts.generate_artifacts(
         source,

@@ -19,6 +19,8 @@ from odt.kernels.registry import LOSSES, OPTIMIZERS
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/api.md"
 WIDTH = 100  # of a call in one line
+# Classes whose objects functions return: they take objects of the engine.
+RETURNED = frozenset(("Model", "QuantizedModel", "Evaluation"))
 EXAMPLES = {
     rule.class_name: f'trainer = odt.Trainer("model.circle", optimizer=odt.{rule.class_name}(1e-3))'
     for rule in OPTIMIZERS.values()
@@ -103,7 +105,9 @@ def public_names(text: str) -> str:
 
     def public(match: re.Match[str]) -> str:
         name = match[1]
-        return f"odt.{name}" if name in odt.PUBLIC or name in dir(odt) else name
+        value = getattr(odt, name, None)
+        is_same = getattr(value, "__module__", None) == match[0].rpartition(".")[0]
+        return f"odt.{name}" if is_same else name
 
     text = re.sub(r"\bOptional\[(Literal\[[^]]*\])\]", r"\1 | None", text.replace("typing.", ""))
     text = re.sub(r"\b(?:collections\.abc|os)\.(?=[A-Z])", "", text)
@@ -131,7 +135,7 @@ def section(name: str) -> list[str]:
     lines = [f"### `odt.{name}`", ""]
     is_class = inspect.isclass(value)
     if is_class or inspect.isfunction(value):
-        if not (is_class and issubclass(value, Exception)):
+        if not is_class or not (issubclass(value, Exception) or name in RETURNED):
             lines += ["```text", *wrapped(f"odt.{name}{signature(value)}"), "```", ""]
         lines += [*text_of(value), ""]
         if is_class and inspect.isfunction(value.__init__) and value.__init__.__doc__:

@@ -108,7 +108,7 @@ def command(
             raise OdtError("--check, --output: one of them must be given, but got both.")
         odt.Trainer.from_artifacts(model).close()
         click.echo(str(odt.Artifacts.read(model)))
-        click.echo("The files are unchanged, and the first losses are those of the desk.")
+        click.echo("The files are unchanged, and the first losses are those of the workstation.")
         return
     if output is None:
         raise OdtError("--output: must be given: the folder to write.")

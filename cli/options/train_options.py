@@ -25,7 +25,7 @@ class SampleFiles:
 
 @dataclass(frozen=True, slots=True)
 class TeacherOptions:
-    """Options of distillation; None for odt's."""
+    """Options of distillation; None for the defaults of `odt.Teacher`."""
 
     teacher: str | None = None
     teacher_outputs: str | None = None
@@ -112,17 +112,17 @@ class TrainOptions:
             values: what Click passes to the command.
         """
         return cls(
-            group(ModelOptions, values),
-            group(SampleFiles, values),
-            values,
-            group(SessionOptions, values),
-            group(TeacherOptions, values),
-            group(FitOptions, values),
-            group(ExportOptions, values),
-            group(RunOptions, values),
-            group(RateTestOptions, values),
-            values.get("quantize_aware", False),
-            values.get("frozen_int8", False),
+            model=group(ModelOptions, values),
+            samples=group(SampleFiles, values),
+            recipe=values,
+            session=group(SessionOptions, values),
+            teacher=group(TeacherOptions, values),
+            fit=group(FitOptions, values),
+            exports=group(ExportOptions, values),
+            run=group(RunOptions, values),
+            rate_test=group(RateTestOptions, values),
+            quantize_aware=values.get("quantize_aware", False),
+            frozen_int8=values.get("frozen_int8", False),
         )
 
     def saving_to(self, path: str) -> Self:

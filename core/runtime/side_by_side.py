@@ -23,7 +23,7 @@ class SideBySide:
     def __init__(
         self, plans: StepPlans, team: Team, workers: Sequence[Worker], sums: Gradients
     ) -> None:
-        """Keeps the workers and the sums of their gradients."""
+        """Makes the runner, and threads for batches with calls that are not compiled."""
         self._plans, self._team, self._workers, self._sums = plans, team, workers, sums
         self._threads = Threads(plans, team, workers)
 
@@ -40,6 +40,7 @@ class SideBySide:
         for worker in self._workers:
             worker.begin()
         for number in range(len(runs[0])):
+            # A last batch may have fewer parts than workers, and later workers fewer runs.
             parts = zip(self._workers, runs, strict=False)
             together = [(worker, part[number]) for worker, part in parts if number < len(part)]
             loops = [run.program.loops for _, run in together if run.program.loops]

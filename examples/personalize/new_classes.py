@@ -5,7 +5,7 @@ Usage, in the project's folder:
     odt new cnn --input-shape 28,28,1 --outputs 7 -o seven.tflite --seed 1
     python examples/personalize/new_classes.py seven.tflite personal.tflite [EPOCHS]
 
-First a network is trained on seven classes of Fashion-MNIST: at the desk. Features of 20 samples of
+First a network is trained on seven classes of Fashion-MNIST. Features of 20 samples of
 each class are stored. Then 50 samples of each of the other classes arrive: on the device.
 """
 

@@ -24,7 +24,11 @@ def joined(a: Array) -> Array:
 
 
 def joined_windows(view: Array) -> Array:
-    """Views windows (N, H, W, KH, KW, C) as (N, H, 1, KH, KW, W · C)."""
+    """Views windows (N, H, W, KH, KW, C) as (N, H, 1, KH, KW, W · C).
+
+    With stride 1 the next window begins C values later, where the channels of this one end, so
+    that the last axis runs over all windows of a row with its stride of one value.
+    """
     n, rows, cols, h_taps, w_taps, channels = view.shape
     shape = n, rows, 1, h_taps, w_taps, cols * channels
     return np.lib.stride_tricks.as_strided(view, shape, view.strides)

@@ -1,4 +1,4 @@
-"""Fine-tunes deployed Circle and TFLite models on the device that runs them."""
+"""Fine-tunes deployed Circle, TFLite and ONNX models on the device that runs them."""
 
 import importlib
 from typing import Any

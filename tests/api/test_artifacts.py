@@ -1,4 +1,4 @@
-"""Artifacts: a folder made on a desk trains on a device, and a mismatch is refused by its name."""
+"""Artifacts: a folder from a workstation trains on a device; mismatches are refused by name."""
 
 import json
 import os
@@ -216,7 +216,7 @@ def test_changed_weights_with_a_new_checksum_have_other_losses(device: Path) -> 
         state.parameters[name] = state.parameters[name] * 2
     state.save(device / "checkpoint.odt")
     sign(device)
-    with pytest.raises(odt.ModelError, match="the first losses must be those of the desk"):
+    with pytest.raises(odt.ModelError, match="the first losses must be those of the workstation"):
         odt.Trainer.from_artifacts(device)
 
 

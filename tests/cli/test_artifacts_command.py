@@ -47,7 +47,7 @@ def test_a_folder_is_written_checked_and_trained_with(folder: Path) -> None:
     )  # fmt: skip
     assert "model.circle    408 kB" in printed
     assert "first losses on the samples: " in printed
-    assert "the first losses are those of the desk" in odt("artifacts", "--check", device)
+    assert "the first losses are those of the workstation" in odt("artifacts", "--check", device)
     trained = odt("train", "--config", device / "recipe.toml", *data, "--epochs", 1)
     assert "budget 64,000,000" in trained
     assert "categorical_accuracy" in trained

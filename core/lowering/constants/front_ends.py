@@ -144,7 +144,7 @@ def spectra(view: View) -> Iterator[tuple[int, str]]:
 def _reaches_log(view: View, node: Node) -> bool:
     """Whether a logarithm is taken of a result, possibly after a lower limit or an offset."""
     rest = list(node.outputs)
-    for i in rest:
+    for i in rest:  # which grows
         for user in view.users(i):
             if user.op == "LOG":
                 return True

@@ -43,7 +43,7 @@ def zeros_as_data(view: View) -> Iterator[tuple[int, str]]:
 def _is_filter(view: View, node: Node) -> bool:
     """Whether the result of a product of two constants is the filter of a layer."""
     results = list(node.outputs)
-    for i in results:
+    for i in results:  # which grows
         for user in view.readers.get(i, ()):
             layer = LAYERS.get(user.op, Layer(0, 1, 2))
             if user.op in PRODUCTS and user.inputs[layer.w : layer.w + 1] == (i,):

@@ -34,7 +34,7 @@ BOOLS = frozenset((*COMPARISONS, "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"))
 def _count_reads(graph: Graph) -> Counter[int]:
     """Counts how often each tensor is read, also in branches."""
     reads, bodies = graph.count_reads(), [graph.nodes]
-    for nodes in bodies:
+    for nodes in bodies:  # which grows
         for node in nodes:
             for body in node.options["onnx"].attributes.values():
                 if isinstance(body, Body):
@@ -109,7 +109,7 @@ class Builder:
     def is_zero(self, x: int) -> bool:
         """Whether a tensor is zeros, such as a first state in the size of the batch."""
         rest = [x]
-        for i in rest:
+        for i in rest:  # which grows
             data, maker = self.tensors[i].data, self.makers.get(i)
             if data is not None:
                 if data.any():

@@ -58,7 +58,7 @@ class Artifacts:
         folder: path of the folder.
         sizes: name of each file → its bytes.
         losses: losses of the first steps on synthetic data, which the device repeats.
-        data_losses: losses of the first steps on the samples of the desk; empty if there were none.
+        data_losses: losses of the first steps on the samples; empty if there were none.
         version: version of odt that wrote the folder.
     """
 

@@ -66,7 +66,7 @@ class Manifest:
         files: name of each file → its SHA-256.
         expected: losses of the first steps.
         odt: version of odt that wrote the folder.
-        data: losses of the first steps on the data of the desk; empty if there were none.
+        data: losses of the first steps on the data; empty if there were none.
     """
 
     files: Mapping[str, str]

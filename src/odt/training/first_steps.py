@@ -1,4 +1,4 @@
-"""A trainer from an artifacts folder, whose first losses are those of the desk."""
+"""A trainer from an artifacts folder, whose first losses are those of the workstation."""
 
 import os
 from collections.abc import Mapping
@@ -100,16 +100,16 @@ def _trainer(
 
 
 def _compare(folder: str, trainer: "Trainer", expected: Expected) -> None:
-    """Raises ModelError unless the first losses are those of the desk."""
+    """Raises ModelError unless the first losses are those of the workstation."""
     try:
         difference = expected.difference(first_losses(trainer, expected))
     except (DataError, TrainingError) as e:
         difference = str(e)
     if difference:
         raise ModelError(
-            f"{os.path.join(folder, MANIFEST)}: the first losses must be those of the desk but for "
-            f"rounding, but got {difference}. Generate the artifacts again, with the device's "
-            "version of odt."
+            f"{os.path.join(folder, MANIFEST)}: the first losses must be those of the workstation "
+            f"but for rounding, but got {difference}. Generate the artifacts again, with the "
+            "device's version of odt."
         )
 
 

@@ -490,12 +490,12 @@ class Trainer(Closing):
             folder: the folder.
             checkpoint: a checkpoint of this device to resume from, instead of the folder's.
             check: whether to train the first steps on synthetic data, in another trainer, and to
-                compare their losses with those of the desk.
+                compare their losses with those of the workstation.
             **options: arguments of Trainer, which override the recipe.
 
         Raises:
             ModelError: if a file is missing, changed or newer than this version of odt, the
-                checkpoint is another model's, or the first losses are not those of the desk.
+                checkpoint is another model's, or the first losses are not those of the workstation.
         """
         return trainer_from_folder(cls, folder, checkpoint, check, **options)
 

@@ -100,11 +100,13 @@ class Network:
         input: shape of a sample.
         loss: "cce" with a class for each sample, or "mse" with targets of the output's shape.
         vocabulary: number of tokens if the inputs are tokens, else 0.
+        float_tokens: whether tokens are float32.
     """
 
     input: tuple[int, ...]
     loss: str = "cce"
     vocabulary: int = 0
+    float_tokens: bool = False
     layers: list[Layer] = field(default_factory=list)
 
     @property

@@ -6,13 +6,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+SEED = 3  # of the samples, the same for all systems
 CLASSES_USED = 10  # at most, so that a batch has few classes with many samples each
 
 Values = NDArray[np.float32] | NDArray[np.int32]
 
 
 class Task(Protocol):
-    """Shapes of one sample, "cce" or "mse", and the number of tokens if the inputs are tokens."""
+    """Shapes of one sample, and the loss: "cce" or "mse".
+
+    If the inputs are tokens, `vocabulary` is their number, else 0, and `float_tokens` says whether
+    they are float32.
+    """
 
     @property
     def input(self) -> tuple[int, ...]: ...
@@ -22,6 +27,8 @@ class Task(Protocol):
     def loss(self) -> str: ...
     @property
     def vocabulary(self) -> int: ...
+    @property
+    def float_tokens(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -43,11 +50,11 @@ class Shipped:
 
 def random_batch(task: Task, samples: int) -> tuple[Values, NDArray[np.float32]]:
     """Returns random inputs, and targets: one-hot classes, or values of the output's shape."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(SEED)
     x: Values = rng.random((samples, *task.input), np.float32)
     if task.vocabulary:
         x = np.floor(x * task.vocabulary)
-        x = x if getattr(task, "float_tokens", False) else x.astype(np.int32)
+        x = x if task.float_tokens else x.astype(np.int32)
     if task.loss == "mse":
         return x, rng.random((samples, *task.output), np.float32)
     (classes,) = task.output
