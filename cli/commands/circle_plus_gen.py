@@ -7,7 +7,6 @@ import click
 import odt
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
-    LOSS_FIELDS,
     batch_size_option,
     hyper_parameter_options,
     training_options,
@@ -15,9 +14,8 @@ from odt.cli.options.shared import (
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.model.training_json import format_training_json
+from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.errors import OdtError
-
-FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
 
 
 @click.command(cls=Command)
@@ -72,7 +70,7 @@ def command(
         )
     arguments: dict[str, Any] = {}
     if chosen:
-        arguments = {name: options.pop(name) for name in FIELDS}
+        arguments = {name: options.pop(name) for name in RECIPE_OPTIONS if name in options}
         arguments |= {"hyper_parameters": options, "trainable": odt.Trainable(last)}
     with warnings_as_lines():
         odt.write_circle_plus(model, target, hyperparameters, **arguments)

@@ -14,7 +14,6 @@ from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import group
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
-    LOSS_FIELDS,
     check_data_option,
     data_options,
     interface_options,
@@ -32,6 +31,7 @@ from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
 from odt.cli.output.spelling import spell
 from odt.core.options.model_options import ModelOptions
+from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.datasets.contact_sheet import write_sheet
 from odt.errors import OdtError
 from odt.evaluation.sample_table import SampleTable, write_csv
@@ -108,7 +108,7 @@ def command(
             workers=workers,
             progress=partial(bar, "eval"),
             show=show_note,
-            **{name: options[name] for name in (*LOSS_FIELDS, "batch_size")},
+            **{name: options[name] for name in RECIPE_OPTIONS if name in options},
         )
     line = report.figures_line(evaluation.loss, evaluation.metrics)
     click.echo(f"{evaluation.data.length} samples - {line}")

@@ -18,9 +18,6 @@ from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 T = TypeVar("T")
 
-# Fields of TrainingInfo that loss_options fill.
-LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
-
 
 def require(option: str, value: T | None, what: str) -> T:
     """Returns the value of an option that a command requires.
@@ -78,7 +75,7 @@ budget_option = keyword_options(SESSION_OPTIONS, "memory_budget")
 checkpoint_option = keyword_options(SESSION_OPTIONS, "checkpoint")
 metric_option = keyword_options(SESSION_OPTIONS, "metrics")
 
-loss_options = recipe_options(*LOSS_FIELDS)
+loss_options = recipe_options("loss", "output_losses", "loss_weights", "reduction")
 
 sample_weight_option = keyword_options(FIT_OPTIONS, "sample_weight")
 

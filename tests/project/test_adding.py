@@ -80,15 +80,15 @@ class Copy:
 
     def changed(self) -> set[str]:
         """Files that are not those of the project."""
-        found = set()
+        paths = set()
         for folder in FOLDERS:
             for path in (self.root / folder).rglob("*"):
                 name = path.relative_to(self.root).as_posix()
                 if path.is_file() and not path.is_symlink() and "__pycache__" not in name:
                     original = ROOT / name
                     if not original.exists() or original.read_bytes() != path.read_bytes():
-                        found.add(name)
-        return found
+                        paths.add(name)
+        return paths
 
     def run(self, *words: str | Path, status: int = 0) -> str:
         """Runs Python on the copy, which must end with this status; returns what it prints."""
@@ -125,16 +125,16 @@ class Copy:
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """The project with all additions; the pages are written again."""
-    made = Copy(tmp_path_factory.mktemp("copy"))
+    project = Copy(tmp_path_factory.mktemp("copy"))
     for path, text in NEW.items():
-        made.add(path, text)
+        project.add(path, text)
     for path, changes in EDITED.items():
-        made.edit(path, changes)
-    made.run("tools/write_pages.py")
+        project.edit(path, changes)
+    project.run("tools/write_pages.py")
     rng = np.random.default_rng(0)
-    np.save(made.root / "x.npy", rng.random((64, 28, 28, 1), np.float32))
-    np.save(made.root / "t.npy", np.eye(10, dtype=np.float32)[rng.integers(0, 10, 64)])
-    return made
+    np.save(project.root / "x.npy", rng.random((64, 28, 28, 1), np.float32))
+    np.save(project.root / "t.npy", np.eye(10, dtype=np.float32)[rng.integers(0, 10, 64)])
+    return project
 
 
 def test_each_is_added_by_two_or_three_files(copy: Copy) -> None:
@@ -203,8 +203,8 @@ def test_the_optimizer_is_everywhere(copy: Copy) -> None:
     assert "--beta" in no_beta
     assert "| signum | `odt.Signum` |" in copy.page("reference.md")
     assert re.search(r"odt\.Signum\(learning_rate: .*, beta: float = 0\.9\)", copy.page("api.md"))
-    made = f"odt.Trainer({MODEL!r}, loss=odt.LogCosh(), optimizer=odt.Signum(0.1, beta=0.5))"
-    copy.run("-c", f"import odt; {made}")
+    trainer = f"odt.Trainer({MODEL!r}, loss=odt.LogCosh(), optimizer=odt.Signum(0.1, beta=0.5))"
+    copy.run("-c", f"import odt; {trainer}")
 
 
 def test_the_option_is_everywhere(copy: Copy) -> None:
@@ -224,8 +224,8 @@ def test_the_option_is_everywhere(copy: Copy) -> None:
     assert "it was written with least rate 0.02, now 0.03" in changed
     (refused,) = copy.odt(f"{train} --least-rate -1", status=2)
     assert "--least-rate" in refused
-    made = f"odt.Trainer({MODEL!r}, checkpoint='o.odt')"
-    copy.run("-c", f"import odt; assert {made}.session.recipe.info.least_rate == 0.02")
+    trainer = f"odt.Trainer({MODEL!r}, checkpoint='o.odt')"
+    copy.run("-c", f"import odt; assert {trainer}.session.recipe.info.least_rate == 0.02")
     assert "| `--least-rate` | `least_rate` | a number of at least 0 | 0 |" in copy.page(
         "reference.md"
     )
