@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from odt.core.export.cut import cut
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_error
 from odt.core.model.graph import Graph
-from odt.core.model.model import Model
+from odt.core.model.model import ONNX, Model
 from odt.core.recipe.lowered_model import LoweredModel, lower_if_supported
 from odt.core.recipe.open_shapes import fitting_shapes
 from odt.core.recipe.other_signatures import fitting_signature
@@ -31,7 +31,7 @@ def what_trains(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> st
         return _with_shapes(model, shapes)
     if other := fitting_signature(model):
         return f"with `signature={shlex.quote(other)}`"
-    return largest_part(lowered, refused)
+    return "" if model.format == ONNX else largest_part(lowered, refused)  # not cut by odt
 
 
 def with_remedy(error: UnsupportedError, lowered: LoweredModel) -> UnsupportedError:

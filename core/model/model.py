@@ -81,6 +81,8 @@ class Model:
         input_shapes: input → shape that it has instead of the file's (core/recipe/interface.py).
         places: tensor index → subgraph and index there, for tensors of other subgraphs that were
             inlined (core/lowering/normalize/inline.py).
+        batch_statistics: whether batch normalizations of an ONNX file are nodes that may use the
+            statistics of batches.
         equalized: weights and biases that train from equalized values (core/integers/equalize.py).
         sparse: constant of integers → the sparse constant of which a DENSIFY makes it, where
             activations are quantized (core/lowering/normalize/inline.py).
@@ -109,6 +111,7 @@ class Model:
     equalized: frozenset[int] = frozenset()
     sparse: Mapping[int, int] = field(default_factory=dict)
     external: Mapping[int, ExternalSpan] = field(default_factory=dict)
+    batch_statistics: bool = False
 
     def place(self, tensor: int) -> tuple[int, int]:
         """Returns the subgraph of a tensor in the file, and its index there."""

@@ -36,6 +36,7 @@ from odt.kernels.rows.scheduledef import Schedule
 
 REDUCTIONS = ("sum_over_batch_size", "sum")
 
+BATCH_NORMS = FIXED, BATCH = ("fixed", "batch")  # statistics of batch normalization
 # Ranges of quantized activations that move: none, all but the model's outputs, all.
 QUANT_RANGES = FILE, FOLLOW, FOLLOW_ALL = ("file", "follow", "follow-all")
 
@@ -94,6 +95,15 @@ class StepOptions:
         "the values that training sees. follow-all: those of the model's outputs too.",
         stored=CHECKPOINT,
         shown_default=FILE,
+    )
+    batch_norm: str = option(
+        FIXED,
+        Word(BATCH_NORMS),
+        OPTIMIZER,
+        "Batch normalization of an ONNX file in training. fixed: with the statistics of the file. "
+        "batch: with those of each batch, towards which those of the file move.",
+        stored=CHECKPOINT,
+        shown_default=FIXED,
     )
     qas: bool = option(
         False,

@@ -18,6 +18,11 @@ from odt.core.lowering.binding import (
     gradient_of,
     row_of,
 )
+from odt.core.lowering.normalize.batch_statistics import (
+    RunningStatistics,
+    running_statistics,
+    with_batch_statistics,
+)
 from odt.core.lowering.normalize.dropout import Mask, add_dropout
 from odt.core.lowering.normalize.unread import without_unread
 from odt.core.lowering.sample_axis import mixed
@@ -62,6 +67,7 @@ def training_plan(
         backward: whether to compute gradients; False plans the losses only.
         outputs: whether to compute the model's outputs too, for a metric.
     """
+    graph = with_batch_statistics(graph) if backward else graph
     dropped: LoweredGraph = graph
     masks: tuple[Mask, ...] = ()
     if backward and dropout:
@@ -127,6 +133,7 @@ class _Builder:
             tuple(f"{n.op} (node {n.origin})" for n in mixing),
             self.masks,
             tuple(self._seen(needed, flow.needs_gradient)),
+            tuple(self._statistics(needed)),
         )
 
     def tensor(self, i: int) -> str:
@@ -146,6 +153,12 @@ class _Builder:
         for i, node in ranges(self.graph):
             if node.outputs in results and needs_gradient.intersection(node.outputs):
                 yield i, self.aux[node.outputs[0], "seen"]
+
+    def _statistics(self, needed: Sequence[Node]) -> Iterator[RunningStatistics]:
+        """Yields what is seen of running statistics, also of layers that do not train."""
+        for node, tensors in running_statistics(needed):
+            values = (self.aux[node.outputs[0], name] for name in ("center", "inv"))
+            yield RunningStatistics(*tensors, node.attrs.momentum, node.attrs.epsilon, *values)
 
     def _is_float(self, i: int) -> bool:
         return self.graph.tensors[i].spec.has_gradient

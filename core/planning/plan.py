@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import Enum
 
+from odt.core.lowering.normalize.batch_statistics import RunningStatistics
 from odt.core.lowering.normalize.dropout import Mask
 from odt.core.model.graph import LoweredGraph, ranges
 from odt.core.options.training_options import FILE, FOLLOW_ALL
@@ -125,6 +126,7 @@ class Plan:
         seen: what training's FAKE_QUANT calls saw, as long; with the tensors of their numbers.
         mixing: nodes that mix the samples of a batch.
         masks: masks of dropout, whose values the engine fills.
+        statistics: what batch normalizations leave of a batch for their running statistics.
         deliveries: parameter → its delivery, in order.
         gradients: parameter → complete gradient, in the order of the deliveries.
         roots: view → the value of which it is a view, also through other views.
@@ -145,6 +147,7 @@ class Plan:
     mixing: tuple[str, ...] = field(default=())
     masks: "tuple[Mask, ...]" = ()
     seen: tuple[tuple[int, str], ...] = ()
+    statistics: tuple[RunningStatistics, ...] = ()
     deliveries: Mapping[str, Delivery] = field(init=False, compare=False)
     gradients: Mapping[str, str] = field(init=False, compare=False)
     roots: Mapping[str, str] = field(init=False, compare=False)
@@ -172,7 +175,8 @@ class Plan:
     @property
     def read_after_forward(self) -> tuple[str, ...]:
         """Values that are read at the end of the forward phase."""
-        return (*self.outputs, *(name for _, name in self.seen))
+        statistics = (name for s in self.statistics for name in (s.center, s.inv))
+        return (*self.outputs, *(name for _, name in self.seen), *statistics)
 
     def followed(self, quant_ranges: str) -> frozenset[int]:
         """Returns the ranges of activations that move in training, by the word for it."""

@@ -88,7 +88,7 @@ def arrays_of_batch(
         losses: its losses.
         schedule: micro-batches and workers.
     """
-    if plan.seen or plan.masks:
+    if plan.seen or plan.masks or plan.statistics:
         return {}
     shared = {n for n, loss in zip(plan.scales, losses, strict=True) if not loss.weighted}
     specs: dict[str, TensorSpec] = {}

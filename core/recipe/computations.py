@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from odt.core.integers.equalize import pairs
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.normalize.batch_statistics import BATCH_NORM
 from odt.core.model.graph import Graph, Tensor, has_ranges
 from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
-from odt.core.options.training_options import FILE
+from odt.core.options.training_options import BATCH, FILE
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.stored_integers import can_store
 from odt.core.planning.trainable import trainable_tensors
@@ -120,6 +121,22 @@ def with_equalized_weights(lowered: LoweredModel, info: TrainingInfo) -> Lowered
     if not any(pairs(model, model.graph, trained | activations)):
         return lowered
     return lower_model(replace(lowered.file, equalized=trained))
+
+
+def with_batch_norms(lowered: LoweredModel) -> LoweredModel:
+    """Returns the model whose batch normalizations may use the statistics of batches.
+
+    Raises:
+        OptionError: if it has none, or adapters.
+    """
+    if lowered.adapted is not None:
+        raise OptionError("batch_norm", "must be fixed for a model with adapters", BATCH)
+    model = lower_model(replace(lowered.file, batch_statistics=True))
+    if not any(node.op == BATCH_NORM for node in model.graph.nodes):
+        rule = "must be fixed for a model without BatchNormalization, which is in ONNX files only"
+        remedy = "Most exporters merge it into convolutions."
+        raise OptionError("batch_norm", rule, BATCH, remedy)
+    return model
 
 
 def _weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:

@@ -14,13 +14,19 @@ from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.runtime_rules import litert_note
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import (
+    BATCH,
     FILE,
+    FIXED,
     RECIPE_OPTIONS,
     RESOLVED_OPTIONS,
     TRAINING_OPTIONS,
 )
 from odt.core.planning.output_loss import Loss
-from odt.core.recipe.computations import with_equalized_weights, with_weights_as_integers
+from odt.core.recipe.computations import (
+    with_batch_norms,
+    with_equalized_weights,
+    with_weights_as_integers,
+)
 from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head
 from odt.core.recipe.interface import check_signature
@@ -168,12 +174,15 @@ def prepare(
         UnsupportedError: if the model has unsupported operators.
     """
     request = request or Request()
-    model, graphs = lowered.file, lowered.graphs
+    model = lowered.file
     check_signature(model)
     info = stored_training_info(model)
     stored = info.as_dict() if info else {}
     before = dict(saved(lowered.graph)) if saved else {}
     new_fields = request.training_fields(model.graph)
+    if new_fields.get("batch_norm", before.get("batch_norm", FIXED)) == BATCH:
+        lowered = with_batch_norms(lowered)
+    graphs = lowered.graphs
     has_loss = "loss" in {*before, *new_fields} or {"loss", "output_losses"} & stored.keys()
     recorded = {} if has_loss else _recorded_loss(lowered)
     stored = recorded | stored

@@ -13,6 +13,7 @@ from odt.core.runtime.arena import copy_arrays
 from odt.core.runtime.integer_weights import IntegerWeights
 from odt.core.runtime.moving_average import MovingAverage
 from odt.core.runtime.optimizer import Optimizer, real_dtype
+from odt.core.runtime.running_statistics import Statistics
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Call, Calls, Run
@@ -21,7 +22,7 @@ from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.updatedef import CompiledUpdate
 
 # Roles of arrays besides the optimizer's slots.
-WEIGHT, AVERAGE, RANGE = "weight", "ema", "range"
+WEIGHT, AVERAGE, RANGE, STATISTIC = "weight", "ema", "range", "statistic"
 Groups = Mapping[str, Mapping[int, Array]]  # arrays by role and tensor
 WORK = 2  # tiles of scratch memory for weights that are integers
 
@@ -45,6 +46,7 @@ class Parameters:
         step: number of updates made.
         mask_seed: random seed of the masks of dropout.
         ranges: ranges of quantized activations that move.
+        statistics: running statistics of batch normalizations that move.
         average: the moving average of the weights.
         proximal_mu: factor μ of the proximal term μ / 2 ‖w − w₀‖² of the loss, where w₀ are the
             values of the last `restart`; 0 for none. A norm that clips gradients leaves it out.
@@ -59,6 +61,7 @@ class Parameters:
         rates: Sequence[tuple[int, float]] = (),
         ema: float = 0.0,
         followed: Collection[int] = (),
+        statistics: Collection[int] = (),
         stored: Mapping[int, WeightQuantization] | None = None,
     ) -> None:
         """Copies the constants.
@@ -71,6 +74,7 @@ class Parameters:
             rates: factors of the learning rate, by tensor.
             ema: decay of a moving average of the weights after many steps; 0 for none.
             followed: numbers of the ranges of quantized activations that move.
+            statistics: running statistics of batch normalizations that move.
             stored: weights that are integers in memory, by tensor; others than `trained` too.
         """
         constants = {i: graph.tensors[i] for i in trained}
@@ -89,6 +93,8 @@ class Parameters:
         self._rounding: list[Run] | None = None  # the calls of `fake_quantize`, when it is wanted
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
+        self.statistics = Statistics(graph, statistics)
+        self.read |= self.statistics.arrays
         self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}
         self.trained = self.tensors | copy_arrays(
             {i: self.tensors[i][r] for i, r in self._rows.items()}
@@ -142,15 +148,19 @@ class Parameters:
 
     @property
     def state(self) -> dict[int, Array]:
-        """What an epoch leaves besides optimizer state: weights, and ranges of activations."""
-        return {**self.tensors, **self.ranges.ends}
+        """What an epoch leaves besides optimizer state: weights, ranges, running statistics."""
+        return {**self.tensors, **self.ranges.ends, **self.statistics.arrays}
 
     @property
     def groups(self) -> dict[str, Mapping[int, Array]]:
-        """All arrays that steps change, by role and tensor: weights, slots, averages, ranges."""
+        """All arrays that steps change, by role and tensor.
+
+        They are weights, slots, averages, ranges and running statistics.
+        """
         average = {AVERAGE: self.average.arrays} if self.average.arrays else {}
         ends = {RANGE: self.ranges.ends} if self.ranges.ends else {}
-        return {WEIGHT: self.tensors, **self.slots, **average, **ends}
+        running = {STATISTIC: self.statistics.arrays} if self.statistics.arrays else {}
+        return {WEIGHT: self.tensors, **self.slots, **average, **ends, **running}
 
     def values(self) -> dict[int, Array]:
         """Copies of what trains, by tensor index: the weights, or their trained rows."""

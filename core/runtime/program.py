@@ -68,7 +68,7 @@ class Program:
         inputs, targets, scales, masks: arrays to fill before a run.
         samples: inputs and targets with a row for each sample, and scales.
         losses: (1,) arrays, valid after `forward`.
-        outputs, seen: arrays valid after `forward`, until `backward`.
+        outputs, seen, statistics: arrays valid after `forward`, until `backward`.
     """
 
     def __init__(
@@ -113,6 +113,9 @@ class Program:
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
         self.seen = [(i, self._arrays[n]) for i, n in plan.seen]
+        self.statistics = [
+            (s, self._arrays[s.center], self._arrays[s.inv]) for s in plan.statistics
+        ]
         self._fused = merged(plan.entries, self._arrays, observable)
         done = {after for after, _ in self._fused.values()}
         self.runs = [

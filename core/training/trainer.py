@@ -127,8 +127,17 @@ class Trainer(Closing):
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
         sizes = {"a cache": reserve, "a copy of the best weights": copies}
         self._reserves = sizes | dict(reserves or {})
-        options = info.sparse, info.rates, info.ema, plan.followed(info.quant_ranges), plans.stored
-        self.parameters = Parameters(plan.graph, trained, optimizer_of(info), *options)
+        self.parameters = Parameters(
+            plan.graph,
+            trained,
+            optimizer_of(info),
+            sparse=info.sparse,
+            rates=info.rates,
+            ema=info.ema,
+            followed=plan.followed(info.quant_ranges),
+            statistics=[i for s in plan.statistics for i in (s.mean, s.variance)],
+            stored=plans.stored,
+        )
         del plan  # so that programs can take its memory
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self._allocate(micro_batch, workers)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from odt.core.lowering.binding import bind_inputs, gradient_of
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
+from odt.core.model.onnx import OnnxNode
 from odt.core.model.variables import READ, STATE, SVDF, keeps_state
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
@@ -189,8 +190,13 @@ def _is_weight(graph: Graph, i: int) -> bool:
 
 
 def _is_layer(graph: Graph, node: Node) -> bool:
-    """Whether a node has a matrix or a filter that could train."""
-    weights = (graph.tensors[i].spec.shape for i in _differentiable(node) if _is_weight(graph, i))
+    """Whether a node has a matrix or a filter that could train.
+
+    A node of an ONNX file that waits for an unsupported one has no row, but it is a layer.
+    """
+    source: OnnxNode | None = node.options.get("onnx")
+    inputs = node.inputs if source is not None and source.waits else _differentiable(node)
+    weights = (graph.tensors[i].spec.shape for i in inputs if i != ABSENT and _is_weight(graph, i))
     return any(sum(n > 1 for n in shape) > 1 for shape in weights)
 
 

@@ -49,6 +49,7 @@ class Builder:
 
     Attributes:
         graph: the graph of the file.
+        batch_statistics: as in Model.
         reads: how often the file reads each tensor.
         tensors, nodes: of the new graph.
         inference: shapes, and values of constants and of integers that follow from them.
@@ -60,6 +61,7 @@ class Builder:
 
     def __init__(self, model: Model) -> None:
         graph = model.graph
+        self.batch_statistics = model.batch_statistics
         self.graph, self.reads = graph, _count_reads(graph)
         self.tensors, self.nodes = list(graph.tensors), list[Node]()
         self.inference = start_inference(graph, 1, 1)

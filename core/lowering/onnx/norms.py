@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.lowering.normalize.batch_statistics import BATCH_NORM
 from odt.core.lowering.onnx.builder import Use
 from odt.errors import ShapeError
 
@@ -17,25 +18,47 @@ FLATTENING = 13  # before this opset, softmax covers all axes from `axis` on
 def batch_normalization(u: Use) -> int:
     """Normalizes channels with the statistics of the file, which stay: (x − μ) s + β.
 
-    s is γ / √(σ² + ε), computed from γ in each step, so that γ and β train.
+    s is γ / √(σ² + ε), computed from γ in each step, so that γ and β train. It is one node if steps
+    of training may normalize with statistics of their batches.
     """
-    if u.attr("training_mode", 0):
+    if u.attr("training_mode", 0) and not u.b.batch_statistics:
         raise ShapeError(
             "training_mode must be 0, so that a sample's result is its own, but got 1. Export the "
-            "model in evaluation mode"
+            'model in evaluation mode, or train it with `batch_norm="batch"`'
         )
     if not u.attr("spatial", 1):
         raise ShapeError("spatial must be 1, but got 0")
+    if u.b.batch_statistics:
+        return _with_statistics(u)
     scale = u.b.add("MUL", (u.input(1), _inverse_deviation(u)))
     mean = u.input(3)
     u.b.hold(mean, STATISTICS)
     moved = u.b.add("MUL", (scale, mean))
     shift = u.b.add("SUB", (u.input(2), moved))
+    y = u.b.add("ADD", (u.b.add("MUL", (_channels_last(u), scale)), shift))
+    return _channels_first(u, y)
+
+
+def _with_statistics(u: Use) -> int:
+    """Normalizes channels with the running statistics, or with those of a batch."""
+    for k in (3, 4):
+        if u.b.tensors[u.input(k)].data is None:
+            raise ShapeError("the running statistics must be constants, but got others")
+        u.b.hold(u.input(k), STATISTICS)
+    inputs = (_channels_last(u), *(u.input(k) for k in range(1, 5)))
+    epsilon, momentum = float(u.attr("epsilon", 1e-5)), float(u.attr("momentum", 0.9))
+    y = u.b.add(BATCH_NORM, inputs, epsilon=epsilon, momentum=momentum)
+    return _channels_first(u, y)
+
+
+def _channels_last(u: Use) -> int:
+    """Returns input 0 with the channels as its last axis."""
     rank = u.rank(0)
-    x = u.input(0)
-    if rank > 2:
-        x = u.b.transpose(x, (0, *range(2, rank), 1))
-    y = u.b.add("ADD", (u.b.add("MUL", (x, scale)), shift))
+    return u.b.transpose(u.input(0), (0, *range(2, rank), 1)) if rank > 2 else u.input(0)
+
+
+def _channels_first(u: Use, y: int) -> int:
+    rank = u.rank(0)
     return u.b.transpose(y, (0, rank - 1, *range(1, rank - 1))) if rank > 2 else y
 
 

@@ -11,6 +11,7 @@ from odt.core.checkpoints.resume import Resume, changed_constants
 from odt.core.data import dataset
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.options.session_options import SessionOptions
+from odt.core.options.training_options import BATCH
 from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.training_outputs import describe_left_out
@@ -98,6 +99,9 @@ class Session(Closing):
         self.memory_budget = forms.nbytes(options.memory_budget)
         self.micro_batch, self.workers = micro_batch, workers
         self._cache_policy = cache_policy(options.cache_frozen, options.cache_dtype)
+        if self._cache_policy and recipe.info.batch_norm == BATCH:
+            rule = 'must be left out with `batch_norm="batch"`, since layers depend on the batch'
+            raise OptionError("cache_frozen", rule, options.cache_frozen)
         self._frozen_int8 = frozen_int8
         if frozen_int8 is not None:
             from odt.core.quantization.frozen_int8 import check_frozen_int8
@@ -319,12 +323,16 @@ class Session(Closing):
     # ---- facts
 
     def exported(self) -> dict[int, Any]:
-        """Weights by tensor of the file, with adapters merged into them, and ranges that moved."""
+        """Weights by tensor of the file, with adapters merged, and what else moved.
+
+        That are ranges of activations and running statistics of batch normalization.
+        """
         trainer, adapted = self.build(), self.recipe.lowered.adapted
         changed = changed_constants(self.recipe.graph, self.graph)
         weights = {**changed, **trainer.weights()}
         weights = weights if adapted is None else adapted.merged(weights)
-        return {**weights, **trainer.parameters.ranges.current()}
+        running = {i: a.copy() for i, a in trainer.parameters.statistics.arrays.items()}
+        return {**weights, **trainer.parameters.ranges.current(), **running}
 
     @property
     def rate_is_default(self) -> bool:

@@ -14,4 +14,5 @@ class StepKeywords(TypedDict, total=False):
     accumulate: int | None
     ema: float | None
     quant_ranges: Literal["file", "follow", "follow-all"] | None
+    batch_norm: Literal["fixed", "batch"] | None
     qas: bool | None

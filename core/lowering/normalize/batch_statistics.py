@@ -1,0 +1,49 @@
+"""Batch normalization with the statistics of each batch, as a graph is trained.
+
+The graph of a file normalizes with running statistics, which is what validation, prediction and
+exports do. A step of training normalizes with those of its batch, and then moves the running ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from odt.core.model.graph import LoweredGraph, Node
+from odt.dataclass import dataclass
+
+BATCH_NORM = "CUSTOM:BatchNormalization"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStatistics:
+    """What a batch normalization leaves for its running statistics.
+
+    Attributes:
+        mean, variance: tensors of the running statistics.
+        momentum, epsilon: of the node.
+        center, inv: values of the plan: mean of the batch, and 1 / √(variance + ε).
+    """
+
+    mean: int
+    variance: int
+    momentum: float
+    epsilon: float
+    center: str
+    inv: str
+
+
+def with_batch_statistics(graph: LoweredGraph) -> LoweredGraph:
+    """Returns the graph that normalizes with the statistics of its batch."""
+    if not any(node.op == BATCH_NORM for node in graph.nodes):
+        return graph
+    nodes = (
+        replace(node, attrs=replace(node.attrs, batch=True)) if node.op == BATCH_NORM else node
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=tuple(nodes))
+
+
+def running_statistics(nodes: Sequence[Node]) -> Iterator[tuple[Node, tuple[int, int]]]:
+    """Yields the nodes that normalize with statistics of a batch, with mean and variance."""
+    for node in nodes:
+        if node.op == BATCH_NORM and node.attrs.batch:
+            yield node, (node.inputs[3], node.inputs[4])
