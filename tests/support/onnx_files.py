@@ -126,7 +126,8 @@ class OnnxFile:
         )
 
     def data(self) -> bytes:
-        opsets = message((1, ""), (2, self.opset)), message((1, "x.y"), (2, 1))
+        domains = {"": self.opset, "x.y": 1, "ai.onnx.ml": 3}
+        opsets = [message((1, name), (2, version)) for name, version in domains.items()]
         return message((1, 8), (2, "test"), (7, self.graph()), *((8, o) for o in opsets))
 
     def write(self, path: Path) -> Path:

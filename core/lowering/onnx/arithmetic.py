@@ -12,12 +12,14 @@ from odt.core.formats.protobuf import ProtobufError
 from odt.core.lowering.onnx.builder import FLOAT32, Use
 from odt.core.model.graph import ABSENT, Node
 from odt.errors import ShapeError
+from odt.kernels.rows.opdef import Array
 
 UNARY = {
     **{"Relu": "RELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH", "Sqrt": "SQRT", "Exp": "EXP"},
     **{"Log": "LOG", "Neg": "NEG", "Abs": "ABS", "Floor": "FLOOR", "Ceil": "CEIL", "Sin": "SIN"},
     **{"Cos": "COS", "Sign": "SIGN", "Round": "ROUND", "Not": "LOGICAL_NOT"},
     **{"HardSwish": "HARD_SWISH", "Erf": "CUSTOM:Erf", "Softplus": "CUSTOM:Softplus"},
+    **{"Atan": "CUSTOM:Atan"},
 }
 BINARY = {
     **{"Sub": "SUB", "Mul": "MUL", "Equal": "EQUAL", "Greater": "GREATER"},
@@ -79,17 +81,29 @@ def divide(u: Use) -> int:
     if u.dtype(0).kind == "f":
         return u.b.add("DIV", (a, b))
     x, y = u.b.value(a), u.b.value(b)
-    if y is None or not (y > 0).all() or (x is not None and not (x >= 0).all()):
-        raise ShapeError("integers must be divided by constants above 0, but got other ones")
-    if x is None:
-        raise ShapeError("integers that are divided must be constants, but got data")
-    return u.b.add("FLOOR_DIV", (a, b))
+    if y is not None and (y == 0).any():
+        raise ShapeError("integers must be divided by numbers other than 0, but got 0")
+    if u.dtype(0).kind == "u" or all(v is not None and (v >= 0).all() for v in (x, y)):
+        return u.b.add("FLOOR_DIV", (a, b))
+    quotient = u.b.add("FLOOR_DIV", (u.b.add("ABS", (a,)), u.b.add("ABS", (b,))))
+    return signed(u, quotient, [a, b])
+
+
+def signed(u: Use, x: int, factors: Sequence[int]) -> int:
+    """Multiplies by the signs of other tensors."""
+    for factor in factors:
+        x = u.b.add("MUL", (x, u.b.add("SIGN", (factor,))))
+    return x
 
 
 def modulo(u: Use) -> int:
-    if u.attr("fmod", 0):
-        raise ShapeError("fmod must be 0, but got 1")
-    return u.b.add("FLOOR_MOD", operands(u))
+    """The rest of a division; with fmod it has the sign of the dividend."""
+    a, b = operands(u)
+    if not u.attr("fmod", 0):
+        if u.dtype(0).kind == "f":
+            raise ShapeError("fmod must be 1 for floats, but got 0")
+        return u.b.add("FLOOR_MOD", (a, b))
+    return signed(u, u.b.add("FLOOR_MOD", (u.b.add("ABS", (a,)), u.b.add("ABS", (b,)))), [a])
 
 
 def power(u: Use) -> int:
@@ -240,18 +254,135 @@ def is_nan(u: Use) -> int:
     return u.b.add("NOT_EQUAL", (x, x))
 
 
-def cast(u: Use) -> int:
+def type_of(code: int) -> np.dtype[Any]:
+    """Returns the dtype of a data type of ONNX."""
     try:
-        dtype = dtype_of(int(u.attr("to", 0)))
+        dtype = dtype_of(int(code))
     except ProtobufError as e:
         raise ShapeError(str(e)) from e
     if dtype.kind == "V":
-        raise ShapeError(f"to must be a type of NumPy, but got {dtype.names}")
+        raise ShapeError(f"a type must be one of NumPy, but got {dtype.names}")
+    return dtype
+
+
+def cast(u: Use) -> int:
+    dtype = type_of(u.attr("to", 0))
     return u.raw(0) if u.dtype(0) == dtype else u.b.add("CAST", (u.input(0),), dtype)
+
+
+def cast_like(u: Use) -> int:
+    if 0 in u.shape(1):
+        raise ShapeError(f"the type must be one of NumPy, but got that of {u.shape(1)} values")
+    return u.raw(0) if u.dtype(0) == u.dtype(1) else u.b.add("CAST", (u.input(0),), u.dtype(1))
 
 
 def same(u: Use) -> int:
     return u.raw(0)
+
+
+def dropout(u: Use) -> list[int]:
+    """Nothing, as in inference; the mask lets all values through."""
+    trains = u.opset < NUMPY_BROADCAST and not u.attr("is_test", 0)
+    if u.has(2):
+        trains = bool(u.value(2, "training_mode").any())
+        ratio = u.b.value(u.input(1)) if u.has(1) else None
+        trains = trains and (ratio is None or bool(ratio.any()))
+    if trains:
+        raise ShapeError(
+            "training_mode must be 0, so that a prediction is not random, but got 1. Export the "
+            "model in evaluation mode"
+        )
+    if not u.is_read(1):
+        return [u.raw(0)]
+    dtype = np.dtype(bool) if u.opset >= 10 else u.dtype(0)
+    return [u.raw(0), u.b.add("FILL", (u.b.constant(u.shape(0)), u.b.constant(1, dtype)))]
+
+
+def is_infinite(u: Use) -> int:
+    x = u.input(0)
+    limits = [("detect_negative", -np.inf), ("detect_positive", np.inf)]
+    hits = [u.b.add("EQUAL", (x, number(u, x, v))) for n, v in limits if u.attr(n, 1)]
+    if not hits:
+        raise ShapeError("detect_negative or detect_positive must be 1, but got 0")
+    return hits[0] if len(hits) == 1 else u.b.add("LOGICAL_OR", hits)
+
+
+def shrink(u: Use) -> int:
+    """Values between −λ and λ become 0; others move towards 0 by a bias."""
+    x, limit, bias = u.input(0), float(u.attr("lambd", 0.5)), float(u.attr("bias", 0.0))
+    below = u.b.add("LESS", (x, number(u, x, -limit)))
+    above = u.b.add("GREATER", (x, number(u, x, limit)))
+    zero = number(u, x, 0)
+    rest = u.b.add("SELECT_V2", (above, shifted(u, x, -bias), zero))
+    return u.b.add("SELECT_V2", (below, shifted(u, x, bias), rest))
+
+
+def tangent(u: Use) -> int:
+    x = u.input(0)
+    return u.b.add("DIV", (u.b.add("SIN", (x,)), u.b.add("COS", (x,))))
+
+
+def hyperbolic(op: str, u: Use) -> int:
+    """(eˣ ± e⁻ˣ) / 2."""
+    x = u.input(0)
+    parts = u.b.add("EXP", (x,)), u.b.add("EXP", (u.b.add("NEG", (x,)),))
+    return scaled(u, u.b.add(op, parts), 0.5)
+
+
+def arc_sine(u: Use, x: int) -> int:
+    """2 arctan(x / (1 + √(1 − x²)))."""
+    square = u.b.add("NEG", (u.b.add("SQUARE", (x,)),))
+    root = u.b.add("SQRT", (shifted(u, square, 1),))
+    ratio = u.b.add("DIV", (x, shifted(u, root, 1)))
+    return scaled(u, u.b.add("CUSTOM:Atan", (ratio,)), 2)
+
+
+def asin(u: Use) -> int:
+    return arc_sine(u, u.input(0))
+
+
+def acos(u: Use) -> int:
+    return shifted(u, u.b.add("NEG", (arc_sine(u, u.input(0)),)), np.pi / 2)
+
+
+def asinh(u: Use) -> int:
+    """±log(|x| + √(x² + 1))."""
+    x = u.input(0)
+    root = u.b.add("SQRT", (shifted(u, u.b.add("SQUARE", (x,)), 1),))
+    size = u.b.add("ADD", (u.b.add("ABS", (x,)), root))
+    return signed(u, u.b.add("LOG", (size,)), [x])
+
+
+def acosh(u: Use) -> int:
+    """log(x + √(x² − 1))."""
+    x = u.input(0)
+    root = u.b.add("SQRT", (shifted(u, u.b.add("SQUARE", (x,)), -1),))
+    return u.b.add("LOG", (u.b.add("ADD", (x, root)),))
+
+
+def atanh(u: Use) -> int:
+    """log((1 + x) / (1 − x)) / 2."""
+    x = u.input(0)
+    ends = shifted(u, x, 1), shifted(u, u.b.add("NEG", (x,)), 1)
+    return scaled(u, u.b.add("LOG", (u.b.add("DIV", ends),)), 0.5)
+
+
+def scaler(u: Use) -> int:
+    """(x − offset) scale, for each column: how scikit-learn standardizes samples."""
+    x = u.input(0)
+    if u.dtype(0) != FLOAT32:
+        x = u.b.add("CAST", (x,), FLOAT32)
+    offset, scale = (np.array(u.attr(n, ()) or (), np.float32) for n in ("offset", "scale"))
+    if any(len(v) not in (1, u.shape(0)[-1]) for v in (offset, scale)):
+        raise ShapeError(
+            f"offset and scale must have 1 or {u.shape(0)[-1]} numbers, "
+            f"but got {len(offset)}, {len(scale)}"
+        )
+    return u.b.add("MUL", (u.b.add("SUB", (x, fixed(u, offset))), fixed(u, scale)))
+
+
+def fixed(u: Use, values: Array) -> int:
+    return u.b.constant(values, values.dtype)
 
 
 def _table(names: Mapping[str, str], lowering: Any) -> dict[str, Callable[[Use], int]]:
@@ -268,5 +399,8 @@ KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     **{"Softsign": softsign, "Mish": mish, "HardSigmoid": hard_sigmoid},
     **{"Swish": swish, "ThresholdedRelu": thresholded_relu, "Gelu": gelu},
     **{"Reciprocal": reciprocal, "Where": where, "IsNaN": is_nan, "Cast": cast},
-    **{"Identity": same, "Dropout": same},
+    **{"Identity": same, "Dropout": dropout, "CastLike": cast_like, "IsInf": is_infinite},
+    **{"Shrink": shrink, "Tan": tangent, "Sinh": partial(hyperbolic, "SUB")},
+    **{"Cosh": partial(hyperbolic, "ADD"), "Asin": asin, "Acos": acos, "Asinh": asinh},
+    **{"Acosh": acosh, "Atanh": atanh, "ai.onnx.ml.Scaler": scaler},
 }

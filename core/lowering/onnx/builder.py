@@ -269,7 +269,7 @@ class Builder:
             is_end = y in self.graph.outputs
             if x in results_of_nodes and x not in indices:
                 indices[x] = y
-            elif is_end and (x in indices or x < len(self.graph.tensors)):
+            elif is_end and (x in indices or x < len(self.graph.tensors) or self._is_constant(x)):
                 indices[self._copy(x)] = y  # the outputs of a graph have names of their own
             elif is_end:
                 indices[x] = y
@@ -296,6 +296,9 @@ class Builder:
             (indices.get(x, x), order): indices.get(y, y)
             for (x, order), y in self._transposed.items()
         }
+
+    def _is_constant(self, x: int) -> bool:
+        return self.tensors[x].data is not None
 
     def _copy(self, x: int) -> int:
         shape = self.constant(self.shape(x))

@@ -14,8 +14,8 @@ from odt.core.lowering.onnx.builder import INT32, INT64, Use
 from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array
 
-MOST_REPEATS = 64  # updates of one value that are combined one after the other
-MOST_POSITIONS = 1 << 24
+MAX_REPEATS = 64  # updates of one value that are combined one after the other
+MAX_POSITIONS = 1 << 24
 COMBINED = {"add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
 
 
@@ -70,8 +70,8 @@ def _along(u: Use, shape: Sequence[int], indices: Sequence[int], axis: int) -> t
         n > m for k, (n, m) in enumerate(zip(indices, shape, strict=True)) if k != axis
     ):
         raise ShapeError(f"indices must fit {tuple(shape)}, but got {tuple(indices)}")
-    if math.prod(indices) > MOST_POSITIONS:
-        raise ShapeError(f"there must be at most {MOST_POSITIONS} indices, but got {indices}")
+    if math.prod(indices) > MAX_POSITIONS:
+        raise ShapeError(f"there must be at most {MAX_POSITIONS} indices, but got {indices}")
     strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
     grid = np.indices(tuple(indices), sparse=True)
     base = sum((g * s for k, (g, s) in enumerate(zip(grid, strides, strict=True)) if k != axis), 0)
@@ -98,8 +98,8 @@ def tuple_positions(u: Use, shape: Sequence[int], k: int, batch: int) -> tuple[A
     lead, depth = u.shape(k)[:-1], u.shape(k)[-1]
     if batch + depth > len(shape) or lead[:batch] != tuple(shape[:batch]) or depth < 1:
         raise ShapeError(f"indices must fit {tuple(shape)}, but got {u.shape(k)}")
-    if math.prod(lead) > MOST_POSITIONS:
-        raise ShapeError(f"there must be at most {MOST_POSITIONS} indices, but got {lead}")
+    if math.prod(lead) > MAX_POSITIONS:
+        raise ShapeError(f"there must be at most {MAX_POSITIONS} indices, but got {lead}")
     lengths = shape[batch : batch + depth]
     strides = [math.prod(lengths[i + 1 :]) for i in range(depth)]
     first = np.arange(math.prod(lead[:batch])) * math.prod(lengths)
@@ -180,8 +180,8 @@ def _rounds(at: Array, count: int) -> list[Array]:
     rounds: list[Array] = []
     left = np.arange(len(at))
     while left.size:
-        if len(rounds) == MOST_REPEATS:
-            raise ShapeError(f"an index must occur at most {MOST_REPEATS} times, but got more")
+        if len(rounds) == MAX_REPEATS:
+            raise ShapeError(f"an index must occur at most {MAX_REPEATS} times, but got more")
         source = np.full(count, len(at))
         _, first = np.unique(at[left], return_index=True)
         source[at[left[first]]] = left[first]

@@ -24,9 +24,10 @@ from odt.core.lowering.onnx import (
     windows,
 )
 from odt.core.lowering.onnx.builder import Builder, Use
+from odt.core.lowering.onnx.signatures import SIGNATURES
 from odt.core.model.graph import ABSENT, Body, Node
 from odt.core.model.model import ONNX, Model
-from odt.core.model.onnx import PREFIX, OnnxNode
+from odt.core.model.onnx import PREFIX, OnnxNode, kind_of
 from odt.errors import ShapeError
 
 Lowering: TypeAlias = Callable[[Use], int | Sequence[int]]
@@ -72,6 +73,7 @@ def _lower(builder: Builder, node: Node) -> None:
     if lowering is not None and not waits:
         nodes, tensors = len(builder.nodes), len(builder.tensors)
         try:
+            _check_signature(node, source)
             results = lowering(Use(builder, node, source))
             results = [results] if isinstance(results, int) else [*results]
             if len(builder.nodes) > MAX_NODES:
@@ -82,6 +84,12 @@ def _lower(builder: Builder, node: Node) -> None:
         except ShapeError as e:
             builder.drop(nodes, tensors)
             refusal = str(e)
+        except IndexError:  # what it reads has fewer axes, or holds fewer numbers
+            builder.drop(nodes, tensors)
+            shapes = ", ".join(
+                str(builder.spec(builder.renamed.get(i, i))) for i in node.inputs if i != ABSENT
+            )
+            refusal = f"its inputs must have the axes that it reads, but got {shapes:.200}"
         except _UnknownError:
             waits = True
     inputs = tuple(i if i == ABSENT else builder.renamed.get(i, i) for i in node.inputs)
@@ -128,6 +136,19 @@ def _branch(builder: Builder, body: Body) -> list[int]:
 
 
 LOWERINGS: Mapping[str, Lowering] = {**KINDS, "If": conditional}
+
+
+def _check_signature(node: Node, source: OnnxNode) -> None:
+    """Checks that a node has only inputs and attributes that its kind may have."""
+    most, names = SIGNATURES[kind_of(source.kind, source.domain)]
+    unknown = sorted(source.attributes.keys() - names.split())
+    if unknown:
+        raise ShapeError(
+            f"attributes must be some of {', '.join(names.split()) or 'none'}, "
+            f"but got {', '.join(unknown):.80}"
+        )
+    if len(node.inputs) > most:
+        raise ShapeError(f"must have at most {most} inputs, but got {len(node.inputs)}")
 
 
 def _check_unread(builder: Builder, node: Node, count: int) -> None:

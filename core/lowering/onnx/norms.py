@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.normalize.batch_statistics import BATCH_NORM
-from odt.core.lowering.onnx.builder import Use
+from odt.core.lowering.onnx.builder import INT64, Use
 from odt.errors import ShapeError
 
 STATISTICS = "running statistics of batch normalization"
@@ -74,14 +74,23 @@ def _inverse_deviation(u: Use) -> int:
     return u.b.constant(1 / np.sqrt(values.astype(np.float64) + epsilon), u.dtype(0))
 
 
-def layer_normalization(u: Use) -> int:
+def layer_normalization(u: Use) -> list[int]:
     """Normalizes all axes from `axis` on, and applies a scale and a bias to each value."""
     shape = u.shape(0)
     axis = u.axis(int(u.attr("axis", -1)), len(shape))
     count = math.prod(shape[axis:])
     x = u.b.reshape(u.input(0), (*shape[:axis], count))
     mean = u.b.add("MEAN", (x, u.b.constant([axis])), keep_dims=True)
-    return _rms(u, u.b.add("SUB", (x, mean)), axis, count)
+    centered = u.b.add("SUB", (x, mean))
+    results = [_rms(u, centered, axis, count)]
+    if u.is_read(1) or u.is_read(2):
+        square = u.b.add("SQUARE", (centered,))
+        variance = u.b.add("MEAN", (square, u.b.constant([axis])), keep_dims=True)
+        epsilon = u.b.constant(float(u.attr("epsilon", 1e-5)), u.dtype(0))
+        spread = u.b.add("RSQRT", (u.b.add("ADD", (variance, epsilon)),))
+        dims = (*shape[:axis], *[1] * (len(shape) - axis))
+        results += [u.b.reshape(x, dims) for x in (mean, spread)]
+    return results
 
 
 def rms_normalization(u: Use) -> int:
@@ -162,6 +171,44 @@ def _softmax(u: Use, op: str, x: int) -> int:
     return u.b.add(op, (x,), **options)
 
 
+def hardmax(u: Use) -> int:
+    """1 at the first largest value along an axis, else 0; up to opset 12 of all axes from it on."""
+    shape, flattens = u.shape(0), u.opset < FLATTENING
+    axis = u.axis(int(u.attr("axis", 1 if flattens else -1)), len(shape))
+    x = u.input(0)
+    if flattens:
+        x, axis = u.b.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:]))), 1
+    best = u.b.add("ARG_MAX", (x, u.b.constant(axis)), INT64)
+    ends = (u.b.constant(n, u.dtype(0)) for n in (1, 0))
+    size = u.b.constant(u.b.shape(x)[axis])
+    return u.b.reshape(u.b.add("ONE_HOT", (best, size, *ends), u.dtype(0), axis=axis), shape)
+
+
+def lp_normalization(u: Use) -> int:
+    """x / (Σ |x|ᵖ)^(1/p) along an axis; 0 where all values are 0."""
+    x, p = u.input(0), int(u.attr("p", 2))
+    axis = u.axis(int(u.attr("axis", -1)), u.rank(0))
+    if p not in (1, 2):
+        raise ShapeError(f"p must be 1 or 2, but got {p}")
+    powers = u.b.add("ABS" if p == 1 else "SQUARE", (x,))
+    norm = u.b.add("SUM", (powers, u.b.constant([axis])), keep_dims=True)
+    norm = norm if p == 1 else u.b.add("SQRT", (norm,))
+    zero, one = (u.b.constant(n, u.dtype(0)) for n in (0, 1))
+    norm = u.b.add("SELECT_V2", (u.b.add("EQUAL", (norm, zero)), one, norm))
+    return u.b.add("DIV", (x, norm))
+
+
+def mean_variance_normalization(u: Use) -> int:
+    """(x − mean) / (√variance + 10⁻⁹) over some axes."""
+    axes = tuple(sorted({u.axis(k, u.rank(0)) for k in u.ints("axes", (0, 2, 3)) or ()}))
+    x, at = u.input(0), u.b.constant(axes)
+    centered = u.b.add("SUB", (x, u.b.add("MEAN", (x, at), keep_dims=True)))
+    variance = u.b.add("MEAN", (u.b.add("SQUARE", (centered,)), at), keep_dims=True)
+    tiny = u.b.constant(1e-9, u.dtype(0))
+    spread = u.b.add("ADD", (u.b.add("SQRT", (variance,)), tiny))
+    return u.b.add("DIV", (centered, spread))
+
+
 def lrn(u: Use) -> int:
     """x / (k + α/n · the sum of squares of n neighbouring channels)^β."""
     size, rank = int(u.attr("size", 0)), u.rank(0)
@@ -188,4 +235,6 @@ KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     "Softmax": partial(softmax, "SOFTMAX"),
     "LogSoftmax": partial(softmax, "LOG_SOFTMAX"),
     "LRN": lrn,
+    **{"Hardmax": hardmax, "LpNormalization": lp_normalization},
+    "MeanVarianceNormalization": mean_variance_normalization,
 }

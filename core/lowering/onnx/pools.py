@@ -23,7 +23,7 @@ from odt.kernels.rows.opdef import Array
 
 MAX, AVERAGE = "MAX_POOL_2D", "AVERAGE_POOL_2D"
 LOWEST = float(np.finfo(np.float32).min)
-MOST_PLACES = 1024  # in a dilated window
+MAX_PLACES = 1024  # in a dilated window
 
 
 def pool(op: str, u: Use) -> int:
@@ -96,8 +96,8 @@ def _check_same(windows: Window, sizes: Sequence[int]) -> None:
 def _dilated(u: Use, op: str, x: int, windows: Window) -> int:
     """Combines slices of padded images, one for each place in a window."""
     count = math.prod(windows.kernel)
-    if count > MOST_PLACES:
-        raise ShapeError(f"a window must have at most {MOST_PLACES} values, but got {count}")
+    if count > MAX_PLACES:
+        raise ShapeError(f"a window must have at most {MAX_PLACES} values, but got {count}")
     n, *sizes, c = u.b.shape(x)
     flat = [1] * (len(sizes) - len(windows.kernel))
     steps = [*flat, *windows.stride]

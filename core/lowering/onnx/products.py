@@ -1,11 +1,12 @@
 """Products of matrices: dense layers, products of activations."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odt.core.lowering.onnx.arithmetic import scaled
 from odt.core.lowering.onnx.builder import Use
 from odt.core.model.graph import ABSENT
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 
 
@@ -51,45 +52,91 @@ def matmul(u: Use) -> int:
     return u.b.reshape(product, dims)
 
 
-def einsum(u: Use) -> int:
-    """A product of two tensors, summed over the letters that the result lacks.
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A tensor of an equation, with a letter for each axis."""
 
-    Each operand becomes (batch…, rows, sum) or (batch…, sum, columns), where the batch has the
-    letters of both operands and of the result.
-    """
+    x: int
+    letters: str
+
+
+def einsum(u: Use) -> int:
+    """A product of tensors, summed over the letters that the result lacks, from left to right."""
     equation = str(u.attr("equation", "")).replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    letters = terms.split(",")
-    if len(letters) != 2 or not arrow or any(not t.isalpha() for t in (*letters, result)):
-        raise ShapeError(f"equation must be that of two tensors, but got {equation[:40]!r}")
-    a, b = letters
-    if any(len(set(t)) != len(t) for t in (a, b, result)) or not set(result) <= {*a, *b}:
+    left, arrow, right = equation.partition("->")
+    words = left.split(",")
+    if len(words) != len(u.node.inputs):
+        raise ShapeError(f"equation must be that of {len(u.node.inputs)} tensors, but got {left}")
+    if any(
+        len(set(w)) != len(w)
+        for w in (*(w.replace("...", "") for w in words), right.replace("...", ""))
+    ):
         raise ShapeError(f"no letter may be twice in a tensor, but got {equation[:40]!r}")
+    words, hidden = _without_ellipsis(u, words)
+    if arrow:
+        result = right.replace("...", hidden)
+    else:  # letters that occur once, in alphabetic order
+        once = sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1)
+        result = hidden + "".join(once)
+    if not set(result) <= set("".join(words)):
+        raise ShapeError(f"the result must have letters of the tensors, but got {equation[:40]!r}")
+    terms = [Term(u.node.inputs[k], word) for k, word in enumerate(words)]
     sizes: dict[str, int] = {}
-    for k, term in enumerate(letters):
-        if len(term) != u.rank(k):
-            raise ShapeError(f"equation must have the axes of {u.shape(k)}, but got {term}")
-        for letter, n in zip(term, u.shape(k), strict=True):
+    for k, term in enumerate(terms):
+        for letter, n in zip(term.letters, u.shape(k), strict=True):
             if sizes.setdefault(letter, n) != n:
                 raise ShapeError(f"{letter} must have one length, but got {sizes[letter]} and {n}")
-    both = [c for c in result if c in a and c in b]
-    summed = [c for c in a if c in b and c not in result]
-    rows, columns = ([c for c in result if c in t and c not in both] for t in (a, b))
+    term = terms[0]
+    for k, other in enumerate(terms[1:], 1):
+        later = {*result, *"".join(words[k + 1 :])}
+        term = _product(u, term, other, sorted(later, key=(result + left).find), sizes)
+    term = _summed(u, term, result)
+    return u.b.transpose(u.b.plain(term.x), [term.letters.index(c) for c in result])
+
+
+def _without_ellipsis(u: Use, words: Sequence[str]) -> tuple[list[str], str]:
+    """Returns words with letters in place of "...", and these letters."""
+    named, longest = [], ""
+    for k, word in enumerate(words):
+        missing = u.rank(k) - len(word.replace("...", ""))
+        if missing < 0 or (missing and "..." not in word) or word.count(".") not in (0, 3):
+            raise ShapeError(f"equation must have the axes of {u.shape(k)}, but got {word[:40]}")
+        letters = "".join(chr(0x3B1 + i) for i in range(missing))[::-1]
+        longest = max(longest, letters, key=len)
+        named.append(word.replace("...", letters))
+    return named, longest
+
+
+def _summed(u: Use, term: Term, needed: Iterable[str]) -> Term:
+    """Sums over the letters that nothing else has."""
+    needed = {*needed}
+    alone = [c for c in term.letters if c not in needed]
+    if not alone:
+        return term
+    axes = u.b.constant([term.letters.index(c) for c in alone])
+    y = u.b.add("SUM", (u.b.plain(term.x), axes), keep_dims=False)
+    return Term(y, "".join(c for c in term.letters if c in needed))
+
+
+def _product(u: Use, a: Term, b: Term, later: Sequence[str], sizes: Mapping[str, int]) -> Term:
+    """Multiplies two tensors, and sums over the letters that nothing later has.
+
+    Each operand becomes (batch…, rows, sum) or (batch…, sum, columns), where the batch has the
+    letters of both operands and of what is `later`, in whose order letters stand.
+    """
+    a, b = _summed(u, a, {*later, *b.letters}), _summed(u, b, {*later, *a.letters})
+    both = [c for c in later if c in a.letters and c in b.letters]
+    summed = [c for c in a.letters if c in b.letters and c not in later]
+    rows = [c for c in later if c in a.letters and c not in both]
+    columns = [c for c in later if c in b.letters and c not in both]
     operands = []
-    for k, groups in enumerate(((rows, summed), (summed, columns))):
-        x, term = u.node.inputs[k], letters[k]
-        alone = [c for c in term if c not in result and c not in summed]
-        if alone:
-            axes = u.b.constant([term.index(c) for c in alone])
-            x = u.b.add("SUM", (u.input(k), axes), keep_dims=False)
-            term = "".join(c for c in term if c not in alone)
-        order = [term.index(c) for c in (*both, *groups[0], *groups[1])]
+    for term, groups in ((a, (rows, summed)), (b, (summed, columns))):
+        order = [term.letters.index(c) for c in (*both, *groups[0], *groups[1])]
         dims = [math.prod(sizes[c] for c in group) for group in groups]
-        operands.append(u.b.weight(x, order, (*(sizes[c] for c in both), *dims)))
+        operands.append(u.b.weight(term.x, order, (*(sizes[c] for c in both), *dims)))
     y = u.b.add("BATCH_MATMUL", operands)
-    axes_of_y = [*both, *rows, *columns]
-    y = u.b.reshape(y, [sizes[c] for c in axes_of_y])
-    return u.b.transpose(y, [axes_of_y.index(c) for c in result])
+    letters = "".join((*both, *rows, *columns))
+    return Term(u.b.reshape(y, [sizes[c] for c in letters]), letters)
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {

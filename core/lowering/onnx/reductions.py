@@ -45,6 +45,21 @@ def log_sum(u: Use) -> int:
     return u.b.add("LOG", (reduced(u, "SUM", u.input(0)),))
 
 
+def log_sum_exp(u: Use) -> int:
+    """log Σ exp(x − m) + m, where m is the largest value of each sum."""
+    x = u.input(0)
+    axes, rank = axes_of(u, 1), len(u.b.shape(x))
+    if not axes and u.attr("noop_with_empty_axes", 0):
+        return x
+    axes = tuple(sorted({u.axis(k, rank) for k in axes or range(rank)}))
+    largest = u.b.add("REDUCE_MAX", (x, u.b.constant(axes)), keep_dims=True)
+    powers = u.b.add("EXP", (u.b.add("SUB", (x, largest)),))
+    total = u.b.add("LOG", (u.b.add("SUM", (powers, u.b.constant(axes)), keep_dims=True),))
+    y = u.b.add("ADD", (total, largest))
+    kept = [n for k, n in enumerate(u.b.shape(x)) if k not in axes]
+    return y if u.attr("keepdims", 1) else u.b.reshape(y, kept)
+
+
 def arg(op: str, u: Use) -> int:
     axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
     if u.attr("select_last_index", 0):
@@ -61,5 +76,6 @@ def arg(op: str, u: Use) -> int:
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     **{kind: partial(reduce, op) for kind, op in REDUCTIONS.items()},
     **{"ReduceSumSquare": of_squares, "ReduceL1": l1, "ReduceL2": l2, "ReduceLogSum": log_sum},
+    "ReduceLogSumExp": log_sum_exp,
     **{"ArgMax": partial(arg, "ARG_MAX"), "ArgMin": partial(arg, "ARG_MIN")},
 }

@@ -26,7 +26,7 @@ LINEAR_FORMS = {
 FLOOR = ("asymmetric", "floor")
 ROUNDED = ("half_pixel", "round_prefer_floor")  # equals FLOOR for whole factors
 CROP = "tf_crop_and_resize"
-MOST_WEIGHTS = 1 << 24  # of one axis
+MAX_WEIGHTS = 1 << 24  # of one axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def _scalings(u: Use, before: tuple[int, ...], form: str) -> list[Scaling]:
         if len(ratios) != len(axes) or not all(s > 0 and np.isfinite(s) for s in ratios):
             raise ShapeError(f"scales must be {len(axes)} numbers above 0, but got {scales}")
         target = tuple(int(s * np.float32(n)) for s, n in zip(ratios, lengths, strict=True))
-    if min(target, default=1) < 1 or max(target, default=1) > MOST_WEIGHTS:
-        raise ShapeError(f"lengths must be 1 to {MOST_WEIGHTS}, but got {target}")
+    if min(target, default=1) < 1 or max(target, default=1) > MAX_WEIGHTS:
+        raise ShapeError(f"lengths must be 1 to {MAX_WEIGHTS}, but got {target}")
     parts = [(0.0, 1.0)] * len(axes)
     if form == CROP:
         roi = [float(n) for n in np.ravel(u.value(1, "roi"))]
@@ -189,8 +189,8 @@ def _weights(u: Use, mode: str, places: Array, s: Scaling) -> Array:
     """Returns the weights (after, before) of old values in each new value."""
     if mode not in (LINEAR, CUBIC):
         raise ShapeError(f"mode must be nearest, linear or cubic, but got {mode}")
-    if s.before * s.after > MOST_WEIGHTS:
-        raise ShapeError(f"an axis must need at most {MOST_WEIGHTS} weights, but got {s}")
+    if s.before * s.after > MAX_WEIGHTS:
+        raise ShapeError(f"an axis must need at most {MAX_WEIGHTS} weights, but got {s}")
     antialias = bool(u.attr("antialias", 0))
     exclude = bool(u.attr("exclude_outside", 0))
     stretch = min(float(s.scale), 1.0) if antialias else 1.0

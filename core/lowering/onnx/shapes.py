@@ -1,9 +1,12 @@
 """Operators that move values: shapes, slices, selections, joins, padding."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
+from odt.core.lowering.onnx.arithmetic import type_of
 from odt.core.lowering.onnx.builder import INT64, NCHW_TO_NHWC, NHWC_TO_NCHW, Use
 from odt.core.model.graph import MAX_AXES
 from odt.errors import ShapeError
@@ -221,9 +224,11 @@ def pad(u: Use) -> int:
     if mode == "reflect":
         return u.b.add("MIRROR_PAD", (x, paddings), mode=REFLECT)
     if mode == "edge":
-        return _edge(u, x, both)
+        return _repeated(u, x, both, wraps=False)
+    if mode == "wrap":
+        return _repeated(u, x, both, wraps=True)
     if mode != "constant":
-        raise ShapeError(f"mode must be constant, edge or reflect, but got {mode}")
+        raise ShapeError(f"mode must be constant, edge, reflect or wrap, but got {mode}")
     fill = u.attr("value", 0.0) if u.opset < 11 else 0.0
     if u.opset >= 11 and u.has(2):
         fill = u.value(2, "the value of padding").item()
@@ -232,12 +237,13 @@ def pad(u: Use) -> int:
     return u.b.add("PADV2", (x, paddings, u.b.constant(fill, u.dtype(0))))
 
 
-def _edge(u: Use, x: int, pads: Array) -> int:
-    """Repeats the first and last values along each axis."""
+def _repeated(u: Use, x: int, pads: Array, wraps: bool) -> int:
+    """Repeats the first and last values along each axis, or all of them."""
     for axis, (before, after) in enumerate(pads.tolist()):
         n = u.b.shape(x)[axis]
         if before or after:
-            indices = np.clip(np.arange(-before, n + after), 0, n - 1)
+            places = np.arange(-before, n + after)
+            indices = places % max(n, 1) if wraps else np.clip(places, 0, n - 1)
             x = u.b.add("GATHER", (x, u.b.constant(indices)), axis=axis)
     return x
 
@@ -258,9 +264,76 @@ def depth_to_space(u: Use) -> int:
 
 
 def space_to_depth(u: Use) -> int:
+    if u.attr("mode", "DCR") != "DCR":
+        raise ShapeError(f"mode must be DCR, but got {u.attr('mode')}")
     x = u.b.transpose(u.input(0), NCHW_TO_NHWC)
     y = u.b.add("SPACE_TO_DEPTH", (x,), block_size=int(u.attr("blocksize", 0)))
     return u.b.transpose(y, NHWC_TO_NCHW)
+
+
+def trilu(u: Use) -> int:
+    """Keeps the values above a diagonal and on it, or those below and on it; others become 0."""
+    rows, columns = u.shape(0)[-2:]
+    k = u.numbers(1, "k")[0] if u.has(1) else 0
+    if rows * columns > MAX_PADS:
+        raise ShapeError(f"matrices must have at most {MAX_PADS} values, but got {u.shape(0)}")
+    distance = np.arange(columns) - np.arange(rows)[:, None]
+    kept = distance >= k if u.attr("upper", 1) else distance <= k
+    x = u.input(0)
+    if u.dtype(0).kind == "b":
+        return u.b.add("LOGICAL_AND", (x, u.b.constant(kept, bool)))
+    zero = u.b.constant(0, u.dtype(0))
+    return u.b.add("SELECT_V2", (u.b.constant(kept, bool), x, zero))
+
+
+def eye_like(u: Use) -> int:
+    shape, code = u.shape(0), u.source.attributes.get("dtype")
+    if len(shape) != 2 or math.prod(shape) > MAX_PADS:
+        raise ShapeError(f"x must be a small matrix, but got {shape}")
+    dtype = u.dtype(0) if code is None else type_of(code)
+    return u.b.constant(np.eye(*shape, k=int(u.attr("k", 0))), dtype)
+
+
+def center_crop_pad(u: Use) -> int:
+    """Cuts or pads both ends of axes alike; of an odd rest, the end takes more."""
+    before, target = u.shape(0), u.numbers(1, "the shape")
+    axes = [u.axis(k, len(before)) for k in u.ints("axes", range(len(before))) or ()]
+    if len(axes) != len(target) or min(target, default=1) < 1:
+        raise ShapeError(f"the shape must have {len(axes)} numbers above 0, but got {target}")
+    x, begin, ends = u.input(0), [0] * len(before), [*before]
+    pads = np.zeros((len(before), 2), np.int64)
+    for k, n in zip(axes, target, strict=True):
+        if n > MAX_PADS:
+            raise ShapeError(f"a length must be at most {MAX_PADS}, but got {n}")
+        more = n - before[k]
+        if more > 0:
+            pads[k] = more // 2, more - more // 2
+        else:
+            begin[k] = -more // 2
+            ends[k] = begin[k] + n
+    if ends != [*before]:
+        parts = [u.b.constant(v) for v in (begin, ends, [1] * len(before))]
+        x = u.b.add("STRIDED_SLICE", (x, *parts))
+    return u.b.add("PAD", (x, u.b.constant(pads))) if pads.any() else x
+
+
+# Coefficients of cos(2πkn / N), from k = 0 on.
+WINDOWS = {
+    "HannWindow": (0.5, -0.5),
+    "HammingWindow": (25 / 46, -21 / 46),
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+}
+
+
+def signal_window(coefficients: Sequence[float], u: Use) -> int:
+    """A constant window of a Fourier analysis."""
+    (size,) = u.numbers(0, "size")
+    if not 0 < size <= MAX_PADS:
+        raise ShapeError(f"size must be 1 to {MAX_PADS}, but got {size}")
+    period = size if u.attr("periodic", 1) else max(size - 1, 1)
+    angles = 2 * np.pi * np.arange(size) / period
+    window = sum(c * np.cos(k * angles) for k, c in enumerate(coefficients))
+    return u.b.constant(window, type_of(u.attr("output_datatype", 1)))
 
 
 def cumsum(u: Use) -> int:
@@ -275,4 +348,6 @@ KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     **{"Concat": concat, "Slice": slice_of, "Split": split, "Expand": expand},
     **{"Tile": tile, "Range": range_of, "Pad": pad},
     **{"DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth, "CumSum": cumsum},
+    **{"Trilu": trilu, "EyeLike": eye_like, "CenterCropPad": center_crop_pad},
+    **{kind: partial(signal_window, c) for kind, c in WINDOWS.items()},
 }

@@ -1,6 +1,7 @@
 """ONNX nodes compute what NumPy does by the operators' definitions; others are named."""
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from support.onnx_outputs import compute
 
 import odt
 from odt.core.formats.reader import read_model
+from odt.core.lowering.onnx.lower import LOWERINGS
+from odt.core.lowering.onnx.signatures import SIGNATURES
 from odt.core.recipe.lowered_model import lower_model
 
 Array = np.ndarray[Any, Any]
@@ -209,6 +212,111 @@ CASES: dict[str, Case] = {
         13,
         {"equation": "nchw, kcw -> nwhk"},
         lambda x: np.einsum("nchw,kcw->nwhk", x, W),
+    ),
+    "einsum of one tensor": (
+        "Einsum",
+        {},
+        13,
+        {"equation": "nchw->nwc"},
+        lambda x: np.einsum("nchw->nwc", x),
+    ),
+    "einsum of three tensors": (
+        "Einsum",
+        {"w": W, "v": BN["s"]},
+        13,
+        {"equation": "nchw,kcw,c->nkh"},
+        lambda x: np.einsum("nchw,kcw,c->nkh", x, W, BN["s"]),
+    ),
+    "einsum of leading axes": (
+        "Einsum",
+        {"w": W[0].T},
+        13,
+        {"equation": "...w,wk"},
+        lambda x: np.einsum("...w,wk", x, W[0].T),
+    ),
+    "shrink": (
+        "Shrink",
+        {},
+        9,
+        {"lambd": 0.4, "bias": 0.2},
+        lambda x: np.where(x > 0.4, x - 0.2, np.where(x < -0.4, x + 0.2, 0)),
+    ),
+    "tangent": ("Tan", {}, 13, {}, np.tan),
+    "hyperbolic sine": ("Sinh", {}, 13, {}, np.sinh),
+    "hyperbolic cosine": ("Cosh", {}, 13, {}, np.cosh),
+    "arc tangent": ("Atan", {}, 13, {}, np.arctan),
+    "area sine": ("Asinh", {}, 13, {}, np.arcsinh),
+    "float modulo": (
+        "Mod",
+        {"b": BN["s"][:, None, None] + 2},
+        13,
+        {"fmod": 1},
+        lambda x: np.fmod(x, BN["s"][V] + 2),
+    ),
+    "upper triangle": ("Trilu", {"k": np.array(1)}, 14, {}, lambda x: np.triu(x, 1)),
+    "lower triangle": ("Trilu", {}, 14, {"upper": 0}, np.tril),
+    "wrapped": (
+        "Pad",
+        {"p": np.array([0, 0, 1, 7, 0, 0, 3, 0])},
+        19,
+        {"mode": "wrap"},
+        lambda x: np.pad(x, [(0, 0), (0, 0), (1, 3), (7, 0)], mode="wrap"),
+    ),
+    "crop and pad": (
+        "CenterCropPad",
+        {"s": np.array([2, 8])},
+        18,
+        {"axes": (2, 3)},
+        lambda x: np.pad(x[:, :, 1:3], [(0, 0), (0, 0), (0, 0), (1, 2)]),
+    ),
+    "log of summed powers": (
+        "ReduceLogSumExp",
+        {"a": np.array([1, 3])},
+        18,
+        {"keepdims": 0},
+        lambda x: np.log(np.exp(x).sum((1, 3))),
+    ),
+    "hard maximum": (
+        "Hardmax",
+        {},
+        13,
+        {"axis": 1},
+        lambda x: np.arange(3)[V] == x.argmax(1)[:, None],
+    ),
+    "hard maximum of flattened axes": (
+        "Hardmax",
+        {},
+        9,
+        {"axis": 2},
+        lambda x: (np.arange(20) == x.reshape(6, 20).argmax(1)[:, None]).reshape(x.shape),
+    ),
+    "unit length": (
+        "LpNormalization",
+        {},
+        13,
+        {"axis": 1},
+        lambda x: x / np.sqrt((x**2).sum(1, keepdims=True)),
+    ),
+    "unit sum": (
+        "LpNormalization",
+        {},
+        13,
+        {"p": 1},
+        lambda x: x / np.abs(x).sum(3, keepdims=True),
+    ),
+    "mean and variance": (
+        "MeanVarianceNormalization",
+        {},
+        13,
+        {"axes": (2, 3)},
+        lambda x: (x - x.mean((2, 3), keepdims=True)) / x.std((2, 3), keepdims=True),
+    ),
+    "columns of scikit-learn": (
+        "Scaler",
+        {},
+        13,
+        {"domain": "ai.onnx.ml", "offset": (1.5,), "scale": (2.0, 1.0, 0.5, 3.0, 4.0)},
+        lambda x: (x - 1.5) * [2, 1, 0.5, 3, 4],
     ),
     "selu": (
         "Selu",
@@ -442,3 +550,56 @@ def test_all_operators_that_cannot_be_trained_are_named(tmp_path: Path) -> None:
     ):
         assert words in text
     assert "Relu" not in text, "it waits for another node"
+
+
+@pytest.mark.parametrize("kind", ["Asin", "Acos", "Atanh"])
+def test_inverse_functions(tmp_path: Path, kind: str) -> None:
+    x = np.linspace(-0.95, 0.95, 24, dtype=np.float32).reshape(2, 12)
+    formula = {"Asin": np.arcsin, "Acos": np.arccos, "Atanh": np.arctanh}[kind]
+    y = outputs(one_node(kind, x, {}), tmp_path, x)
+    np.testing.assert_allclose(y, formula(x.astype(np.float64)), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["Div", "Mod"])
+def test_division_of_integers(tmp_path: Path, kind: str) -> None:
+    """Quotients are rounded towards 0; a rest with fmod has the sign of the dividend."""
+    x = np.array([[7, -7, 9, -1], [0, 5, -8, 3]])
+    b = np.array([2, 2, -4, 3])
+    attributes = {"fmod": 1} if kind == "Mod" else {}
+    y = outputs(one_node(kind, x, {"b": b}, 14, **attributes), tmp_path, x)
+    np.testing.assert_array_equal(y, np.trunc(x / b) if kind == "Div" else np.fmod(x, b))
+
+
+def test_layer_norm_with_statistics(tmp_path: Path) -> None:
+    file = OnnxFile(17)
+    file.inputs.append(value("x", ("N", 3, 4, 5)))
+    file.outputs += [value(n, ()) for n in ("y", "m", "s")]
+    file.constants({"w": np.ones((4, 5), np.float32)})
+    file.add("LayerNormalization", "x", "w", outputs=["y", "m", "s"], axis=2)
+    y, m, s = compute(file, tmp_path, X)
+    mean = X.mean((2, 3), keepdims=True)
+    spread = 1 / np.sqrt(X.var((2, 3), keepdims=True) + 1e-5)
+    for got, wanted in ((m, mean), (s, spread), (y, (X - mean) * spread)):
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "words"),
+    [
+        ("Relu", {"slope": 2}, "attributes must be some of consumed_inputs, but got slope"),
+        ("Dropout", {}, "training_mode must be 0"),
+        ("SpaceToDepth", {"blocksize": 2}, "must have the axes|multiple|block"),
+    ],
+)
+def test_what_would_mean_something_else_is_refused(
+    tmp_path: Path, kind: str, attributes: dict[str, Any], words: str
+) -> None:
+    constants = {"r": np.float32(0.5), "t": np.array(True)} if kind == "Dropout" else {}
+    file = one_node(kind, X, constants, 13, **attributes)
+    lowered = lower_model(read_model(file.write(tmp_path / "m.onnx")), outputs="file")
+    (node,) = lowered.graphs.unsupported
+    assert re.search(words, node.reason)
+
+
+def test_each_kind_has_a_signature() -> None:
+    assert SIGNATURES.keys() == LOWERINGS.keys()
