@@ -1,6 +1,7 @@
 """Residual networks trained by torch, with BatchNorm folded into the convolutions.
 
-Converters fold BatchNorm so: a filter is multiplied by γ / √(variance + ε), channel by channel.
+Converters fold BatchNorm into a convolution: each output channel of the filters is multiplied by
+γ / √(variance + ε).
 """
 
 # mypy: disallow-subclassing-any=False, warn-return-any=False
@@ -17,9 +18,11 @@ from torch.nn import functional as F
 
 Array = np.ndarray[Any, Any]
 BATCH = 128
+RATE, MOMENTUM, DECAY = 0.1, 0.9, 5e-4  # of SGD, as usual for ResNets on CIFAR-10
+SHIFT = 3  # pixels by which images are shifted at most
 
 
-class Norm(nn.Module):
+class ConvNorm(nn.Module):
     """Convolution with the padding SAME of TFLite, then BatchNorm."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
@@ -27,7 +30,7 @@ class Norm(nn.Module):
         self.conv = nn.Conv2d(inputs, outputs, kernel, stride, bias=False)
         self.norm = nn.BatchNorm2d(outputs)
         self.stride, self.pads = stride, (0, 0)
-        if kernel == 3:
+        if kernel == 3:  # with stride 2, SAME pads even sizes at the end only
             self.pads = (1, 1) if stride == 1 else (0, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -49,9 +52,12 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.first, self.second = Norm(inputs, outputs, 3, stride), Norm(outputs, outputs, 3)
+        self.first, self.second = (
+            ConvNorm(inputs, outputs, 3, stride),
+            ConvNorm(outputs, outputs, 3),
+        )
         changes = stride > 1 or inputs != outputs
-        self.shortcut = Norm(inputs, outputs, 1, stride) if changes else None
+        self.shortcut = ConvNorm(inputs, outputs, 1, stride) if changes else None
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.second(F.relu(self.first(x)))
@@ -63,7 +69,7 @@ class ResNet(nn.Module):
 
     def __init__(self, channels: int, classes: int, blocks: int) -> None:
         super().__init__()
-        self.stem = Norm(channels, 16, 3)
+        self.stem = ConvNorm(channels, 16, 3)
         shapes = [(16, 1), *[(16, 1)] * (blocks - 1)]
         for width in (32, 64):
             shapes += [(width, 2), *[(width, 1)] * (blocks - 1)]
@@ -81,11 +87,11 @@ class ResNet(nn.Module):
 
 
 def _batches(x: Tensor, y: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """The batches of an epoch; half of the images are flipped, all are shifted up to 3 pixels."""
+    """The batches of an epoch; half of the images are flipped, all are shifted."""
     order = torch.randperm(len(x), generator=generator)
     for numbers in order.split(BATCH):
-        images = F.pad(x[numbers], (3, 3, 3, 3))
-        dy, dx = (int(torch.randint(7, (1,), generator=generator)) for _ in range(2))
+        images = F.pad(x[numbers], (SHIFT,) * 4)
+        dy, dx = (int(torch.randint(2 * SHIFT + 1, (1,), generator=generator)) for _ in range(2))
         images = images[:, :, dy : dy + x.shape[2], dx : dx + x.shape[3]]
         flips = torch.rand(len(numbers), generator=generator) < 0.5
         yield torch.where(flips[:, None, None, None], images.flip(3), images), y[numbers]
@@ -109,9 +115,9 @@ def train_resnet(
     net = ResNet(x.shape[3], y.shape[1], blocks)
     images = torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2)))
     labels = torch.from_numpy(y.argmax(1))
-    optimizer = torch.optim.SGD(net.parameters(), 0.1, 0.9, weight_decay=5e-4, nesterov=True)
+    optimizer = torch.optim.SGD(net.parameters(), RATE, MOMENTUM, weight_decay=DECAY, nesterov=True)
     steps = epochs * -(-len(x) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
     for _ in range(epochs):
         for inputs, targets in _batches(images, labels, generator):
             optimizer.zero_grad()
@@ -126,7 +132,7 @@ def write(net: ResNet, path: Path, shape: tuple[int, ...]) -> None:
     """Writes the network, whose images have the shape (H, W, C), with a SOFTMAX."""
     b = ModelBuilder("tflite")
 
-    def conv(norm: Norm, x: int, **options: Any) -> int:
+    def conv(norm: ConvNorm, x: int, **options: Any) -> int:
         kernel, bias = norm.folded()
         _, height, width, _ = b.graph.tensors[x].shape
         s = norm.stride

@@ -86,7 +86,7 @@ class Steps:
         )
 
     def note(self, source: Source, inputs: Preprocessing) -> str:
-        """Returns what the user should know of the scale of pictures for --like; or nothing."""
+        """Returns a note on the scale of images for --like; empty for none."""
         if self._like is None or source.kind != "image" or self._o["scale"] or self._mean:
             return ""
         if self._recorded is not None:

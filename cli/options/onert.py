@@ -55,7 +55,7 @@ class BadLine(click.UsageError):
     exit_code = 255
 
 
-class Failed(click.ClickException):
+class RuntimeFailure(click.ClickException):
     """Any other error."""
 
     exit_code = 255
@@ -107,7 +107,7 @@ class OneCommand(Command):
             if __name__ not in ctx.meta:
                 raise
             error = memory_error(self, e) if isinstance(e, MemoryError) else e
-            raise Failed(message(ctx, error)) from e
+            raise RuntimeFailure(message(ctx, error)) from e
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Adds the section of onert_train's spellings."""

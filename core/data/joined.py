@@ -8,7 +8,7 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.kernels.rows.opdef import Array
 
 
-class Joined:
+class JoinedSamples:
     """Two sources of samples as one: the numbers of the second follow those of the first.
 
     Attributes:

@@ -19,7 +19,7 @@ from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.formats.flatbuffer.tflite_metadata import NAME as TFLITE_METADATA
 from odt.core.lowering.normalize.inline import constant_variables, inline, settled
-from odt.core.model.dequantize import Dequantized, dequantize_weights
+from odt.core.model.dequantize import DequantizedGraph, dequantize_weights
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
@@ -138,7 +138,7 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
     digest = hashlib.sha256(model.data).hexdigest()
     inlined = inline(model)
     integers = has_quantized_activations(model)
-    whole = Dequantized(model.graph, {}) if integers else dequantize_weights(inlined)
+    whole = DequantizedGraph(model.graph, {}) if integers else dequantize_weights(inlined)
     number = {stored: i for i, stored in whole.stored.items()}
     number |= {y: number.get(i, i) for y, i in _constants_of(model, inlined).items()}
     weights: dict[int, Array] = {}
@@ -209,7 +209,7 @@ def _constants(
             f"{part.path}: must be cut from the model that it is joined with, but got a part of "
             f"the file with SHA-256 {str(origin['sha256'])[:12]}…, not {digest[:12]}…"
         )
-    dequantized = Dequantized(part.graph, {}) if integers else dequantize_weights(part)
+    dequantized = DequantizedGraph(part.graph, {}) if integers else dequantize_weights(part)
     constants = {}
     for i, tensor in enumerate(dequantized.graph.tensors):
         place = dequantized.stored.get(i, i)  # results of DEQUANTIZE and DENSIFY are not stored

@@ -15,7 +15,7 @@ from odt.core.export.own_activations import (
     renumbered,
     with_own_activations,
 )
-from odt.core.export.read_back import Expected, stored_entry
+from odt.core.export.read_back import ExportContents, stored_entry
 from odt.core.export.record_metadata import record_entries
 from odt.core.export.shared_weights import (
     SharedWeights,
@@ -131,7 +131,7 @@ def export_model(
             operators_left = moved_operators(info.trainable_ops, positions)
             info = replace(info, trainable_ops=operators_left)
     name = os.fspath(path)
-    written = [Expected(name, model, weights, scales), *_in_others(name, model, shared)]
+    written = [ExportContents(name, model, weights, scales), *_in_others(name, model, shared)]
     patches, new_buffers = _placed(written)
     for each in written:
         patches += _quantization_patches(each.model, each.quantizations)
@@ -242,7 +242,7 @@ def _as_stored(
 def _shared(
     model: Model, weights: Mapping[int, Array], quantizations: Mapping[int, Quantization]
 ) -> list[SharedWeights]:
-    """Returns what changes in other subgraphs; warns of what may be a changed weight."""
+    """Returns the new values in other subgraphs; warns of constants that may be changed weights."""
     new: dict[int, tuple[Array, Quantization | None]] = {}
     for i, values in weights.items():
         data, old = model.graph.tensors[i].data, model.quantization.get(i)
@@ -265,14 +265,16 @@ def _bits(a: Array) -> Array:
     return np.ascontiguousarray(a).reshape(-1).view(np.uint8)
 
 
-def _in_others(path: str, model: Model, shared: Sequence[SharedWeights]) -> Iterator[Expected]:
+def _in_others(
+    path: str, model: Model, shared: Sequence[SharedWeights]
+) -> Iterator[ExportContents]:
     """Yields the new values in other subgraphs, by tensor of these."""
     for each in shared:
         other = inline(parse_model(model.data, model.path, subgraph=each.subgraph))
         number = {other.place(i): i for i in range(len(other.graph.tensors))}
         values = {number[place]: values for place, (values, _) in each.values.items()}
         scales = {number[place]: scales for place, (_, scales) in each.values.items() if scales}
-        yield Expected(path, other, values, scales)
+        yield ExportContents(path, other, values, scales)
 
 
 def _with_sparse(
@@ -342,7 +344,7 @@ def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
     """Writes the model without training info."""
     model.check_flatbuffer("training info")
     edit = edit_metadata(model, {METADATA_NAME: None}, IDENTIFIERS[model.format])
-    expected = Expected(os.fspath(path), model)
+    expected = ExportContents(os.fspath(path), model)
     write_atomically(path, _chunks(model, edit, [], model), check=expected.check)
 
 
@@ -426,7 +428,7 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
     }
 
 
-def _placed(written: Sequence[Expected]) -> tuple[list[Patch], list[OwnBuffer]]:
+def _placed(written: Sequence[ExportContents]) -> tuple[list[Patch], list[OwnBuffer]]:
     """Places new values in the bytes of the old ones, or in new buffers if those are shared."""
     patches: list[Patch] = []
     new_buffers: list[OwnBuffer] = []

@@ -35,7 +35,7 @@ from odt.core.integers.implied_activations import implied_activations
 from odt.core.integers.stored_values import shared_biases
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import PASSING
-from odt.core.model.dequantize import Dequantized
+from odt.core.model.dequantize import DequantizedGraph
 from odt.core.model.graph import Graph, Node
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.model import Model
@@ -51,7 +51,7 @@ SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
 READ, WRITTEN = 1, 2  # slots of Operator: its inputs and outputs
 
 
-def removed(model: Model, dequantized: Dequantized) -> tuple[int, ...]:
+def removed(model: Model, dequantized: DequantizedGraph) -> tuple[int, ...]:
     """Returns the positions of the removed operators."""
     origins = {n.origin for n in dequantized.graph.nodes}
     return tuple(
@@ -67,12 +67,12 @@ def _is_inside(model: Model, node: Node) -> bool:
     return any(i in model.places for i in node.inputs)
 
 
-def _converts_activations(node: Node, dequantized: Dequantized) -> bool:
+def _converts_activations(node: Node, dequantized: DequantizedGraph) -> bool:
     tensors = dequantized.activations.intersection((*node.inputs, *node.outputs))
     return node.op in CONVERSIONS and bool(tensors)
 
 
-def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
+def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
     """Rewrites a model with float32 weights.
 
     Args:
@@ -117,7 +117,7 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     return resized(new, model.input_shapes)
 
 
-def _own_buffers(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
+def _own_buffers(model: Model, dequantized: DequantizedGraph) -> Iterator[OwnBuffer]:
     """Returns a buffer of float32 values for each weight, even if weights shared one before.
 
     Tensors of no values, such as the intermediate ones of an int8 LSTM, have no bytes to replace.
@@ -129,7 +129,7 @@ def _own_buffers(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
             yield OwnBuffer((model.place(stored),), values.astype("<f4").tobytes())
 
 
-def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
+def _initial_values(model: Model, dequantized: DequantizedGraph) -> Iterator[OwnBuffer]:
     """Returns a buffer of float32 values for the initial value of each quantized variable."""
     keys = handles(model.graph.nodes)
     written = set[Key]()
@@ -145,7 +145,7 @@ def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffe
             yield OwnBuffer((place,), values.astype("<f4").tobytes())
 
 
-def _check_readers(model: Model, dequantized: Dequantized) -> None:
+def _check_readers(model: Model, dequantized: DequantizedGraph) -> None:
     stored = set(dequantized.stored.values())
     count = len(parse_model(model.data, model.path, model.signature).graph.tensors)
     inside = sorted(i for i in dequantized.activations if i >= count)
@@ -170,7 +170,7 @@ def _check_readers(model: Model, dequantized: Dequantized) -> None:
                 )
 
 
-def _real_tensors(model: Model, dequantized: Dequantized) -> dict[int, set[int]]:
+def _real_tensors(model: Model, dequantized: DequantizedGraph) -> dict[int, set[int]]:
     """Returns the tensors of each subgraph that become float32."""
     file = parse_model(model.data, model.path, model.signature)
     graphs = {file.subgraph: file.graph} | {k: body.graph for k, body in file.bodies.items()}

@@ -118,7 +118,7 @@ def check_places(model: Model, weights: Mapping[int, Array]) -> None:
 
 
 def _contents(model: Model, weights: Mapping[int, Array], path: str) -> Contents:
-    """Returns what the files must hold."""
+    """Returns the expected contents of the files."""
     values = dict(_as_in_file(model, weights))
     known = {span.location: span.data for span in model.external.values()}
     files = ExternalFiles(model.path)

@@ -20,7 +20,7 @@ PAGES = 1 << 23  # bytes compared before the pages of both files are released
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExportContents:
     """Expected contents of an exported model.
 
     Attributes:

@@ -79,7 +79,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ModelWithHead:
     """A model with a new head.
 
     Attributes:
@@ -95,7 +95,9 @@ class Replaced:
     others: tuple[tuple[Features, int], ...]
 
 
-def replace_head(model: Model, head: Head, after: int | None = None, seed: int = 0) -> Replaced:
+def replace_head(
+    model: Model, head: Head, after: int | None = None, seed: int = 0
+) -> ModelWithHead:
     """Puts new last layers after a model's features; keeps the format.
 
     Features of more than two axes are averaged over the axes between the first and the last.
@@ -137,7 +139,7 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
     model.check_file()
     new = parse_model(memoryview(packed), model.path)
     widths = (graph.tensors[f.tensor].spec.shape[-1] for f in others)
-    return Replaced(new, shape[-1], features, tuple(zip(others, widths, strict=True)))
+    return ModelWithHead(new, shape[-1], features, tuple(zip(others, widths, strict=True)))
 
 
 def _with_constants(graph: Graph, real: Graph, constants: Mapping[int, Array]) -> Graph:

@@ -47,7 +47,7 @@ class SharedWeights:
 
 
 def shared_weights(model: Model, new: Mapping[int, Values]) -> Iterator[SharedWeights]:
-    """Yields what changes in the subgraphs that a model's graph does not run.
+    """Yields the new values in subgraphs that a model's graph does not run.
 
     Args:
         model: the model, with subgraphs inlined.

@@ -20,7 +20,7 @@ REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class AttrsForm:
     """How a file states attributes.
 
     Attributes:
@@ -32,28 +32,30 @@ class Stated:
     statics: Mapping[str, Any]
 
 
-def _strided_slice(a: Any) -> Stated:
+def _strided_slice(a: Any) -> AttrsForm:
     masks = {f"{name}_mask": getattr(a, f"{name}_mask") for name in MASKS}
-    return Stated(masks, {"begin": a.begin, "end": a.end, "strides": a.strides})
+    return AttrsForm(masks, {"begin": a.begin, "end": a.end, "strides": a.strides})
 
 
-FORMS: Mapping[str, Callable[[Any], Stated]] = {
-    "BROADCAST_TO": lambda a: Stated({}, {"shape": a}),
-    "CONCATENATION": lambda a: Stated({"axis": a.axis}, {}),
-    "CUMSUM": lambda a: Stated({}, {"axis": a.axis}),
-    "MIRROR_PAD": lambda a: Stated({}, {"paddings": a.pad.pads}),
-    "PAD": lambda a: Stated({}, {"paddings": a.pads}),
-    "PADV2": lambda a: Stated({}, {"paddings": a.pads}),
-    "SLICE": lambda a: Stated({}, {"begin": a.begin, "size": a.size}),
-    "SPLIT": lambda a: Stated({}, {"axis": a.axis}),
-    "SPLIT_V": lambda a: Stated({}, {"axis": a.axis}),
+FORMS: Mapping[str, Callable[[Any], AttrsForm]] = {
+    "BROADCAST_TO": lambda a: AttrsForm({}, {"shape": a}),
+    "CONCATENATION": lambda a: AttrsForm({"axis": a.axis}, {}),
+    "CUMSUM": lambda a: AttrsForm({}, {"axis": a.axis}),
+    "MIRROR_PAD": lambda a: AttrsForm({}, {"paddings": a.pad.pads}),
+    "PAD": lambda a: AttrsForm({}, {"paddings": a.pads}),
+    "PADV2": lambda a: AttrsForm({}, {"paddings": a.pads}),
+    "SLICE": lambda a: AttrsForm({}, {"begin": a.begin, "size": a.size}),
+    "SPLIT": lambda a: AttrsForm({}, {"axis": a.axis}),
+    "SPLIT_V": lambda a: AttrsForm({}, {"axis": a.axis}),
     "STRIDED_SLICE": _strided_slice,
-    "TILE": lambda a: Stated({}, {"multiples": a}),
-    **dict.fromkeys(REDUCTIONS, lambda a: Stated({"keep_dims": a.keep_dims}, {"axes": a.axes})),
+    "TILE": lambda a: AttrsForm({}, {"multiples": a}),
+    **dict.fromkeys(REDUCTIONS, lambda a: AttrsForm({"keep_dims": a.keep_dims}, {"axes": a.axes})),
 }
 
 
-def stated(node: Node, options: Mapping[str, Any], statics: Mapping[str, Array]) -> Stated | None:
+def stated(
+    node: Node, options: Mapping[str, Any], statics: Mapping[str, Array]
+) -> AttrsForm | None:
     """Returns options and static inputs that state the attributes of a node.
 
     Args:
@@ -65,11 +67,11 @@ def stated(node: Node, options: Mapping[str, Any], statics: Mapping[str, Array])
         Only what differs from the node's; None if nothing is known that states them.
     """
     if _states(node, options, statics):
-        return Stated({}, {})
-    form = FORMS[node.op](node.attrs) if node.op in FORMS else Stated({}, {})
+        return AttrsForm({}, {})
+    form = FORMS[node.op](node.attrs) if node.op in FORMS else AttrsForm({}, {})
     own = {name: np.asarray(value, np.int32) for name, value in form.statics.items()}
     if _states(node, {**options, **form.options}, {**statics, **own}):
-        return Stated(form.options, own)
+        return AttrsForm(form.options, own)
     return None
 
 

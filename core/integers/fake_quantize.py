@@ -43,7 +43,7 @@ from odt.core.lowering.checked_operators import check_operators
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
 from odt.core.model.dequantize import (
     FLOAT32,
-    Dequantized,
+    DequantizedGraph,
     dequantize_weights,
     weight_quantization,
 )
@@ -55,7 +55,7 @@ from odt.core.model.quantization_rules import (
     is_quantized_activation,
     with_cell_clip,
 )
-from odt.kernels.families.requantize import Quantized
+from odt.kernels.families.requantize import QuantizedTensor
 from odt.kernels.geometry.quantize import (
     SMALLEST,
     UNSCALED,
@@ -78,7 +78,7 @@ LEAST: Mapping[str, Callable[[float, float], float]] = {
 UNLIMITED = (*LEAST, "DIV")
 
 
-def real_graph(model: Model) -> Dequantized:
+def real_graph(model: Model) -> DequantizedGraph:
     """Returns a model's graph with float32 weights: fake-quantized if activations are quantized.
 
     Raises:
@@ -96,7 +96,7 @@ def real_graph(model: Model) -> Dequantized:
     graph = builder.build()
     activations = (i for i in model.quantization if is_quantized_activation(model.graph, i))
     stored = {**dequantized.stored, **builder.stored}
-    return Dequantized(graph, stored, frozenset(activations), builder.ranges)
+    return DequantizedGraph(graph, stored, frozenset(activations), builder.ranges)
 
 
 def _real(tensor: Tensor, quantization: Quantization) -> Tensor:
@@ -112,7 +112,7 @@ class _Builder:
 
     Attributes:
         stored: constant of the graph → tensor of the file that stores it.
-        ranges: as in Dequantized.
+        ranges: as in DequantizedGraph.
     """
 
     def __init__(self, model: Model, graph: Graph) -> None:
@@ -220,7 +220,7 @@ class _Builder:
         self._tensors[i] = replace(tensor, quantized=False, quantization=stored)
         y = self._new(f"{tensor.name}/dequantized", tensor)
         readers = [n.origin for n in self._graph.nodes if i in n.inputs]
-        options = {"quantized": {"x": Quantized(quantization, tensor.spec.dtype, None)}}
+        options = {"quantized": {"x": QuantizedTensor(quantization, tensor.spec.dtype, None)}}
         origin = min(readers, default=0)
         self._nodes.append(Node(f"{INTEGER}DEQUANTIZE", (i,), (y,), options, origin))
         self._same[i] = y

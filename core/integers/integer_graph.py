@@ -28,7 +28,7 @@ from odt.core.model.quantization_rules import (
     LAYERS,
 )
 from odt.errors import ModelError, ShapeError
-from odt.kernels.families.requantize import BOUNDS, Quantized
+from odt.kernels.families.requantize import BOUNDS, QuantizedTensor
 from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.geometry.window import SAME, VALID
@@ -51,7 +51,7 @@ def integer_graph(model: Model) -> Graph:
 
 
 def quantized_def(row: OpDef) -> QuantizedDef:
-    """Returns what the row of an operator with an integer row says of quantized tensors."""
+    """Returns the `quantized` of an operator's row; only for operators with an integer kernel."""
     assert row.quantized is not None, f"{row.name}: its row must have `quantized`"
     return row.quantized
 
@@ -85,10 +85,10 @@ class _Builder:
         tensor = self.graph.tensors[i]
         return tensor.quantized and tensor.spec.dtype in ACTIVATIONS
 
-    def _quantized(self, i: int) -> Quantized:
+    def _quantized(self, i: int) -> QuantizedTensor:
         tensor = self.graph.tensors[i]
         quantization = self.model.quantization.get(i, UNSCALED)  # a bias may have no scale
-        return Quantized(quantization, tensor.spec.dtype, tensor.data)
+        return QuantizedTensor(quantization, tensor.spec.dtype, tensor.data)
 
     def _add(self, node: Node) -> None:
         bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT]
@@ -165,7 +165,7 @@ class _Builder:
             names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
             tensors = {n: self._quantized(i) for n, i in names.items()}
             if "hidden" in node.options:  # what the projection of an LSTM reads
-                tensors["hidden"] = Quantized(one_scale(*node.options["hidden"]), INT8)
+                tensors["hidden"] = QuantizedTensor(one_scale(*node.options["hidden"]), INT8)
             constants = integer_constants(node.op)(tensors)
         except ShapeError as e:
             where = f"{self.model.path}: node {node.origin} ({node.op})"
@@ -259,7 +259,7 @@ class _Builder:
             self.reals[i] = self._constant(dequantize(data, self.model.quantization[i]))
         return self.reals.get(i, i)
 
-    def _quantize(self, x: int, y: int, origin: int, tensors: dict[str, Quantized]) -> None:
+    def _quantize(self, x: int, y: int, origin: int, tensors: dict[str, QuantizedTensor]) -> None:
         """Adds the integers and the real numbers of y, from x and the quantization of x, if any."""
         options = {"quantized": {**tensors, "y": self._quantized(y)}}
         integers = self._new_integers(y)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.model.dequantize import Dequantized, as_stored
+from odt.core.model.dequantize import DequantizedGraph, as_stored
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.int4 import is_int4, pack_int4
 from odt.core.model.model import Model
@@ -19,7 +19,7 @@ MAX_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
 
 
 def stored_values(
-    model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
+    model: Model, dequantized: DequantizedGraph, weights: Mapping[int, Array]
 ) -> tuple[dict[int, Array], dict[int, Quantization]]:
     """Quantizes trained weights to the types in which the file stores them.
 

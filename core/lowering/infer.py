@@ -19,7 +19,7 @@ from odt.core.lowering.unsupported import (
     is_waiting,
     unsupported_node,
 )
-from odt.core.model.graph import Graph, Labelled, Node
+from odt.core.model.graph import Graph, Node, TensorLabels
 from odt.errors import ShapeError
 from odt.kernels.registry import find_operator
 from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
@@ -111,7 +111,7 @@ def infer_nodes(
 
 
 def infer_node(
-    graph: Labelled, node: Node, row: OpDef, inference: Inference, at_file: Inference | None
+    graph: TensorLabels, node: Node, row: OpDef, inference: Inference, at_file: Inference | None
 ) -> Any:
     """Infers a node's outputs, and folds them if they are integers that follow from constants.
 
@@ -152,7 +152,7 @@ def infer_node(
 
 
 def _statics(
-    graph: Labelled, row: OpDef, bound: Mapping[str, int], inference: Inference
+    graph: TensorLabels, row: OpDef, bound: Mapping[str, int], inference: Inference
 ) -> dict[str, Array]:
     """Returns the values of the static inputs."""
     statics = {}

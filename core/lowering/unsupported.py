@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Graph, Labelled, Node
+from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Graph, Node, TensorLabels
 from odt.core.model.onnx import PREFIX, OnnxNode
 from odt.dataclass import dataclass
 from odt.errors import ShapeError, UnsupportedError, one_line
@@ -83,7 +83,7 @@ def unsupported_error(
     )
 
 
-def check_tensors(graph: Labelled, row: OpDef, tensors: Iterable[int]) -> None:
+def check_tensors(graph: TensorLabels, row: OpDef, tensors: Iterable[int]) -> None:
     """Checks the dtypes of an operator's tensors, before any shape is known.
 
     Raises:
@@ -100,7 +100,7 @@ def check_tensors(graph: Labelled, row: OpDef, tensors: Iterable[int]) -> None:
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
 
 
-def check_made(graph: Labelled, outputs: Mapping[str, int], specs: Specs) -> None:
+def check_made(graph: TensorLabels, outputs: Mapping[str, int], specs: Specs) -> None:
     """Compares a node's outputs in the file with the inferred ones.
 
     Args:

@@ -34,7 +34,7 @@ LARGEST = 127  # largest symmetric int8; −128 is not used
 
 
 @dataclass(frozen=True, slots=True)
-class Dequantized:
+class DequantizedGraph:
     """A graph with float32 weights, and the tensors in which the file stores them.
 
     Attributes:
@@ -66,7 +66,7 @@ class Dequantized:
         )
 
 
-def dequantize_weights(model: Model) -> Dequantized:
+def dequantize_weights(model: Model) -> DequantizedGraph:
     """Replaces the float16, int8 and sparse weights of a model's graph with float32 constants.
 
     Raises:
@@ -112,7 +112,7 @@ def dequantize_weights(model: Model) -> Dequantized:
             inputs = tuple(as_real(i, i) if _is_hybrid_weight(model, i) else i for i in inputs)
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in replaced.items()}
-    return Dequantized(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
+    return DequantizedGraph(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
 
 
 def weight_quantization(tensor: Tensor, first: Quantization) -> WeightQuantization:
@@ -122,7 +122,7 @@ def weight_quantization(tensor: Tensor, first: Quantization) -> WeightQuantizati
 
 
 def as_stored(
-    model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
+    model: Model, dequantized: DequantizedGraph, weights: Mapping[int, Array]
 ) -> tuple[dict[int, Array], dict[int, Quantization]]:
     """Quantizes trained weights to the types in which the file stores them.
 

@@ -237,7 +237,7 @@ class Graph:
         return "\n".join(lines)
 
 
-class Labelled(Protocol):
+class TensorLabels(Protocol):
     """Tensors and their names in messages: a graph, or one that is being built."""
 
     @property

@@ -92,7 +92,7 @@ class LayerNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantized:
+class QuantizationResult:
     """A quantized model.
 
     Attributes:
@@ -110,7 +110,7 @@ class Quantized:
     noise: tuple[LayerNoise, ...]
 
 
-def store_weights(model: Model, settings: Settings) -> Quantized:
+def store_weights(model: Model, settings: Settings) -> QuantizationResult:
     """Stores the weights of a model in fewer bits; its operators compute real numbers.
 
     Args:
@@ -135,7 +135,9 @@ def store_weights(model: Model, settings: Settings) -> Quantized:
     return _quantized(source, result, nodes, ())
 
 
-def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) -> Quantized:
+def quantize_model(
+    model: Model, open_samples: OpenSamples, settings: Settings
+) -> QuantizationResult:
     """Makes a model whose operators compute integers.
 
     Ranges are measured over samples that are evenly spaced in the data.
@@ -152,7 +154,7 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
         DataError: if a sample cannot be read.
         LostFileError: if the model's file became shorter.
     """
-    measurement = _Measured.of(model, open_samples, settings)
+    measurement = _Measurement.of(model, open_samples, settings)
     graph, nodes = measurement.source.graph, measurement.nodes
     _check_ends(graph, measurement.activations, settings)
     compared, number = measurement.written()
@@ -177,11 +179,11 @@ def integer_model(model: Model, open_samples: OpenSamples) -> tuple[Model, Mappi
     Raises:
         UnsupportedError, OptionError, DataError: as `quantize_model` does.
     """
-    return _Measured.of(model, open_samples, Settings()).written()
+    return _Measurement.of(model, open_samples, Settings()).written()
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _Measurement:
     """A float model whose activations were measured over samples.
 
     Attributes:
@@ -203,7 +205,7 @@ class _Measured:
     means: Mapping[int, Array]
 
     @classmethod
-    def of(cls, model: Model, open_samples: OpenSamples, settings: Settings) -> "_Measured":
+    def of(cls, model: Model, open_samples: OpenSamples, settings: Settings) -> "_Measurement":
         source, scheme = _float_model(model), SCHEMES[settings.scheme]
         graph = source.graph
         float_positions = _matching(graph, settings.keep_float)
@@ -259,11 +261,11 @@ def _float_model(model: Model) -> Model:
 
 def _quantized(
     source: Model, result: Model, nodes: Collection[Node], noise: Sequence[LayerNoise]
-) -> Quantized:
+) -> QuantizationResult:
     chosen = {node.origin for node in nodes}
     real = (f"{n.origin} {n.op}" for n in source.graph.nodes if n.origin not in chosen)
     source.check_file()
-    return Quantized(result, len(nodes), tuple(real), tuple(noise))
+    return QuantizationResult(result, len(nodes), tuple(real), tuple(noise))
 
 
 def _check_any(graph: Graph, nodes: Collection[Node], settings: Settings) -> None:

@@ -12,7 +12,7 @@ from odt.core.lowering.normalize.flex import with_builtins
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import LeftOut, leave_out
 from odt.core.lowering.streaming.unroll import unroll
-from odt.core.model.dequantize import Dequantized
+from odt.core.model.dequantize import DequantizedGraph
 from odt.core.model.graph import Graph
 from odt.core.model.model import ONNX, Model
 from odt.core.model.variables import keeps_state
@@ -40,7 +40,7 @@ class LoweredModel:
     file: Model
     part: Model
     unrolled: Model
-    dequantized: Dequantized
+    dequantized: DequantizedGraph
     graphs: LoweredGraphs
     adapted: "AdaptedGraph | None" = None
     left_out: LeftOut | None = None

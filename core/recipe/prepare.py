@@ -7,7 +7,7 @@ from typing import Any
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.dequantize import Dequantized
+from odt.core.model.dequantize import DequantizedGraph
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
@@ -109,7 +109,7 @@ class Recipe:
         return self.lowered.file
 
     @property
-    def dequantized(self) -> Dequantized:
+    def dequantized(self) -> DequantizedGraph:
         """The file's graph with all weights in float32, and the tensors that store them."""
         return self.lowered.dequantized
 

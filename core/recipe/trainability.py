@@ -26,7 +26,7 @@ NOT_SELECTED = "not selected by the options or the training info"
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockedOperator:
     """An operator without a gradient that follows trainable weights.
 
     Attributes:
@@ -52,7 +52,7 @@ class Trainability:
 
     trained: tuple[int, ...]
     untrained: tuple[int, ...]
-    blocked: tuple[Blocked, ...]
+    blocked: tuple[BlockedOperator, ...]
     constant_reasons: Mapping[int, str]
     deepest: int
 
@@ -80,7 +80,7 @@ def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
     return Trainability(tuple(trained_tensors), tuple(missing), blocked, constant_reasons, deepest)
 
 
-def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, ...]:
+def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[BlockedOperator, ...]:
     """Returns the nodes that block the gradients of some weights."""
     needs = set(missing)
     blocked = []
@@ -93,7 +93,7 @@ def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, 
             if gradient_of(row, name) is not None and floats:
                 needs.update(floats)
             else:
-                blocked.append(Blocked(node, i))
+                blocked.append(BlockedOperator(node, i))
     return tuple(blocked)
 
 

@@ -98,11 +98,11 @@ class Gradients:
         return bool(self._state[2])
 
     def memory(self, worker: int) -> tuple[Array, ...]:
-        """The arrays that each worker has of its own, in the same order for all workers."""
+        """The arrays of one worker alone, in the same order for all workers."""
         return self.adds[worker], *(self.sums[worker][i] for i in self.sums[-1])
 
     def deliver(self, worker: int, places: Mapping[int, Place]) -> Deliver:
-        """Returns what takes the gradients of a worker's program.
+        """Returns the function that binds the calls which take the gradients of a worker's program.
 
         Args:
             worker: number of the worker.

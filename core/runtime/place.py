@@ -31,17 +31,20 @@ class Place:
         return self.array(self.plan.gradients[parameter]).reshape(-1, copy=False)
 
     def block_of(self, parameter: str) -> Callable[[Array, int], Calls]:
-        """Returns what binds the call that computes a block of a gradient, from a unit on."""
+        """Returns a function that binds the call which computes a block of a gradient.
+
+        Its arguments are the array of the block, and the number of the block's first unit.
+        """
         call = self.plan.deliveries[parameter].call
         assert call is not None
         assert call.compiled is not None
         arrays = {n: self.array(v) for n, v in call.arrays.items() if n not in call.writes}
         geometry = call.compiled.prepare(call.attrs, call.specs)
-        bound = partial(call.compiled.bind, call.attrs, **arrays, **geometry)
+        bind = partial(call.compiled.bind, call.attrs, **arrays, **geometry)
         (written,) = call.writes
 
         def bind_block(block: Array, first: int) -> Calls:
-            calls = bound(**{written: block}, first=first)
+            calls = bind(**{written: block}, first=first)
             assert isinstance(calls, Calls)
             return calls
 

@@ -37,7 +37,7 @@ class SampleResults:
     def wrong(self) -> Array:
         """Numbers of the samples that are not predicted as their class, the largest loss first.
 
-        Of values, and of samples with several classes, the numbers of all samples.
+        If predictions are values, or samples have several classes, the numbers of all samples.
         """
         order = np.argsort(-self.losses, kind="stable")
         if self.probability is None:
@@ -63,9 +63,10 @@ class SampleResults:
             return
         if form.targets == FLAGS:
             best, true = int(y[0] > form.threshold), int(t[0] > 0)
-            p = 1 / (1 + np.exp(-np.float64(y[0]))) if form.logits else y[0]
+            p = 1 / (1 + np.exp(-np.float64(y[0]))) if form.logits else y[0]  # sigmoid
             p = p if best else 1 - p
         else:
             best, true = int(y.argmax()), int(t[0] if form.targets == LABELS else t.argmax())
+            # The softmax of the largest logit: e⁰ over the sum.
             p = 1 / np.exp(np.float64(y) - y[best]).sum() if form.logits else y[best]
         self.true[sample], self.predicted[sample], self.probability[sample] = true, best, p

@@ -22,7 +22,7 @@ def real_like_x(attrs: Attrs, s: Specs) -> Specs:
 
 
 def fitting_part(source: Array, target: Array) -> Array:
-    """Returns what a target can hold of a source: its real part, or all if the target is complex.
+    """Returns the real part of a source, or all of it if the target is complex.
 
     NumPy warns if it drops the imaginary part itself.
     """

@@ -29,7 +29,7 @@ BOUNDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Quantized:
+class QuantizedTensor:
     """A quantized tensor of a file: its quantization, dtype, and values if it is a constant."""
 
     quantization: Quantization
@@ -45,7 +45,7 @@ class Quantized:
         return int(self.quantization.zero_point[0])
 
 
-Tensors: TypeAlias = Mapping[str, Quantized]
+Tensors: TypeAlias = Mapping[str, QuantizedTensor]
 # (quantized tensors of a node by the row's names) → values of constant inputs of the integer row
 Constants: TypeAlias = Callable[[Tensors], Mapping[str, Array]]
 
@@ -73,7 +73,7 @@ def rounding(options: Options) -> Rounding:
     return Rounding(y.zero, lo, hi, y.dtype)
 
 
-def clamped(y: Quantized, activation: int) -> Limits:
+def clamped(y: QuantizedTensor, activation: int) -> Limits:
     """Returns the smallest and the largest integer of y after a fused activation."""
     lo, hi = limits(y.dtype)
     low, high = BOUNDS[activation]

@@ -34,6 +34,6 @@ def moved_axis(attrs: Attrs, perm: tuple[int, ...]) -> Attrs:
 
 
 def moved_entries(entries: Sequence[T], perm: tuple[int, ...]) -> tuple[T, ...]:
-    """Returns what was said of each axis k of the inputs in the place perm[k]."""
+    """Returns the entries, one for each axis, with entry k in the place perm[k]."""
     moved = dict(zip(perm, entries, strict=True))
     return tuple(moved[k] for k in range(len(perm)))

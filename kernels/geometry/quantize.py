@@ -71,7 +71,7 @@ def range_quantization(least: float, most: float, dtype: np.dtype[Any]) -> Quant
 
 
 def fake_quant_numbers(scale: float, lo: int, hi: int) -> Array:
-    """Returns what FAKE_QUANT reads, (4,) float32.
+    """Returns the numbers that FAKE_QUANT reads: 1 / scale, scale and the limits, (4,) float32.
 
     Args:
         scale: the scale.

@@ -30,7 +30,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.lstm import lstm_attrs, names_of, part
 from odt.kernels.families.recurrent import batch_first, by_time, mixes_along_time
 from odt.kernels.families.requantize import (
-    Quantized,
+    QuantizedTensor,
     Rounding,
     Tensors,
     exact_float,
@@ -160,7 +160,7 @@ def _projection(tensors: Tensors, matrix: Array) -> dict[str, Array]:
     return {"wp": matrix.astype(exact_float(most)), "bp": bias}
 
 
-def _weights(tensor: Quantized) -> Array:
+def _weights(tensor: QuantizedTensor) -> Array:
     assert tensor.data is not None
     return tensor.data
 

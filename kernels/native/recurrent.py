@@ -138,7 +138,7 @@ def lstm_back(
 
 
 def _dz(s: Specs) -> TensorSpec:
-    """Returns what dz is like: the gates of an LSTM, or y of an RNN."""
+    """Returns the spec of dz, which is that of the gates of an LSTM, or of y of an RNN."""
     return s["gates"] if "gates" in s else s["y"]
 
 

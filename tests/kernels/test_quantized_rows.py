@@ -15,7 +15,7 @@ from support.op_run import Arrays, Case, draw, row_of
 from odt.core.formats.flatbuffer.operator_options import tensor_type
 from odt.core.lowering.binding import names_of
 from odt.core.model.integer_operators import CONVERSIONS
-from odt.kernels.families.requantize import Quantized
+from odt.kernels.families.requantize import QuantizedTensor
 from odt.kernels.geometry.quantize import (
     Quantization,
     dequantize,
@@ -109,7 +109,7 @@ def test_integer_kernels_compute_the_definition(info: OpInfo, sample: Sample) ->
     options = {**sample.options, **sample.statics}
     expected = np.asarray(info.reference(options, real)["y"])
     to = tensors["x"].quantization if facts.one_scale else output_quantization(facts, expected)
-    tensors["y"] = Quantized(to, INT8)
+    tensors["y"] = QuantizedTensor(to, INT8)
     y = integer_output(info.name, sample, tensors, integers)
     assert y.dtype == INT8
     steps = np.rint(expected / float(to.scale[0])) + int(to.zero_point[0])
@@ -119,9 +119,9 @@ def test_integer_kernels_compute_the_definition(info: OpInfo, sample: Sample) ->
 
 def quantized_inputs(
     row: OpDef, facts: QuantizedDef, inputs: Arrays
-) -> tuple[dict[str, Quantized], Arrays]:
+) -> tuple[dict[str, QuantizedTensor], Arrays]:
     """Quantizes inputs: activations over their range, weights around 0, biases by both scales."""
-    tensors: dict[str, Quantized] = {}
+    tensors: dict[str, QuantizedTensor] = {}
     names = names_of(row.inputs).plain
     layer = facts.layers[0] if facts.layers else None
     weights, bias = (names[layer.w], names[layer.b]) if layer else ("", "")
@@ -130,11 +130,11 @@ def quantized_inputs(
             continue
         scale = one_scale(float(np.abs(a).max()) / 127, 0)
         spread = range_quantization(float(a.min()), float(a.max()), INT8)
-        tensors[name] = Quantized(scale if name == weights else spread, INT8)
+        tensors[name] = QuantizedTensor(scale if name == weights else spread, INT8)
     integers = {n: quantize(inputs[n], t.quantization, INT8) for n, t in tensors.items()}
     if layer and bias in inputs:
         scale = one_scale(tensors[names[layer.x]].scale * tensors[weights].scale, 0)
-        tensors[bias] = Quantized(scale, INT32)
+        tensors[bias] = QuantizedTensor(scale, INT32)
         integers[bias] = quantize(inputs[bias], scale, INT32)
     constants = {weights, bias} & integers.keys()
     return tensors | {n: replace(tensors[n], data=integers[n]) for n in constants}, integers
@@ -146,7 +146,7 @@ def output_quantization(facts: QuantizedDef, y: Array) -> Quantization:
 
 
 def integer_output(
-    op: str, sample: Sample, tensors: Mapping[str, Quantized], integers: Arrays
+    op: str, sample: Sample, tensors: Mapping[str, QuantizedTensor], integers: Arrays
 ) -> Array:
     """Runs the integer row of an operator."""
     row = row_of(INTEGER + op)

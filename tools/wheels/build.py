@@ -39,7 +39,7 @@ QUIET = "-Wno-unused-command-line-argument"
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltWheel:
     """A wheel that was built.
 
     Attributes:
@@ -92,18 +92,18 @@ def compiled(platform: Platform, folder: Path) -> Path:
     return path
 
 
-def built(tag: str, files: Mapping[str, bytes], folder: Path, out: Path) -> Built:
+def built(tag: str, files: Mapping[str, bytes], folder: Path, out: Path) -> BuiltWheel:
     """Builds and inspects the wheel of a platform, or the one without kernels for `any`."""
     if tag == "any":
         wheel = write_wheel(files, ["py3-none-any"], out)
-        return Built(wheel, 0, "NumPy kernels only", ())
+        return BuiltWheel(wheel, 0, "NumPy kernels only", ())
     platform = next(p for p in PLATFORMS if p.tag == tag)
     library = compiled(platform, folder)
     data = library.read_bytes()
     members = {**files, f"{PLACE}/{platform.library}": data}
     wheel = write_wheel(members, platform.wheel_tags, out)
     needs, wrong = inspect_library(library, platform)
-    return Built(wheel, len(data), needs, wrong)
+    return BuiltWheel(wheel, len(data), needs, wrong)
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:

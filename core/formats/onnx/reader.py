@@ -14,8 +14,8 @@ import numpy as np
 from odt.core.formats.onnx.messages import GRAPH as GRAPH_FIELDS
 from odt.core.formats.onnx.messages import MODEL
 from odt.core.formats.onnx.tensors import (
+    ConstantValues,
     ExternalFiles,
-    Stored,
     checked_shape,
     checked_spec,
     dtype_of,
@@ -223,7 +223,7 @@ class _Parser:
             raise ProtobufError("the model must name its opset, but got none")
         return opsets
 
-    def _constant(self, name: str, stored: Stored) -> int:
+    def _constant(self, name: str, stored: ConstantValues) -> int:
         """Adds a constant."""
         buffer = len(self.spans)
         span = stored.span
@@ -291,7 +291,7 @@ class _Parser:
             if constant is not None:
                 self._constant(names[0], constant)
                 return None
-        attributes = {n: v.values if isinstance(v, Stored) else v for n, v in stored}
+        attributes = {n: v.values if isinstance(v, ConstantValues) else v for n, v in stored}
         inputs = tuple(self._tensor(name) if name else ABSENT for name in message.get("input", []))
         outputs = []
         for name in names:
@@ -345,13 +345,13 @@ class _Parser:
         return str(self.data[span.offset : span.end], "utf-8", "replace")
 
 
-def _constant_of(value: Any) -> Stored | None:
+def _constant_of(value: Any) -> ConstantValues | None:
     """Returns the value of a Constant node; None for text and sparse tensors."""
-    if isinstance(value, Stored):
+    if isinstance(value, ConstantValues):
         return value
     several = isinstance(value, tuple)
     first = (value[0] if value else 0) if several else value
     if isinstance(first, bool) or not isinstance(first, int | float):
         return None
     values: Array = np.array(value, np.int64 if isinstance(first, int) else np.float32)
-    return Stored(values)
+    return ConstantValues(values)

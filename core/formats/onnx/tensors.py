@@ -28,13 +28,13 @@ EXTERNAL = 1  # TensorProto.DataLocation
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Values of a constant and where they stand.
+class ConstantValues:
+    """Values of a constant and their place.
 
     Attributes:
         values: the values, a view of the file where its bytes are aligned.
-        span: their bytes in the model file; None if these have another form.
-        external: their place in a file beside it.
+        span: their bytes in the model file; None if they are not there as an array.
+        external: their place in another file; None for the model file.
     """
 
     values: Array
@@ -65,7 +65,7 @@ def checked_shape(dims: list[int], what: str = "dims") -> tuple[int, ...]:
 
 
 def checked_spec(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> TensorSpec:
-    """Returns a spec; raises ProtobufError if such a tensor could be in no memory."""
+    """Returns a spec; raises ProtobufError if no memory could hold such a tensor."""
     if math.prod(n for n in shape if n) * dtype.itemsize > MAX_BYTES:
         raise ProtobufError(f"a tensor must fit into {MAX_BYTES} bytes, but got {shape} {dtype}")
     return TensorSpec(shape, dtype)
@@ -148,7 +148,7 @@ class ExternalFiles:
         return data
 
 
-def read_tensor(reader: MessageReader, message: Message, files: ExternalFiles) -> Stored:
+def read_tensor(reader: MessageReader, message: Message, files: ExternalFiles) -> ConstantValues:
     """Reads a tensor with its values.
 
     Raises:
@@ -161,27 +161,29 @@ def read_tensor(reader: MessageReader, message: Message, files: ExternalFiles) -
         raise ProtobufError("a tensor must not be in segments, but got one")
     if message.get("data_location") == EXTERNAL:
         if dtype.kind == "V":
-            return Stored(np.zeros(0, np.uint8))
+            return ConstantValues(np.zeros(0, np.uint8))
         place = files.span(message.get("external_data", []), spec.nbytes)
-        return Stored(_view(place.data, spec, Span(place.offset, place.size)), external=place)
+        return ConstantValues(
+            _view(place.data, spec, Span(place.offset, place.size)), external=place
+        )
     if dtype.kind == "V":  # no operator takes it
-        return Stored(np.zeros(0, np.uint8))
+        return ConstantValues(np.zeros(0, np.uint8))
     span = message.get("raw_data")
     if span is None:
         numbers = _numbers(reader, message, spec)
         if not isinstance(numbers, Span):
-            return Stored(numbers)
+            return ConstantValues(numbers)
         span = numbers
     if span.size != spec.nbytes:
         raise ProtobufError(f"{spec} must have {spec.nbytes} bytes, but got {span.size}")
-    return Stored(_view(reader.data, spec, span), span)
+    return ConstantValues(_view(reader.data, spec, span), span)
 
 
 def _view(data: memoryview, spec: TensorSpec, span: Span) -> Array:
-    """Returns values of a file; a copy where their bytes are not aligned, as kernels need it."""
-    little = spec.dtype.newbyteorder("<")
+    """Returns values of a file; a copy if their bytes are not aligned, which kernels need."""
     if not spec.size:
         return np.zeros(spec.shape, spec.dtype)
+    little = spec.dtype.newbyteorder("<")
     values = np.frombuffer(data, np.uint8, span.size, span.offset)
     if values.ctypes.data % spec.dtype.alignment or little != spec.dtype:
         values = np.frombuffer(values.tobytes(), np.uint8)

@@ -31,7 +31,7 @@ Items = tuple[int | None, ...]  # tensors; None for one that has not been set
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class Expansion:
     """What takes the place of an operator on lists.
 
     Attributes:
@@ -51,7 +51,7 @@ def expand_list(
     values: Mapping[int, Array],
     specs: Mapping[int, TensorSpec],
     make: Callable[[int], Sequence[int]],
-) -> Expanded | None:
+) -> Expansion | None:
     """Replaces an operator on lists.
 
     Args:
@@ -68,7 +68,7 @@ def expand_list(
     if name == RESERVE:
         count = _integer(values, node.inputs[1])
         is_bounded = count is not None and 0 <= count < MAX_ITEMS
-        return Expanded(items=(None,) * (count or 0)) if is_bounded else None
+        return Expansion(items=(None,) * (count or 0)) if is_bounded else None
     if name == FROM_TENSOR:
         shape = specs[first].shape if first in specs else ()
         return _unpack(node, make(first)) if shape and shape[0] < MAX_ITEMS else None
@@ -78,28 +78,28 @@ def expand_list(
     return _stack(node, items) if name == STACK else _item(node, items, values)
 
 
-def _unpack(node: Node, slices: Sequence[int]) -> Expanded:
+def _unpack(node: Node, slices: Sequence[int]) -> Expansion:
     items, options = tuple(slices), {"num": len(slices), "axis": 0}
     unpack = replace(node, op="UNPACK", inputs=node.inputs[:1], outputs=items, options=options)
-    return Expanded((unpack,), items=items)
+    return Expansion((unpack,), items=items)
 
 
-def _stack(node: Node, items: Items) -> Expanded | None:
+def _stack(node: Node, items: Items) -> Expansion | None:
     tensors = tuple(i for i in items if i is not None)
     if not items or len(tensors) < len(items):
         return None
     options = {"values_count": len(items), "axis": 0}
-    return Expanded((replace(node, op="PACK", inputs=tensors, options=options),))
+    return Expansion((replace(node, op="PACK", inputs=tensors, options=options),))
 
 
-def _item(node: Node, items: Items, values: Mapping[int, Array]) -> Expanded | None:
+def _item(node: Node, items: Items, values: Mapping[int, Array]) -> Expansion | None:
     """Expands an operator that sets or takes one item."""
     k = _integer(values, node.inputs[1])
     if k is None or not 0 <= k < len(items):
         return None
     if LISTS[node.op] == SET:
-        return Expanded(items=(*items[:k], node.inputs[2], *items[k + 1 :]))
-    return Expanded(same=items[k]) if items[k] is not None else None
+        return Expansion(items=(*items[:k], node.inputs[2], *items[k + 1 :]))
+    return Expansion(same=items[k]) if items[k] is not None else None
 
 
 def without_lists(nodes: Sequence[Node], outputs: Sequence[int]) -> list[Node]:

@@ -33,7 +33,7 @@ class Mask:
 
 
 def masked(dtype: np.dtype[Any]) -> float:
-    """Returns what added to a score leaves a weight of 0."""
+    """Returns a number that makes the weight of a score 0 if it is added to the score."""
     return -min(MASKED, float(np.finfo(dtype).max) / 2)
 
 

@@ -17,7 +17,7 @@ def choose_plans(
     workers: int | None,
     reserves: Mapping[str, int],
 ) -> tuple[Plans, Schedule, int | None]:
-    """Returns what `fit_budget` does: plans, schedule, and within a budget the forecast's peak.
+    """Returns plans and schedule as `fit_budget` does, and within a budget the forecast's peak.
 
     Without a budget there is no forecast, which takes a plan of each computation.
     """

@@ -32,7 +32,7 @@ from odt.training.artifact_files import (
     MAX_LOSSES,
     NAMES,
     RECIPE,
-    Expected,
+    ExpectedLosses,
     Manifest,
     is_file_name,
     read_manifest,
@@ -193,11 +193,11 @@ def write_artifacts(
     return Artifacts.read(out)
 
 
-def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> Expected:
+def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> ExpectedLosses:
     """Returns the losses on synthetic data that the model and its loss accept."""
     refused: OdtError | None = None
     for floats in FLOATS:
-        expected = Expected(seed, floats, (0.0,) * steps)
+        expected = ExpectedLosses(seed, floats, (0.0,) * steps)
         try:
             with trainer_of_first_steps(Trainer, folder, files, {}) as probe:
                 return replace(expected, losses=first_losses(probe, expected))

@@ -16,7 +16,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledSamples:
     """Classes of samples.
 
     Attributes:
@@ -28,7 +28,7 @@ class Labelled:
     names: tuple[str, ...] = ()
 
 
-def labels_of(y: Any, classes: Sequence[str] | None = None) -> Labelled:
+def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabelledSamples:
     """Reads the classes of samples.
 
     Args:
@@ -54,7 +54,7 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> Labelled:
         missing = [str(n) for n in dict.fromkeys(rows) if n not in numbers]
         if missing:
             raise DataError(f"{where}: must hold names in `classes=`, but got {listed(missing)}.")
-        return Labelled(np.array([numbers[str(n)] for n in rows], np.intp), all_names)
+        return LabelledSamples(np.array([numbers[str(n)] for n in rows], np.intp), all_names)
     labels = _numbers(where, rows)
     if not len(labels):
         raise DataError(f"{where}: must hold samples, but holds none.")
@@ -62,12 +62,14 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> Labelled:
         if not set(names_beside) <= set(names):
             rule = f"must have the classes beside {where}, {listed(names_beside)}"
             raise OptionError("classes", rule, listed(names))
-        return Labelled(np.array([names.index(n) for n in names_beside], np.intp)[labels], names)
+        return LabelledSamples(
+            np.array([names.index(n) for n in names_beside], np.intp)[labels], names
+        )
     names = names or names_beside
     if names and labels.max() >= len(names):
         rule = f"must name all {labels.max() + 1} classes of the samples"
         raise OptionError("classes", rule, listed(names))
-    return Labelled(labels, names)
+    return LabelledSamples(labels, names)
 
 
 def _read(path: str) -> tuple[Array, tuple[str, ...]]:
@@ -98,7 +100,7 @@ def _numbers(where: str, rows: Array) -> Array:
     return labels.astype(np.intp)
 
 
-def match_classes(samples: Labelled, classes: Sequence[str], count: int) -> Labelled:
+def match_classes(samples: LabelledSamples, classes: Sequence[str], count: int) -> LabelledSamples:
     """Numbers the classes of samples as a model does; new ones follow the model's.
 
     Args:
@@ -122,7 +124,7 @@ def match_classes(samples: Labelled, classes: Sequence[str], count: int) -> Labe
                 f"{count - 1}, the model's last, have none."
             )
         new_numbers = range(count, samples.labels.max() + 1)
-        return Labelled(samples.labels, (*names, *map(str, new_numbers)))
+        return LabelledSamples(samples.labels, (*names, *map(str, new_numbers)))
     if not classes and len(samples.names) != count:
         rule = f"must be the {count} classes of the model, whose names are not known yet"
         remedy = "Name them all, in their order."
@@ -131,4 +133,4 @@ def match_classes(samples: Labelled, classes: Sequence[str], count: int) -> Labe
     occurring = [samples.names[k] for k in np.unique(samples.labels)]
     names = [*classes, *(n for n in occurring if n not in classes)]
     numbers = np.array([names.index(n) if n in names else 0 for n in samples.names], np.intp)
-    return Labelled(numbers[samples.labels], tuple(names))
+    return LabelledSamples(numbers[samples.labels], tuple(names))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odt.core.data.dataset import DataSet, EpochOrder
-from odt.core.data.joined import Joined
+from odt.core.data.joined import JoinedSamples
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.data.split import split_classes, split_last
 from odt.dataclass import dataclass
@@ -41,7 +41,7 @@ class Samples:
         """The samples for training and validation."""
         if self.validation_set is None:
             return self.data
-        return Joined(self.data, self.validation_set, self.count, self.validation_set.length)
+        return JoinedSamples(self.data, self.validation_set, self.count, self.validation_set.length)
 
     @property
     def targets(self) -> Data:
@@ -49,7 +49,7 @@ class Samples:
         targets = self.data.without_inputs()
         if self.validation_set is None:
             return targets
-        return Joined(
+        return JoinedSamples(
             targets, self.validation_set.without_inputs(), self.count, self.validation_set.length
         )
 

@@ -31,7 +31,7 @@ from odt.datasets.source import (
     Source,
     missing_value,
 )
-from odt.datasets.splits import Division, Picked, RequestedSplit, select
+from odt.datasets.splits import Division, RequestedSplit, SplitSamples, select
 from odt.errors import MAX_MESSAGE, DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -167,19 +167,19 @@ def _all_faults(faults: list[str], others: bool) -> DataError:
     return DataError(text(listed), details=text(len(ordered)) if listed < len(ordered) else "")
 
 
-def training_split(picked: Iterable[Picked]) -> Picked:
+def training_split(picked: Iterable[SplitSamples]) -> SplitSamples:
     """Returns the training split, which provides statistics and is augmented."""
     every = list(picked)
     return next((p for p in every if p.name.startswith("train")), every[0])
 
 
-def _fitted(request: Request, picked: list[Picked]) -> Preprocessing:
+def _fitted(request: Request, picked: list[SplitSamples]) -> Preprocessing:
     if not request.inputs.must_be_fitted:
         return request.inputs
     return request.inputs.fitted(lambda: _raw(training_split(picked)))
 
 
-def _raw(picked: Picked) -> Iterator[Array]:
+def _raw(picked: SplitSamples) -> Iterator[Array]:
     """The first input of each readable sample of a split, before preprocessing.
 
     Samples that cannot be read are reported, all together, when they are written.
@@ -193,7 +193,7 @@ def _raw(picked: Picked) -> Iterator[Array]:
             return
 
 
-def _record(source: Source, request: Request, picked: list[Picked]) -> Record:
+def _record(source: Source, request: Request, picked: list[SplitSamples]) -> Record:
     """The preprocessing record of the data."""
     steps = request.inputs
     if source.kind == "image" and (first := next(_raw(picked[0]), None)) is not None:
@@ -209,14 +209,14 @@ def _record(source: Source, request: Request, picked: list[Picked]) -> Record:
     )
 
 
-def _numbers(picked: Picked) -> Iterable[int]:
+def _numbers(picked: SplitSamples) -> Iterable[int]:
     return picked.numbers if picked.numbers is not None else count()
 
 
 def _write_split(
     source: Source,
     request: Request,
-    picked: Picked,
+    picked: SplitSamples,
     record: Record,
     faults: list[str],
     stack: ExitStack,
@@ -290,13 +290,13 @@ def _shapes(specs: tuple[Any, ...]) -> str:
     return " → ".join(", ".join(str(s) for s in role) for role in specs)
 
 
-def _copies(request: Request, picked: Picked) -> int:
+def _copies(request: Request, picked: SplitSamples) -> int:
     augmentation = request.inputs.augmentation
     training = picked.name.startswith("train") or len(request.splits) == 1
     return augmentation.factor if augmentation is not None and training else 1
 
 
-def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Ready]:
+def _samples(source: Source, request: Request, picked: SplitSamples) -> Iterator[_Ready]:
     """Yields all samples of a split in order, followed by their augmented copies."""
 
     def ready(job: tuple[int, int]) -> _Ready:
@@ -378,7 +378,7 @@ def in_order(
                 future.cancel()
 
 
-def _paths(request: Request, picked: Picked, samples: int) -> tuple[Path, Path]:
+def _paths(request: Request, picked: SplitSamples, samples: int) -> tuple[Path, Path]:
     """Returns file names as in tf_dataset_converter; without the number if all samples are used."""
     prefix = f"{request.prefix}." if request.prefix else ""
     number = "" if picked.request.length is None else f".{samples}"
@@ -393,7 +393,7 @@ def _paths(request: Request, picked: Picked, samples: int) -> tuple[Path, Path]:
 def _sidecars(
     source: Source,
     request: Request,
-    picked: Picked,
+    picked: SplitSamples,
     split: SplitFiles,
     record: Record,
     data: tuple[Output, ...],

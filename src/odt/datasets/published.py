@@ -26,7 +26,7 @@ MNIST_PARTS = {"train": "train", "test": "t10k"}  # part: how its files begin
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedDataSet:
     """A named data set.
 
     Attributes:
@@ -64,9 +64,10 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
     return Source(name, "image", parts, classes, origin=origin)
 
 
-def _archive(folder: Path, published: Published) -> Path:
+def _archive(folder: Path, published: PublishedDataSet) -> Path:
     """Returns the archive in which the data set is published, if it is in the folder."""
     for file in published.files:
+        # CIFAR is published as binary files, and as pickles in an archive named python.
         for name in (file.name, file.name.replace("binary", "python")):
             if name.endswith((".zip", ".tar.gz")) and (folder / name).is_file():
                 return folder / name
@@ -153,19 +154,19 @@ MNIST_FILES = (
 KRIZ = "https://www.cs.toronto.edu/~kriz"
 
 # Checksums published with the data sets or by torchvision.
-PUBLISHED: dict[str, Published] = {
-    "cifar10": Published(
+PUBLISHED: dict[str, PublishedDataSet] = {
+    "cifar10": PublishedDataSet(
         "32×32 colour, 10 classes, 50,000 + 10,000",
         read_cifar10,
         (Remote(f"{KRIZ}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
     ),
-    "cifar100": Published(
+    "cifar100": PublishedDataSet(
         "32×32 colour, 100 classes (fine) or 20 (coarse), 50,000 + 10,000",
         read_cifar100,
         (Remote(f"{KRIZ}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
         ("fine", "coarse"),
     ),
-    "emnist": Published(
+    "emnist": PublishedDataSet(
         "28×28 grey, digits and letters in six selections",
         _emnist,
         (
@@ -176,7 +177,7 @@ PUBLISHED: dict[str, Published] = {
         ),
         tuple(EMNIST),
     ),
-    "fashion_mnist": Published(
+    "fashion_mnist": PublishedDataSet(
         "28×28 grey, 10 kinds of clothes, 60,000 + 10,000",
         _mnist(FASHION),
         _mnist_files(
@@ -187,7 +188,7 @@ PUBLISHED: dict[str, Published] = {
             "bb300cfdad3c16e7a12a480ee83cd310",
         ),
     ),
-    "kmnist": Published(
+    "kmnist": PublishedDataSet(
         "28×28 grey, 10 classical Japanese letters, 60,000 + 10,000",
         _mnist(KANA),
         _mnist_files(
@@ -198,7 +199,7 @@ PUBLISHED: dict[str, Published] = {
             "7320c461ea6c1c855c0b718fb2a4b134",
         ),
     ),
-    "mnist": Published(
+    "mnist": PublishedDataSet(
         "28×28 grey, 10 digits, 60,000 + 10,000",
         _mnist(DIGITS),
         _mnist_files(

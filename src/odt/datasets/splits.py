@@ -58,7 +58,7 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class SplitSamples:
     """A split: a part and the numbers of its samples in order; None for all of a stream."""
 
     name: str
@@ -108,7 +108,9 @@ def length_of(part: Part) -> int:
         k += 1
 
 
-def select(source: Source, requests: Sequence[RequestedSplit], division: Division) -> list[Picked]:
+def select(
+    source: Source, requests: Sequence[RequestedSplit], division: Division
+) -> list[SplitSamples]:
     """Selects the samples of each split.
 
     Raises:
@@ -147,7 +149,7 @@ def _cuts_from_training(source: Source, requests: Sequence[RequestedSplit]) -> b
     return bool(new) and "train" in splits and len(splits) + len(new) == len(requests)
 
 
-def _take(source: Source, request: RequestedSplit, division: Division) -> Picked:
+def _take(source: Source, request: RequestedSplit, division: Division) -> SplitSamples:
     part = source.parts.get(request.name)
     if part is None:
         raise OptionError(
@@ -164,18 +166,18 @@ def _take(source: Source, request: RequestedSplit, division: Division) -> Picked
                 f"{source.name} can only be read in order",
                 remedy="Shuffle the samples in the source.",
             )
-        return Picked(request.name, part, None, request)
+        return SplitSamples(request.name, part, None, request)
     assert part.length is not None
     numbers: Sequence[int] = range(part.length)
     if shuffle:
         random = np.random.default_rng(division.seed)
         numbers = random.permutation(part.length).tolist()
-    return Picked(request.name, part, numbers, request)
+    return SplitSamples(request.name, part, numbers, request)
 
 
 def _cut_from_training(
     source: Source, requests: Sequence[RequestedSplit], division: Division
-) -> list[Picked]:
+) -> list[SplitSamples]:
     """Keeps the parts of a source, and cuts splits with fractions, such as validation, from train.
 
     Fractions are those of the training part.
@@ -186,7 +188,9 @@ def _cut_from_training(
     return [divided.get(r.name) or _take(source, r, division) for r in requests]
 
 
-def _divide(source: Source, requests: Sequence[RequestedSplit], division: Division) -> list[Picked]:
+def _divide(
+    source: Source, requests: Sequence[RequestedSplit], division: Division
+) -> list[SplitSamples]:
     pool = Pool(list(source.parts.values()))
     assert pool.length is not None
     counts = _counts(source, requests, division, pool.length)
@@ -222,7 +226,9 @@ def _divide(source: Source, requests: Sequence[RequestedSplit], division: Divisi
         pieces = [np.sort(p) for p in pieces]
     else:
         pieces = [random.permutation(p) for p in pieces]
-    return [Picked(r.name, pool, p.tolist(), r) for r, p in zip(requests, pieces, strict=True)]
+    return [
+        SplitSamples(r.name, pool, p.tolist(), r) for r, p in zip(requests, pieces, strict=True)
+    ]
 
 
 def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
@@ -354,7 +360,7 @@ def _by_group(
     return pieces
 
 
-def _cut(source: Source, picked: Picked) -> Picked:
+def _cut(source: Source, picked: SplitSamples) -> SplitSamples:
     length, numbers = picked.request.length, picked.numbers
     if numbers is None or length is None:
         return picked
@@ -362,4 +368,4 @@ def _cut(source: Source, picked: Picked) -> Picked:
         raise OptionError(
             "length", f"{picked.name} of {source.name} has {len(numbers)} samples", length
         )
-    return Picked(picked.name, picked.part, numbers[:length], picked.request)
+    return SplitSamples(picked.name, picked.part, numbers[:length], picked.request)

@@ -17,7 +17,8 @@ from odt.federated.tensors import load_tensors, tensors_of
 from odt.federated.update import Array, Tensors, Update
 from odt.training.trainer import Trainer
 
-SAMPLING, OFFLINE, HOLDING = 2**31 + 1, 2**31 + 2, 2**31 + 3  # in place of a client in the seed
+# Streams of random numbers that belong to no client, in place of its number in a seed.
+SAMPLING, OFFLINE, HOLDING = 2**31 + 1, 2**31 + 2, 2**31 + 3
 
 
 class Federation:
@@ -63,22 +64,19 @@ class Federation:
         self.residuals: list[Tensors] = [{} for _ in parts]
         self.rounds: list[Round] = []
         self.clients: list[Client] = []
-        self._held_back_clients: list[
-            Client | None
-        ] = []  # clients on the samples that they hold back
+        # Clients on their held-back samples; None for a client without.
+        self._held_back: list[Client | None] = []
         for k, part in enumerate(parts):
             training, held_back = self._split(part, k)
             self.clients.append(self._client(data, training, k))
-            self._held_back_clients.append(
-                self._client(data, held_back, k) if len(held_back) else None
-            )
+            self._held_back.append(self._client(data, held_back, k) if len(held_back) else None)
 
     def _client(self, data: DataSet, samples: Array, k: int) -> Client:
         settings = self.settings
         return Client(
             self.trainer,
             data,
-            samples=samples,  # type: ignore[arg-type]  # an array does what is asked of a Sequence
+            samples=samples,  # type: ignore[arg-type]  # an array is read like a Sequence
             partition=k,
             epochs=settings.epochs,
             rounds=settings.falling,
@@ -129,14 +127,14 @@ class Federation:
         begin = received(sent, self.tensors, kind)
         updates: list[Update] = []
         refused: list[str] = []
-        up = 0
+        upload = 0  # bytes
         sampled = self._sampled(number)
         for k in sampled[self._online(number, len(sampled))]:
             before = dict(self.residuals[k])
             try:
                 update = self.clients[k].train(begin, number)
                 payload = encode(update.tensors, begin, kind, self.residuals[k])
-                up += nbytes_of(payload)
+                upload += nbytes_of(payload)
                 name = f"client {k}"
                 tensors = decode(payload, self.tensors, kind, name)
                 update = Update(tensors, update.samples, update.metrics)
@@ -165,8 +163,8 @@ class Federation:
                 f"round {number}: {e} The model is that of round {number - 1}."
             ) from e
         samples = sum(u.samples for u in updates)
-        down = nbytes_of(sent) * len(sampled)
-        counts = (number, len(sampled), len(updates), tuple(refused), samples, up, down)
+        download = nbytes_of(sent) * len(sampled)
+        counts = (number, len(sampled), len(updates), tuple(refused), samples, upload, download)
         self.rounds.append(Round(*counts, metrics))
 
     def _sampled(self, number: int) -> Array:
@@ -186,11 +184,10 @@ class Federation:
         self.load()
         logs: dict[str, float] = {}
         if self._validation_set is not None:
-            validation_set = trainer.evaluation.validate(
-                self._validation_set, range(self._validation_set.length), rest=True
-            )
-            logs |= finite(trainer.session.logs(validation_set, "val_"))
-        results = [c.evaluate(self.tensors) for c in self._held_back_clients if c is not None]
+            order = range(self._validation_set.length)
+            result = trainer.evaluation.validate(self._validation_set, order, rest=True)
+            logs |= finite(trainer.session.logs(result, "val_"))
+        results = [c.evaluate(self.tensors) for c in self._held_back if c is not None]
         for name in results[0] if results else ():
             values = [metrics[name] for metrics in results if name in metrics]
             logs[f"client_{name}"] = float(np.mean(values))

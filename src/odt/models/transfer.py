@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from odt.core.export.replace_head import Head, Replaced
+from odt.core.export.replace_head import Head, ModelWithHead
 from odt.core.export.replace_head import replace_head as replaced
 from odt.core.lowering.low_rank import new_adapters
 from odt.errors import OptionError
@@ -72,7 +72,7 @@ def replace_head(
     return Model(new.model)
 
 
-def _reads(new: Replaced) -> str:
+def _reads(new: ModelWithHead) -> str:
     """Describes the features that the new layer reads, and the other choices."""
     features = new.features
     source = (

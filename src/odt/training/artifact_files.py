@@ -37,7 +37,7 @@ TOLERANCE = 1e-3  # between losses of different kernels and processors, relative
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedLosses:
     """Losses of the first steps on synthetic data.
 
     Attributes:
@@ -70,7 +70,7 @@ class Manifest:
     """
 
     files: Mapping[str, str]
-    expected: Expected
+    expected: ExpectedLosses
     odt: str
     data: tuple[float, ...] = ()
 
@@ -144,7 +144,7 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
     losses = _losses(expected["losses"])
     if expected["floats"] not in FLOATS:
         raise ValueError(f"floats {printable(expected['floats'])}")
-    expectation = Expected(seed, expected["floats"], losses)
+    expectation = ExpectedLosses(seed, expected["floats"], losses)
     return Manifest(
         dict(files), expectation, str(content["odt"]), _losses(content["data"]["losses"])
     )

@@ -23,7 +23,7 @@ from odt.core.runtime.parameters import AVERAGE, WEIGHT
 from odt.core.storage.reading import printable
 from odt.errors import DataError, ModelError, OptionError
 from odt.models.model import Model, Path, file_of
-from odt.training.state_sources import PARAMETERS, Source, Stored
+from odt.training.state_sources import PARAMETERS, FileContents, Source
 from odt.training.weights import Array, as_array, fitting
 
 
@@ -71,7 +71,7 @@ class CheckpointState:
         """
         data, where = read_checkpoint(path), os.fspath(path)
         file = None if model is None else file_of(model)
-        return cls(Stored(decode_any(data, where, file), where))
+        return cls(FileContents(decode_any(data, where, file), where))
 
     def save(
         self,

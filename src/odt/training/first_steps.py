@@ -13,7 +13,7 @@ from odt.training.artifact_files import (
     ADAPTERS,
     CHECKPOINT,
     MANIFEST,
-    Expected,
+    ExpectedLosses,
     model_of,
     read_manifest,
     read_recipe,
@@ -77,7 +77,7 @@ def trainer_of_first_steps(
     return _trainer(kind, folder, files, {**recipe, **options})
 
 
-def first_losses(trainer: "Trainer", expected: Expected) -> tuple[float, ...]:
+def first_losses(trainer: "Trainer", expected: ExpectedLosses) -> tuple[float, ...]:
     """Trains on the same synthetic batch as often as there are losses; returns the losses.
 
     Args:
@@ -99,7 +99,7 @@ def _trainer(
     return kind(model, **{"checkpoint": os.path.join(folder, CHECKPOINT), **options})
 
 
-def _compare(folder: str, trainer: "Trainer", expected: Expected) -> None:
+def _compare(folder: str, trainer: "Trainer", expected: ExpectedLosses) -> None:
     """Raises ModelError unless the first losses are those of the workstation."""
     try:
         difference = expected.difference(first_losses(trainer, expected))

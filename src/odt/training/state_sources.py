@@ -47,7 +47,7 @@ class Source(Protocol):
         """Returns the whole state, not copied; nominal while parameters are missing."""
 
 
-class Stored:
+class FileContents:
     """The contents of a file, in arrays of their own.
 
     A nominal checkpoint gets its arrays one after the other; its optimizer begins anew.

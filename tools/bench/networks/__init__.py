@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from bench.networks import dense, images, mobile, plain, residual, sequences
 from bench.networks.layers import Network
-from bench.networks.task import Shipped, Task, random_batch
+from bench.networks.task import ShippedFile, Task, random_batch
 
-__all__ = ["NETWORKS", "SHIPPED", "Network", "Shipped", "Task", "random_batch", "task_of"]
+__all__ = ["NETWORKS", "SHIPPED", "Network", "ShippedFile", "Task", "random_batch", "task_of"]
 
 NETWORKS: dict[str, Callable[[], Network]] = {
     "mlp": dense.mlp,
@@ -47,27 +47,27 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 
 # No peer has their weights but LiteRT and onert.
 SHIPPED = {
-    "shipped_resnet8": Shipped("mlperf-tiny-resnet8-cifar10.tflite", (32, 32, 3), (10,)),
-    "shipped_mobilenetv1": Shipped(
+    "shipped_resnet8": ShippedFile("mlperf-tiny-resnet8-cifar10.tflite", (32, 32, 3), (10,)),
+    "shipped_mobilenetv1": ShippedFile(
         "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite", (96, 96, 3), (2,)
     ),
-    "shipped_magic_wand": Shipped("tflm-magic-wand-float.tflite", (128, 3, 1), (4,)),
-    "shipped_keywords": Shipped("kws-yes-no-conv60x40.tflite", (2400,), (2,)),
-    "shipped_keywords_depthwise": Shipped(
+    "shipped_magic_wand": ShippedFile("tflm-magic-wand-float.tflite", (128, 3, 1), (4,)),
+    "shipped_keywords": ShippedFile("kws-yes-no-conv60x40.tflite", (2400,), (2,)),
+    "shipped_keywords_depthwise": ShippedFile(
         "kws-yes-no-dwconv128x32.tflite", (128, 32, 1), (2,)
     ),
-    "shipped_text": Shipped(
+    "shipped_text": ShippedFile(
         "text-classification-average-embedding.tflite", (256,), (2,),
         vocabulary=10_000, float_tokens=True,
     ),
-    "shipped_lstm": Shipped("tflm-mnist-lstm-float.tflite", (28, 28), (10,)),
-    "shipped_policy": Shipped("planestrike-policy-dense.tflite", (8, 8), (64,)),
-    "shipped_anomaly": Shipped("mlperf-tiny-ad-autoencoder.tflite", (640,), (640,), "mse"),
-    "shipped_dense": Shipped("mnist-dense-512-10.tflite", (28, 28), (10,)),
-    "shipped_fruit": Shipped(
+    "shipped_lstm": ShippedFile("tflm-mnist-lstm-float.tflite", (28, 28), (10,)),
+    "shipped_policy": ShippedFile("planestrike-policy-dense.tflite", (8, 8), (64,)),
+    "shipped_anomaly": ShippedFile("mlperf-tiny-ad-autoencoder.tflite", (640,), (640,), "mse"),
+    "shipped_dense": ShippedFile("mnist-dense-512-10.tflite", (28, 28), (10,)),
+    "shipped_fruit": ShippedFile(
         "teachable-machine-mobilenetv2-0.35-fruit.tflite", (224, 224, 3), (2,)
     ),
-    "shipped_deeplab": Shipped(
+    "shipped_deeplab": ShippedFile(
         "deeplabv3-mobilenetv2-257.tflite", (257, 257, 3), (257, 257, 21), "mse"
     ),
 }  # fmt: skip

@@ -32,7 +32,7 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ShippedFile:
     """A file that others have trained and shipped.
 
     Attributes:

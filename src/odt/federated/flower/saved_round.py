@@ -106,7 +106,7 @@ def saved_round(
     noise: Sequence[float] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> SavedRound:
-    """Returns what must be saved after a round.
+    """Returns the state to save after a round.
 
     Args:
         number: number of the round.
