@@ -14,8 +14,9 @@ from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.options.option import CHECKPOINT, CIRCLE_PLUS, Number, Word
-from odt.core.options.training_options import CHECKPOINT_OPTIONS
+from odt.core.options.option import CHECKPOINT, CIRCLE_PLUS, Number, Option
+from odt.core.options.training_options import CHECKPOINT_OPTIONS, TRAINING_OPTIONS
+from odt.core.recipe.option_values import check_option
 from odt.core.runtime.parameters import WEIGHT, Parameters
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.best_epoch import Best
@@ -30,11 +31,10 @@ from odt.kernels.rows.schedule_text import parse_schedule
 from odt.kernels.rows.scheduledef import Schedule
 
 OWN_SUFFIX = ".odt"
-# Options that a resumed run takes from its checkpoint as they are, and those that are words.
+# Options that a resumed run takes from its checkpoint as they are.
 RESTORED = tuple(
     name for name, row in CHECKPOINT_OPTIONS.items() if row.stored in (CHECKPOINT, CIRCLE_PLUS)
 )
-WORDS = {n: k for n in RESTORED if isinstance(k := CHECKPOINT_OPTIONS[n].kind, Word)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,9 @@ class Resume:
             return {}
         progress, optimizer = with_separate_weights(self.own.progress, graph), self.own.optimizer
         options = {name: getattr(progress, name) for name in RESTORED}
-        for name, value, choices in (
-            ("optimizer", optimizer, OPTIMIZERS),
-            *((name, options[name], kind.words) for name, kind in WORDS.items()),
-        ):
-            if value not in choices:
-                raise ModelError(
-                    f"{self.path}: its {name} must be one of {tuple(choices)}, but got {value}"
-                )
+        self._check_option(TRAINING_OPTIONS["optimizer"], optimizer)
+        for name, value in options.items():
+            self._check_option(TRAINING_OPTIONS[name], value)
         self._check_loss(progress.loss)
         values = dict(self.own.hyper_parameters)
         rate = values.pop("learning_rate")
@@ -110,6 +105,12 @@ class Resume:
             return {"schedule": parse_schedule(text)}
         except OptionError as e:
             raise ModelError(f"{self.path}: schedule: {e}") from e
+
+    def _check_option(self, row: Option, value: object) -> None:
+        try:
+            check_option(row, value)
+        except OptionError as e:
+            raise ModelError(f"{self.path}: its {row.name} {e.rule}, but got {e.got}") from e
 
     def _check_loss(self, text: str) -> None:
         try:

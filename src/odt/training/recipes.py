@@ -5,9 +5,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from odt.core.model.graph import Graph
+from odt.core.options.option import ByOutput, ByPattern, Kind, RowName
+from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.errors import UnsupportedError
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 from odt.kernels.rows.scheduledef import Schedule
 from odt.loss import loss_text
 from odt.models.model import Model, forget_lowered, lowered_of
@@ -30,12 +33,8 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     learning_rate: float | Schedule | None = None,
     schedule: Schedule | None = None,
     teacher: "Teacher | None" = None,
-    dropout: float | Pairs[float] | None = None,
     trainable: Trainable | None = None,
-    sparse: Pairs[float] | None = None,
-    learning_rate_of: Pairs[float] | None = None,
     output_losses: Pairs[Any] | None = None,
-    loss_weights: Pairs[float] | None = None,
     hyper_parameters: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Request:
@@ -43,7 +42,7 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
 
     Args:
         model: the model, whose outputs are counted if losses are given by output.
-        options: the other options of RECIPE_OPTIONS, whose arguments have the form of `core`.
+        options: the other options of RECIPE_OPTIONS.
 
     Raises:
         OptionError: if a value has none of the forms of its argument.
@@ -56,30 +55,43 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     if isinstance(learning_rate, Schedule):
         schedule = replace(learning_rate, initial_learning_rate=None)
         learning_rate = learning_rate.initial_learning_rate
-    chosen = trainable_of(trainable)
     if forms.are_several(loss):
         outputs = len(lowered_of(model).graphs.graph.outputs)
         loss, output_losses = None, forms.losses_of(loss, output_losses, outputs)
     options |= {
-        "loss": None if loss is None else loss_text(loss),
-        "output_losses": tuple((k, loss_text(v)) for k, v in forms.pairs_of(output_losses)) or None,
-        "loss_weights": forms.pairs_of(forms.numbered(loss_weights)) or None,
-        "optimizer": forms.name_of(optimizer),
+        "loss": loss,
+        "output_losses": output_losses,
+        "optimizer": optimizer,
         "learning_rate": learning_rate,
         "schedule": schedule,
-        "teacher_weight": None if teacher is None else teacher.weight,
-        "temperature": None if teacher is None else teacher.temperature,
-        "sparse": forms.pairs_of(sparse),
-        "learning_rate_of": forms.pairs_of(learning_rate_of),
-        "dropout": forms.pairs_of({"": dropout} if isinstance(dropout, float | int) else dropout),
     }
+    if teacher is not None:
+        options |= {"teacher_weight": teacher.weight, "temperature": teacher.temperature}
+    chosen = trainable_of(trainable)
     return Request(
-        options,
+        {n: _in_core(RECIPE_OPTIONS[n].kind, v) for n, v in options.items() if v is not None},
         values,
         last=chosen.last,
         operators=forms.listed_of(chosen.operators),
         selection=selection_of(chosen),
     )
+
+
+def _in_core(kind: Kind, value: Any) -> Any:
+    """Returns the value of an option in the form that `core` uses."""
+    match kind:
+        case RowName(register) if register is LOSSES:
+            return loss_text(value)
+        case RowName(register) if register is OPTIMIZERS:
+            return forms.name_of(value)
+        case ByOutput(RowName()):
+            return tuple((output, loss_text(v)) for output, v in forms.pairs_of(value)) or None
+        case ByOutput():
+            return forms.pairs_of(forms.numbered(value)) or None
+        case ByPattern(has_default=has_default):
+            by_default = has_default and isinstance(value, float | int)
+            return forms.pairs_of({"": value} if by_default else value)
+    return value
 
 
 def recipe_of(

@@ -116,6 +116,8 @@ def test_another_batch_starts_at_the_same_sample() -> None:
         ({}, {"optimizer": "newton"}, "its optimizer must be one of"),
         ({"loss": "x"}, {}, "its loss: must be one of"),
         ({"reduction": "x"}, {}, "its reduction must be one of"),
+        ({"clip_norm": -1.0}, {}, "its clip_norm must be a number above 0, or 0 for no clipping"),
+        ({"accumulate": 0}, {}, "its accumulate must be a whole number of at least 1, but got 0"),
         ({}, {"hyper_parameters": {"learning_rate": 0.1, "beta_1": 0.9}}, "got beta_1 = 0.9"),
         ({}, {"hyper_parameters": {"learning_rate": 0.1, "momentum": 1}}, "got momentum = 1"),
         ({}, {"hyper_parameters": {"learning_rate": 0.1, "momentum": -0.5}}, "got momentum = -0.5"),
