@@ -100,13 +100,12 @@ class Module(Closing):
             raise DataError(f"Module: must be called with {', '.join(names)}, but got {got}.")
         self._check_values()
         batch = self.model.batch([np.asarray(value) for value in user_inputs])
-        data = self.trainer.session.open(alone(batch.x), alone(batch.y))
-        data.check_all()  # a bad sample changes no gradient
+        data = self.trainer.session.open(alone(batch.x), alone(batch.y), batch.weights)
         outputs = self.model.outputs(batch)
         if self.training:
-            loss = self.model.steps.train(self.trainer, batch, self.model.size)
+            loss = self.model.steps.train(self.trainer, batch, data, self.model.size)
         else:
-            loss = self.model.steps.evaluate(self.trainer, batch)
+            loss = self.model.steps.evaluate(self.trainer, batch, data)
         results = (np.asarray(loss, np.float32), *outputs)
         if all(isinstance(value, OrtValue) for value in user_inputs):
             wrapped = tuple(map(OrtValue, results))
