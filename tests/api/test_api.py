@@ -256,8 +256,8 @@ def test_one_name_needs_no_sequence() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cache_frozen": "gpu"}, "must be ram or disk, but got gpu"),
-        ({"cache_frozen": "ram", "cache_dtype": "int8"}, "must be float32 or float16"),
+        ({"cache_frozen": "gpu"}, "must be one of `ram`, `disk`, but got gpu"),
+        ({"cache_frozen": "ram", "cache_dtype": "int8"}, "must be one of `float32`, `float16`"),
         ({"cache_dtype": "float16"}, "must come with"),
     ],
 )
