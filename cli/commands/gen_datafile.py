@@ -33,9 +33,6 @@ from odt.cli.output.data_report import report
 from odt.cli.output.progress import Progress
 from odt.cli.output.signals import undo_on_signals
 from odt.cli.output.spelling import spell
-from odt.core.formats.reader import read_model
-from odt.core.recipe.lowered_model import lower_model
-from odt.core.training.inference import Predictor
 from odt.datasets.data_writers import OUTPUTS
 from odt.datasets.generate import Request, generate
 from odt.datasets.labels import class_names, order_classes, parse_label_map, relabel
@@ -48,7 +45,6 @@ from odt.datasets.synthetic import Randomness, synthetic_data
 
 # Options that take all values that follow, as in ONE's tools.
 LISTS = ("--split", "--length")
-BATCH = 16  # samples that `random` computes at once
 
 
 class GenDatafile(Command):
@@ -195,13 +191,9 @@ def random(
         raise click.UsageError("must be given [TOOL] MODEL, and --low below --high.")
     base, ending = Path(paths[-1]).with_suffix(""), OUTPUTS[output_format].ending
     files = (Path(f"{base}.{input_name}.{ending}"), Path(f"{base}.{output_name}.{ending}"))
-    graphs, randomness = lower_model(read_model(paths[-1])).graphs, Randomness(low, high, seed)
-    with (
-        undo_on_signals(),
-        closing(Progress()) as bar,
-        Predictor(graphs, min(BATCH, length), workers=1) as predictor,
-    ):
-        specs = synthetic_data(predictor, paths[-1], files, length, randomness, output_format, bar)
+    randomness = Randomness(low, high, seed)
+    with undo_on_signals(), closing(Progress()) as bar:
+        specs = synthetic_data(paths[-1], files, length, randomness, output_format, bar)
     for path, role in zip(files, specs, strict=True):
         click.echo(f"{path}: {length} × {', '.join(str(s) for s in role)}")
     click.echo("Generated input and output files")

@@ -158,6 +158,24 @@ def test_imports_point_down() -> None:
     assert not [fault for module in MODULES for fault in wrong_imports(module)]
 
 
+def test_the_command_line_imports_of_core_what_the_page_lists() -> None:
+    """Commands stand on the Python API; docs/architecture.md says what they need beside it."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    section = page.split("\n## What the command line imports of core\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    listed = {f"odt.core.{name}" for row in rows for name in re.findall(r"`([\w.]+)`", row)}
+    imports = {
+        name
+        for module in MODULES
+        if layer_of(module) == "odt.cli"
+        for name in imports_of(module)
+        if name.startswith("odt.core.")
+    }
+    covered = {n: {row for row in listed if f"{n}.".startswith(f"{row}.")} for n in imports}
+    assert not sorted(name for name, row in covered.items() if not row), "use the Python API"
+    assert not sorted(listed - set().union(*covered.values())), "nothing imports these"
+
+
 def loaded_by(module: str) -> set[str]:
     """The imports of a module that run: not those for type checkers alone.
 

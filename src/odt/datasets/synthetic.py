@@ -8,6 +8,8 @@ import numpy as np
 
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import Sidecar, sidecar_path
+from odt.core.formats.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.inference import Predictor
 from odt.dataclass import dataclass
@@ -15,6 +17,7 @@ from odt.datasets.data_writers import OUTPUTS
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
+BATCH = 16  # samples that are computed at once
 CLASSES = 10  # exclusive upper bound of random integers, unless the user gives one
 
 
@@ -53,7 +56,6 @@ class SyntheticData:
 
 
 def synthetic_data(
-    predictor: Predictor,
     model_path: str,
     paths: tuple[Path, Path],
     length: int,
@@ -66,8 +68,7 @@ def synthetic_data(
     Only float outputs are written, because only they can have a loss; all outputs if none is float.
 
     Args:
-        predictor: computes the outputs.
-        model_path: path of the model, for messages and sidecars.
+        model_path: path of the model.
         paths: files of the inputs and of the outputs.
         length: number of samples.
         randomness: distribution of the inputs.
@@ -75,9 +76,12 @@ def synthetic_data(
         progress: called with the name, the number of samples so far, and `length`.
 
     Raises:
-        OdtError: if outputs are not finite, or a file cannot be written.
+        OdtError: if the model cannot be read or computed, outputs are not finite, or a file cannot
+            be written.
     """
+    graphs = lower_model(read_model(model_path)).graphs
     with ExitStack() as stack:
+        predictor = stack.enter_context(Predictor(graphs, min(BATCH, length), workers=1))
         every = predictor.runtime.output_specs
         positions = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
         specs = (list(predictor.runtime.input_specs), [every[k] for k in positions])
