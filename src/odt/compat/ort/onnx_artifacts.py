@@ -6,7 +6,7 @@ from typing import Any
 
 from odt.compat.ort import onnxblock
 from odt.compat.ort.eval_model import EvalModel, eval_model, parameters_of
-from odt.compat.ort.onnx_model import OnnxModel
+from odt.compat.ort.onnx_model import BATCH_NORM, OnnxModel
 from odt.compat.ort.onnx_source import OnnxSource
 from odt.compat.ort.onnx_state import OnnxState
 from odt.compat.ort.onnxblock.block import names_of
@@ -14,8 +14,11 @@ from odt.compat.ort.onnxblock.recorder import Recorder, current, recording
 from odt.compat.ort.optimizer_model import optimizer_model
 from odt.core.checkpoints.ort_file import OrtCheckpoint, write_ort_checkpoint
 from odt.core.formats.onnx.reader import parse_onnx
+from odt.core.model.model import Model as File
 from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
+from odt.errors import OptionError, warn
 from odt.models.model import Model
 
 
@@ -75,9 +78,32 @@ class Onnx:
             made = eval_model(recorder, list(dict.fromkeys(results)), chosen)
         with_loss = parse_onnx(memoryview(made.data), self.source.file.path)
         checked = OnnxModel(with_loss, OnnxState(_checkpoint(made), self.source.file.path))
+        self._check_statistics(with_loss)
         checked.trainer.session.build()
         checked.close()
         return made
+
+    def _check_statistics(self, model: File) -> None:
+        """Says how batch normalization trains; refuses running statistics in requires_grad."""
+        graph = model.graph
+        running = [
+            graph.tensors[i].name
+            for node in graph.nodes
+            if node.op == BATCH_NORM
+            for i in node.inputs[3:5]
+        ]
+        trained = [n for n in running if n in (self.requires_grad or ())]
+        if trained:
+            rule = "must not name running statistics of BatchNormalization"
+            remedy = "Those in frozen_params move in training."
+            raise OptionError("requires_grad", rule, ", ".join(map(printable, trained)), remedy)
+        if running:
+            moving = sum(n in self.frozen_params for n in running)
+            warn(
+                "Warning: BatchNormalization trains with the statistics of each batch, as in ONNX "
+                f"Runtime. {moving} of {len(running)} running statistics are in frozen_params: "
+                "these move in training; the others stay."
+            )
 
     def write(self, made: EvalModel, folder: Path, prefix: str, *, nominal: bool) -> None:
         """Writes the files.

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from glob import escape
 from typing import Any
 
@@ -16,10 +17,10 @@ from odt.compat.ort.optimizer_model import DEFAULT_RATE, read_optimizer_model
 from odt.compat.ort.recipe_model import check_labels
 from odt.compat.ort.steps import Batch, Steps, alone
 from odt.core.formats.reader import read_model
-from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import ONNX
 from odt.core.model.model import Model as File
-from odt.core.model.onnx import PREFIX
+from odt.core.model.onnx import PREFIX, OnnxNode
 from odt.core.recipe.option_values import check_learning_rate
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import DataError, ModelError, OptionError
@@ -28,13 +29,14 @@ from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import LABELS
 from odt.kernels.rows.opdef import TensorSpec
 from odt.loss import add_loss
-from odt.models.model import Model
+from odt.models.model import Model, file_of
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 from odt.training.weights import Array
 
 Path = str | os.PathLike[str]
 LINEAR = "odt.compat.ort:linear"  # the loss Σ coefficient · value
+BATCH_NORM = f"{PREFIX}BatchNormalization"
 ACCUMULATES = f"{PREFIX}com.microsoft.InPlaceAccumulatorV2"  # in a graph with gradients
 NO_OPTIMIZER: Mapping[str, Any] = {"optimizer": "sgd", "learning_rate": DEFAULT_RATE}
 
@@ -52,6 +54,7 @@ class OnnxModel:
         output_names: names of the results of a call.
         optimizer: arguments of odt.Trainer.
         steps: steps of the trainer.
+        normalizes: whether training normalizes with statistics of batches.
     """
 
     def __init__(self, file: File, state: OnnxState, **options: Any) -> None:
@@ -65,6 +68,7 @@ class OnnxModel:
         self.output_names = [graph.tensors[i].name for i in graph.outputs]
         self.optimizer: Mapping[str, Any] = NO_OPTIMIZER
         self.steps, self._rate = Steps(), DEFAULT_RATE
+        self.normalizes = any(node.op == BATCH_NORM for node in graph.nodes)
         self._trainer: Trainer | None = None
         self._key: tuple[Any, ...] = ()  # shapes for which the trainer was made
         self._terms: list[Term] = []
@@ -218,7 +222,10 @@ class OnnxModel:
             if name in values:
                 _check_shape(name, values[name], signature)
         key = tuple(a.shape[1:] for a in values.values())
-        if self._trainer is None or key != self._key:
+        fits = self._trainer is not None and key == self._key
+        if fits and self.normalizes:  # with statistics of the whole batch
+            fits = max(map(len, values.values())) <= self.size
+        if not fits:
             self.drop()
             self._make({n: a.shape for n, a in values.items()})
             self._key = key
@@ -242,32 +249,27 @@ class OnnxModel:
             weights[str(k)] = term.factor if term.loss else 1.0
         fixed = graph.tensors[graph.inputs[0]].signature[:1]
         batch = max((s[0] for s in shapes.values() if s), default=max(*fixed, 1))
-        self._trainer = Trainer(
-            Model(replace(self.file, graph=graph)),
-            trainable=Trainable(patterns=tuple(map(escape, state.trained))),
-            output_losses=losses,
-            loss_weights=weights,
-            batch_size=batch,
-            **self.optimizer,
-            **self._options,
-        )
-        if split.terms[0].loss and split.terms[0].is_sum:  # of all values, not the mean of samples
-            self._weigh_sums(losses, weights, batch)
+        model = Model(replace(self.file, graph=graph))
+        make = partial(self._trainer_of, model, losses, batch)
+        self._trainer = make(weights)
+        if split.terms[0].loss and split.terms[0].is_sum:  # over values, not means of samples
+            for k, spec in enumerate(self._trainer.session.samples.target_specs):
+                weights[str(k)] *= max(spec.size, 1)
+            self._trainer = make(weights)
         state.live = self._live = _Live(self._trainer, self)
         self._trainer.learning_rate = self._rate
 
-    def _weigh_sums(self, losses: Mapping[str, str], weights: dict[str, float], batch: int) -> None:
-        """Makes the trainer again, with the sums over a sample's values instead of their means."""
-        assert self._trainer is not None
-        specs = self._trainer.session.samples.target_specs
-        for k, spec in enumerate(specs):
-            weights[str(k)] *= max(spec.size, 1)
-        self._trainer = Trainer(
-            self._trainer.model,
+    def _trainer_of(
+        self, model: Model, losses: Mapping[str, str], batch: int, weights: Mapping[str, float]
+    ) -> Trainer:
+        normalizes = any(node.op == BATCH_NORM for node in file_of(model).graph.nodes)
+        return Trainer(
+            model,
             trainable=Trainable(patterns=tuple(map(escape, self.state.trained))),
             output_losses=losses,
             loss_weights=weights,
             batch_size=batch,
+            batch_norm="batch" if normalizes else "fixed",
             **self.optimizer,
             **self._options,
         )
@@ -286,7 +288,17 @@ class OnnxModel:
                 spec = TensorSpec(sizes, tensors[i].spec.dtype)
                 tensors[i] = replace(tensors[i], spec=spec)
         inputs = tuple(i for i in graph.inputs if i not in self._parameters.values())
-        return replace(graph, tensors=tuple(tensors), inputs=inputs)
+        nodes = tuple(map(self._normalizing, graph.nodes))
+        return replace(graph, tensors=tuple(tensors), nodes=nodes, inputs=inputs)
+
+    def _normalizing(self, node: Node) -> Node:
+        """Returns a node whose running statistics stay if they are no parameters."""
+        running = set(node.inputs[3:5]).intersection(self._parameters.values())
+        if node.op != BATCH_NORM or running:
+            return node
+        source: OnnxNode = node.options["onnx"]
+        source = replace(source, attributes={**source.attributes, "momentum": 1.0})
+        return replace(node, options={**node.options, "onnx": source})
 
     def drop(self) -> None:
         """Ends the trainer, whose values the state takes over."""
@@ -312,8 +324,9 @@ class _Live:
         self._trainer, self._model, self._state = trainer, model, model.state
         graph, state = trainer.session.graph, model.state
         self._tensors = {t.name: t for t in graph.tensors if t.name in state.trained}
-        live = trainer.state
-        self._slots = sorted({n.partition("/")[0] for n in live.optimizer_state})
+        live, parameters = trainer.state, trainer.session.build().parameters
+        self._statistics = {graph.tensors[i].name: i for i in parameters.statistics.arrays}
+        self._slots = sorted(parameters.slots)
         for name, arrays in state.moments.items():
             for slot, values in zip(self._slots, arrays, strict=False):
                 live.optimizer_state[f"{slot}/{name}"] = self._to_memory(name, values)
@@ -324,6 +337,9 @@ class _Live:
         return self._trainer.state.step
 
     def get(self, name: str) -> Array | None:
+        if name in self._statistics:
+            statistics = self._trainer.session.build().parameters.statistics
+            return statistics.arrays[self._statistics[name]].copy()
         if name not in self._tensors or name not in self._trainer.weights:
             return None
         return self.to_file(name, self._trainer.weights[name])
