@@ -136,15 +136,7 @@ def export_model(
     for each in written:
         patches += _quantization_patches(each.model, each.quantizations)
     patches += version_patches(model)
-    entries: dict[str, bytes | None] = {}
-    archive = b""
-    if record is not None:
-        recorded = record_entries(model, record, file_format)
-        entries, archive = dict(recorded.entries), recorded.archive
-    if info is not None:
-        entries[METADATA_NAME] = encode_training_info(info, operators)
-    if all(stored_entry(model, name) == data for name, data in entries.items()):
-        entries = {}
+    entries, archive = _entries(model, file_format, record, info, operators)
     edit = convert(model, file_format, new_buffers, entries)
     written[0] = replace(written[0], entries=entries)
     chunks = _chunks(model, edit, patches, source, archive)
@@ -154,6 +146,26 @@ def export_model(
             each.check(file)
 
     write_atomically(path, chunks, check=check)
+
+
+def _entries(
+    model: Model,
+    file_format: str,
+    record: Record | None,
+    info: TrainingInfo | None,
+    operators: int,
+) -> tuple[dict[str, bytes | None], bytes]:
+    """Returns the new metadata entries, none if the file has all of them, and the archive."""
+    entries: dict[str, bytes | None] = {}
+    archive = b""
+    if record is not None:
+        recorded = record_entries(model, record, file_format)
+        entries, archive = dict(recorded.entries), recorded.archive
+    if info is not None:
+        entries[METADATA_NAME] = encode_training_info(info, operators)
+    if all(stored_entry(model, name) == data for name, data in entries.items()):
+        entries = {}
+    return entries, archive
 
 
 def _export_onnx(

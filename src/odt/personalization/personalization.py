@@ -179,19 +179,15 @@ def personalize(
     source = model if isinstance(model, Model) else load_model(model)
     if source._adapters is not None:
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
-    path = source.path if out is None else os.fspath(out)
+    paths = _paths(source.path, out, store)
     head = class_head(source._lowered.graph, logits=source.format == ONNX)
-    read = source.path + SUFFIX if store is None else os.fspath(store)
-    written = path + SUFFIX if store is None else read
-    if os.path.realpath(written) == os.path.realpath(path):
-        raise OptionError("store", "must be another file than the model", written)
     show, remarks = show or _no_note, _no_remarks
     if isinstance(samples, NewData):
         folder, (x, y) = _opened_folder(source, samples, show)
         classes, remarks = classes or folder.classes, folder.remarked
     else:
         x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
-    old, model_classes = _opened(source, head, read)
+    old, model_classes = _opened(source, head, paths.old_store)
     new_samples = match_classes(labels_of(y, classes), model_classes, head.classes)
     if len(new_samples.names) > head.classes and not epochs:
         rule = "must be above 0 for new classes, which must be trained"
@@ -212,46 +208,69 @@ def personalize(
         cache_frozen="ram",
     ) as trainer:
         replay = Replay(trainer, head, old, new_samples, x, held_back if epochs else 0.0, seed)
-        lost = [new_samples.names[k] for k in replay.missing]
-        if lost and epochs:
-            warn(
-                f"classes {', '.join(lost)}: no sample is given or stored, so the model may forget "
-                "them. Store features of the training data first, with `epochs=0`."
-            )
-        before = after = replay_before = replay_after = None
+        scores: Scores = (None, None)  # of the old and the new model on held-back samples
+        replay_scores: Scores = (None, None)
         if epochs:
+            _warn_of_missing([new_samples.names[k] for k in replay.missing])
             replay.train(epochs)
-            before, after = replay.scores(replay.validation)
-            replay_before, replay_after = replay.scores(replay.stored)
-        rolled_back = _reason((before, after), (replay_before, replay_after), forgetting)
+            scores, replay_scores = (
+                replay.scores(numbers) for numbers in (replay.validation, replay.stored)
+            )
+        rolled_back = _reason(scores, replay_scores, forgetting)
         new = old
         if not rolled_back:
             new = old.offered(replay.new_features, new_samples.labels, count, sampling, seed)
-            for file in {written, path}:
+            for file in {paths.new_store, paths.model}:
                 remove_leftovers(os.path.dirname(os.path.realpath(file)))
-            new.write(written)  # before the model: docs/personalization.md says why
+            new.write(paths.new_store)  # before the model: docs/personalization.md says why
             if epochs:
-                trainer.export(path)
+                trainer.export(paths.model)
     for remark in remarks():
         show(remark)
     return Personalization(
         kept=bool(epochs) and not rolled_back,
         rolled_back=rolled_back,
-        path=path,
+        path=paths.model,
         classes=new_samples.names,
         new_classes=new_samples.names[head.classes :],
         samples=len(new_samples.labels),
         held_back=len(replay.validation),
-        before=before,
-        after=after,
+        before=scores[0],
+        after=scores[1],
         replayed=len(replay.stored),
-        replay_before=replay_before,
-        replay_after=replay_after,
+        replay_before=replay_scores[0],
+        replay_after=replay_scores[1],
         memory=replay.memory,
-        store=read if rolled_back else written,
+        store=paths.old_store if rolled_back else paths.new_store,
         stored=len(new),
         store_nbytes=len(new.encoded()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """Path of the new model, of the store that is read, and of the store that is written."""
+
+    model: str
+    old_store: str
+    new_store: str
+
+
+def _paths(model: str, out: Path | None, store: Path | None) -> _Paths:
+    path = model if out is None else os.fspath(out)
+    old = model + SUFFIX if store is None else os.fspath(store)
+    new = path + SUFFIX if store is None else old
+    if os.path.realpath(new) == os.path.realpath(path):
+        raise OptionError("store", "must be another file than the model", new)
+    return _Paths(path, old, new)
+
+
+def _warn_of_missing(classes: Sequence[str]) -> None:
+    if classes:
+        warn(
+            f"classes {', '.join(classes)}: no sample is given or stored, so the model may forget "
+            "them. Store features of the training data first, with `epochs=0`."
+        )
 
 
 def _no_note(note: str) -> None:
