@@ -24,7 +24,7 @@ def what_trains(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> st
         refused: nodes that odt cannot compute.
 
     Returns:
-        Text that goes on after "could train:"; empty if nothing could.
+        Text that follows "could train:"; empty if nothing could.
     """
     model = lowered.file
     if shapes := fitting_shapes(model):

@@ -12,8 +12,6 @@ from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
 
-FLATBUFFERS = ("circle", "tflite")  # formats that share one schema
-
 ONNX = "onnx"
 FLATBUFFERS = ("tflite", "circle")  # formats with the tables of TFLite
 FORMATS = (*FLATBUFFERS, ONNX)

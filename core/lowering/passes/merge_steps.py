@@ -79,7 +79,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Steps, each of which goes on from the one before.
+    """Steps, each of which reads the state of the one before.
 
     Attributes:
         weights: what they share.

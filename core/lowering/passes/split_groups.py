@@ -1,10 +1,10 @@
 """Splits a CONV_2D with groups of channels into operators that compute one or a few groups each.
 
 Filters (O, KH, KW, C) on G·C channels read C of them: the first O / G filters the first C channels,
-and so on. A file has no option for groups; the shapes tell. Each group becomes a CONV_2D of its own
-on a part of the channels, and filters of one channel a DEPTHWISE_CONV_2D. Narrow groups, which
-would leave parts of vectors empty, are computed together, with weights of 0 between them. The
-weights stay one tensor. Source: grouped convolution in TFLite's CONV_2D.
+and so on. A file has no option for groups; they follow from the shapes. Each group becomes a
+separate CONV_2D on a part of the channels, and filters of one channel become a DEPTHWISE_CONV_2D.
+Narrow groups, which would leave parts of vectors empty, are computed together, with weights of 0
+between them. The weights stay one tensor. Source: grouped convolution in TFLite's CONV_2D.
 """
 
 from dataclasses import replace
@@ -101,7 +101,7 @@ def _with_wide_filters(builder: GraphBuilder, node: Node, number: int, together:
     filters, *window, channels = spec.shape
     shape = (filters, *window, together * channels)
     repeated, wide = (builder.tensor(f"{name}/{n}", shape, spec) for n in ("repeated", "wide"))
-    group_of_filter = np.arange(number).repeat(filters // number) % together  # group of each filter
+    group_of_filter = np.arange(number).repeat(filters // number) % together
     mask = group_of_filter[:, None] == np.arange(together).repeat(channels)
     factors = builder.constant(mask[:, None, None].astype(spec.dtype), formula=True)
     builder.nodes += [

@@ -50,11 +50,11 @@ INLINE float F(swish_slope)(float x) {
   return s * (1 + x * (1 - s));
 }
 
-/* The density of the normal distribution. */
+/* The density of the normal distribution: e^(−x²/2) / √(2π). */
 #define NORMAL(x) (0.3989422804f * F(exp_nonpositive)(-0.5f * (x) * (x)))
 
 /* GELU approximated by tanh: Φ = (1 + tanh u) / 2, the logistic function of 2 u, with
-   u = √(2/π) (x + c x³). */
+   u = √(2/π) (x + c x³), c = 0.044715. The slope is that of 2 u: 2 √(2/π) (1 + 3 c x²). */
 #define GELU_PHI(x) F(logistic)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
 #define GELU_SLOPE(x) (1.5957691216f * (1 + 0.134145f * (x) * (x)))
 
@@ -78,7 +78,7 @@ typedef struct {
 } F(extreme_job);
 
 /* The larger values of v and w, or with sign −1 the smaller ones. NaN stays NaN, as in np.max. */
-INLINE F(vec) F(more)(F(vec) v, F(vec) w, float sign) {
+INLINE F(vec) F(larger)(F(vec) v, F(vec) w, float sign) {
   return F(selected)((w * sign <= v * sign) | (v != v), v, w);
 }
 
@@ -86,15 +86,15 @@ INLINE F(vec) F(more)(F(vec) v, F(vec) w, float sign) {
 INLINE float F(row_extreme)(const float *row, int64_t count, float sign) {
   F(vec) v = F(load)(row);
   for (int64_t j = 1; j * LANES < count; j++)
-    v = F(more)(v, F(load)(row + F(vector_start)(j, count)), sign);
+    v = F(larger)(v, F(load)(row + F(vector_start)(j, count)), sign);
 #if LANES >= 16
-  v = F(more)(v, SHUFFLE(v, v, OTHER_LANE, 8), sign);
+  v = F(larger)(v, SHUFFLE(v, v, OTHER_LANE, 8), sign);
 #endif
 #if LANES >= 8
-  v = F(more)(v, SHUFFLE(v, v, OTHER_LANE, 4), sign);
+  v = F(larger)(v, SHUFFLE(v, v, OTHER_LANE, 4), sign);
 #endif
-  v = F(more)(v, SHUFFLE(v, v, OTHER_LANE, 2), sign);
-  return F(more)(v, SHUFFLE(v, v, OTHER_LANE, 1), sign)[0];
+  v = F(larger)(v, SHUFFLE(v, v, OTHER_LANE, 2), sign);
+  return F(larger)(v, SHUFFLE(v, v, OTHER_LANE, 1), sign)[0];
 }
 
 /* One part: a range of `outer`. */

@@ -58,7 +58,7 @@ def simulate(
         strategy: fedavg, fedprox, fedadam, fedyogi, fedmedian, trimmed_mean or krum, with options
             such as fedprox:mu=0.1; or a Strategy.
         rounds: number of rounds, including those before a resumed checkpoint; with a
-            decay, a checkpoint goes on with the same number.
+            decay, a checkpoint resumes with the same number.
         epochs: number of epochs of a client in a round.
         decay: cosine: the learning rate falls to 0 over the rounds, by half a cosine; none: it
             stays the same.

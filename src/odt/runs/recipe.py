@@ -5,7 +5,7 @@ from typing import Any
 from odt.core.storage.reading import read_input, reading
 from odt.errors import OdtError
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 20  # of a recipe
 
 
 def parse_recipe(path: str) -> dict[str, Any]:
@@ -19,5 +19,5 @@ def parse_recipe(path: str) -> dict[str, Any]:
     content = read_input(path, "a recipe in TOML", OdtError, MAX_BYTES)
     with reading(path, "must be a recipe in TOML", OdtError):
         values = dict(tomllib.loads(content.decode()))
-        repr(values)  # hexadecimal numbers may be too long to print
+        repr(values)  # raises ValueError now if an integer has too many digits to be printed
         return values

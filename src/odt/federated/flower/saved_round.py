@@ -1,4 +1,4 @@
-"""State of a federation after a round, in a file: a server that was stopped goes on from there."""
+"""State of a federation after a round, in a file: a stopped server resumes from it."""
 
 import io
 import json
@@ -30,7 +30,7 @@ MAX_ROUNDS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class SavedRound:
-    """What a federation needs to go on.
+    """The state that a federation needs to resume.
 
     Attributes:
         round: number of the last round that is complete.
@@ -38,7 +38,7 @@ class SavedRound:
         strategy: arrays and numbers of the strategy, by name.
         accountant: state of Flower's privacy accountant; None for none.
         noise: noise multipliers of all releases so far, for differential privacy.
-        settings: settings of training, which should be the same when it goes on.
+        settings: settings of training, which should be the same when it resumes.
     """
 
     round: int
@@ -169,7 +169,7 @@ def _check_moments(arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> None
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file to go on from.
+    """Whether there is a file to resume from.
 
     Args:
         path: path of the file; empty for none.

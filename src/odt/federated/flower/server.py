@@ -40,7 +40,7 @@ def server_app(
     """Returns a ServerApp that trains what a trainer trains, round by round.
 
     The app's settings say how many rounds, and where the state and the trained model are written;
-    docs/flower.md lists them. If the state file exists, the federation goes on from it. With fewer
+    docs/flower.md lists them. If the state file exists, the federation resumes from it. With fewer
     good replies than `min-clients`, the federation stops with one line and its last model.
 
     Args:

@@ -154,7 +154,7 @@ class ServerSettings:
         min_clients: smallest number of updates that a round needs.
         payload: form of the tensors on their way: float32, float16 or int8.
         norm_bound: largest L2 norm of an update; None for no limit.
-        timeout: seconds after which a round goes on without the clients that did not answer.
+        timeout: seconds after which a round continues without the clients that did not answer.
         state: path of the state file; empty for none.
         out: path of the trained model; empty for none.
         delta: δ of the loss of differential privacy that the log reports.
