@@ -1,7 +1,6 @@
 """Options shared by several commands, with one name, meaning and help text."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -9,12 +8,11 @@ from odt.cli.options.rows import keyword_options, recipe_options, row_options
 from odt.cli.options.sections import combine, option
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
-from odt.core.options.option import DATA, OPTIMIZER
+from odt.core.options.option import DATA
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
-from odt.core.options.training_options import SELECTION_OPTIONS, STEP_OPTIONS
+from odt.core.options.training_options import HYPER_OPTIONS, SELECTION_OPTIONS, STEP_OPTIONS
 from odt.errors import OdtError
-from odt.kernels.rows.row_index import HYPER_PARAMETERS
 
 T = TypeVar("T")
 
@@ -91,18 +89,5 @@ selection_options = keyword_options(
 )
 sparse_option = recipe_options("sparse")
 
-
-def hyper_parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for the hyper-parameters of all optimizers.
-
-    None: the model's own value, then the optimizer's default.
-    """
-    options = []
-    for name, (text, most, below, switch) in HYPER_PARAMETERS.items():
-        option_name = "--" + name.replace("_", "-")
-        if switch:
-            kind: dict[str, Any] = {"is_flag": True, "default": None}
-        else:
-            kind = {"type": click.FloatRange(0, most, max_open=below)}
-        options.append(option(OPTIMIZER, option_name, help=text, **kind))
-    return combine(*options)(command)
+# The default None selects the model's value, then the optimizer's default.
+hyper_parameter_options = row_options(HYPER_OPTIONS)

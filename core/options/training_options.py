@@ -31,11 +31,10 @@ from odt.core.options.option import (
 )
 from odt.dataclass import dataclass
 from odt.kernels.registry import LOSSES, OPTIMIZERS
-from odt.kernels.rows.row_index import SCHEDULES
+from odt.kernels.rows.row_index import HYPER_PARAMETERS, SCHEDULES
 from odt.kernels.rows.scheduledef import Schedule
 
 REDUCTIONS = ("sum_over_batch_size", "sum")
-
 BATCH_NORMS = FIXED, BATCH = ("fixed", "batch")  # statistics of batch normalization
 # Ranges of quantized activations that move: none, all but the model's outputs, all.
 QUANT_RANGES = FILE, FOLLOW, FOLLOW_ALL = ("file", "follow", "follow-all")
@@ -326,6 +325,21 @@ SELECTION_OPTIONS = table(
         stored=CHECKPOINT,
         federated=True,
     ),
+)
+
+# Hyper-parameters of all optimizers, whose defaults are in the rows of kernels/optimizers.
+HYPER_OPTIONS = table(
+    **{
+        name: Option(
+            None,
+            Switch() if switch else Number("a number, 0 or more", most=most, open_most=below),
+            OPTIMIZER,
+            text,
+            stored=CIRCLE_PLUS,
+            federated=True,
+        )
+        for name, (text, most, below, switch) in HYPER_PARAMETERS.items()
+    }
 )
 
 STEP_OPTIONS = rows_of(StepOptions)

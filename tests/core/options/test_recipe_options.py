@@ -30,6 +30,7 @@ from odt.core.options.option import (
 )
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.training_options import (
+    HYPER_OPTIONS,
     RECIPE_OPTIONS,
     RESOLVED_OPTIONS,
     SELECTION_OPTIONS,
@@ -41,7 +42,7 @@ from odt.federated.flower.settings import KEYS, trainer_of
 
 MODEL = MLP_SM / "model.circle"
 LOSS = "categorical_crossentropy"
-ALL = {**RECIPE_OPTIONS, **DIVISION_OPTIONS, **SELECTION_OPTIONS}
+ALL = {**RECIPE_OPTIONS, **DIVISION_OPTIONS, **SELECTION_OPTIONS, **HYPER_OPTIONS}
 OF_TEACHER = {"temperature": "temperature", "teacher_weight": "weight"}
 WEIGHT = "FULLY_CONNECTED"  # a pattern
 # Option → value of its keyword, field of TrainingInfo, and value there.
@@ -161,10 +162,17 @@ def test_the_selection_of_flower_apps_reaches_the_trainer() -> None:
         "loss": LOSS,
         "metric": "accuracy, mean-squared-error",
     }
-    run |= {"trainable": "fc1*, fc2*", "freeze": "fc1*", "num-of-trainable-ops": 2}
+    run |= {
+        "optimizer": "sgd",
+        "momentum": 0.5,
+        "trainable": "fc1*, fc2*",
+        "freeze": "fc1*",
+        "num-of-trainable-ops": 2,
+    }
     app: Any = SimpleNamespace(run_config=run, node_config={"bias-only": True})
     with trainer_of(app) as trainer:
         info = trainer.session.recipe.info
         names = [trainer.session.recipe.graph.tensors[i].name for i in info.trainable_tensors or ()]
         assert len(trainer.session.metrics) == 2
     assert names == ["fc2_b"]
+    assert info.hyper_parameters == {"momentum": 0.5}

@@ -8,7 +8,7 @@ from odt.core.options.federation_options import FEDERATION_OPTIONS
 from odt.core.options.option import Form, Option, RowName
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
-from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS
+from odt.core.options.training_options import HYPER_OPTIONS, RECIPE_OPTIONS, SELECTION_OPTIONS
 from odt.core.recipe.option_values import check_option, check_whole
 from odt.data.sources import recorded
 from odt.dataclass import dataclass
@@ -21,7 +21,6 @@ from odt.federated.payloads import check_kind
 from odt.federated.privacy import DELTA
 from odt.kernels.loss_text import stored_loss
 from odt.kernels.registry import LOSSES
-from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 
@@ -32,7 +31,7 @@ TRAINER = {
     for row in table.values()
     if row.federated
 }
-HYPER = {name.replace("_", "-"): name for name in HYPER_PARAMETERS}
+HYPER = {row.word: row for row in HYPER_OPTIONS.values()}
 SELECTION = {row.word: row for row in SELECTION_OPTIONS.values() if row.federated}
 DATA = ("load-input", "load-expected", "validation-input", "validation-expected")
 FEDERATION = (
@@ -81,7 +80,7 @@ def trainer_of(context: "Context") -> Trainer:
     settings = settings_of(context)
     trainer = new_trainer(
         needed(settings, "model"),
-        hyper_parameters={name: settings[word] for word, name in HYPER.items() if word in settings},
+        hyper_parameters=_values(settings, HYPER),
         trainable=Trainable(**_values(settings, SELECTION)),
         **_values(settings, TRAINER),
     )
