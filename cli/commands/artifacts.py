@@ -13,6 +13,7 @@ from odt.cli.options.shared import (
     budget_option,
     data_options,
     hyper_parameter_options,
+    input_options,
     metric_option,
     model_argument,
     schedule_options,
@@ -34,6 +35,7 @@ EXAMPLES = (
 
 @click.command(cls=Command, examples=EXAMPLES)
 @model_argument
+@input_options
 @option(
     EXPORT, "-o", "--output", common=True, type=click.Path(), metavar="DIR", help="Folder to write."
 )

@@ -1,9 +1,15 @@
 """Convert a TFLite model to Circle, a Circle model to TFLite, or an ONNX model to either."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 import odt
+from odt.cli.options.shared import input_options
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.core.model.model import ONNX
+from odt.errors import OptionError
 
 
 @click.command()
@@ -17,7 +23,14 @@ from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
     help="Type of weights that the model stores as float16, integers or sparse: the stored type, "
     "or float32. With float, activations of integers become float32 too.",
 )
-def command(source: str, output: str, export_weights: str) -> None:
+@input_options
+def command(
+    source: str,
+    output: str,
+    export_weights: str,
+    input_shapes: Mapping[str, Any] | None,
+    input_values: Mapping[str, Any] | None,
+) -> None:
     """Convert the model IN to OUT. The extension of OUT, .circle or .tflite, selects the format.
 
     Weights, names, metadata, signatures and training info stay unchanged, byte for byte, unless
@@ -25,7 +38,10 @@ def command(source: str, output: str, export_weights: str) -> None:
     An ONNX model becomes a file of TFLite's operators; inputs and outputs keep names and layouts.
     """
     extension = extension_of("OUT", output, FORMATS)
-    model = odt.load_model(source)
+    model = odt.load_model(source, input_shapes=input_shapes, input_values=input_values)
+    for name, value in (("input_shapes", input_shapes), ("input_values", input_values)):
+        if value and model.format != ONNX:
+            raise OptionError(name, f"must be left out for {source}, no ONNX model", dict(value))
     check_outputs({"OUT": output}, {"IN": model.path})
     model.save(output, float_weights=export_weights == "float")
     click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[extension]})")

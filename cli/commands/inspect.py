@@ -7,6 +7,7 @@ import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -36,6 +37,7 @@ def command(
     model: str,
     signature: str | None,
     input_shapes: Mapping[str, tuple[int, ...]] | None,
+    input_values: Mapping[str, Any] | None,
     patterns: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
@@ -50,7 +52,9 @@ def command(
     --trainable, --freeze or --bias-only, both columns and the list of parameters count only the
     selected weights.
     """
-    source = odt.load_model(model, signature=signature, input_shapes=input_shapes)
+    source = odt.load_model(
+        model, signature=signature, input_shapes=input_shapes, input_values=input_values
+    )
     check_outputs({"--svg": svg}, {"MODEL": source.path})
     lowered = lowered_of(source)
     selection = Selection(patterns, freeze, bias_only, freeze_norm)

@@ -1,13 +1,15 @@
 """Compare two models: their outputs on the same samples, or their weights and operators."""
 
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
+from typing import Any
 
 import click
 
 import odt
 from odt.cli.options.sections import Command
-from odt.cli.options.shared import input_option, require, schedule_options
+from odt.cli.options.shared import input_option, input_options, require, schedule_options
 from odt.cli.output.progress import Progress
 from odt.errors import OdtError
 from odt.evaluation.comparison import describe_difference
@@ -30,6 +32,7 @@ TOLERANCE = 1e-5
     is_flag=True,
     help="Compare the files instead of the outputs: constants, operators, signatures, metadata.",
 )
+@input_options
 @schedule_options
 def command(
     first: str,
@@ -37,6 +40,8 @@ def command(
     load_input: str | None,
     tolerance: float | None,
     diff: bool,
+    input_shapes: Mapping[str, Any] | None,
+    input_values: Mapping[str, Any] | None,
     batch_size: int | None,
     micro_batch: int | None,
     workers: int | None,
@@ -53,6 +58,8 @@ def command(
         of_outputs = {
             "--load-input": load_input,
             "--tolerance": tolerance,
+            "--input-shape": input_shapes,
+            "--input-value": input_values,
             "--batch-size": batch_size,
             "--micro-batch": micro_batch,
             "--workers": workers,
@@ -63,7 +70,10 @@ def command(
         same = _same_files(first, second)
     else:
         same = _same_outputs(
-            (first, second),
+            (
+                odt.load_model(first, input_shapes=input_shapes, input_values=input_values),
+                odt.load_model(second, input_shapes=input_shapes, input_values=input_values),
+            ),
             require("--load-input", load_input, "the file with the inputs of all samples"),
             tolerance=TOLERANCE if tolerance is None else tolerance,
             batch_size=batch_size or 32,
@@ -82,7 +92,7 @@ def _same_files(first: str, second: str) -> bool:
 
 
 def _same_outputs(
-    paths: tuple[str, str],
+    models: tuple[odt.Model, odt.Model],
     inputs: str,
     *,
     tolerance: float,
@@ -93,7 +103,7 @@ def _same_outputs(
     """Prints how far the outputs of two models differ; returns whether the tolerance holds."""
     with closing(Progress()) as bar:
         agreements = odt.compare_outputs(
-            *paths,
+            *models,
             inputs,
             batch_size=batch_size,
             micro_batch=micro_batch,

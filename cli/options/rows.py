@@ -34,6 +34,7 @@ FORMS: Mapping[str, click.ParamType[Any]] = {
     "class weight": types.ClassWeights(),
     "duration": types.Duration(),
     "input shape": types.InputShape(),
+    "input value": types.InputValue(),
     "interval": types.Interval(),
     "metric": types.MetricWord(METRICS, also=("accuracy",)),
     "number": click.FLOAT,

@@ -57,7 +57,8 @@ data_options = combine(
 )
 
 signature_option = keyword_options(MODEL_OPTIONS, "signature")
-interface_options = keyword_options(MODEL_OPTIONS, "signature", "input_shapes")
+input_options = keyword_options(MODEL_OPTIONS, "input_shapes", "input_values")
+interface_options = combine(signature_option, input_options)
 sequence_options = keyword_options(MODEL_OPTIONS, "sequence_length", "return_sequences")
 check_data_option = keyword_options(FIT_OPTIONS, "check_data")
 batch_size_option = recipe_options("batch_size")

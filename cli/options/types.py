@@ -381,6 +381,39 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         return name, tuple(map(int, text.split("x")))
 
 
+class InputValue(click.ParamType[tuple[str, Any]]):
+    """NAME=VALUE: an input and its value: a number, or numbers with commas."""
+
+    name = "input value"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        """Parses the text of a value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).rpartition("=")
+        try:
+            numbers = [_number(word) for word in text.split(",")]
+        except ValueError:
+            numbers = []
+        if not name or not equals or not numbers:
+            self.fail(f"must be NAME=VALUE with numbers, such as sr=16000, but got {value}.")
+        return name, numbers[0] if len(numbers) == 1 else numbers
+
+
+def _number(text: str) -> int | float:
+    """Returns a number; raises ValueError."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
 class OfOutput(click.ParamType[tuple[str, Any]]):
     """OUTPUT=VALUE: a value for one model output, given by its tensor's name or its number.
 

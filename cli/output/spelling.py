@@ -13,6 +13,7 @@ ROWS = (*RECIPE_OPTIONS.values(), *SELECTION_OPTIONS.values())
 OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_", "-")} | {
     "metrics": "metric",
     "input_shapes": "input-shape",
+    "input_values": "input-value",
     "properties": "property",
     "save_to": "export-checkpoint",
     "validation_data": "validation-input",

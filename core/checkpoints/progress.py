@@ -24,6 +24,7 @@ ORDER = (
     *("clip_value", "rates", "dropout", "class_weight", "sample_weight", "ema", "quant_ranges"),
     *("augment", "teacher_weight", "temperature", "undo"),
 )
+INPUTS = "input_values"  # is in the header only if it is not empty
 # Options that checkpoints hold in the form of TrainingInfo.
 STORED = tuple(name for name, row in CHECKPOINT_OPTIONS.items() if row.stored != NOWHERE)
 
@@ -59,6 +60,7 @@ class Progress(CheckpointOptions):
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
         augment: augmentations, as on the command line; empty for none.
+        input_values: inputs with values of the user's, as on the command line; empty for none.
         undo: what undoing an epoch needs, if the learning rate is the default: loss before
             training, largest loss of an epoch that is kept, whether epochs are judged by the loss
             of their steps, updates before the epoch, sum of the losses of its samples so far,
@@ -92,6 +94,7 @@ class Progress(CheckpointOptions):
     class_weight: tuple[tuple[int, float], ...] = ()
     sample_weight: str = ""
     augment: str = ""
+    input_values: str = ""
     undo: tuple[float, ...] = ()
 
     @property
@@ -102,7 +105,8 @@ class Progress(CheckpointOptions):
     def stored(self) -> dict[str, Any]:
         """Returns the fields that a checkpoint holds, in the order of its header."""
         values = asdict(self)
-        return {name: values[name] for name in dict.fromkeys((*ORDER, *STORED))}
+        names = (*ORDER, *STORED, *[INPUTS] * bool(self.input_values))
+        return {name: values[name] for name in dict.fromkeys(names)}
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:

@@ -8,11 +8,11 @@ from typing import Any
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Property
 from odt.core.checkpoints.frozen import graph_with_frozen
-from odt.core.checkpoints.progress import STORED, Progress
+from odt.core.checkpoints.progress import INPUTS, STORED, Progress
 from odt.core.checkpoints.shared_buffers import shared_buffers, with_separate_weights
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.graph import Graph
+from odt.core.model.graph import FIXED, Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.option import CHECKPOINT, CIRCLE_PLUS, Number, Option
 from odt.core.options.training_options import CHECKPOINT_OPTIONS, TRAINING_OPTIONS
@@ -244,8 +244,9 @@ class Resume:
         if self.own is None or self.new_data:
             return None
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
-        then = self.own.progress.stored() | dict(self.own.hyper_parameters)
-        new = now.progress.stored() | dict(now.hyper_parameters)
+        absent = {INPUTS: ""}
+        then = absent | self.own.progress.stored() | dict(self.own.hyper_parameters)
+        new = absent | now.progress.stored() | dict(now.hyper_parameters)
         same = {"step", "epoch", "position", "plateau", "best", "monitor", "undo"} | (
             {"seed"} if not order.shuffle else set()
         )
@@ -313,8 +314,20 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         class_weight=trainer.weighting.classes,
         sample_weight=trainer.weighting.samples,
         augment=trainer.augment,
+        input_values=_input_values(trainer.graph),
         **_options(trainer.info),
     )
+
+
+def _input_values(graph: Graph) -> str:
+    """Returns the inputs with values of the user's, by name."""
+    texts = []
+    for tensor in graph.tensors:
+        if tensor.constant_reason == FIXED and tensor.data is not None:
+            values = tensor.data.reshape(-1).tolist()
+            same = len({*values}) == 1
+            texts.append(f"{tensor.name}={','.join(map(str, values[:1] if same else values))}")
+    return "; ".join(texts)
 
 
 def _options(info: TrainingInfo) -> dict[str, Any]:

@@ -156,6 +156,19 @@ def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
     return a == b or (min(len(a), len(b)) <= 1 and math.prod(a) == math.prod(b))
 
 
+class SampleShapeError(DataError):
+    """Samples whose shape is not that of the model's tensor.
+
+    Args:
+        message: what the rule is, and the shapes.
+        shape: shape of the array of samples.
+    """
+
+    def __init__(self, message: str, shape: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.shape = shape
+
+
 def column_of(
     name: str,
     spec: TensorSpec,
@@ -183,9 +196,10 @@ def column_of(
         hint = f" Number the classes: {number}." if dtype.kind in "USTO" else ""
         raise DataError(f"{name}: must hold numbers, but holds {_words(rows)}.{hint}")
     if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
-        raise DataError(
+        raise SampleShapeError(
             f"{name}: a sample must have {spec.size} elements {spec.shape}, but the array is "
-            f"{rows.shape}. {_remedy(rows, spec, what)}"
+            f"{rows.shape}. {_remedy(rows, spec, what)}",
+            rows.shape,
         )
     if rows.dtype.newbyteorder("=") == spec.dtype and scale in ("", "none"):
         quantization = None  # the tensor's integers

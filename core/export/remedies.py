@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from odt.core.export.cut import cut
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_error
 from odt.core.model.graph import Graph
-from odt.core.model.model import ONNX, Model
+from odt.core.model.model import FLATBUFFERS, Model
 from odt.core.recipe.lowered_model import LoweredModel, lower_if_supported
 from odt.core.recipe.open_shapes import fitting_shapes
 from odt.core.recipe.other_signatures import fitting_signature
@@ -31,7 +31,7 @@ def what_trains(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> st
         return _with_shapes(model, shapes)
     if other := fitting_signature(model):
         return f"with `signature={shlex.quote(other)}`"
-    return "" if model.format == ONNX else largest_part(lowered, refused)  # not cut by odt
+    return largest_part(lowered, refused)
 
 
 def with_remedy(error: UnsupportedError, lowered: LoweredModel) -> UnsupportedError:
@@ -53,16 +53,22 @@ def _with_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> str:
     for i, shape in shapes.items():
         argument = f"{tensors[i].name}={'x'.join(map(str, shape))}"
         options.append(f"`input_shapes={shlex.quote(argument)}`")
-    inputs = ", ".join(f"{model.graph.label(i)}, {tensors[i].signature}" for i in shapes)
+    shown = {i: f", {tensors[i].signature}" for i in shapes}
+    shown |= {i: f": {tensors[i].open_text}" for i in shapes if tensors[i].symbols}
+    inputs = ", ".join(f"{model.graph.label(i)}{text}" for i, text in shown.items())
     return f"with the shape that the file leaves open, of {inputs}; for example {' '.join(options)}"
 
 
 def largest_part(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:
     """Describes the command that cuts out the largest part without some nodes; empty if none.
 
-    The part is the one with most parameters, also one whose input shapes the file leaves open.
+    The part is the one with most parameters, also one whose input shapes the file leaves open. No
+    part is cut out of an ONNX file.
     """
-    model, parts = lowered.file, trainable_parts(lowered.graph, refused)
+    model = lowered.file
+    if model.format not in FLATBUFFERS:
+        return ""
+    parts = trainable_parts(lowered.graph, refused)
     supported = next((part for part in parts if _is_supported(model, part)), None)
     part = supported or next((part for part in parts if _without_shape(model, part)), None)
     if part is None:

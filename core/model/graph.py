@@ -22,6 +22,7 @@ MAX_BYTES = 2**40  # of one tensor: more than any machine that trains has
 MAX_NAME = 80  # characters of a name in messages and tables
 COMPILED = ("CUSTOM:ethos-u",)  # operators that read memory for themselves, which none writes
 MAX_EPSILON = 0.01
+FIXED = "input with a value of the user's"  # why it does not train
 ABSENT = -1  # in a node's inputs: an optional input that is absent
 
 
@@ -52,6 +53,8 @@ class Tensor:
         entry: position in the inputs or outputs of the signature; None if it is not there.
         layout: how the values of the file lie in memory, for a weight of an ONNX file that kernels
             want otherwise; None if they lie as in the file.
+        symbols: names of the axes of an input that an ONNX file leaves open, "" for others; empty
+            if no axis has a name.
     """
 
     name: str
@@ -68,11 +71,24 @@ class Tensor:
     aliases: tuple[str, ...] = ()
     entry: int | None = None
     layout: Layout | None = None
+    symbols: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names by which users may give the tensor: in the file, in the signature."""
         return tuple(dict.fromkeys(n for n in (self.name, *self.aliases) if n))
+
+    @property
+    def open_axes(self) -> tuple[int, ...]:
+        """The axes that the file leaves open, other than the batch."""
+        return tuple(k for k, size in enumerate(self.signature) if size < 0 and k)
+
+    @property
+    def open_text(self) -> str:
+        """The open axes with their names, for messages; empty if there are none."""
+        names = {k: f" ({one_line(s, MAX_NAME)})" for k, s in enumerate(self.symbols) if s}
+        axes = [f"{k}{names.get(k, '')}" for k in self.open_axes]
+        return f"{'axes' if len(axes) > 1 else 'axis'} {', '.join(axes)}" if axes else ""
 
     @property
     def holds_integers(self) -> bool:

@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from odt.core.model.graph import Graph
+from odt.core.model.graph import MAX_NAME, Graph, Tensor
 from odt.core.storage.reading import listed
 from odt.dataclass import dataclass
-from odt.errors import DataError
+from odt.errors import DataError, one_line
 from odt.kernels.rows.opdef import TensorSpec
 
 NUMBERED = ("{}", "arr_{}")  # names of the k-th array; the second by numpy.savez
@@ -26,11 +26,31 @@ class TensorNames:
         all: names of each input or output, in the order of the file.
         members: numbers of those of which arrays are given.
         entries: position of each in the signature; None for those that it does not have.
+        open: those of which the file leaves axes open, other than the batch.
     """
 
     all: tuple[tuple[str, ...], ...]
     members: tuple[int, ...]
     entries: tuple[int | None, ...] = ()
+    open: tuple[Tensor, ...] = ()
+
+    def open_hint(self, shape: tuple[int, ...]) -> str:
+        """Returns advice for samples that do not fit; empty if the file leaves no axis open.
+
+        Args:
+            shape: shape of the array of samples.
+        """
+        hints = []
+        for tensor in self.open:
+            sizes = (1, *shape[1:])
+            pairs = [*zip(tensor.signature, sizes, strict=False)][1:]
+            fits = len(sizes) == len(tensor.signature) and all(a in (-1, b) for a, b in pairs)
+            example = f"{tensor.name}={'x'.join(map(str, sizes))}" if fits else ""
+            hints.append(
+                f'In the file, {tensor.open_text} of "{one_line(tensor.name, MAX_NAME)}" may have '
+                f"any size: give `input_shapes={example}`."
+            )
+        return " ".join(hints)
 
     def order_note(self, specs: Sequence[TensorSpec], where: str, what: str) -> str:
         """Returns a note on arrays that are given in order; empty if no order could be meant.
@@ -109,4 +129,6 @@ def names_of(
     counts = [name for names in each for name in names]
     unique = tuple(tuple(n for n in names if n and counts.count(n) == 1) for names in each)
     entries = tuple(graph.tensors[i].entry for i in tensors)
-    return TensorNames(unique, tuple(range(len(each)) if members is None else members), entries)
+    chosen = tuple(range(len(each)) if members is None else members)
+    left_open = tuple(graph.tensors[i] for i in tensors if graph.tensors[i].open_axes)
+    return TensorNames(unique, chosen, entries, left_open)

@@ -26,6 +26,15 @@ class ModelOptions:
         "if there are several inputs. Repeatable.",
         spellings=("input-shape",),
     )
+    input_values: Mapping[str, Any] | None = option(
+        None,
+        Form("input value", "NAME=VALUE: a number, or numbers with commas", several="mapping"),
+        DATA,
+        "Value of an input that is the same for all samples, such as a sampling rate. It is then a "
+        "constant and no input, and chooses the branches that depend on it. Repeatable.",
+        metavar="NAME=VALUE",
+        spellings=("input-value",),
+    )
     sequence_length: int | None = option(
         None,
         Whole(1),

@@ -3,15 +3,15 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from odt.core.formats.reader import read_model
-from odt.core.model.graph import MAX_AXES, MAX_BYTES
+from odt.core.model.graph import FIXED, MAX_AXES, MAX_BYTES
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
-from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.errors import OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 # Signatures of files that TensorFlow Lite trains on the device, beside the one that predicts.
@@ -25,23 +25,29 @@ TRAINING = {
     "set_weights",
 }
 Shapes = Mapping[str, Sequence[int]]
+Values = Mapping[str, Any]  # numbers or arrays
 
 
 def read_interface(
-    path: str | os.PathLike[str], signature: str | None = None, input_shapes: Shapes | None = None
+    path: str | os.PathLike[str],
+    signature: str | None = None,
+    input_shapes: Shapes | None = None,
+    input_values: Values | None = None,
 ) -> Model:
-    """Reads a model file with a signature and shapes of inputs.
+    """Reads a model file with a signature, and shapes and values of inputs.
 
     Args:
         path: the file.
         signature: key of a signature; None for the first subgraph.
         input_shapes: name of an input → its shape, with the axis of the batch.
+        input_values: name of an input → its value, if it is the same for all samples.
 
     Raises:
         ModelError: if the file cannot be read or is damaged.
-        OptionError: if there is no such signature or input, or a shape is none.
+        OptionError: if there is no such signature or input, or a shape or value does not fit it.
     """
-    return with_input_shapes(read_model(path, signature), input_shapes or {})
+    model = with_input_shapes(read_model(path, signature), input_shapes or {})
+    return with_input_values(model, input_values or {})
 
 
 def with_input_shapes(model: Model, shapes: Shapes) -> Model:
@@ -79,7 +85,7 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
     return resized(model, sizes_by_input)
 
 
-def with_input_values(model: Model, values: Mapping[str, ArrayLike]) -> Model:
+def with_input_values(model: Model, values: Values) -> Model:
     """Returns a model of which some inputs are constants, such as a sampling rate.
 
     They are no inputs any longer and do not train; what depends only on them is computed when the
@@ -88,19 +94,23 @@ def with_input_values(model: Model, values: Mapping[str, ArrayLike]) -> Model:
     Args:
         model: a model file.
         values: input → its value, by name or number as in `with_input_shapes`; one number stands
-            for all values of the input.
+            for all values of the input. Several may be a list.
 
     Raises:
-        ModelError: if there is no such input, or a value does not fit it.
+        OptionError: if there is no such input, a value does not fit it, or no input would be left.
     """
+    if not values:
+        return model
     tensors = list(model.graph.tensors)
     fixed = set()
     for name, value in values.items():
         i = _input(model, name)
         if i is None:
-            raise ModelError(f"{model.path}: an input must be {_names(model)}, but got {name}")
+            rule = f"must name one of the inputs, {_names(model)}"
+            raise OptionError("input_values", rule, name or "none")
         spec = tensors[i].spec
         array: Array = np.asarray(value)
+        array = array.reshape(spec.shape) if array.size == spec.size else array
         try:
             data = np.broadcast_to(array.astype(spec.dtype), spec.shape).copy()
         except (TypeError, ValueError) as e:
@@ -108,15 +118,17 @@ def with_input_values(model: Model, values: Mapping[str, ArrayLike]) -> Model:
         if not (array == data).all():
             raise _unfit_value(model, i, array)
         data.flags.writeable = False
-        tensors[i] = replace(tensors[i], data=data, formula=True)
+        tensors[i] = replace(tensors[i], data=data, formula=True, constant_reason=FIXED)
         fixed.add(i)
+    if fixed >= {*model.graph.inputs}:
+        raise OptionError("input_values", "must leave an input for the samples", _names(model))
     inputs = tuple(i for i in model.graph.inputs if i not in fixed)
     return replace(model, graph=replace(model.graph, tensors=tuple(tensors), inputs=inputs))
 
 
-def _unfit_value(model: Model, i: int, value: Array) -> ModelError:
+def _unfit_value(model: Model, i: int, value: Array) -> OptionError:
     spec, label = model.graph.tensors[i].spec, model.graph.label(i)
-    return ModelError(f"{model.path}: {label}: its value must be {spec}, but got {value!s:.60}")
+    return OptionError("input_values", f"must be {spec} for {label}", f"{value!s:.60}")
 
 
 def resized(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Model:

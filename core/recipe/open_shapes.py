@@ -12,13 +12,8 @@ SIZES = (224, 16000)  # that many models take: pixels of a side of an image, sam
 
 def open_axes(model: Model) -> Mapping[int, tuple[int, ...]]:
     """Returns the axes that the file leaves open, other than the batch: input → axes."""
-    axes_by_input = {}
-    for i in model.graph.inputs:
-        sizes = model.graph.tensors[i].signature
-        axes = tuple(k for k, size in enumerate(sizes) if size < 0 and k)
-        if axes and i not in model.input_shapes:
-            axes_by_input[i] = axes
-    return axes_by_input
+    axes = {i: model.graph.tensors[i].open_axes for i in model.graph.inputs}
+    return {i: each for i, each in axes.items() if each and i not in model.input_shapes}
 
 
 def fitting_shapes(model: Model) -> Mapping[int, tuple[int, ...]]:

@@ -252,7 +252,7 @@ class _Parser:
         if name in self.names:
             return ABSENT
         signature, spec = self._declared(value)
-        return self._add(name, Tensor(name, spec, signature))
+        return self._add(name, Tensor(name, spec, signature, symbols=_symbols(value)))
 
     def _declared(self, value: Message) -> tuple[tuple[int, ...], TensorSpec]:
         """Returns the declared shape with −1 for open axes, and the spec with 1 for them."""
@@ -343,6 +343,13 @@ class _Parser:
 
     def _text(self, span: Span) -> str:
         return str(self.data[span.offset : span.end], "utf-8", "replace")
+
+
+def _symbols(value: Message) -> tuple[str, ...]:
+    """Returns the names of the axes of an input; empty if none has one."""
+    shape = value.get("type", {}).get("tensor_type", {}).get("shape", {})
+    names = tuple(axis.get("dim_param", "") for axis in shape.get("dim", []))
+    return names if any(names) else ()
 
 
 def _constant_of(value: Any) -> ConstantValues | None:

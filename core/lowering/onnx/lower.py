@@ -68,7 +68,7 @@ def _lower(builder: Builder, node: Node) -> None:
     source: OnnxNode = node.options["onnx"]
     lowering = LOWERINGS.get(node.op.removeprefix(PREFIX))
     builder.origin = node.origin
-    refusal = ""
+    refusal, read = "", node.inputs
     waits = any(i != ABSENT and not builder.is_known(i) for i in node.inputs)
     if lowering is not None and not waits:
         nodes, tensors = len(builder.nodes), len(builder.tensors)
@@ -90,15 +90,22 @@ def _lower(builder: Builder, node: Node) -> None:
                 str(builder.spec(builder.renamed.get(i, i))) for i in node.inputs if i != ABSENT
             )
             refusal = f"its inputs must have the axes that it reads, but got {shapes:.200}"
-        except _UnknownError:
-            waits = True
-    inputs = tuple(i if i == ABSENT else builder.renamed.get(i, i) for i in node.inputs)
+        except _UnknownError as e:
+            waits, read = True, (*read, *e.results)
+    inputs = tuple(i if i == ABSENT else builder.renamed.get(i, i) for i in read)
     unlowered = replace(source, refusal=refusal, waits=lowering is not None and waits)
     builder.nodes.append(replace(node, inputs=inputs, options={"onnx": unlowered}))
 
 
 class _UnknownError(Exception):
-    """Raised if a branch has results that odt cannot compute; its nodes say why."""
+    """Raised if a branch has results that odt cannot compute; its nodes say why.
+
+    Args:
+        results: the results of the branch.
+    """
+
+    def __init__(self, results: Sequence[int]) -> None:
+        self.results = results
 
 
 def conditional(u: Use) -> list[int]:
@@ -131,7 +138,7 @@ def _branch(builder: Builder, body: Body) -> list[int]:
     for node in body.nodes:
         _lower(builder, node)
     if not all(map(builder.is_known, body.outputs)):
-        raise _UnknownError
+        raise _UnknownError(body.outputs)
     return [builder.plain(i) for i in body.outputs]
 
 

@@ -34,6 +34,7 @@ from odt.training.artifact_files import (
     RECIPE,
     ExpectedLosses,
     Manifest,
+    interface_options,
     is_file_name,
     read_manifest,
     recipe_text,
@@ -295,7 +296,8 @@ def _write_files(
         names["adapters"] = ADAPTERS
         trainer.model.save_adapters(os.path.join(folder, ADAPTERS))
     write_atomically(os.path.join(folder, CHECKPOINT), own_format.encode(start))
-    text = recipe_text(names, session.device_options()).encode()
+    options = {**session.device_options(), **interface_options(file)}
+    text = recipe_text(names, options).encode()
     write_atomically(os.path.join(folder, RECIPE), [text])
     external = {span.location for span in file.external.values()}
     return [*names.values(), RECIPE, *sorted(external)]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data import dataset
-from odt.core.data.column import Column
+from odt.core.data.column import Column, SampleShapeError
 from odt.core.data.columns import Quantizations, array_columns, open_columns, with_note
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sample_weights import (
@@ -132,6 +132,23 @@ def _columns(
         quantizations: quantization of each tensor; empty for none.
         names: names of the tensors; None for numbers only.
     """
+    try:
+        return _opened(data, specs, name, what, rest, quantizations, names)
+    except SampleShapeError as e:
+        hint = names.open_hint(e.shape) if names is not None and what == "input" else ""
+        raise DataError(f"{e} {hint}".rstrip()) from e
+
+
+def _opened(
+    data: Any,
+    specs: Sequence[TensorSpec],
+    name: str,
+    what: str,
+    rest: bool,
+    quantizations: Quantizations,
+    names: TensorNames | None,
+) -> Sequence[Column]:
+    """Opens inputs or targets, as `_columns`."""
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
         return open_columns(path, specs, what, quantizations, names=names, ignore_rest=rest)

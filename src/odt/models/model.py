@@ -235,6 +235,7 @@ def load_model(
     *,
     signature: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_values: Mapping[str, Any] | None = None,
     sequence_length: int | None = None,
     return_sequences: bool = False,
 ) -> Model:
@@ -247,6 +248,9 @@ def load_model(
             subgraph.
         input_shapes: name of an input → its shape with the axis of the batch, (1, …), for inputs
             whose shape the file leaves open; the name may be that in the signature.
+        input_values: name of an input → its value, for inputs that are the same for all samples,
+            such as a sampling rate: they are then constants, and choose the branches that depend on
+            them.
         sequence_length: time steps in a sample of a streaming model, which keeps state from one run
             to the next; inputs then have the shape (N, sequence_length, …).
         return_sequences: whether the outputs of a streaming model are those of all time steps,
@@ -255,12 +259,11 @@ def load_model(
     Raises:
         ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
         DataError: if the adapters cannot be read.
-        OptionError: if there is no such signature or input, a shape does not have the axes of its
+        OptionError: if there is no such signature or input, a shape or value does not fit its
             input, or `sequence_length` is given for a model without state.
     """
-    file = with_sequences(
-        read_interface(path, signature, input_shapes), sequence_length, return_sequences
-    )
+    file = read_interface(path, signature, input_shapes, input_values)
+    file = with_sequences(file, sequence_length, return_sequences)
     if adapters is None:
         return Model(file)
     from odt.core.export.adapter_file import read_adapters

@@ -93,7 +93,14 @@ def describe_training_info(model: Model) -> list[str]:
 def describe_interface(graph: Graph, inspection: Inspection) -> list[str]:
     """Describes inputs and outputs: names and shapes."""
     roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
-    return table([(role, _spec(inspection.specs[i]), _label(graph, i)) for role, i in roles])
+    named = {i: graph.tensors[i] for i in graph.inputs if graph.tensors[i].symbols}
+    left_open = {i: f", open: {t.open_text}" for i, t in named.items() if t.open_axes}
+    return table(
+        [
+            (role, _spec(inspection.specs[i]), f"{_label(graph, i)}{left_open.get(i, '')}")
+            for role, i in roles
+        ]
+    )
 
 
 def describe_ends(lowered: LoweredModel) -> list[str]:

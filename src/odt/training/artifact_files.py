@@ -14,6 +14,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from odt.core.model.graph import FIXED
+from odt.core.model.model import Model
 from odt.core.storage.reading import open_input, printable, read_input, reading, reason
 from odt.core.training.random_data import FLOATS
 from odt.dataclass import dataclass
@@ -202,6 +204,35 @@ def _weights(value: Any) -> tuple[tuple[str, float], ...]:
     return tuple((name, float(weight)) for name, weight in _of_outputs(value))
 
 
+def _shapes(value: Any) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(map(int, shape.split("x"))) for name, shape in _of_outputs(value)}
+
+
+def _input_values(value: Any) -> dict[str, list[float]]:
+    return {name: [*map(_number, text.split(","))] for name, text in _of_outputs(value)}
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def interface_options(model: Model) -> dict[str, dict[str, str]]:
+    """Returns shapes and values of inputs that are not in a model's file, as texts of a recipe."""
+    tensors = model.graph.tensors
+    values = {t.name: t.data for t in tensors if t.constant_reason == FIXED and t.data is not None}
+    return {
+        "input_shapes": {
+            tensors[i].name: "x".join(map(str, shape)) for i, shape in model.input_shapes.items()
+        },
+        "input_values": {
+            name: ",".join(map(str, data.reshape(-1).tolist())) for name, data in values.items()
+        },
+    }
+
+
 def _text(value: Any) -> str:
     (text,) = _texts(value)
     return text
@@ -217,7 +248,11 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "cache-dtype": ("cache_dtype", _text),
     "output-loss": ("output_losses", _stored_losses),
     "loss-weight": ("loss_weights", _weights),
+    "input-shape": ("input_shapes", _shapes),
+    "input-value": ("input_values", _input_values),
 }
+OF_INPUTS = ("input_shapes", "input_values")  # are arguments of load_model
+EQUATIONS = ("output_losses", "loss_weights", *OF_INPUTS)  # have values by name
 FILES = ("model", "adapters", "checkpoint")  # keys whose values the manifest determines
 
 
@@ -231,7 +266,7 @@ def recipe_text(files: Mapping[str, str], options: Mapping[str, Any]) -> str:
     values: dict[str, Any] = dict(files)
     for key, (name, _) in KEYS.items():
         value = options.get(name)
-        if isinstance(value, tuple | dict) and name in ("output_losses", "loss_weights"):
+        if isinstance(value, tuple | dict) and name in EQUATIONS:
             value = _equations(value)
         if value not in (None, (), []):
             values[key] = list(value) if isinstance(value, tuple) else value

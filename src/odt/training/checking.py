@@ -8,6 +8,7 @@ from odt.core.data.protocol import Data
 from odt.core.export.remedies import largest_part, what_trains
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
+from odt.core.model.onnx import PREFIX
 from odt.core.model.runtime_rules import litert_note
 from odt.core.recipe.interface import check_signature
 from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
@@ -180,6 +181,8 @@ def describe_refusals(refused: Sequence[UnsupportedNode], could: str) -> list[st
         first.setdefault((refusal.node.origin, refusal.node.op, refusal.reason), refusal)
     lines = [f"blocked: {refusal}" for refusal in first.values()]
     none = "none, because no weights precede or follow these operators"
+    if any(refusal.node.op.startswith(PREFIX) for refusal in refused):
+        none = "none, because odt cuts no part out of ONNX files"
     return [*lines, f"could train: {could or none}", CANNOT]
 
 

@@ -13,6 +13,7 @@ from odt.training.artifact_files import (
     ADAPTERS,
     CHECKPOINT,
     MANIFEST,
+    OF_INPUTS,
     ExpectedLosses,
     model_of,
     read_manifest,
@@ -95,8 +96,10 @@ def _trainer(
     kind: "type[Trainer]", folder: str, files: Mapping[str, str], options: Mapping[str, Any]
 ) -> "Trainer":
     adapters = os.path.join(folder, ADAPTERS) if ADAPTERS in files else None
-    model = load_model(os.path.join(folder, model_of(files)), adapters)
-    return kind(model, **{"checkpoint": os.path.join(folder, CHECKPOINT), **options})
+    of_inputs = {name: options[name] for name in OF_INPUTS if name in options}
+    others = {name: value for name, value in options.items() if name not in OF_INPUTS}
+    model = load_model(os.path.join(folder, model_of(files)), adapters, **of_inputs)
+    return kind(model, **{"checkpoint": os.path.join(folder, CHECKPOINT), **others})
 
 
 def _compare(folder: str, trainer: "Trainer", expected: ExpectedLosses) -> None:

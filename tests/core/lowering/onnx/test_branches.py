@@ -86,10 +86,11 @@ def test_branches_of_other_shapes_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"sr": 8}, "an input must be x, rate, but got sr"),
-        ({"rate": 8.5}, "rate.*: its value must be .* int64"),
-        ({"rate": [8, 9]}, "rate.*: its value must be .* int64"),
-        ({"rate": "fast"}, "rate.*: its value must be .* int64"),
+        ({"sr": 8}, "must name one of the inputs, x, rate, but got sr"),
+        ({"rate": 8.5}, "must be .* int64 for .*rate.* but got 8.5"),
+        ({"rate": [8, 9]}, "must be .* int64 for .*rate.* but got .8 9."),
+        ({"rate": "fast"}, "must be .* int64 for .*rate.* but got fast"),
+        ({"rate": 8, "x": 1}, "must leave an input for the samples"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(
@@ -97,5 +98,5 @@ def test_values_that_do_not_fit_are_refused(
 ) -> None:
     file = with_branches(branch("MatMul", "a", A), branch("MatMul", "b", B))
     model = read_model(file.write(tmp_path / "m.onnx"))
-    with pytest.raises(odt.ModelError, match=words):
+    with pytest.raises(odt.OptionError, match=words):
         with_input_values(model, values)
