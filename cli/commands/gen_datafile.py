@@ -9,13 +9,7 @@ from typing import Any
 
 import click
 
-from odt.cli.options.datafile import (
-    output_options,
-    reading_options,
-    source_options,
-    split_options,
-    step_options,
-)
+from odt.cli.options.datafile import DatafileOptions
 from odt.cli.options.datafile_record import recorded_request
 from odt.cli.options.datafile_source import like_sounds, opened
 from odt.cli.options.datafile_splits import (
@@ -28,6 +22,7 @@ from odt.cli.options.datafile_splits import (
 )
 from odt.cli.options.datafile_steps import Steps
 from odt.cli.options.fits import check_samples
+from odt.cli.options.rows import declared_options, group
 from odt.cli.options.sections import Command
 from odt.cli.output.data_report import report
 from odt.cli.output.progress import Progress
@@ -78,28 +73,26 @@ def spread(args: Sequence[str]) -> list[str]:
 
 
 @click.command(cls=GenDatafile)
-@source_options
-@reading_options
-@step_options
-@split_options
-@output_options
-def command(**o: Any) -> None:
+@click.argument("name", required=False)
+@declared_options(DatafileOptions)
+def command(**values: Any) -> None:
     """Make data files for training.
 
     NAME is a published data set (--show-datasets lists them), fashion_mnist if left out, as in
     ONE's tool. For your own data give --source instead. `odt gen-datafile random MODEL` makes
     random inputs and the model's outputs for them. docs/data.md has an example of each source.
     """
-    if o["show_datasets"]:
+    o = group(DatafileOptions, values)
+    if o.show_datasets:
         click.echo("Dataset list :")
         click.echo("[" + ",\n".join(PUBLISHED) + "]")
         return
-    source, request = recorded_request(o) if o["as_record"] else requested(o)
+    source, request = recorded_request(o.as_record, o) if o.as_record else requested(o)
     request = replace(
         request,
-        output=o["output_format"],
-        skip=o["on_error"] == "skip",
-        workers=o["workers"] or ((os.cpu_count() or 1) if source.decoded else 1),
+        output=o.output_format,
+        skip=o.on_error == "skip",
+        workers=o.workers or ((os.cpu_count() or 1) if source.decoded else 1),
     )
     with undo_on_signals(), closing(Progress()) as bar:
         every = generate(source, request, bar)
@@ -110,34 +103,34 @@ def command(**o: Any) -> None:
     click.echo("The data files are created!")
 
 
-def requested(o: dict[str, Any]) -> tuple[Source, Request]:
+def requested(o: DatafileOptions) -> tuple[Source, Request]:
     """Returns the source and what is made of it, as the options say."""
-    like = read_signature(o["like"]) if o["like"] else None
+    like = read_signature(o.like) if o.like else None
     o = like_sounds(o, like)
-    splits = parse_splits(o["split"], lengths(o))
+    splits = parse_splits(o.split, lengths(o))
     steps = Steps(o, like)
     source = opened(o, steps.early_resize(), steps.resize)
     check_samples(source, steps.moves())
-    if o["label_map"]:
-        source = relabel(source, parse_label_map(o["label_map"]))
-    if o["classes"] and source.classes:
-        source = order_classes(source, class_names(o["classes"]))
+    if o.label_map:
+        source = relabel(source, parse_label_map(o.label_map))
+    if o.classes and source.classes:
+        source = order_classes(source, class_names(o.classes))
     inputs = steps.of(source)
     if note := steps.note(source, inputs):
         source = replace(source, notes=(*source.notes, note))
     splits = splits or default_splits(source, lengths(o), o)
-    shuffle = False if o["shuffle"] is None and unlabelled(o) else o["shuffle"]
-    division = Division(shuffle, o["seed"], o["stratify"], o["group_by"], fold(o["fold"], splits))
+    shuffle = False if o.shuffle is None and unlabelled(o) else o.shuffle
+    division = Division(shuffle, o.seed, o.stratify, o.group_by, fold(o.fold, splits))
     source = checked_splits(source, splits, division, o)
     request = Request(
         splits=splits,
-        out_dir=o["out_dir"],
-        prefix=o["prefix_name"],
+        out_dir=o.out_dir,
+        prefix=o.prefix_name,
         division=division,
         inputs=inputs,
-        targets=Targets(source.classes, o["labels"] == "one-hot"),
+        targets=Targets(source.classes, o.labels == "one-hot"),
         like=like,
-        drop_targets=o["missing_target"] == "drop",
+        drop_targets=o.missing_target == "drop",
     )
     return source, request
 

@@ -1,8 +1,8 @@
 """`odt gen-datafile --as`: new data prepared as a preprocessing record says."""
 
 from dataclasses import replace
-from typing import Any
 
+from odt.cli.options.datafile import DatafileOptions
 from odt.cli.options.datafile_source import check_source, opening
 from odt.cli.options.fits import check_samples, refuse_decided
 from odt.datasets.generate import Request
@@ -14,29 +14,33 @@ from odt.datasets.splits import Division, RequestedSplit
 from odt.errors import OdtError
 
 
-def recorded_request(o: dict[str, Any]) -> tuple[Source, Request]:
+def recorded_request(path: str, o: DatafileOptions) -> tuple[Source, Request]:
     """Returns the source of new data and what is made of it.
+
+    Args:
+        path: path of the record, or of a model that holds it.
+        o: the options.
 
     Raises:
         OdtError: for options that the record decides, and without --source.
     """
     refuse_decided()
-    if not o["source"] or len(o["split"]) > 1 or "=" in "".join(o["split"]):
+    if not o.source or len(o.split) > 1 or "=" in "".join(o.split):
         raise OdtError("--as: must be given with --source and at most one name of a --split.")
     check_source(o)
-    record = load_record(o["as_record"])
-    source = open_new(opening(o, None), record)
+    record = load_record(path)
+    source = open_new(opening(o.source, o, None), record)
     check_samples(source, ())
     (part,) = source.parts.values()
-    name = o["split"][0] if o["split"] else "new"
-    lengths = o["length"][:1] or (None,)
+    name = o.split[0] if o.split else "new"
+    lengths = o.length[:1] or (None,)
     request = Request(
         splits=(RequestedSplit(name, lengths[0]),),
-        out_dir=o["out_dir"],
-        prefix=o["prefix_name"],
-        division=Division(shuffle=o["shuffle"] or False, seed=o["seed"]),
+        out_dir=o.out_dir,
+        prefix=o.prefix_name,
+        division=Division(shuffle=o.shuffle or False, seed=o.seed),
         inputs=parse_steps(record.steps),
-        targets=Targets(source.classes, o["labels"] == "one-hot"),
+        targets=Targets(source.classes, o.labels == "one-hot"),
         record=record,
     )
     return replace(source, parts={name: part}), request

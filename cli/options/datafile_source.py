@@ -4,12 +4,11 @@ import difflib
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from odt.cli.options.datafile import PROFILES
+from odt.cli.options.datafile import PROFILES, DatafileOptions
 from odt.cli.options.datafile_steps import shape
 from odt.cli.options.fits import BUILT, check_format
 from odt.cli.options.fits import PUBLISHED as BY_NAME
@@ -30,10 +29,11 @@ from odt.datasets.tables import TableOptions
 from odt.datasets.two_files import with_test_source
 from odt.errors import DataError, OdtError
 
+SOUND_SETTINGS = ("rate", "seconds", "mel", "mfcc", "frame", "hop", "frames", "mel_range")
 DEFAULT = "fashion_mnist"  # as in ONE's tool
 
 
-def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None) -> Source:
+def opened(o: DatafileOptions, resize: Resize | None, size: Resize | None = None) -> Source:
     """Opens the data source that the options select.
 
     Args:
@@ -42,26 +42,26 @@ def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None)
         size: size that images get at last, which masks get too.
     """
     form = check_source(o)
-    if o["source"]:
-        how = replace(opening(o, resize), masks=o["masks"], mask_resize=size)
+    if o.source:
+        how = replace(opening(o.source, o, resize), masks=o.masks, mask_resize=size)
         source = open_source(how, form)
-        if not o["test_source"]:
+        if not o.test_source:
             return source
-        return with_test_source(source, replace(how, text=o["test_source"]))
-    if o["fetch"] and not (o["name"] or o["dataset_name"]):
+        return with_test_source(source, replace(how, text=o.test_source))
+    if o.fetch and not (o.name or o.dataset_name):
         raise OdtError("--download: must be given with the NAME of a data set, but got none.")
-    name = published_name(o["name"] or o["dataset_name"] or DEFAULT)
-    if o["model"] and name not in PROFILES[o["model"]][0]:
-        raise DataError(f"{name} does not fit {PROFILES[o['model']][1]}.")
+    name = published_name(o.name or o.dataset_name or DEFAULT)
+    if o.model and name not in PROFILES[o.model][0]:
+        raise DataError(f"{name} does not fit {PROFILES[o.model][1]}.")
     if name not in PUBLISHED:
-        return open_source(Opening(name, "tfds", data_dir=o["data_dir"]))
-    if o["fetch"]:
+        return open_source(Opening(name, "tfds", data_dir=o.data_dir))
+    if o.fetch:
         with closing(Progress("B")) as bar:
-            download(PUBLISHED[name].files, o["data_dir"], bar)
-    return open_published(name, o["data_dir"], o["variant"])
+            download(PUBLISHED[name].files, o.data_dir, bar)
+    return open_published(name, o.data_dir, o.variant)
 
 
-def like_sounds(o: dict[str, Any], like: ModelSignature | None) -> dict[str, Any]:
+def like_sounds(o: DatafileOptions, like: ModelSignature | None) -> DatafileOptions:
     """The options with the settings of sounds that --like gives and the command line does not.
 
     A model that was trained on sounds holds them in its preprocessing record; of another model that
@@ -69,83 +69,93 @@ def like_sounds(o: dict[str, Any], like: ModelSignature | None) -> dict[str, Any
     """
     if like is None:
         return o
-    settings: dict[str, Any] = {}
     shape = [n for n in like.inputs[0].shape if n > 1]
     if like.record is not None and like.record.sound:
         sound = parse_sound(like.record.sound)
-        names = ("rate", "seconds", "mel", "mfcc", "frame", "hop", "frames")
-        settings = {name: getattr(sound, name) for name in names}
-        settings["mel_range"] = f"{sound.low},{sound.high}"
-    elif len(shape) == 1 and not o["mel"] and o["rate"]:
-        settings = {"seconds": shape[0] / o["rate"]}
+        alike = replace(
+            o,
+            rate=sound.rate,
+            seconds=sound.seconds,
+            mel=sound.mel,
+            mfcc=sound.mfcc,
+            frame=sound.frame,
+            hop=sound.hop,
+            frames=sound.frames,
+            mel_range=f"{sound.low},{sound.high}",
+        )
+    elif len(shape) == 1 and not o.mel and o.rate:
+        alike = replace(o, seconds=shape[0] / o.rate)
+    else:
+        return o
     source = click.get_current_context().get_parameter_source
-    return o | {n: v for n, v in settings.items() if source(n) is ParameterSource.DEFAULT}
+    typed = (n for n in SOUND_SETTINGS if source(n) is not ParameterSource.DEFAULT)
+    return replace(alike, **{name: getattr(o, name) for name in typed})
 
 
-def check_source(o: dict[str, Any]) -> str:
+def check_source(o: DatafileOptions) -> str:
     """Returns the format of the source.
 
     Raises:
         OdtError: for options that do not fit it.
     """
-    if o["source"]:
-        form = format_of(Path(o["source"]), Opening(o["source"], o["form"]))
-        if Path(o["source"]).exists() or not SOURCE_FORMATS[form].is_path:
-            check_format(o["source"], form)
+    if o.source:
+        form = format_of(Path(o.source), Opening(o.source, o.form))
+        if Path(o.source).exists() or not SOURCE_FORMATS[form].is_path:
+            check_format(o.source, form)
         return form
-    if o["name"] and o["dataset_name"]:
+    if o.name and o.dataset_name:
         raise OdtError("--dataset-name: must be given without NAME, but got both. Leave one out.")
-    name = published_name(o["name"] or o["dataset_name"] or DEFAULT)
+    name = published_name(o.name or o.dataset_name or DEFAULT)
     form = BY_NAME if name in PUBLISHED else BUILT
     check_format(name, form)
     return form
 
 
-def opening(o: dict[str, Any], resize: Resize | None) -> Opening:
-    """Returns how --source is opened.
+def opening(path: str, o: DatafileOptions, resize: Resize | None) -> Opening:
+    """Returns how --source, which is `path`, is opened.
 
     Raises:
         OdtError: if options contradict each other.
     """
-    if o["name"]:
+    if o.name:
         raise OdtError("--source: must be given without NAME, but got both. Leave one of them out.")
-    rate = o["rate"]
+    rate = o.rate
     usual = min(8000.0, rate / 2) if rate else 8000.0
-    low, high = (*numbers(o["mel_range"], "mel_range"), 300.0, usual)[:2]
+    low, high = (*numbers(o.mel_range, "mel_range"), 300.0, usual)[:2]
     sound = Sound(
         rate,
-        o["seconds"],
-        o["mel"],
-        o["frame"],
-        o["hop"],
-        o["frames"],
+        o.seconds,
+        o.mel,
+        o.frame,
+        o.hop,
+        o.frames,
         low,
         high,
-        mfcc=o["mfcc"],
+        mfcc=o.mfcc,
     )
-    classes = class_names(o["classes"]) if o["classes"] else ()
+    classes = class_names(o.classes) if o.classes else ()
     table = TableOptions(
-        label="none" if o["unlabelled"] else o["label_column"], header=o["header"],
-        delimiter=o["delimiter"], leave_out=o["leave_out"], one_hot=o["one_hot"],
-        regression=o["regression"], drop=o["missing"] == "drop", skip=o["on_error"] == "skip",
-        window=o["window"] or 0, stride=o["stride"], horizon=o["horizon"],
-        series=o["group_by"] if o["window"] else "", dates=o["date"],
-        drop_targets=o["missing_target"] == "drop", groups=o["group_by"],
+        label="none" if o.unlabelled else o.label_column, header=o.header,
+        delimiter=o.delimiter, leave_out=o.leave_out, one_hot=o.one_hot,
+        regression=o.regression, drop=o.missing == "drop", skip=o.on_error == "skip",
+        window=o.window or 0, stride=o.stride, horizon=o.horizon,
+        series=o.group_by if o.window else "", dates=o.date,
+        drop_targets=o.missing_target == "drop", groups=o.group_by,
     )  # fmt: skip
     arrays = ArrayOptions(
-        o["x"], o["y"], classes, o["regression"], shape(o["shape"], "--shape"),
-        o["source_dtype"], o["unlabelled"], o["unlabelled"],
+        o.x, o.y, classes, o.regression, shape(o.shape, "--shape"),
+        o.source_dtype, o.unlabelled, o.unlabelled,
     )  # fmt: skip
     return Opening(
-        o["source"], o["form"], o["target_source"], _data_dir(o), table, arrays, sound,
-        o["on_error"] == "skip", resize, Naming(o["label_pattern"], o["unlabelled"]),
+        path, o.form, o.target_source, _data_dir(o), table, arrays, sound,
+        o.on_error == "skip", resize, Naming(o.label_pattern, o.unlabelled),
     )  # fmt: skip
 
 
-def _data_dir(o: dict[str, Any]) -> Path | None:
+def _data_dir(o: DatafileOptions) -> Path | None:
     """--data-dir for a builder: its own folder, unless one is given."""
     source = click.get_current_context().get_parameter_source("data_dir")
-    return None if source is ParameterSource.DEFAULT else o["data_dir"]
+    return None if source is ParameterSource.DEFAULT else o.data_dir
 
 
 def published_name(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from odt.cli.options.datafile import ONES_LENGTHS
+from odt.cli.options.datafile import ONES_LENGTHS, DatafileOptions
 from odt.datasets.preprocess import numbers
 from odt.datasets.source import Source
 from odt.datasets.splits import Division, RequestedSplit, divides_again
@@ -14,20 +14,20 @@ from odt.errors import OdtError
 NAMES = {2: ("train", "test"), 3: ("train", "validation", "test")}
 
 
-def lengths(o: dict[str, Any]) -> tuple[int, ...]:
+def lengths(o: DatafileOptions) -> tuple[int, ...]:
     """Returns the length of each split: --length, ONE's earlier options, or ONE's defaults."""
-    former = (o["train_length"], o["test_length"])
+    former = (o.train_length, o.test_length)
     if any(former):
-        if o["length"] or o["split"] not in ((), ("train", "test")):
+        if o.length or o.split not in ((), ("train", "test")):
             raise OdtError(
                 "--train-length, --test-length: must be given without --split and --length, but "
                 "got both. Give --split and --length."
             )
         return tuple(n or usual for n, usual in zip(former, ONES_LENGTHS, strict=True))
-    names = [s for s in o["split"] if "=" not in s]
-    if o["model"] and not o["length"] and len(o["split"]) == len(names) in (0, 2):
+    names = [s for s in o.split if "=" not in s]
+    if o.model and not o.length and len(o.split) == len(names) in (0, 2):
         return ONES_LENGTHS
-    return tuple(o["length"])
+    return tuple(o.length)
 
 
 def parse_splits(splits: Sequence[str], lengths: Sequence[int]) -> tuple[RequestedSplit, ...]:
@@ -83,7 +83,7 @@ def _parse_split(text: str, length: int | None) -> RequestedSplit:
 
 
 def default_splits(
-    source: Source, lengths: Sequence[int], o: dict[str, Any]
+    source: Source, lengths: Sequence[int], o: DatafileOptions
 ) -> tuple[RequestedSplit, ...]:
     """Returns the splits without --split: train, validation and test of the source, or train test.
 
@@ -94,17 +94,17 @@ def default_splits(
         lengths: --length, for ONE's two splits.
         o: the options.
     """
-    if unlabelled(o) and not (lengths or o["fold"] or o["group_by"]) and "all" in source.parts:
+    if unlabelled(o) and not (lengths or o.fold or o.group_by) and "all" in source.parts:
         return (RequestedSplit("new", fraction=1.0),)
     names: Sequence[str] = ("train", "test")
     streams = any(part.sequential for part in source.parts.values())
-    if not (lengths or o["fold"] or streams):
+    if not (lengths or o.fold or streams):
         names = [n for n in ("train", "validation", "test") if n in source.parts] or names
     return parse_splits(names, lengths)
 
 
 def checked_splits(
-    source: Source, splits: Sequence[RequestedSplit], division: Division, o: dict[str, Any]
+    source: Source, splits: Sequence[RequestedSplit], division: Division, o: DatafileOptions
 ) -> Source:
     """The source, with a note if its own splits are divided again.
 
@@ -116,7 +116,7 @@ def checked_splits(
         note = f"note: {source.name}: its own splits ({parts}) are joined and divided again."
         return replace(source, notes=(*source.notes, note)) if len(source.parts) > 1 else source
     fractions = any(w.fraction is not None for w in splits)
-    if o["group_by"] and not (o["window"] or fractions or "all" in source.parts):
+    if o.group_by and not (o.window or fractions or "all" in source.parts):
         raise OdtError(
             f"--group-by: {source.name} has splits of its own ({', '.join(source.parts)}), which "
             "are kept. Leave --group-by out, or give fractions: --split train test=0.2."
@@ -124,9 +124,9 @@ def checked_splits(
     return source
 
 
-def unlabelled(o: dict[str, Any]) -> bool:
+def unlabelled(o: DatafileOptions) -> bool:
     """Whether the options say that the data have no targets."""
-    return bool(o["unlabelled"]) or o["label_column"] == "none"
+    return bool(o.unlabelled) or o.label_column == "none"
 
 
 def fold(text: str | None, splits: Sequence[RequestedSplit]) -> tuple[int, int] | None:

@@ -1,9 +1,8 @@
 """Preprocessing of `odt gen-datafile` from its options."""
 
-from typing import Any
-
 import numpy as np
 
+from odt.cli.options.datafile import DatafileOptions
 from odt.datasets.model_signature import ModelSignature
 from odt.datasets.pictures import Resize, parse_augmentation
 from odt.datasets.preprocess import Preprocessing, numbers
@@ -15,31 +14,31 @@ from odt.errors import OdtError
 class Steps:
     """Preprocessing steps from the options and --like. The constructor checks the options."""
 
-    def __init__(self, o: dict[str, Any], like: ModelSignature | None) -> None:
+    def __init__(self, o: DatafileOptions, like: ModelSignature | None) -> None:
         self._o = o
         self._like = like
-        self._augmentation = parse_augmentation(o["augment"], o["augment_factor"])
-        self._mean, self._std = numbers(o["mean"], "mean"), numbers(o["std"], "std")
+        self._augmentation = parse_augmentation(o.augment, o.augment_factor)
+        self._mean, self._std = numbers(o.mean, "mean"), numbers(o.std, "std")
         if any(s <= 0 for s in self._std):
-            raise OdtError(f"--std: must be above 0, but got {o['std']}.")
-        if o["scale"] == "standardize" and (self._mean or self._std):
+            raise OdtError(f"--std: must be above 0, but got {o.std}.")
+        if o.scale == "standardize" and (self._mean or self._std):
             raise OdtError(
                 "--scale standardize: must be given without --mean and --std, which it computes, "
                 "but got both. Leave one out."
             )
-        size = shape(o["size"], "--size") if o["size"] else None
+        size = shape(o.size, "--size") if o.size else None
         if size is not None and len(size) != 2:
-            raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
-        fit = o["fit"]
-        if o["model"] == "mobilenetv2":
+            raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {o.size}.")
+        fit = o.fit
+        if o.model == "mobilenetv2":
             size, fit = (224, 224), "crop-or-pad"
         if size is None and like is not None:
             size = like.picture_size()
-        self.resize = Resize(*size, o["resize"], fit) if size else None
-        if o["masks"] and self.moves():
+        self.resize = Resize(*size, o.resize, fit) if size else None
+        if o.masks and self.moves():
             raise OdtError("--augment: must be noise alone with --masks, which do not move.")
-        self._colour = o["color"] or (like.colour() if like else "keep")
-        values_given = o["scale"] or self._mean or self._std
+        self._colour = o.color or (like.colour() if like else "keep")
+        values_given = o.scale or self._mean or self._std
         self._recorded = like.record if like and not values_given else None
 
     def moves(self) -> tuple[str, ...]:
@@ -64,15 +63,15 @@ class Steps:
                 np.dtype(np.uint8 if of_bytes else np.float32),
                 self._like.picture_scale(),
             )
-        dtype = np.dtype(self._o["dtype"] or dtype)
+        dtype = np.dtype(self._o.dtype or dtype)
         # Other integer inputs of the model take 0 … 255.
-        whole = dtype.kind in "iu" and not self._o["dtype"] and not quantized
-        scale = self._o["scale"] or (default if picture and not whole else "none")
+        whole = dtype.kind in "iu" and not self._o.dtype and not quantized
+        scale = self._o.scale or (default if picture and not whole else "none")
         if self._recorded is not None and not whole:
             steps = parse_steps(self._recorded.steps)
             scale, mean, std = steps.scale, steps.mean, steps.std
         return Preprocessing(
-            missing=self._o["missing"],
+            missing=self._o.missing,
             colour=self._colour if picture else "keep",
             augmentation=self._augmentation,
             resize=self.resize if picture else None,
@@ -81,13 +80,13 @@ class Steps:
             std=std,
             channels_first=picture and self._like is not None and self._like.channels_first(),
             shape=target.shape if target and self._like and len(self._like.inputs) == 1 else (),
-            flatten=self._o["flatten"],
+            flatten=self._o.flatten,
             dtype=dtype,
         )
 
     def note(self, source: Source, inputs: Preprocessing) -> str:
         """Returns a note on the scale of images for --like; empty for none."""
-        if self._like is None or source.kind != "image" or self._o["scale"] or self._mean:
+        if self._like is None or source.kind != "image" or self._o.scale or self._mean:
             return ""
         if self._recorded is not None:
             return f"note: {self._like.path}: its metadata give the scale of the inputs."

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Any, TypeVar
 
 import click
@@ -28,6 +28,7 @@ from odt.kernels.registry import LOSSES, METRICS
 from odt.kernels.rows.row_index import SCHEDULES
 
 T = TypeVar("T")
+DECLARED = "odt.cli"  # key of a field's metadata: its option
 
 # Types of Click by the forms of values.
 FORMS: Mapping[str, click.ParamType[Any]] = {
@@ -118,6 +119,28 @@ def click_type(kind: Kind) -> click.ParamType[Any]:
         case Switch():
             raise AssertionError("a switch has no value")
     return chosen
+
+
+def declare(section: str, *flags: str, **attributes: Any) -> Any:
+    """A field of a dataclass that is an option of the command line alone.
+
+    Args:
+        section: section of the help.
+        flags: names of the option.
+        attributes: other arguments of `click.option` and of Option.
+    """
+    default: Any = () if attributes.get("multiple") else None
+    if attributes.get("is_flag"):
+        default = False
+    metadata = {DECLARED: (section, flags, attributes)}
+    return field(default=attributes.get("default", default), metadata=metadata)
+
+
+def declared_options(kind: type) -> Decorator:
+    """The options that are the fields of a dataclass, in this order."""
+    declared = (f for f in fields(kind) if DECLARED in f.metadata)
+    every = [(f.name, *f.metadata[DECLARED]) for f in declared]
+    return combine(*(option(section, *flags, name, **a) for name, section, flags, a in every))
 
 
 def group(kind: type[T], values: Mapping[str, Any]) -> T:
