@@ -8,10 +8,10 @@ import odt
 from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
 from odt.cli.options.fit import update_options
+from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command, option
 from odt.cli.options.shared import (
     budget_option,
-    data_options,
     hyper_parameter_options,
     input_options,
     metric_option,

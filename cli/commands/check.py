@@ -9,9 +9,9 @@ import click
 
 import odt
 from odt.cli.options.rows import group
+from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
-    data_options,
     interface_options,
     last_operators_option,
     loss_options,

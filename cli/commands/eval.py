@@ -12,10 +12,10 @@ from odt.cli.options.adapters import added_option
 from odt.cli.options.evaluation import class_options, sample_options
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import group
+from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     check_data_option,
-    data_options,
     interface_options,
     loss_options,
     metric_option,

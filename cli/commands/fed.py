@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odt.cli.main import quick_imports
+from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.fed import (
     data_options,
     federation_options,
@@ -14,6 +15,7 @@ from odt.cli.options.fed import (
     validation_options,
 )
 from odt.cli.options.fed_options import FedOptions
+from odt.cli.options.sample_files import data_options as file_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     budget_option,
@@ -25,8 +27,6 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
-from odt.cli.options.shared import data_options as file_options
-from odt.cli.options.train_options import ADAPTERS
 from odt.cli.output.signals import leave, stop_on_signals
 
 if TYPE_CHECKING:

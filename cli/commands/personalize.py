@@ -6,8 +6,9 @@ import click
 
 import odt
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
+from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command, option
-from odt.cli.options.shared import budget_option, data_options, model_argument, require
+from odt.cli.options.shared import budget_option, model_argument, require
 from odt.cli.options.types import Size
 from odt.cli.output.output_locks import hold
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of

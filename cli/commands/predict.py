@@ -19,9 +19,9 @@ from odt.cli.options.new_data import (
     show_note,
 )
 from odt.cli.options.rows import group
+from odt.cli.options.sample_files import input_option
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
-    input_option,
     interface_options,
     model_argument,
     require,

@@ -7,22 +7,21 @@ import click
 
 from odt.cli.main import quick_imports
 from odt.cli.options.cache import cache_options
+from odt.cli.options.exports import export_options
 from odt.cli.options.fit import (
     EXAMPLES,
     best_options,
-    export_options,
     fit_options,
     quantize_aware_option,
     rate_options,
-    validation_options,
 )
 from odt.cli.options.onert import OneCommand, one_options
 from odt.cli.options.recipe_file import print_recipe
 from odt.cli.options.run_dir import in_run_dir, run_logs, run_options
+from odt.cli.options.sample_files import data_options, validation_options
 from odt.cli.options.shared import (
     budget_option,
     checkpoint_option,
-    data_options,
     hyper_parameter_options,
     interface_options,
     metric_option,
@@ -82,7 +81,7 @@ def command(model: str, print_config: bool, **values: Any) -> None:
         return print_recipe(model, options)
     options = in_run_dir(options)
     run.requested_exports(options)
-    stages = StageTimer(options.run.mem_poll)
+    stages = StageTimer(options.report.mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with stages.stage("MODEL_LOAD"):
         source = run.model_of(model, options.model)

@@ -2,9 +2,9 @@
 
 import click
 
+from odt.cli.options.exports import model_options
 from odt.cli.options.rows import keyword_options
 from odt.cli.options.sections import combine, option
-from odt.cli.options.trained_model import trained_model_options
 from odt.cli.options.types import OutputPath
 from odt.core.options.federation_options import FEDERATION_OPTIONS
 from odt.core.options.option import DATA, EXPORT, VALIDATION
@@ -87,5 +87,5 @@ output_options = combine(
         metavar="FILE",
         help="Save a checkpoint (.odt) after each round.",
     ),
-    trained_model_options,
+    model_options,
 )

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+from odt.cli.options.exports import ExportOptions
 from odt.cli.options.rows import group
-from odt.cli.options.train_options import ExportOptions, SampleFiles
+from odt.cli.options.sample_files import SampleFiles
 from odt.core.options.federation_options import FederationOptions
 from odt.dataclass import dataclass
 

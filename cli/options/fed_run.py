@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 import odt
+from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.fed_options import FedOptions
 from odt.cli.options.rows import keywords
 from odt.cli.options.shared import require
-from odt.cli.options.train_options import ADAPTERS
 from odt.cli.options.training_run import recipe_arguments, refuse_alone
 from odt.cli.output.output_paths import check_ending, check_outputs, extension_of
 from odt.core.storage.atomic_files import AtomicFile

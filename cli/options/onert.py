@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from odt.cli.main import memory_error, message, version_option
-from odt.cli.options.rows import row_options
-from odt.cli.options.sections import ONE, Command, combine, option
+from odt.cli.options.rows import declare, declared_options, row_options
+from odt.cli.options.sections import ONE, Command, combine
 from odt.core.options.training_options import SELECTION_OPTIONS
+from odt.dataclass import dataclass
 from odt.errors import OdtError
 
 # Option names that only ONE has → odt's option; None if the value is the model.
@@ -61,10 +62,11 @@ class RuntimeFailure(click.ClickException):
     exit_code = 255
 
 
-one_options = combine(
-    version_option,
-    row_options(SELECTION_OPTIONS, "operators"),
-    option(
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """What is printed besides the lines of training."""
+
+    verbose_level: int = declare(
         ONE,
         "-v",
         "--verbose-level",
@@ -72,7 +74,17 @@ one_options = combine(
         default=0,
         help="Verbosity. 1 prints where each training parameter comes from and which kernels "
         "are used.",
-    ),
+    )
+    mem_poll: bool = declare(
+        ONE,
+        "--mem-poll",
+        is_flag=True,
+        help="Report the memory of the process in each phase.",
+    )
+
+
+one_options = combine(
+    version_option, row_options(SELECTION_OPTIONS, "operators"), declared_options(ReportOptions)
 )
 
 

@@ -3,18 +3,20 @@
 import json
 import os
 import re
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
-from odt.cli.options.train_options import TrainOptions
 from odt.cli.options.types import ClassWeights, OutputPath
 from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
 from odt.runs.recipe import parse_recipe
+
+if TYPE_CHECKING:
+    from odt.cli.options.train_options import TrainOptions
 
 Recipe: TypeAlias = dict[str, object]  # values by key, as in the file
 
@@ -164,7 +166,7 @@ def is_path(parameter: click.Parameter, value: Any) -> bool:
     return isinstance(parameter.type, click.Path)
 
 
-def print_recipe(model: str, options: TrainOptions) -> None:
+def print_recipe(model: str, options: "TrainOptions") -> None:
     """Prints the recipe of a command line."""
     from odt.cli.options.training_run import model_of, trainer_of
 

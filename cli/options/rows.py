@@ -136,10 +136,15 @@ def declare(section: str, *flags: str, **attributes: Any) -> Any:
     return field(default=attributes.get("default", default), metadata=metadata)
 
 
-def declared_options(kind: type) -> Decorator:
-    """The options that are the fields of a dataclass, in this order."""
-    declared = (f for f in fields(kind) if DECLARED in f.metadata)
-    every = [(f.name, *f.metadata[DECLARED]) for f in declared]
+def declared_options(kind: type, *names: str) -> Decorator:
+    """The options that are declared as fields of a dataclass, in this order.
+
+    Args:
+        kind: the dataclass.
+        names: names of the fields to take; all if left out.
+    """
+    declared = {f.name: f.metadata[DECLARED] for f in fields(kind) if DECLARED in f.metadata}
+    every = [(name, *declared[name]) for name in names or declared]
     return combine(*(option(section, *flags, name, **a) for name, section, flags, a in every))
 
 

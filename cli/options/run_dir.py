@@ -15,15 +15,17 @@ from odt.cli.options.recipe_file import (
     recipe_options,
     recipe_text,
 )
-from odt.cli.options.sections import RECIPE, RUNS, combine, option
-from odt.cli.options.train_options import TrainOptions
+from odt.cli.options.rows import declare, declared_options
+from odt.cli.options.sections import RECIPE, RUNS, combine
 from odt.cli.options.types import OutputPath
 from odt.cli.output.output_locks import hold
 from odt.core.storage.reading import unwritable
+from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.runs.recipe import parse_recipe
 
 if TYPE_CHECKING:
+    from odt.cli.options.train_options import TrainOptions
     from odt.cli.runs.folder import RowLog
 
 # Keys of files that training reads.
@@ -48,9 +50,11 @@ def continue_run(ctx: click.Context, parameter: click.Parameter, path: str | Non
     return path
 
 
-run_options = combine(
-    recipe_options,
-    option(
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Folder and logs of a run."""
+
+    run_dir: str | None = declare(
         RUNS,
         "--run-dir",
         common=True,
@@ -60,24 +64,26 @@ run_options = combine(
         callback=continue_run,
         help="Write a run to the folder DIR: recipe, versions, hashes, log, curves, best and last "
         "checkpoint, trained model. Without MODEL, resume the run in DIR.",
-    ),
-    option(
+    )
+    tensorboard: bool = declare(
         RUNS,
         "--tensorboard",
         is_flag=True,
         help="Also write a TensorBoard event file to --run-dir.",
-    ),
-    option(
+    )
+    log: str | None = declare(
         RUNS,
         "--log",
         type=OutputPath(),
         metavar="FILE",
         help="Write loss, metrics, time and learning rate of each epoch as .csv or .jsonl.",
-    ),
-)
+    )
 
 
-def in_run_dir(options: TrainOptions) -> TrainOptions:
+run_options = combine(recipe_options, declared_options(RunOptions))
+
+
+def in_run_dir(options: "TrainOptions") -> "TrainOptions":
     """Returns the options with those that --run-dir sets.
 
     Raises:
@@ -133,7 +139,7 @@ def _claim(path: str) -> None:
     _check_new(path)  # again: another run may have begun and ended in it
 
 
-def run_logs(trainer: "odt.Trainer", options: TrainOptions) -> "list[RowLog]":
+def run_logs(trainer: "odt.Trainer", options: "TrainOptions") -> "list[RowLog]":
     """Returns the callbacks that write the folder of a run, and its log."""
     path, log = options.run.run_dir, options.run.log
     if not path and not log:

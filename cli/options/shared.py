@@ -5,10 +5,9 @@ from typing import TypeVar
 import click
 
 from odt.cli.options.rows import keyword_options, recipe_options, row_options
-from odt.cli.options.sections import combine, option
+from odt.cli.options.sections import combine
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
-from odt.core.options.option import DATA
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
 from odt.core.options.training_options import HYPER_OPTIONS, SELECTION_OPTIONS, STEP_OPTIONS
@@ -34,27 +33,6 @@ def require(option: str, value: T | None, what: str) -> T:
 
 
 model_argument = click.argument("model", type=click.Path())
-
-input_option = option(
-    DATA,
-    "--load-input",
-    common=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Model inputs of all samples: raw float32 as for onert_train, .npy, .npz or .h5.",
-)
-
-data_options = combine(
-    input_option,
-    option(
-        DATA,
-        "--load-expected",
-        common=True,
-        type=click.Path(),
-        metavar="FILE",
-        help="Expected outputs (targets) of all samples, in the same formats.",
-    ),
-)
 
 signature_option = keyword_options(MODEL_OPTIONS, "signature")
 input_options = keyword_options(MODEL_OPTIONS, "input_shapes", "input_values")

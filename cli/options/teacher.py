@@ -5,32 +5,41 @@ from typing import TYPE_CHECKING
 import click
 
 import odt
-from odt.cli.options.rows import recipe_options
-from odt.cli.options.sections import combine, option
-from odt.cli.options.train_options import TeacherOptions
+from odt.cli.options.rows import declare, declared_options, recipe_options
+from odt.cli.options.sections import combine
 from odt.core.options.option import LOSS
+from odt.dataclass import dataclass
 from odt.errors import OdtError
 
 if TYPE_CHECKING:
     from odt.training.teacher import Teacher
 
-teacher_options = combine(
-    option(
+
+@dataclass(frozen=True, slots=True)
+class TeacherOptions:
+    """Options of distillation; None for the defaults of `odt.Teacher`."""
+
+    teacher: str | None = declare(
         LOSS,
         "--teacher",
         type=click.Path(),
         metavar="MODEL",
         help="Knowledge distillation: also train on the outputs of this trained model.",
-    ),
-    option(
+    )
+    teacher_outputs: str | None = declare(
         LOSS,
         "--teacher-outputs",
         type=click.Path(),
         metavar="FILE",
         help="Outputs of the teacher for all samples, from odt predict --output; replaces "
         "--teacher.",
-    ),
-    recipe_options("temperature", "teacher_weight"),
+    )
+    temperature: float | None = None
+    teacher_weight: float | None = None
+
+
+teacher_options = combine(
+    declared_options(TeacherOptions), recipe_options("temperature", "teacher_weight")
 )
 
 

@@ -4,82 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+from odt.cli.options.exports import ExportOptions
+from odt.cli.options.find_rate import RateTestOptions
+from odt.cli.options.onert import ReportOptions
 from odt.cli.options.rows import group
+from odt.cli.options.run_dir import RunOptions
+from odt.cli.options.sample_files import SampleFiles
+from odt.cli.options.teacher import TeacherOptions
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.session_options import SessionOptions
 from odt.dataclass import dataclass
-
-ADAPTERS = "adapters"
-
-
-@dataclass(frozen=True, slots=True)
-class SampleFiles:
-    """Files of the training and validation samples; None for none."""
-
-    load_input: str | None = None
-    load_expected: str | None = None
-    validation_input: str | None = None
-    validation_expected: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TeacherOptions:
-    """Options of distillation; None for the defaults of `odt.Teacher`."""
-
-    teacher: str | None = None
-    teacher_outputs: str | None = None
-    temperature: float | None = None
-    teacher_weight: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """Files of the trained model, and what they hold."""
-
-    export_circle: str | None = None
-    export_tflite: str | None = None
-    export_circleplus: str | None = None
-    export_onnx: str | None = None
-    export_adapters: str | None = None
-    export_weights: str | None = None
-    preprocessing: bool = True
-
-    @property
-    def paths(self) -> dict[str, str]:
-        """The files to write by format, the adapters by ADAPTERS."""
-        every = {
-            "circle": self.export_circle,
-            "tflite": self.export_tflite,
-            "circle+": self.export_circleplus,
-            "onnx": self.export_onnx,
-            ADAPTERS: self.export_adapters,
-        }
-        return {kind: path for kind, path in every.items() if path}
-
-    @property
-    def float_weights(self) -> bool:
-        """Whether weights are exported as float32, however the file stores them."""
-        return self.export_weights == "float"
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Folder and logs of a run, and what is printed."""
-
-    run_dir: str | None = None
-    tensorboard: bool = False
-    log: str | None = None
-    verbose_level: int = 0
-    mem_poll: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RateTestOptions:
-    """Options of the learning rate range test."""
-
-    find_rate: bool = False
-    png: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +35,7 @@ class TrainOptions:
     fit: FitOptions
     exports: ExportOptions
     run: RunOptions
+    report: ReportOptions
     rate_test: RateTestOptions
     quantize_aware: bool
     frozen_int8: bool
@@ -120,6 +56,7 @@ class TrainOptions:
             fit=group(FitOptions, values),
             exports=group(ExportOptions, values),
             run=group(RunOptions, values),
+            report=group(ReportOptions, values),
             rate_test=group(RateTestOptions, values),
             quantize_aware=values.get("quantize_aware", False),
             frozen_int8=values.get("frozen_int8", False),

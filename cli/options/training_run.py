@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.rows import keywords
+from odt.cli.options.sample_files import SampleFiles
 from odt.cli.options.shared import require
 from odt.cli.options.teacher import teacher_of
-from odt.cli.options.train_options import ADAPTERS, SampleFiles, TrainOptions
+from odt.cli.options.train_options import TrainOptions
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet

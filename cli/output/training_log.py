@@ -83,7 +83,7 @@ class TrainingLog(odt.Callback):
             "num_of_trainable_ops": number_of_last(part, core.info.trainable_ops),
             "trainable_ops": core.info.trainable_ops or (),
         }
-        verbose = options.run.verbose_level
+        verbose = options.report.verbose_level
         if verbose:
             block |= {
                 "origins": session.recipe.origins,
@@ -158,5 +158,5 @@ class TrainingLog(odt.Callback):
         if feed is not None and self._times:
             click.echo(report.feed_line(feed.waited, self._times))
         click.echo(report.timing_table(stages.times_ms, self._times, self._first))
-        if options.run.mem_poll:
+        if options.report.mem_poll:
             click.echo(report.memory_tables(stages.usages))

@@ -11,14 +11,13 @@ from click.testing import CliRunner
 import odt
 from odt.cli.commands import train
 from odt.cli.options import shared, types
-from odt.cli.options.train_options import (
-    ExportOptions,
-    RateTestOptions,
-    RunOptions,
-    SampleFiles,
-    TeacherOptions,
-    TrainOptions,
-)
+from odt.cli.options.exports import ExportOptions
+from odt.cli.options.find_rate import RateTestOptions
+from odt.cli.options.onert import ReportOptions
+from odt.cli.options.run_dir import RunOptions
+from odt.cli.options.sample_files import SampleFiles
+from odt.cli.options.teacher import TeacherOptions
+from odt.cli.options.train_options import TrainOptions
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.session_options import SessionOptions
@@ -121,7 +120,7 @@ def test_minus_one_is_a_value_and_not_an_option() -> None:
 
 GROUPS = (
     *(ModelOptions, SessionOptions, FitOptions),
-    *(SampleFiles, TeacherOptions, ExportOptions, RunOptions, RateTestOptions),
+    *(SampleFiles, TeacherOptions, ExportOptions, RunOptions, ReportOptions, RateTestOptions),
 )
 
 
