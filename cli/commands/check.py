@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import odt
-from odt.cli.options.rows import group
+from odt.cli.options.rows import group, keyword_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
@@ -22,8 +22,9 @@ from odt.cli.options.shared import (
     sequence_options,
     sparse_option,
 )
-from odt.cli.options.training_run import model_of, recipe_arguments
+from odt.cli.options.training_run import model_of, trainer_arguments
 from odt.cli.output.spelling import spell
+from odt.core.options.analysis_options import CHECK_OPTIONS
 from odt.core.options.model_options import ModelOptions
 
 
@@ -36,16 +37,10 @@ from odt.core.options.model_options import ModelOptions
 @last_operators_option
 @selection_options
 @sparse_option
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Random seed of the test batch.",
-)
+@keyword_options(CHECK_OPTIONS)
 @schedule_options
 def command(
-    model: str, load_input: str | None, load_expected: str | None, seed: int, **options: Any
+    model: str, load_input: str | None, load_expected: str | None, seed: int, **values: Any
 ) -> None:
     """Check before a long run whether MODEL can be trained.
 
@@ -61,7 +56,7 @@ def command(
     if x is not None or y is not None:
         x = require("--load-input", x, "the file with the inputs of all samples")
         y = require("--load-expected", y, "the file with the expected outputs")
-    source, arguments = model_of(model, group(ModelOptions, options)), recipe_arguments(options)
+    source, arguments = model_of(model, group(ModelOptions, values)), trainer_arguments(values)
     result = odt.check(source, x, y, seed=seed, show=_show, **arguments)
     if result.trains is False:
         raise click.exceptions.Exit(1)

@@ -68,7 +68,7 @@ def command(
             f"{source}: only a circle file can become a circle+ in place, "
             f"but got {model.format}. Give an OUTPUT."
         )
-    arguments: dict[str, Any] = {}
+    arguments = {}
     if chosen:
         arguments = {name: options.pop(name) for name in RECIPE_OPTIONS if name in options}
         arguments |= {"hyper_parameters": options, "trainable": odt.Trainable(last)}

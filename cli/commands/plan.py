@@ -8,7 +8,7 @@ import click
 import odt
 from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
-from odt.cli.options.rows import group
+from odt.cli.options.rows import group, keyword_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     budget_option,
@@ -23,9 +23,10 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
-from odt.cli.options.training_run import model_of, recipe_arguments
+from odt.cli.options.training_run import model_of, trainer_arguments
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
+from odt.core.options.analysis_options import PLAN_OPTIONS
 from odt.core.options.model_options import ModelOptions
 from odt.core.storage.usage import usage
 from odt.errors import OptionError
@@ -48,12 +49,7 @@ TRAINING = ("numpy.random", "odt.cli.output.training_log")
 @schedule_options
 @budget_option
 @cache_options
-@click.option(
-    "--data-length",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Number of samples that --cache-frozen caches, for training and validation.",
-)
+@keyword_options(PLAN_OPTIONS)
 @click.option("--calls", is_flag=True, help="Print the plan, the memory plan and the calls.")
 @click.option(
     "--png",
@@ -62,16 +58,21 @@ TRAINING = ("numpy.random", "odt.cli.output.training_log")
     help="Write a chart of the memory over the calls of a step.",
 )
 def command(
-    model: str, data_length: int | None, calls: bool, png: str | None, **options: Any
+    model: str,
+    data_length: int | None,
+    frozen_int8: bool,
+    calls: bool,
+    png: str | None,
+    **values: Any,
 ) -> None:
     """Show the memory that training MODEL would need, by purpose, and its micro-batches.
 
     Options and defaults are those of `odt train`.
     """
     modules = resident()
-    source = model_of(model, group(ModelOptions, options))
+    source = model_of(model, group(ModelOptions, values))
     check_outputs({"--png": png}, {"MODEL": source.path})
-    arguments = recipe_arguments(options) | {"frozen_int8": options["frozen_int8"] or None}
+    arguments = {**trainer_arguments(values), "frozen_int8": frozen_int8 or None}
     forecast = odt.plan(source, data_length=data_length, **arguments)
     click.echo(forecast.summary(modules))
     if calls:

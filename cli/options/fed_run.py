@@ -11,7 +11,7 @@ from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.fed_options import FedOptions
 from odt.cli.options.rows import keywords
 from odt.cli.options.shared import require
-from odt.cli.options.training_run import recipe_arguments, refuse_alone
+from odt.cli.options.training_run import refuse_alone, trainer_arguments
 from odt.cli.output.output_paths import check_ending, check_outputs, extension_of
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.reading import reading
@@ -54,7 +54,7 @@ def check_files(options: FedOptions) -> None:
 def trainer_of(options: FedOptions) -> odt.Trainer:
     """Returns the trainer that is every client in turn."""
     model = require("--model", options.files.model, "the model that is trained")
-    arguments = {**recipe_arguments(options.recipe), "checkpoint": None}
+    arguments = {**trainer_arguments(options.recipe), "checkpoint": None}
     return new_trainer(odt.load_model(model, options.files.adapters), **arguments)
 
 

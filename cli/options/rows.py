@@ -68,7 +68,7 @@ def keyword_options(rows: Mapping[str, Option], *names: str) -> Decorator:
 
 
 def _option(row: Option, default: Any) -> Decorator:
-    attributes: dict[str, Any] = {"help": spell(row.help), "common": row.common}
+    attributes: dict[str, object] = {"help": spell(row.help), "common": row.common}
     flags = row.flags
     if isinstance(row.kind, Switch):
         attributes |= {"is_flag": True, "default": default}

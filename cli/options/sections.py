@@ -13,6 +13,7 @@ from odt.core.options.option import (
     LOSS,
     MEMORY,
     OPTIMIZER,
+    OTHER,
     SELECTION,
     VALIDATION,
 )
@@ -23,7 +24,6 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 RUNS = "Recipes and runs"
 ONE = "Samsung ONE's spellings"
-OTHER = "Other options"
 # Sections of `odt train` and `odt fed simulate`, the most used first.
 TRAINING = (FEDERATION, DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, RUNS, ONE)
 MANY = 20  # A command with more options than this lists the common ones, and all with --help-all.
@@ -165,7 +165,6 @@ class Command(click.Command):
         Of a command with many options, they have the common ones unless all are asked for.
         """
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in TRAINING}
-        others = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if isinstance(parameter, Option) and record:
@@ -173,8 +172,8 @@ class Command(click.Command):
                     continue
                 sections.setdefault(parameter.section, []).append(record)
             elif isinstance(parameter, click.Option) and record:
-                others.append(record)
-        return sections | {OTHER: others}
+                sections.setdefault(OTHER, []).append(record)
+        return sections | {OTHER: sections.pop(OTHER, [])}
 
     def is_shortened(self, ctx: click.Context) -> bool:
         """Whether the help leaves out options."""

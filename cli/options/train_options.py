@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+import odt
 from odt.cli.options.exports import ExportOptions
 from odt.cli.options.find_rate import RateTestOptions
 from odt.cli.options.onert import ReportOptions
@@ -23,6 +24,7 @@ class TrainOptions:
 
     Attributes:
         recipe: values by name, of which `odt.Trainer` takes those of its recipe.
+        selection: weights that train.
         quantize_aware: whether a float model is quantized and trained with fake quantization.
         frozen_int8: whether the frozen layers compute int8.
     """
@@ -30,6 +32,7 @@ class TrainOptions:
     model: ModelOptions
     samples: SampleFiles
     recipe: Mapping[str, Any]
+    selection: "odt.Trainable"
     session: SessionOptions
     teacher: TeacherOptions
     fit: FitOptions
@@ -51,6 +54,7 @@ class TrainOptions:
             model=group(ModelOptions, values),
             samples=group(SampleFiles, values),
             recipe=values,
+            selection=group(odt.Trainable, values),
             session=group(SessionOptions, values),
             teacher=group(TeacherOptions, values),
             fit=group(FitOptions, values),
@@ -61,6 +65,13 @@ class TrainOptions:
             quantize_aware=values.get("quantize_aware", False),
             frozen_int8=values.get("frozen_int8", False),
         )
+
+    @property
+    def selects(self) -> bool:
+        """Whether options select weights, besides whole operators."""
+        chosen = self.selection
+        patterns = bool(chosen.patterns or chosen.freeze or self.recipe["sparse"])
+        return patterns or chosen.bias_only or chosen.freeze_norm
 
     def saving_to(self, path: str) -> Self:
         """Returns the options with another checkpoint to write."""

@@ -10,7 +10,7 @@ import click
 import odt
 from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.onert import spelled_as_one
-from odt.cli.options.rows import keywords
+from odt.cli.options.rows import group, keywords
 from odt.cli.options.sample_files import SampleFiles
 from odt.cli.options.shared import require
 from odt.cli.options.teacher import teacher_of
@@ -23,7 +23,7 @@ from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
-from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS
+from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.data.sources import recorded
@@ -177,37 +177,33 @@ def quantized(model: odt.Model, options: TrainOptions) -> tuple[odt.Model, Train
     return odt.quantize(model, data).model, replace(options, recipe=recipe)
 
 
-def trainable_of(options: Mapping[str, Any]) -> odt.Trainable:
-    """Returns the selection of trainable weights that the options describe."""
-    chosen = {name: options.get(name) for name in SELECTION_OPTIONS}
-    return odt.Trainable(**{name: value for name, value in chosen.items() if value is not None})
+def trainer_arguments(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the arguments of `odt.Trainer` that the options of any command describe.
 
-
-def recipe_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `odt.Trainer` that the options of any command describe."""
-    rates = {name: options[name] for name in HYPER_PARAMETERS if name in options}
+    Args:
+        values: what Click passes to the command.
+    """
     return {
-        **{name: options[name] for name in TRAINER if name in options},
-        "hyper_parameters": rates,
-        "trainable": trainable_of(options),
+        **{name: values[name] for name in TRAINER if name in values},
+        "hyper_parameters": {n: values[n] for n in HYPER_PARAMETERS if n in values},
+        "trainable": group(odt.Trainable, values),
     }
 
 
 def trainer_of(model: odt.Model, options: TrainOptions) -> odt.Trainer:
     """Returns the trainer that the options describe."""
-    recipe = options.recipe
-    last = recipe["last"]
-    elsewhere = recipe.get("operators") or options.session.checkpoint or model.training_info
+    selection, checkpoint = options.selection, options.session.checkpoint
+    last, elsewhere = selection.last, selection.operators or checkpoint or model.training_info
     if last is None and spelled_as_one() and not elsewhere and fresh_head(lowered_of(model).graph):
-        last = -1  # as onert_train, also for new last layers
-    return odt.Trainer(
-        **{
-            **recipe_arguments({**recipe, "last": last}),
-            "model": model,
-            "teacher": teacher_of(options.teacher),
-            "frozen_int8": options.samples.load_input if options.frozen_int8 else None,
-        }
-    )
+        selection = replace(selection, last=-1)  # as onert_train, also for new last layers
+    arguments = {
+        **trainer_arguments(options.recipe),
+        **keywords(options.session),
+        "trainable": selection,
+        "teacher": teacher_of(options.teacher),
+        "frozen_int8": options.samples.load_input if options.frozen_int8 else None,
+    }
+    return odt.Trainer(model, **arguments)
 
 
 def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:

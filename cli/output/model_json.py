@@ -10,7 +10,7 @@ from odt.core.recipe.resolve import counted_operators
 from odt.kernels.rows.opdef import TensorSpec
 
 
-def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, Any]:
+def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, object]:
     """Returns file, signatures, tensors, operators and training info.
 
     Args:
@@ -65,7 +65,7 @@ def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, Any]:
     }
 
 
-def _spec(spec: TensorSpec) -> dict[str, Any]:
+def _spec(spec: TensorSpec) -> dict[str, object]:
     names = spec.dtype.names  # an opaque dtype holds the name of a type that NumPy lacks
     return {"shape": list(spec.shape), "dtype": names[0].lower() if names else spec.dtype.name}
 

@@ -72,30 +72,25 @@ class TrainingLog(odt.Callback):
         session, options = self.trainer.session, self._options
         core, graph = session.build(), session.recipe.model.graph
         used, part = values_used(graph, core.info), session.recipe.lowered.part.graph
-        block: dict[str, Any] = {
-            "learning_rate": core.info.learning_rate,
-            "batch_size": core.info.batch_size,
-            "loss": ", ".join(
-                dict.fromkeys(loss_label(x.name, x.options) for x in session.recipe.losses)
-            ),
-            "reduction": core.info.reduction,
-            "optimizer": core.info.optimizer,
-            "num_of_trainable_ops": number_of_last(part, core.info.trainable_ops),
-            "trainable_ops": core.info.trainable_ops or (),
-        }
+        labels = (loss_label(loss.name, loss.options) for loss in session.recipe.losses)
         verbose = options.report.verbose_level
-        if verbose:
-            block |= {
-                "origins": session.recipe.origins,
-                "hyper_parameters": used.hyper_parameters,
-            }
-        click.echo(report.parameter_block(**block))
+        block = report.parameter_block(
+            learning_rate=core.info.learning_rate,
+            batch_size=core.info.batch_size,
+            loss=", ".join(dict.fromkeys(labels)),
+            reduction=core.info.reduction,
+            optimizer=core.info.optimizer,
+            num_of_trainable_ops=number_of_last(part, core.info.trainable_ops),
+            trainable_ops=core.info.trainable_ops or (),
+            origins=session.recipe.origins if verbose else None,
+            hyper_parameters=used.hyper_parameters if verbose else None,
+        )
+        click.echo(block)
         if core.info.schedule:
             click.echo(report.schedule_line(core.info.schedule, core.schedule_steps))
         if verbose:
             click.echo(describe_kernels())
-        names = ("sparse", "patterns", "freeze", "bias_only", "freeze_norm")
-        if any(options.recipe[name] for name in names):
+        if options.selects:
             click.echo(trained_line(core.parameters.trained.values()))
         click.echo(spell(memory_block(core.memory(), core.runtime.schedule)))
         if session.memory_budget is not None and core.predicted is not None:

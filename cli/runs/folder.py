@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import click
 import numpy as np
@@ -42,6 +42,39 @@ from odt.runs.run import (
 
 OFTEN = 5.0  # seconds between two drawings of the curves
 UNFINISHED, STOPPED, FINISHED = "unfinished", "stopped", "finished"
+
+
+class FileRecord(TypedDict):
+    """A file that training reads: absolute path, size and SHA-256."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Start(TypedDict):
+    """A start of training: time in UTC, and the first epoch."""
+
+    time: str
+    epoch: int
+
+
+class Record(TypedDict):
+    """Content of run.json."""
+
+    format: str
+    version: int
+    state: str
+    odt: str
+    numpy: str
+    python: str
+    kernels: str
+    platform: str
+    monitor: str
+    files: dict[str, FileRecord]
+    outputs: dict[str, str]
+    starts: list[Start]
+    epochs: NotRequired[int | None]
 
 
 class RowLog(odt.Callback):
@@ -123,7 +156,7 @@ class RunFolder(RowLog):
         self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
         self._warnings = read_lines(path / WARNINGS)
         self._begun_as = read_run(path).record if (path / RECORD).exists() else {}
-        self._record: dict[str, Any] = {
+        self._record: Record = {
             "format": FORMAT,
             "version": VERSION,
             "state": UNFINISHED,
@@ -199,7 +232,7 @@ class RunFolder(RowLog):
         write_atomically(self._folder / name, [text.encode(errors="replace")], OdtError)
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: Path) -> FileRecord:
     """Returns path, size and SHA-256 of a file, or of all files of a folder together.
 
     Raises:
@@ -216,7 +249,7 @@ def describe(path: Path) -> dict[str, Any]:
     return {"path": str(path), "bytes": nbytes, "sha256": digest.hexdigest()}
 
 
-def memory_of(trainer: odt.Trainer) -> dict[str, Any]:
+def memory_of(trainer: odt.Trainer) -> dict[str, object]:
     """Returns the memory of a step: constant parts, and the use of the arenas at each call."""
     core = trainer.session.build()
     memory, schedule = core.memory(), core.runtime.schedule

@@ -19,6 +19,7 @@ MEMORY = "Memory and cores"
 VALIDATION = "Validation"
 EXPORT = "Checkpoints and export"
 FEDERATION = "Federation"
+OTHER = "Other options"
 # Where an option is stored. An option of circle+ metadata is in checkpoints, too.
 NOWHERE = "not stored"
 COMPARED = "checkpoint, to report that it has changed"

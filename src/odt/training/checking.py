@@ -10,7 +10,9 @@ from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
 from odt.core.model.onnx import PREFIX
 from odt.core.model.runtime_rules import litert_note
+from odt.core.options.analysis_options import CHECK_OPTIONS
 from odt.core.recipe.interface import check_signature
+from odt.core.recipe.option_values import check_option
 from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.training import trainer as engine
@@ -109,6 +111,7 @@ def check(
         OptionError: if options contradict each other or the model.
         UnsupportedError: if the model's graph is none that predicts.
     """
+    check_option(CHECK_OPTIONS["seed"], seed)
     source = model if isinstance(model, Model) else Model(file_of(model))
     lowered, lines = lowered_of(source), _Lines(show)
     check_signature(lowered.file)

@@ -10,7 +10,7 @@ import numpy as np
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.options.analysis_options import PLAN_OPTIONS
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast
@@ -162,7 +162,7 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
         UnsupportedError: if the model cannot be trained.
         OptionError: if options contradict each other or the model.
     """
-    check_option(FIT_OPTIONS["data_length"], data_length)
+    check_option(PLAN_OPTIONS["data_length"], data_length)
     session = Trainer(model, **options).session
     cache = session.options.cache_frozen, session.options.cache_dtype
     policy = cache_policy(*cache, data_length or 0)

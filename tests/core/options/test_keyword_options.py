@@ -11,8 +11,9 @@ from support.paths import MLP_SM
 
 import odt
 import odt.federated
-from odt.cli.commands import train
+from odt.cli.commands import check, plan, train
 from odt.cli.commands.fed import simulate
+from odt.core.options.analysis_options import CHECK_OPTIONS, PLAN_OPTIONS
 from odt.core.options.federation_options import FEDERATION_OPTIONS
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
@@ -26,24 +27,32 @@ NAMES: dict[Callable[..., Any], str] = {
     odt.Trainer: "odt.Trainer",
     odt.load_model: "odt.load_model",
     odt.federated.simulate: "odt.federated.simulate",
+    odt.plan: "odt.plan",
+    odt.check: "odt.check",
 }
 TABLES: dict[Callable[..., Any], Any] = {
     odt.Trainer.fit: FIT_OPTIONS,
     odt.Trainer: SESSION_OPTIONS,
     odt.load_model: MODEL_OPTIONS,
     odt.federated.simulate: FEDERATION_OPTIONS,
+    odt.plan: PLAN_OPTIONS,
+    odt.check: CHECK_OPTIONS,
 }
 ALL = [(function, row) for function, rows in TABLES.items() for row in rows.values()]
 IDS = [f"{NAMES[function]}({row.name})" for function, row in ALL]
 ROWS = pytest.mark.parametrize(("function", "row"), ALL, ids=IDS)
 PYTHON_ONLY = {"self", "x", "y", "callbacks", "validation_data", "fine_tune"}  # no options
+CONTEXTS: dict[Callable[..., Any], click.Context] = {
+    odt.federated.simulate: simulate.make_context("simulate", []),
+    odt.plan: plan.command.make_context("plan", ["model"]),
+    odt.check: check.command.make_context("check", ["model"]),
+}
 TRAIN = train.command.make_context("train", ["model"])
-SIMULATE = simulate.make_context("simulate", [])
 
 
 def calls(function: Callable[..., Any], **keywords: Any) -> None:
     """Calls a function with keywords that it refuses."""
-    if function in (odt.Trainer, odt.load_model):
+    if function not in (odt.Trainer.fit, odt.federated.simulate):
         function(MODEL, **keywords)
     with odt.Trainer(MODEL, loss="categorical_crossentropy") as trainer:
         if function is odt.federated.simulate:
@@ -79,7 +88,7 @@ def test_values_out_of_bounds_are_refused_by_name(
 
 @ROWS
 def test_the_command_has_the_option_of_the_row(function: Callable[..., Any], row: Option) -> None:
-    context = SIMULATE if function is odt.federated.simulate else TRAIN
+    context = CONTEXTS.get(function, TRAIN)
     (option,) = (p for p in context.command.params if p.name == row.name)
     assert isinstance(option, click.Option)
     assert set(row.flags) <= {*option.opts}
