@@ -16,7 +16,6 @@ from odt.cli.options.fit import (
     rate_options,
 )
 from odt.cli.options.onert import OneCommand, one_options
-from odt.cli.options.recipe_file import print_recipe
 from odt.cli.options.run_dir import in_run_dir, run_logs, run_options
 from odt.cli.options.sample_files import data_options, validation_options
 from odt.cli.options.shared import (
@@ -78,7 +77,7 @@ def command(model: str, print_config: bool, **values: Any) -> None:
 
     options = TrainOptions.of(values)
     if print_config:
-        return print_recipe(model, options)
+        return run.print_recipe(model, options)
     options = in_run_dir(options)
     run.requested_exports(options)
     stages = StageTimer(options.report.mem_poll)

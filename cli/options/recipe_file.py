@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
@@ -14,9 +14,6 @@ from odt.cli.options.types import ClassWeights, OutputPath
 from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
 from odt.runs.recipe import parse_recipe
-
-if TYPE_CHECKING:
-    from odt.cli.options.train_options import TrainOptions
 
 Recipe: TypeAlias = dict[str, object]  # values by key, as in the file
 
@@ -164,20 +161,6 @@ def is_path(parameter: click.Parameter, value: Any) -> bool:
 
         return value != BALANCED and "=" not in value
     return isinstance(parameter.type, click.Path)
-
-
-def print_recipe(model: str, options: "TrainOptions") -> None:
-    """Prints the recipe of a command line."""
-    from odt.cli.options.training_run import model_of, trainer_of
-
-    ctx = click.get_current_context()
-    recipe = recipe_of(ctx)
-    trainer = trainer_of(model_of(model, options.model), options)
-    click.echo(recipe_text(recipe, trainer), nl=False)
-    if outputs := outputs_of(ctx):
-        click.echo("\n# Files to write, which are given on the command line:")
-    for name, path in outputs.items():
-        click.echo(f"# {name} {toml(path)}")
 
 
 def recipe_text(recipe: Recipe, trainer: "odt.Trainer") -> str:

@@ -10,6 +10,7 @@ import click
 import odt
 from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.onert import spelled_as_one
+from odt.cli.options.recipe_file import outputs_of, recipe_of, recipe_text, toml
 from odt.cli.options.rows import group, keywords
 from odt.cli.options.sample_files import SampleFiles
 from odt.cli.options.shared import require
@@ -204,6 +205,18 @@ def trainer_of(model: odt.Model, options: TrainOptions) -> odt.Trainer:
         "frozen_int8": options.samples.load_input if options.frozen_int8 else None,
     }
     return odt.Trainer(model, **arguments)
+
+
+def print_recipe(model: str, options: TrainOptions) -> None:
+    """Prints the recipe of a command line."""
+    ctx = click.get_current_context()
+    recipe = recipe_of(ctx)
+    trainer = trainer_of(model_of(model, options.model), options)
+    click.echo(recipe_text(recipe, trainer), nl=False)
+    if outputs := outputs_of(ctx):
+        click.echo("\n# Files to write, which are given on the command line:")
+    for name, path in outputs.items():
+        click.echo(f"# {name} {toml(path)}")
 
 
 def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
