@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.paths import MLP_SM
+from support.paths import MLP_SM, TESTS
 from write_api_page import EXAMPLES, GROUPS, INTRODUCTION, PAGE, page
 
 import odt
@@ -62,6 +62,7 @@ def test_examples_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(MLP_SM / "model.circle", "model.circle")
+    shutil.copy(TESTS / "golden" / "onnx" / "mlp.onnx", "model.onnx")
     shutil.copytree(run, "runs/first")
     names: dict[str, Any] = {}
     exec(INTRODUCTION.split("```python")[1].split("```")[0], names)

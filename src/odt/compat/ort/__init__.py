@@ -1,7 +1,7 @@
-"""ONNX Runtime's on-device training over Circle and TFLite models: names and arguments of 1.19.2.
+"""ONNX Runtime's on-device training: names, arguments and files of 1.19.2.
 
-A script runs after its imports and its model file are changed. docs/onnxruntime.md lists what is
-the same, what differs, and what is refused.
+A script runs after its imports are changed. docs/onnxruntime.md lists what is the same, what
+differs, and what is refused.
 """
 
 from odt.compat.ort import api, artifacts, onnxblock
@@ -25,4 +25,6 @@ PUBLIC = (
     *("Module", "CheckpointState", "Optimizer", "LinearLRScheduler", "OrtValue"),
     *(f"onnxblock.loss.{loss.__name__}" for loss in onnxblock.loss.LOSSES),
     *("onnxblock.optim.AdamW", "onnxblock.optim.SGD", "onnxblock.optim.ClipGradNorm"),
+    *("onnxblock.Block", "onnxblock.TrainingBlock", "onnxblock.ForwardBlock"),
+    *("onnxblock.base", "onnxblock.empty_base", "onnxblock.save_checkpoint"),
 )
