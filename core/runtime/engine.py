@@ -13,7 +13,6 @@ from odt.core.runtime.packed_weights import PackedWeights
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.place import Places
 from odt.core.runtime.programs import Programs
-from odt.core.runtime.running_statistics import Moments
 from odt.core.runtime.side_by_side import SideBySide
 from odt.core.runtime.team import Team
 from odt.core.runtime.threads import Threads
@@ -70,7 +69,6 @@ class Engine:
         self._scales: dict[tuple[int, str], list[float]] = {}
         self._accumulated = 0  # samples whose gradients the next update uses
         self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
-        self._moments: list[Moments] = []  # of batch normalizations, in a batch
         if plans.packed:
             first = self.programs.program(0, (size,) * len(arenas))
             self.packed.bind(first, len(arenas))
@@ -138,7 +136,6 @@ class Engine:
         if trains:
             self.sums.update(self._team)
         self._move_ranges()
-        self.parameters.statistics.move(self._moments)
         return loss
 
     def _with_other_updates(self) -> "Engine":
@@ -164,7 +161,6 @@ class Engine:
         batch = Batch(samples, scales, fill, look, self.parameters.step + 1, before)
         loss = self._compute(self._adding, batch)
         self.sums.add_up(self._team)
-        self.parameters.statistics.move(self._moments)
         self._accumulated = before + samples
         return loss
 
@@ -192,7 +188,6 @@ class Engine:
         active = self._workers[: len(programs.runs(batch.samples))]
         self.sums.begin(len(active), keep=batch.before > 0)
         self._loop.run(programs, batch)
-        self._moments = [moments for worker in active for moments in worker.moments]
         for worker in active:
             merge_seen(self._seen, worker.seen)
         return math.fsum(loss for worker in active for loss in worker.losses)

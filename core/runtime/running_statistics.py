@@ -4,16 +4,13 @@ mean ← momentum · mean + (1 − momentum) · mean of the batch; so the varian
 population: a sum of squares over their number, as in ONNX.
 """
 
-from collections.abc import Collection, Iterable
-from typing import TypeAlias
+from collections.abc import Collection
 
 import numpy as np
 
 from odt.core.lowering.normalize.batch_statistics import RunningStatistics
 from odt.core.model.graph import Graph
 from odt.kernels.rows.opdef import Array
-
-Moments: TypeAlias = tuple[RunningStatistics, Array, Array]  # mean, 1 / √(variance + ε)
 
 
 class Statistics:
@@ -36,10 +33,18 @@ class Statistics:
             assert values is not None, "running statistics are constants"
             self.arrays[i] = np.array(values)
 
-    def move(self, moments: Iterable[Moments]) -> None:
-        """Moves the statistics towards those of batches, one after the other."""
-        for statistics, center, inv in moments:
-            variance = np.maximum(1 / inv.astype(np.float64) ** 2 - statistics.epsilon, 0)
-            for i, values in ((statistics.mean, center), (statistics.variance, variance)):
-                running, momentum = self.arrays[i], statistics.momentum
-                running[...] = momentum * running + (1 - momentum) * values
+    def move(self, statistics: RunningStatistics, center: Array, inv: Array) -> None:
+        """Moves the statistics of a normalization towards those of a batch.
+
+        Args:
+            statistics: the normalization.
+            center: mean of the batch, C values.
+            inv: 1 / √(variance + ε) of the batch, C values.
+        """
+        momentum, rest = statistics.momentum, 1 - statistics.momentum
+        mean, variance = self.arrays[statistics.mean], self.arrays[statistics.variance]
+        mean *= momentum
+        mean += rest * center.reshape(-1)
+        of_batch = inv.reshape(-1) ** -2 - statistics.epsilon
+        variance *= momentum
+        variance += rest * np.maximum(of_batch, 0)

@@ -12,7 +12,6 @@ from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program
-from odt.core.runtime.running_statistics import Moments
 from odt.kernels.rows.opdef import Array
 
 
@@ -23,7 +22,6 @@ class Worker:
         number: position among the workers.
         losses: of the micro-batches of a batch.
         seen: what the micro-batches saw of the ranges of activations.
-        moments: means of the batches of batch normalizations, and 1 / √(variance + ε).
     """
 
     def __init__(self, number: int, plans: Plans, parameters: Parameters, sums: Gradients) -> None:
@@ -39,7 +37,6 @@ class Worker:
         self._plans, self._parameters, self._sums = plans, parameters, sums
         self.losses: list[float] = []
         self.seen: dict[int, Array] = {}
-        self.moments: list[Moments] = []
 
     def run(self, runs: Sequence[Run], batch: Batch) -> None:
         """Runs micro-batches, beside those of other workers."""
@@ -61,7 +58,6 @@ class Worker:
         """Begins a batch."""
         self.losses.clear()
         self.seen.clear()
-        self.moments.clear()
 
     def fill(self, run: Run, batch: Batch) -> None:
         """Fills a program with the samples of its run."""
@@ -82,10 +78,8 @@ class Worker:
             batch.look(program, run.at, run.count)
         if program.seen:
             self._see(program, run.count)
-        self.moments += [
-            (s, center.reshape(-1).copy(), inv.reshape(-1).copy())
-            for s, center, inv in program.statistics
-        ]
+        for seen in program.statistics:  # of the whole batch, which is one run
+            self._parameters.statistics.move(*seen)
 
     def take(self, run: Run, batch: Batch, loss: float) -> None:
         """Takes the loss of a micro-batch.
