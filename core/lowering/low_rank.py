@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.tensor_names import similar_names
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -147,8 +148,8 @@ def new_adapters(
     ops = {i: node.op for node in graph.nodes for i in node.inputs if i in sizes}
     chosen = [i for i in sizes if _matches(graph, i, ops[i], target)]
     if not chosen:
-        names = [graph.tensors[i].name or ops[i] for i in sizes]
-        hint = f"Some are {', '.join(names[:3])}; `Model.summary()` lists all."
+        names = similar_names(target, [graph.tensors[i].name or ops[i] for i in sizes])
+        hint = f"Similar names: {', '.join(names)}; `Model.summary()` lists all."
         if not sizes:
             sparse = any(t.places is not None for t in graph.tensors)
             hint = "The model has none; train it without adapters."

@@ -157,6 +157,7 @@ class Graph:
 
     Attributes:
         samples: batch size for which the graph was lowered; 0 for a file's graph.
+        kinds: position in an ONNX file → kind of its node, such as Conv; empty for other files.
         marked: whether its constants say in `constant_reason` whether they train.
 
     Raises ModelError if a tensor index does not exist, an input is a constant, a tensor has two
@@ -169,6 +170,7 @@ class Graph:
     outputs: tuple[int, ...]
     name: str = field(default="", compare=False)
     samples: int = 0
+    kinds: Mapping[int, str] = field(default_factory=dict, compare=False)
     marked: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:

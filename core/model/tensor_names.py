@@ -110,6 +110,22 @@ class TensorNames:
         return f"{numbered}{by_name}"
 
 
+def similar_names(pattern: str, names: Sequence[str], most: int = 3) -> Sequence[str]:
+    """Returns the names that a misspelled one may mean, the most similar first.
+
+    Args:
+        pattern: a name, or a shell pattern of names.
+        names: all names.
+        most: number of names; the first of all if none is similar.
+    """
+    import difflib
+
+    word = "".join(c for c in pattern.lower() if c not in "*?[]")
+    in_lower_case = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(word, in_lower_case, most, 0.3)
+    return [in_lower_case[name] for name in close] or names[:most]
+
+
 def numbered_names(count: int) -> TensorNames:
     """Returns the names of tensors that have numbers only."""
     return TensorNames(((),) * count, tuple(range(count)))

@@ -7,7 +7,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import RESOLVED_OPTIONS
 from odt.core.recipe.option_values import check_option
-from odt.core.recipe.selection import check_pattern, matches, trained_tensors, weight_names
+from odt.core.recipe.selection import check_patterns, matches, trained_tensors, weight_names
 from odt.errors import OptionError
 
 ADAPTER = "/lora_a"  # end of the names of the first matrices of low-rank adapters
@@ -35,12 +35,12 @@ def choose_dropout(
     layers = list(dict.fromkeys(n.inputs[1] for n in dense if n.inputs[1] in trained))
     every = weight_names(graphs)
     names = {i: every[i] for i in layers}
+    if not layers:
+        raise OptionError("dropout", "a FULLY_CONNECTED layer must be trained", "none")
+    check_patterns({"dropout": [pattern for pattern, _ in rates if pattern]}, names)
     chosen: dict[int, float] = {}
     for pattern, rate in rates:
-        if not layers:
-            raise OptionError("dropout", "a FULLY_CONNECTED layer must be trained", "none")
         if pattern:
-            check_pattern("dropout", pattern, names)
             chosen_layers = [i for i in layers if matches(names[i], pattern)]
         else:
             adapters = [i for i in layers if lowered.tensors[i].name.endswith(ADAPTER)]

@@ -1,7 +1,8 @@
 """Selects the weights that train: by patterns, only biases, or without batch normalization.
 
 A pattern is a case-sensitive shell pattern (fnmatch: *, ?, [a-z]). It is compared with the name of
-a weight in the file, and with the operators that read the weight, such as CONV_2D.
+a weight in the file, and with the operators that read the weight, such as CONV_2D; in ONNX files
+also with the kinds of their nodes, such as Conv.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,8 @@ from odt.core.lowering.batch_norms import norm_constants
 from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, LoweredGraph
+from odt.core.model.onnx import PREFIX
+from odt.core.model.tensor_names import similar_names
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import RESOLVED_OPTIONS
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
@@ -20,8 +23,6 @@ from odt.core.recipe.option_values import check_option
 from odt.core.recipe.sparse_filters import filters, strongest
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-
-NEAR = 3  # names listed in an error message
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,7 @@ def select(
         info = replace(info, trainable_ops=None, trainable_tensors=None)
     graph, lowered = graphs.graph, graphs.at_file_batch
     names = weight_names(graphs)
-    for field, patterns in (("patterns", selection.patterns), ("freeze", selection.freeze)):
-        for pattern in patterns:
-            check_pattern(field, pattern, names)
+    check_patterns({"patterns": selection.patterns, "freeze": selection.freeze}, names)
     operators = trainable_operators(graph, info)
     before = set(trained_tensors(graphs, info))
     # A constant of a formula trains only if a pattern matches its name.
@@ -129,9 +128,9 @@ def choose_channels(
     names = {
         i: each for i, each in weight_names(graphs).items() if i in filter_weights and i in trained
     }
+    check_patterns({"sparse": [pattern for pattern, _ in fractions]}, names)
     chosen: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
-        check_pattern("sparse", pattern, names)
         for i, each in names.items():
             if matches(each, pattern):
                 data = lowered.tensors[i].data
@@ -161,9 +160,9 @@ def choose_rates(
     check_option(RESOLVED_OPTIONS["learning_rate_of"], factors)
     trained = trained_tensors(graphs, info)
     names = {i: each for i, each in weight_names(graphs).items() if i in trained}
+    check_patterns({"learning_rate_of": [pattern for pattern, _ in factors]}, names)
     chosen: dict[int, float] = {}
     for pattern, factor in factors:
-        check_pattern("learning_rate_of", pattern, names)
         chosen |= {i: factor for i, each in names.items() if matches(each, pattern)}
     return replace(info, rates=tuple(sorted(chosen.items())))
 
@@ -180,8 +179,9 @@ def weight_names(graphs: LoweredGraphs) -> dict[int, set[str]]:
     trainable = trainable_by_operator(lowered, only=range(len(lowered.tensors)))
     names = {i: _names_of(graph, i) for _, i in trainable}
     for node in graph.nodes:
+        kind = graph.kinds.get(node.origin)
         for i in names.keys() & set(node.inputs):
-            names[i].add(node.op)
+            names[i].update((node.op,) if kind is None else (node.op, kind, f"{PREFIX}{kind}"))
     return names
 
 
@@ -190,22 +190,31 @@ def matches(names: Iterable[str], pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
 
 
-def check_pattern(field: str, pattern: str, names: Mapping[int, Iterable[str]]) -> None:
-    """Checks that a pattern matches a weight, so that a typo cannot change what trains.
+def check_patterns(
+    patterns: Mapping[str, Iterable[str]], names: Mapping[int, Iterable[str]]
+) -> None:
+    """Checks that each pattern matches a weight, so that a typo cannot change what trains.
+
+    Args:
+        patterns: argument → its patterns.
+        names: weight → its names.
 
     Raises:
-        OptionError: with similar names, if the pattern matches nothing.
+        OptionError: for all patterns that match nothing, with similar names.
     """
     all_names = sorted({name for each in names.values() for name in each})
-    if matches(all_names, pattern):
+    wrong = {
+        field: [pattern for pattern in each if not matches(all_names, pattern)]
+        for field, each in patterns.items()
+    }
+    every = [pattern for each in wrong.values() for pattern in each]
+    if not every:
         return
-    import difflib
-
-    near = difflib.get_close_matches(pattern.strip("*"), all_names, NEAR, 0.3) or all_names[:NEAR]
+    near = dict.fromkeys(n for pattern in every for n in similar_names(pattern, all_names))
     raise OptionError(
-        field,
+        ", ".join(field for field, each in wrong.items() if each),
         "must match the name or the operator of a weight",
-        f"{pattern}, which matches none",
+        f"{', '.join(every)}, which match{'es' * (len(every) == 1)} none",
         f"Similar names: {', '.join(near) or 'none'}; `Model.summary()` lists all.",
     )
 

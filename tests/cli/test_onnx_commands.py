@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.onnx_files import mlp
+from support.onnx_files import OnnxFile, mlp, value
 
 from odt.cli.main import main
+from odt.core.formats.reader import read_model
 
 LOSS = ("--loss", "mean-squared-error")
 
@@ -42,6 +43,41 @@ def test_a_model_is_inspected_checked_planned_trained_and_evaluated(folder: Path
         assert (status, words in text) == (0, True), text
     assert (folder / "t.onnx").stat().st_size == (folder / "m.onnx").stat().st_size
     assert (folder / "t.onnx").read_bytes() != (folder / "m.onnx").read_bytes()
+
+
+def test_weights_are_selected_by_names_and_kinds(folder: Path) -> None:
+    """A misspelled name is answered with similar ones, several together."""
+    data = ("--load-input", "x.npy", "--load-expected", "y.npy", *LOSS)
+    status, text = run("train", "m.onnx", *data, "--trainable", "Gemm", "--export-onnx", "t.onnx")
+    assert status == 0, text
+    old, new = ({t.name: t.data for t in read_model(n).graph.tensors} for n in ("m.onnx", "t.onnx"))
+    changed = {name for name, a in old.items() if a is not None and (a != new[name]).any()}
+    assert changed == {"w1", "b1"}
+    wrong = ("--trainable", "gem", "--freeze", "B2")
+    status, text = run("train", "m.onnx", *data, *wrong)
+    words = "but got gem, B2, which match none. Similar names: Gemm, ONNX:Gemm, b2"
+    assert (status, words in text) == (1, True), text
+    status, text = run("train", "m.onnx", *data, "--learning-rate-of", "W2=0.1")
+    assert (status, "got W2, which matches none. Similar names: w2" in text) == (1, True), text
+
+
+def test_all_operators_that_cannot_be_trained_are_named(folder: Path) -> None:
+    """With name, domain, kind and opset; not those that only wait for others."""
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 3)))
+    file.outputs.append(value("y", ("N", 2)))
+    file.constants({"w": np.ones((3, 2), np.float32)})
+    file.add("Fancy", "x", outputs=["a"], domain="com.example", name="first")
+    file.add("Relu", "a", outputs=["b"])
+    file.add("Plain", "b", outputs=["c"])
+    file.add("MatMul", "c", "w")
+    file.write(folder / "n.onnx")
+    for command in ("check", "plan"):
+        status, text = run(command, "n.onnx", *LOSS)
+        assert status == 1
+        assert 'node 0 "first" (com.example.Fancy): is not supported (com.example, opset 0)' in text
+        assert "node 2 (Plain): is not supported (ai.onnx, opset 17)" in text
+        assert "Relu" not in text
 
 
 def test_a_federation_is_simulated_and_exported(folder: Path) -> None:

@@ -59,7 +59,9 @@ def lower_onnx(model: Model) -> Model:
     graph = model.graph
     outputs = tuple(builder.renamed.get(i, i) for i in graph.outputs)
     nodes = tuple(n for n in builder.nodes if builder.absorbed.isdisjoint(n.outputs))
-    lowered = replace(graph, tensors=tuple(builder.tensors), nodes=nodes, outputs=outputs)
+    kinds = {node.origin: node.op.removeprefix(PREFIX) for node in graph.nodes}
+    tensors = tuple(builder.tensors)
+    lowered = replace(graph, tensors=tensors, nodes=nodes, outputs=outputs, kinds=kinds)
     return replace(model, graph=lowered)
 
 

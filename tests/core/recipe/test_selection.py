@@ -136,6 +136,11 @@ def test_a_multiplied_constant_is_not_a_bias() -> None:
             "which matches none. Similar names: FULLY_CONNECTED; `Model.summary..` lists all.",
         ),
         (Selection(freeze=("x1", "x0")), "`freeze=`: .* but got x0"),
+        (
+            Selection(("fully_conected",), ("x1", "X1")),
+            "patterns=`, `freeze=`: .* but got fully_conected, X1, which match none. "
+            "Similar names: FULLY_CONNECTED, x1",
+        ),
         (Selection(("x1",), ("x1",)), "must leave something to train, but got none of the 5"),
     ],
 )
