@@ -124,8 +124,8 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     as_first = _trained_as_first(graph, parameters, order, sections[-1][1]) if adam else {}
     for slot, blobs in sections:
         values = dict(zip(order, blobs, strict=True))
-        for i, blob_of_tensor in zip(order, blobs, strict=True):
-            blob = values[as_first[i]] if i in as_first else blob_of_tensor
+        for i in order:
+            blob = values[as_first.get(i, i)]
             if i not in parameters.tensors:
                 if not slot and blob != _weight(graph, parameters, i).tobytes():
                     raise ModelError(

@@ -118,8 +118,8 @@ class DataSet:
             return
         (column,) = self.targets
         classes = column.spec.size
-        whole = classes == 1 if kind != DISTRIBUTIONS else True
-        if not whole or column.spec.shape[-1:] not in ((), (classes,)):
+        one_label = kind == DISTRIBUTIONS or classes == 1
+        if not one_label or column.spec.shape[-1:] not in ((), (classes,)):
             yield 0, None
             return
         for at, rows in column.blocks():
@@ -190,4 +190,4 @@ class EpochOrder:
             order += self.samples.start
         else:
             order = np.asarray(self.samples)[order]
-        return order  # type: ignore[return-value]  # an array does what is asked of a Sequence
+        return order  # type: ignore[return-value]  # an array is read like a Sequence

@@ -49,7 +49,7 @@ def split_classes(labels: Array, fraction: float, seed: int) -> Split:
     drawn = np.random.default_rng((seed, len(labels))).permutation(len(labels))
     order = spread_classes(labels, drawn)
     parts = np.sort(order[:training]), np.sort(order[training:])
-    return Split(*parts)  # type: ignore[arg-type]  # arrays do what is asked of a Sequence
+    return Split(*parts)  # type: ignore[arg-type]  # arrays are read like Sequences
 
 
 def spread_classes(labels: Array, order: Array) -> Array:

@@ -57,28 +57,45 @@ def stored_values(
         assert stored.quantization is not None
         bias, first = weights.get(b, old), stored.quantization.first
         s_x = new.get(x, model.quantization[x]).scale
-        in_file = model.quantization[x].scale, model.quantization[w].scale
         least = abs(bias) / (s_x * np.float32(MAX_BIAS))  # so that 32 bits hold the bias
         if (least > new.get(w, first).scale).any():
             trained = weights.get(w, stored.real)
             assert trained is not None
             values[w], new[w] = stored.quantization.quantize(trained, least)
-        scale = s_x * new.get(w, first).scale
-        before = bias_quantization(model.quantization.get(b), scale)
-        same = (new.get(w, first).scale == in_file[1]) & (s_x == in_file[0])
-        steps = replace(before, scale=np.where(same, before.scale, scale))
-        integers = model.graph.tensors[b].data
-        assert integers is not None
-        in_steps = bias_quantization(model.quantization.get(b), np.multiply(*in_file))
-        begun = dequantize(integers, in_steps)
-        exact = same & (bias == begun)  # float32 does not hold all integers of 32 bits
-        values[b] = np.where(exact, integers, quantize(bias, steps, integers.dtype))
-        places = model.quantization.get(b, steps).scale.size  # one for many units changes nothing
-        new[b] = replace(steps, scale=steps.scale[:places])
+        values[b], new[b] = _stored_bias(model, (x, w, b), bias, s_x, new.get(w, first).scale)
     rest = {i: a for i, a in weights.items() if dequantized.stored.get(i, i) not in values}
     others, quantizations = as_stored(model, dequantized, rest)
     packed = {i: pack_int4(a) for i, a in values.items() if is_int4(model.graph.tensors[i])}
     return {**values, **packed, **others}, {**new, **quantizations}
+
+
+def _stored_bias(
+    model: Model, layer: tuple[int, int, int], bias: Array, s_x: Array, s_w: Array
+) -> tuple[Array, Quantization]:
+    """Returns the integers of a bias, and their quantization.
+
+    The file's integers stay where scales and bias are those of the file, because float32 does not
+    hold all integers of 32 bits.
+
+    Args:
+        model: the model.
+        layer: input, weights and bias of the layer.
+        bias: real numbers of the bias.
+        s_x, s_w: the new scales of the input and of the weights.
+    """
+    x, w, b = layer
+    file_x, file_w = model.quantization[x].scale, model.quantization[w].scale
+    in_file, integers = model.quantization.get(b), model.graph.tensors[b].data
+    assert integers is not None
+    scale = s_x * s_w
+    near = bias_quantization(in_file, scale)
+    same = (s_w == file_w) & (s_x == file_x)
+    steps = replace(near, scale=np.where(same, near.scale, scale))
+    before = dequantize(integers, bias_quantization(in_file, file_x * file_w))
+    exact = same & (bias == before)
+    values = np.where(exact, integers, quantize(bias, steps, integers.dtype))
+    units = (in_file or steps).scale.size  # a single scale in the file stays a single one
+    return values, replace(steps, scale=steps.scale[:units])
 
 
 def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
@@ -88,7 +105,7 @@ def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
 
 
 def bias_quantization(quantization: Quantization | None, scale: Array) -> Quantization:
-    """Returns the quantization of a bias by which its integers count.
+    """Returns the quantization of the integers of a bias.
 
     Args:
         quantization: that of the file, whose scales LiteRT does not read; None if there is none.
@@ -108,7 +125,7 @@ def integer_biases(model: Model) -> Iterator[tuple[int, int, int]]:
 
 
 def shared_biases(model: Model) -> frozenset[int]:
-    """Returns the biases of several layers whose scales differ: the integers have no one value.
+    """Returns the biases of several layers whose scales differ: the integers have no single value.
 
     Converters write one bias for all layers without, and for those of equal integers.
     """
@@ -120,7 +137,7 @@ def shared_biases(model: Model) -> frozenset[int]:
 
 
 def layer_scale(model: Model, x: int, w: int) -> Array:
-    """Returns s_x s_w, in which the integers of a bias count, for the input x and the weights w."""
+    """Returns s_x s_w, the scale of the integers of a bias, for the input x and the weights w."""
     return model.quantization[x].scale * model.quantization[w].scale
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.lowering.unsupported import (
     UnsupportedNode,
-    check_made,
+    check_outputs,
     check_tensors,
     is_waiting,
     unsupported_node,
@@ -38,7 +38,7 @@ class Inference:
         batch: the batch size.
         specs: specs of the tensors inferred so far.
         values: values of constants, and of integers computed from constants or shapes.
-        reals: values of floats in shape arithmetic: made of integers in `values` and of scalars.
+        reals: floats of shape arithmetic, computed from integers in `values` and from scalars.
         attrs: attributes of the nodes inferred so far, by position.
         batched: tensors whose leading axis grows with the batch.
         folded: bytes of folded constants.
@@ -142,7 +142,7 @@ def infer_node(
             )
         attrs = row.scale_batch(attrs, before, inference.batch // at_file.batch)
     specs = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
-    check_made(graph, outputs, specs)
+    check_outputs(graph, outputs, specs)
     for name, i in outputs.items():
         inference.specs[i] = specs[name]
     if batched_inputs:
@@ -241,7 +241,7 @@ def _is_shape_arithmetic(
     outputs: Mapping[str, int],
     inference: Inference,
 ) -> bool:
-    """Whether a node computes few floats from integers that are known, and from scalars."""
+    """Whether a node computes few floats, from integers with values and from scalars."""
     small = all(inference.specs[i].size <= MAX_REALS for i in outputs.values())
     if not small or options.get("fused_activation_function"):
         return False

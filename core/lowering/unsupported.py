@@ -100,7 +100,7 @@ def check_tensors(graph: TensorLabels, row: OpDef, tensors: Iterable[int]) -> No
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
 
 
-def check_made(graph: TensorLabels, outputs: Mapping[str, int], specs: Specs) -> None:
+def check_outputs(graph: TensorLabels, outputs: Mapping[str, int], specs: Specs) -> None:
     """Compares a node's outputs in the file with the inferred ones.
 
     Args:

@@ -1,4 +1,4 @@
-"""The platforms that get a wheel, and how zig's C compiler is told of each."""
+"""The platforms that get a wheel, and the options of zig's C compiler for each."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class Platform:
 
     Attributes:
         tag: platform tag of the wheel, as in PEP 425, 600 and 656.
-        target: zig's name; behind a dot the oldest glibc or macOS.
+        target: zig's name of the platform, with the oldest glibc or macOS after a dot.
         sets: instruction sets that the kernels are compiled for.
         flags: more options of the compiler.
     """
@@ -35,7 +35,7 @@ class Platform:
 
 
 X86 = ("base", "avx2", "avx512")
-# ARMv7 as Debian and Raspberry Pi OS have it; NEON is compiled beside it.
+# ARMv7 as Debian and Raspberry Pi OS require it; kernels for NEON are compiled too.
 ARMV7 = ("-mcpu=generic+v7a+vfp3d16-neon",)
 # Instructions in an order that suits in-order processors; others reorder them.
 IN_ORDER = ("-Xclang", "-tune-cpu", "-Xclang", "cortex-a55")

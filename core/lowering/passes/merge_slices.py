@@ -63,13 +63,11 @@ def _part(graph: LoweredGraph, k: int) -> Part | None:
         if entry is None:
             continue
         size = x.spec.shape[axis]
-        taken = range(size)[entry] if isinstance(entry, slice) else range(size)[entry:][:1]
-        if taken.step != 1:
+        extent = range(size)[entry] if isinstance(entry, slice) else range(size)[entry:][:1]
+        if extent.step != 1 or not extent:
             return None
-        if not taken:
-            return None
-        if taken != range(size):
-            cuts.append(Part(axis, taken.start, taken.stop, k))
+        if extent != range(size):
+            cuts.append(Part(axis, extent.start, extent.stop, k))
         axis += 1
     return cuts[0] if len(cuts) == 1 else None
 
@@ -97,7 +95,7 @@ def _split(builder: GraphBuilder, graph: LoweredGraph, x: int, parts: Sequence[P
     statics: dict[str, Array] = {"sizes": sizes, "axis": np.array(axis, np.int32)}
     inputs = [x, *map(builder.constant, statics.values())]
     at = {}
-    for begin, n in zip(ends, sizes.tolist(), strict=False):
+    for begin, n in zip(ends[:-1], sizes.tolist(), strict=True):
         shape = (*spec.shape[:axis], n, *spec.shape[axis + 1 :])
         at[begin] = builder.tensor(f"{graph.tensors[x].name}/part", shape, spec)
     origin = graph.nodes[min(p.node for p in parts)].origin

@@ -206,9 +206,9 @@ def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
         isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in entries
     )
     threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
-    an_entry = ENTRY + BOUND_ENTRY * schedule.workers + search
+    entry_nbytes = ENTRY + BOUND_ENTRY * schedule.workers + search
     others = max(len(runs[-1].graph.tensors) - len(entries), 0)
-    return START + len(entries) * an_entry + others * TENSOR + threads * BLAS
+    return START + len(entries) * entry_nbytes + others * TENSOR + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)

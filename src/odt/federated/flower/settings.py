@@ -135,7 +135,7 @@ def client_of(context: "Context") -> Client:
     return Client(
         trainer,
         data,
-        samples=samples,  # type: ignore[arg-type]  # an array does what is asked of a Sequence
+        samples=samples,  # type: ignore[arg-type]  # an array is read like a Sequence
         partition=number,
         epochs=settings.get("epochs", 1),
         rounds=rounds if rounds and decay == "cosine" else None,
