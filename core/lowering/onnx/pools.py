@@ -77,6 +77,11 @@ def _windows_of(u: Use, op: str, x: int, windows: Window, fill: float) -> int:
     x = padded(u, x, windows, fill)
     if set(windows.dilation) != {1}:
         return _dilated(u, op, x, windows)
+    return _plain(u, op, x, windows)
+
+
+def _plain(u: Use, op: str, x: int, windows: Window) -> int:
+    """Adds a pool of padded images, whose windows have no gaps."""
     if len(windows.kernel) == 3:
         return _volume_pool(u, op, x, windows)
     kernel, stride = ((1, *n)[-2:] for n in (windows.kernel, windows.stride))
@@ -94,7 +99,12 @@ def _check_same(windows: Window, sizes: Sequence[int]) -> None:
 
 
 def _dilated(u: Use, op: str, x: int, windows: Window) -> int:
-    """Combines slices of padded images, one for each place in a window."""
+    """Combines slices of padded images, one for each place in a window.
+
+    Where strides are multiples of dilations, no value between those of a window is read.
+    """
+    if not any(s % d for s, d in zip(windows.stride, windows.dilation, strict=True)):
+        return _thinned(u, op, x, windows)
     count = math.prod(windows.kernel)
     if count > MAX_PLACES:
         raise ShapeError(f"a window must have at most {MAX_PLACES} values, but got {count}")
@@ -126,6 +136,17 @@ def _pooled(u: Use, op: str, x: int, kernel: Sequence[int], stride: Sequence[int
         filter_height=kernel[0],
         filter_width=kernel[1],
     )
+
+
+def _thinned(u: Use, op: str, x: int, windows: Window) -> int:
+    """Pools every second or third … value, whose windows have no gaps."""
+    shape, axes = u.b.shape(x), len(windows.kernel)
+    gaps = (*[1] * (len(shape) - 1 - axes), *windows.dilation, 1)
+    ends = [u.b.constant(v) for v in ([0] * len(shape), shape, gaps)]
+    x = u.b.add("STRIDED_SLICE", (x, *ends))
+    stride = tuple(s // d for s, d in zip(windows.stride, windows.dilation, strict=True))
+    none = ((0, 0),) * axes
+    return _plain(u, op, x, Window(windows.kernel, stride, (1,) * axes, none, none))
 
 
 def _volume_pool(u: Use, op: str, x: int, windows: Window) -> int:

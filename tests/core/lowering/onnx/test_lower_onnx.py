@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.onnx_files import OnnxFile, mlp, one_node, value
 from support.onnx_outputs import compute
+from support.paths import ROOT
 
 import odt
 from odt.core.formats.reader import read_model
@@ -438,8 +439,12 @@ def test_transposed_convolutions(
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
-@pytest.mark.parametrize("dilations", [(1, 1), (2, 3)])
-def test_windows_with_gaps(tmp_path: Path, kind: str, dilations: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("dilations", "strides"), [((1, 1), (1, 2)), ((2, 3), (1, 2)), ((2, 1), (2, 2))]
+)
+def test_windows_with_gaps(
+    tmp_path: Path, kind: str, dilations: tuple[int, int], strides: tuple[int, int]
+) -> None:
     x = real(2, 3, 8, 9)
     extra = {"p": 3} if kind == "LpPool" else {}
     file = one_node(
@@ -448,15 +453,15 @@ def test_windows_with_gaps(tmp_path: Path, kind: str, dilations: tuple[int, int]
         {},
         19,
         kernel_shape=(3, 2),
-        strides=(1, 2),
+        strides=strides,
         dilations=dilations,
         pads=(1, 0, 0, 1),
         **extra,
     )
     y = outputs(file, tmp_path, x)
     for i, j in np.ndindex(*y.shape[2:]):
-        rows = i - 1 + np.arange(3) * dilations[0]
-        columns = 2 * j + np.arange(2) * dilations[1]
+        rows = i * strides[0] - 1 + np.arange(3) * dilations[0]
+        columns = strides[1] * j + np.arange(2) * dilations[1]
         part = x[:, :, rows[(rows >= 0) & (rows < 8)]][..., columns[columns < 9]]
         wanted = {
             "MaxPool": lambda part: part.max((2, 3)),
@@ -601,5 +606,20 @@ def test_what_would_mean_something_else_is_refused(
     assert re.search(words, node.reason)
 
 
-def test_each_kind_has_a_signature() -> None:
+def test_each_kind_has_a_signature_and_is_documented() -> None:
     assert SIGNATURES.keys() == LOWERINGS.keys()
+    page = (ROOT / "docs" / "onnx.md").read_text(encoding="utf-8")
+    table = page.partition("| kinds of nodes |")[2].partition("\n\n")[0]
+    listed = set(re.findall(r"[A-Za-z][A-Za-z0-9.]*", table))
+    assert LOWERINGS.keys() <= listed
+
+
+def test_dropout_has_no_effect(tmp_path: Path) -> None:
+    """Exports in training mode contain it; nothing is random in a prediction."""
+    file = OnnxFile(13)
+    file.inputs.append(value("x", ("N", 3, 4, 5)))
+    file.outputs.append(value("y", ()))
+    file.constants({"r": np.float32(0.5), "t": np.array(True)})
+    file.add("Dropout", "x", "r", "t", outputs=["d"])
+    file.add("Relu", "d")
+    np.testing.assert_array_equal(outputs(file, tmp_path, X), np.maximum(X, 0))
