@@ -150,7 +150,7 @@ def command(
     read = {"--load-input": load_input, "--load-expected": load_expected, "--source": source}
     check_outputs({"--output": output, "--store": store}, {**read, "MODEL": model}, [REPLACES])
     if output is not None:
-        extension_of("--output", output, FORMATS)
+        extension_of("--output", output, (*FORMATS, ".onnx"))
     hold({"--output" if output else "MODEL": output or model, "--store": store})
     file = odt.load_model(model)
     names = None if classes is None else tuple(name.strip() for name in classes.split(","))

@@ -14,6 +14,7 @@ OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_
     "metrics": "metric",
     "input_shapes": "input-shape",
     "input_values": "input-value",
+    "float_weights": "export-weights",
     "properties": "property",
     "save_to": "export-checkpoint",
     "validation_data": "validation-input",

@@ -154,7 +154,7 @@ BAD: list[tuple[tuple[str, ...], str]] = [
     (("--source", "m.tflite"), "must have a known extension"),
     (("--source", "flat"), "must hold folders, one a class"),
     (("--source", "known", "--load-input", "x.npy"), "must be given without --load-input"),
-    (("--source", "known", "-o", "out.onnx"), "--output out.onnx: must end in"),
+    (("--source", "known", "-o", "out.h5"), "--output out.h5: must end in"),
     (("--source", "known", "--store", "m.tflite"), "must be a file of its own"),
     (("--source", "known", "--classes", "red"), "--classes"),
     (("--source", "known", "--memory-budget", "1kB"), "--memory-budget"),

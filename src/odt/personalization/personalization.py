@@ -9,7 +9,7 @@ import numpy as np
 from odt.core.export.add_classes import add_classes
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
-from odt.core.model.model import ONNX
+from odt.core.model.model import FORMATS, ONNX
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.storage.atomic_files import remove_leftovers
@@ -179,7 +179,7 @@ def personalize(
     source = model if isinstance(model, Model) else load_model(model)
     if source._adapters is not None:
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
-    paths = _paths(source.path, out, store)
+    paths = _paths(source, out, store)
     head = class_head(source._lowered.graph, logits=source.format == ONNX)
     show, remarks = show or _no_note, _no_remarks
     if isinstance(samples, NewData):
@@ -256,9 +256,13 @@ class _Paths:
     new_store: str
 
 
-def _paths(model: str, out: Path | None, store: Path | None) -> _Paths:
-    path = model if out is None else os.fspath(out)
-    old = model + SUFFIX if store is None else os.fspath(store)
+def _paths(model: Model, out: Path | None, store: Path | None) -> _Paths:
+    path = model.path if out is None else os.fspath(out)
+    suffix = os.path.splitext(path)[1].lstrip(".").lower()
+    if suffix in FORMATS and ONNX in (suffix, model.format) and suffix != model.format:
+        rule = f"must have the format of the model, {model.format}, of whose layers the store is"
+        raise OptionError("out", rule, path)
+    old = model.path + SUFFIX if store is None else os.fspath(store)
     new = path + SUFFIX if store is None else old
     if os.path.realpath(new) == os.path.realpath(path):
         raise OptionError("store", "must be another file than the model", new)
