@@ -6,17 +6,16 @@ Messages and warnings name options as the Python API does, in backticks: `micro_
 
 import re
 
+from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.options.model_options import MODEL_OPTIONS
+from odt.core.options.session_options import SESSION_OPTIONS
 from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS
 
-ROWS = (*RECIPE_OPTIONS.values(), *SELECTION_OPTIONS.values())
+TABLES = (RECIPE_OPTIONS, SELECTION_OPTIONS, SESSION_OPTIONS, FIT_OPTIONS, MODEL_OPTIONS)
+ROWS = [row for rows in TABLES for row in rows.values()]
 # Argument in Python → option, if they differ by more than dashes.
 OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_", "-")} | {
-    "metrics": "metric",
-    "input_shapes": "input-shape",
-    "input_values": "input-value",
     "float_weights": "export-weights",
-    "properties": "property",
-    "save_to": "export-checkpoint",
     "validation_data": "validation-input",
     "out": "output",
     "record": "as",
