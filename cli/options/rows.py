@@ -69,26 +69,33 @@ def keyword_options(rows: Mapping[str, Option], *names: str) -> Decorator:
 
 def _option(row: Option, default: Any) -> Decorator:
     attributes: dict[str, object] = {"help": spell(row.help), "common": row.common}
-    flags = row.flags
+    flags, collect = row.flags, _collection(row.kind)
     if isinstance(row.kind, Switch):
         attributes |= {"is_flag": True, "default": default}
         flags = tuple(f"{flag}/--no-{flag[2:]}" if row.kind.off else flag for flag in flags)
     else:
         attributes["type"] = click_type(row.kind)
-        attributes |= {} if default is None else {"default": default, "show_default": True}
-    if isinstance(row.kind, ByOutput | ByPattern):
-        attributes |= {"multiple": True, "callback": lambda ctx, param, value: value or None}
+    if collect is not None:
+        attributes["multiple"] = True
+        attributes["callback"] = lambda ctx, param, value: collect(value) or default
+    elif default is not None and not isinstance(row.kind, Switch):
+        attributes |= {"default": default, "show_default": True}
+    if isinstance(row.kind, Word) and row.kind.implied:
+        attributes |= {"is_flag": False, "flag_value": row.kind.implied}
     if row.metavar:
         attributes["metavar"] = row.metavar
     if row.shown_default:
         attributes["show_default"] = spell(row.shown_default)
-    if isinstance(row.kind, Word) and row.kind.implied:
-        attributes |= {"is_flag": False, "flag_value": row.kind.implied}
-    if isinstance(row.kind, Form) and row.kind.several:
-        collect = tuple if row.kind.several == "list" else dict
-        attributes |= {"multiple": True, "default": None, "show_default": False}
-        attributes["callback"] = lambda ctx, param, value: collect(value) or row.default
     return option(row.group, *flags, row.name, **attributes)
+
+
+def _collection(kind: Kind) -> type[tuple[Any, ...]] | type[dict[Any, Any]] | None:
+    """What the values of an option make that may be given several times; None for other options."""
+    if isinstance(kind, ByOutput | ByPattern):
+        return tuple
+    if isinstance(kind, Form) and kind.several:
+        return tuple if kind.several == "list" else dict
+    return None
 
 
 def click_type(kind: Kind) -> click.ParamType[Any]:

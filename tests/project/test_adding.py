@@ -139,7 +139,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 def test_each_is_added_by_two_or_three_files(copy: Copy) -> None:
     numbers = {kind: len(files) for kind, files in TOUCHED.items()}
-    assert numbers == dict.fromkeys(TOUCHED, 2) | {"lowering pass": 3}
+    assert numbers == dict.fromkeys(TOUCHED, 2) | {"lowering pass": 3, "option of a run": 3}
     assert sorted(copy.touched) == sorted(path for files in TOUCHED.values() for path in files)
     assert copy.changed() - {*copy.touched} == GENERATED
 
@@ -152,6 +152,7 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
         "tests/cli/test_cli_options.py",
         "tests/datasets/test_formats.py",
         "tests/datasets/test_json_lines.py",
+        "tests/core/options/test_keyword_options.py",
         "tests/core/options/test_training_options.py",
         "tests/core/lowering/passes/test_drop_double_negations.py",
         "tests/core/lowering/passes/test_order.py",
@@ -231,6 +232,33 @@ def test_the_option_is_everywhere(copy: Copy) -> None:
     )
     assert "least_rate: float = 0.0" in copy.page("api.md")
     assert "least_rate: float | None = None" in copy.page("api.md")
+
+
+def test_the_option_of_a_run_is_everywhere(copy: Copy) -> None:
+    train = f"{TRAIN} --loss categorical-crossentropy --epochs 3"
+    shown, trained, stopped = copy.odt(
+        "train --help-all", f"{train} --target-loss 0", f"{train} --target-loss 1000"
+    )
+    assert "--target-loss FLOAT RANGE Target: stop after an epoch whose training loss" in shown
+    assert "Epoch 3/3" in trained
+    assert "Epoch 1/3" in stopped
+    assert "Epoch 2/3" not in stopped
+    (refused,) = copy.odt(f"{train} --target-loss -1", status=2)
+    assert "--target-loss" in refused
+    assert "| `--target-loss` | `target_loss` | a number of at least 0 |" in copy.page(
+        "reference.md"
+    )
+    assert "target_loss: float | None = None" in copy.page("api.md")
+
+
+def test_what_is_missing_of_an_option_of_a_run_is_named(copy: Copy) -> None:
+    tests = "tests/core/options/test_keyword_options.py"
+    trainer = copy.root / "src/odt/training/trainer.py"
+    text = trainer.read_text(encoding="utf-8")
+    trainer.write_text(text.replace("target_loss=target_loss", "target_loss=None"), "utf-8")
+    named = copy.run("-m", "pytest", "-q", "-n0", tests, "-k", "target_loss", status=1)
+    trainer.write_text(text, encoding="utf-8")
+    assert "odt.Trainer.fit: pass target_loss on to be checked" in named
 
 
 def test_what_is_missing_of_an_option_is_named(copy: Copy) -> None:

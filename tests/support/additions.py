@@ -303,6 +303,23 @@ OPTION_ROW = """    least_rate: float = option(
         federated=True,
     )
     accumulate: int = option("""
+RUN_OPTION = (
+    "core/options/fit_options.py",
+    "src/odt/training/trainer.py",
+    "src/odt/training/fitting.py",
+)
+RUN_OPTION_ROW = """    target_loss: float | None = option(
+        None,
+        Number("a number of at least 0"),
+        VALIDATION,
+        "Target: stop after an epoch whose training loss is at most this.",
+    )
+    patience: int | None = option("""
+RUN_OPTION_USE = """                target = self.options.target_loss
+                if target is not None and epoch.training.loss <= target:
+                    break
+                if epoch.number < self.epochs:
+"""
 PASSES = "core/lowering/passes/order.py"
 PASS_IMPORT = """drop_double_negations import drop_double_negations
 from odt.core.lowering.passes.merge_activations import"""
@@ -335,6 +352,18 @@ EDITED = {
             "        schedule,\n        clipping,\n        info.least_rate,\n    )"
         ),
     },
+    RUN_OPTION[0]: {"    patience: int | None = option(": RUN_OPTION_ROW},
+    RUN_OPTION[1]: {
+        "        patience: int | None = None,\n": (
+            "        patience: int | None = None,\n        target_loss: float | None = None,\n"
+        ),
+        "            patience: early stopping": (
+            "            target_loss: training loss that ends training after an epoch.\n"
+            "            patience: early stopping"
+        ),
+        "patience=patience,\n": "patience=patience,\n            target_loss=target_loss,\n",
+    },
+    RUN_OPTION[2]: {"                if epoch.number < self.epochs:\n": RUN_OPTION_USE},
     OPTIMIZER_TESTS: {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")},
     QUANTIZED[0]: {VERSIONS: INTEGER_FACTS},
     METRICS[1]: {'    "categorical_accuracy": ': METRIC_CASE},
@@ -345,6 +374,7 @@ EDITED = {
 }
 TOUCHED = {
     "option": OPTION,
+    "option of a run": RUN_OPTION,
     "loss": ("kernels/losses/log_cosh.py", "tests/op_db/log_cosh.py"),
     "optimizer": ("kernels/optimizers/signum.py", OPTIMIZER_TESTS),
     "metric": METRICS,

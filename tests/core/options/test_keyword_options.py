@@ -19,7 +19,7 @@ from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.options.option import Form, Number, Option, Switch, Whole, Word
 from odt.core.options.session_options import SESSION_OPTIONS
-from odt.errors import OptionError
+from odt.errors import OdtError, OptionError
 
 MODEL = MLP_SM / "model.circle"
 NAMES: dict[Callable[..., Any], str] = {
@@ -81,9 +81,11 @@ def test_values_out_of_bounds_are_refused_by_name(
 ) -> None:
     if not isinstance(kind_of(row), Number | Whole | Word | Switch):
         return  # checked by the code that reads the value
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(OdtError) as caught:
         calls(function, **{row.name: invalid(row)})
-    assert caught.value.field == row.name, f"{NAMES[function]}: pass {row.name} on to be checked"
+    remedy = f"{NAMES[function]}: pass {row.name} on to be checked"
+    assert isinstance(caught.value, OptionError), remedy
+    assert caught.value.field == row.name, remedy
 
 
 @ROWS
