@@ -11,7 +11,8 @@
 #              ONLY=keras networks of Keras, trained with TensorFlow in an environment of its own;
 #              ONLY=onnx ONNX files of others beside onnxruntime, those of GitHub from SHIPPED=DIR;
 #              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own;
-#              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports
+#              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports;
+#              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
 # make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
@@ -49,15 +50,15 @@ else ifeq ($(ONLY),keras)
 accept: .venv/keras/ready
 else ifeq ($(ONLY),runtimes)
 accept: $(RUNTIMES:%=.venv/runtimes/%/ready)
-else ifeq ($(ONLY),tutorials)
+else ifneq ($(filter $(ONLY),tutorials torch_modules),)
 accept: .venv/tutorials/ready
 else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
 else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else
-accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready .venv/onnxruntime/ready) \
-	$(if $(TUTORIALS),.venv/tutorials/ready) $(if $(ONLY),,.venv/onnx/ready) \
+accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
+	$(if $(ONLY),,.venv/onnx/ready .venv/onnxruntime/ready .venv/tutorials/ready) \
 	$(if $(ONLY),,$(RUNTIMES:%=.venv/runtimes/%/ready)) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif

@@ -23,6 +23,7 @@ from odt.core.model.model import Model as File
 from odt.core.model.onnx import PREFIX, OnnxNode
 from odt.core.recipe.option_values import check_learning_rate
 from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import reading
 from odt.errors import DataError, ModelError, OptionError
 from odt.kernels.loss_text import stored_loss
 from odt.kernels.registry import LOSSES
@@ -233,7 +234,8 @@ class OnnxModel:
     def _make(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         state = self.state
         bound = self._bound(shapes)
-        split = LossGraph(bound, self.file.graph.outputs[0])
+        with reading(self.uri, "must be a model with its loss", ModelError):
+            split = LossGraph(bound, self.file.graph.outputs[0])
         self._terms, self._constant = split.terms, split.constant
         additional = self.file.graph.outputs[1:]
         ends = [t.tensor for t in split.terms]
