@@ -10,7 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.formats.onnx.tensors import TYPES
-from odt.core.formats.protobuf import BYTES, FIXED32, VARINT, Span, read_fields, read_varint
+from odt.core.formats.protobuf import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    ProtobufError,
+    Span,
+    read_fields,
+    read_varint,
+)
 from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.rows.opdef import Array
@@ -164,8 +172,11 @@ class Parts:
             content = data[span.offset : span.end]
             if number == NODE:
                 self.nodes.append(content)
-            else:
+                continue
+            try:
                 named[number][_name(data, span, NAMES[number])] = content
+            except ProtobufError:  # a value that no reader looks at
+                self.rest.append(encoded)
 
     def chunks(self) -> list[bytes | memoryview]:
         """Returns the bytes of the model, in parts."""
