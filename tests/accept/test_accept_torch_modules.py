@@ -17,7 +17,7 @@ from odt.compat.ort import artifacts
 from odt.compat.ort.api import CheckpointState, Module, Optimizer
 
 pytestmark = pytest.mark.accept
-PYTHON = ROOT / ".venv" / "tutorials" / "bin" / "python"  # `make accept ONLY=torch_modules` makes it
+PYTHON = ROOT / ".venv" / "tutorials" / "bin" / "python"  # `make accept` makes it
 
 
 @pytest.fixture(scope="module")

@@ -92,17 +92,15 @@ def main() -> None:
             do_constant_folding=options["dynamo"],
             **options,
         )
-        module = module.double()
-        losses = []
+        exact, losses = module.double(), []
+        optimizer = torch.optim.SGD(exact.parameters(), RATE)
         for inputs, targets in zip(x, t, strict=True):
-            y = module(torch.from_numpy(inputs).double())
+            y = exact(torch.from_numpy(inputs).double())
             loss = torch.nn.functional.mse_loss(y, torch.from_numpy(targets).double())
-            module.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
+            optimizer.step()
             losses.append(loss.item())
-            with torch.no_grad():
-                for parameter in module.parameters():
-                    parameter -= RATE * parameter.grad
         np.savez(folder / f"{name}.npz", x=x, t=t, losses=losses)
 
 
