@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import click
 
 import odt
-from odt.cli.options.rows import declare, declared_options, recipe_options
+from odt.cli.options.rows import declare, declared_options, row_options
 from odt.cli.options.sections import combine
 from odt.core.options.option import LOSS
+from odt.core.options.training_options import TEACHER_OPTIONS
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 
@@ -38,9 +39,7 @@ class TeacherOptions:
     teacher_weight: float | None = None
 
 
-teacher_options = combine(
-    declared_options(TeacherOptions), recipe_options("temperature", "teacher_weight")
-)
+teacher_options = combine(declared_options(TeacherOptions), row_options(TEACHER_OPTIONS))
 
 
 def teacher_of(options: TeacherOptions) -> "Teacher | None":

@@ -24,7 +24,7 @@ from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
-from odt.core.options.training_options import RECIPE_OPTIONS
+from odt.core.options.training_options import RECIPE_OPTIONS, TEACHER_OPTIONS
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.data.sources import recorded
@@ -36,8 +36,7 @@ from odt.models.model import lowered_of
 from odt.training.exports import check_export
 
 # Options that are arguments of odt.Trainer.
-OF_TEACHER = {"temperature", "teacher_weight"}
-TRAINER = {*RECIPE_OPTIONS, *SESSION_OPTIONS, *DIVISION_OPTIONS} - OF_TEACHER
+TRAINER = {*RECIPE_OPTIONS, *SESSION_OPTIONS, *DIVISION_OPTIONS} - TEACHER_OPTIONS.keys()
 INPUTS = "the file with the inputs of all samples"
 TARGETS = "the file with the expected outputs"
 

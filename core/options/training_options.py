@@ -345,5 +345,6 @@ HYPER_OPTIONS = table(
 STEP_OPTIONS = rows_of(StepOptions)
 CHECKPOINT_OPTIONS = rows_of(CheckpointOptions)
 TRAINING_OPTIONS = rows_of(TrainingOptions)
-# Keywords of `odt.Trainer` and of the parts of a recipe that it takes.
+TEACHER_OPTIONS = {name: TRAINING_OPTIONS[name] for name in ("temperature", "teacher_weight")}
+# Keywords of `odt.Trainer`, and those of the teacher that it takes.
 RECIPE_OPTIONS = {**TRAINING_OPTIONS, **RESOLVED_OPTIONS}

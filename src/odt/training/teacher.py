@@ -12,7 +12,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
 from odt.core.data.real_inputs import RealInputs
 from odt.core.data.taught import Taught
-from odt.core.options.training_options import TRAINING_OPTIONS
+from odt.core.options.training_options import TEACHER_OPTIONS
 from odt.core.planning.budget.fit_budget import megabytes, rounded_down
 from odt.core.recipe.distillation import CATEGORICAL
 from odt.core.recipe.option_values import check_option
@@ -63,8 +63,8 @@ class Teacher:
         if (self.model is None) == (self.outputs is None):
             actual = "none" if self.model is None else "both"
             raise OptionError("teacher, teacher_outputs", "must be given one of them", actual)
-        check_option(TRAINING_OPTIONS["temperature"], self.temperature)
-        check_option(TRAINING_OPTIONS["teacher_weight"], self.weight)
+        check_option(TEACHER_OPTIONS["temperature"], self.temperature)
+        check_option(TEACHER_OPTIONS["teacher_weight"], self.weight)
 
 
 def teacher_of(teacher: "Teacher | Model | Path | None") -> Teacher | None:

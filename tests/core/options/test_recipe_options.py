@@ -35,6 +35,7 @@ from odt.core.options.training_options import (
     RESOLVED_OPTIONS,
     SELECTION_OPTIONS,
     STEP_OPTIONS,
+    TEACHER_OPTIONS,
     TRAINING_OPTIONS,
 )
 from odt.errors import OptionError
@@ -59,6 +60,7 @@ VALUES: dict[str, tuple[Any, str, Any]] = {
 
 def test_each_option_is_a_keyword() -> None:
     keywords = signature(odt.Trainer).parameters
+    assert OF_TEACHER.keys() == TEACHER_OPTIONS.keys()
     for name in (*RECIPE_OPTIONS, *DIVISION_OPTIONS):
         if name in OF_TEACHER:
             shown = RECIPE_OPTIONS[name].shown_default
