@@ -3,6 +3,7 @@
 # make bench   measures odt and its peers side by side, about three hours; QUICK=1: eight rows, once;
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again;
 #              STARTUP=1 measures start-up alone; rows of files in DATA/data/models only with them;
+#              ONNX=1 ONNX files beside ONNX Runtime, WORK="mlp embedding cnn", half an hour;
 #              AGAINST=COMMIT compares odt with a former commit instead, on eight rows in five minutes
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
@@ -67,7 +68,8 @@ accept: .venv/test
 		ODT_ONNX_MODELS=.venv/onnx/models \
 		$(if $(TUTORIALS),ODT_TUTORIALS=$(abspath $(TUTORIALS))) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
-BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,run.py --data "$(DATA)"))
+BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,\
+	$(if $(ONNX),onnx_files.py,run.py) --data "$(DATA)"))
 bench: .venv/test
 	$(BIN)/python tools/bench/$(BENCH) $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
 		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT)) \

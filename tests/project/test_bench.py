@@ -12,6 +12,7 @@ from bench.figures import best_peer, disturbed, failures, is_clean, medians, oth
 from bench.machine import describe
 from bench.measuring import whole
 from bench.networks import NETWORKS, SHIPPED
+from bench.onnx_files import row
 from bench.picture import ratios, write_picture
 from bench.ratios import store
 from bench.report import figures, text, values, write_values
@@ -87,6 +88,16 @@ def test_bfloat16_is_no_peer() -> None:
     assert "| 4.5 ms (onert) | 0.444 | 20 MB" in page_of([*RESULTS, narrow])
     assert best_peer(medians([narrow], "step_ms"), "mlp-64-full") is None
     assert other_losses([*RESULTS, narrow]) == []
+
+
+def test_rows_of_onnx_files_have_ratios_to_onnx_runtime() -> None:
+    def run(step: float, memory: float, others: float = 0.0) -> dict[str, float]:
+        return {"step_ms": step, "peak_mb": memory, "others": others, "first_loss": 2.5}
+
+    ort = [run(4, 100), run(2, 80), run(3, 90)]
+    text = row("mlp", 2, "odt", [run(1.5, 45), run(9, 45), run(0.5, 45)], ort)
+    assert " ".join(text.split()) == "mlp 2 odt 1.500 ms 0.50 x 45.0 MB 0.50 x first loss 2.5"
+    assert row("mlp", 2, "odt", [run(1, 1, 0.2)], ort).endswith("disturbed")
 
 
 def test_the_page_names_the_processor() -> None:

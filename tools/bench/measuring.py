@@ -91,6 +91,7 @@ class Measurement:
             "others": others,
             "first_loss_ms": to_first * 1e3,
             "memory_mb": status("VmHWM") - self.base,
+            "peak_mb": status("VmHWM"),
             "first_loss": first_loss,
         }
         sys.stdout.write("\n" + json.dumps(result) + "\n")
