@@ -69,7 +69,7 @@ def simulate(
     Raises:
         OdtError: if the data files are not given.
     """
-    data, held = part_of(options, "train"), part_of(options, "test")
+    data, test = part_of(options, "train"), part_of(options, "test")
     if data is None:
         raise OdtError("--data: must be given: a folder of odt gen-datafile, or --load-input.")
     partition = options.federation.partition
@@ -80,7 +80,7 @@ def simulate(
         trainer,
         data,
         **{**keywords(options.federation), "partition": partition},
-        validation_data=held,
+        validation_data=test,
         checkpoint=options.files.checkpoint,
         save_to=options.files.export_checkpoint,
         log=options.files.log,

@@ -239,7 +239,7 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
     trainer.record = recorded(files[0])
     validation_set = _validation_data(trainer, options.samples)
     if fit.shuffle is None:
-        checkpoint = session.resume.own
+        checkpoint = session.resume.checkpoint
         fit = replace(
             fit, shuffle=checkpoint.progress.shuffle if checkpoint else not spelled_as_one()
         )

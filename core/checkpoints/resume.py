@@ -43,24 +43,24 @@ class Resume:
 
     Attributes:
         path: path of the file.
-        own: a checkpoint in odt's format; None for onert's format, which holds no options.
+        checkpoint: a checkpoint in odt's format; None for onert's format, which holds no options.
         data: bytes of a checkpoint in onert's format.
         new_data: whether the run has other data, and begins with epoch 1.
     """
 
     path: str
-    own: Checkpoint | None
+    checkpoint: Checkpoint | None
     data: bytes = b""
     new_data: bool = False
 
     @property
     def progress(self) -> Progress:
         """Position of training; the beginning for an onert checkpoint."""
-        return self.own.progress if self.own else Progress()
+        return self.checkpoint.progress if self.checkpoint else Progress()
 
     @property
     def properties(self) -> Mapping[str, Property]:
-        return self.own.properties if self.own else {}
+        return self.checkpoint.properties if self.checkpoint else {}
 
     def training_info(self, graph: Graph) -> dict[str, Any]:
         """Returns the fields of TrainingInfo that the checkpoint holds.
@@ -71,15 +71,18 @@ class Resume:
         Raises:
             ModelError: if a field has an invalid value.
         """
-        if self.own is None:
+        if self.checkpoint is None:
             return {}
-        progress, optimizer = with_separate_weights(self.own.progress, graph), self.own.optimizer
+        progress, optimizer = (
+            with_separate_weights(self.checkpoint.progress, graph),
+            self.checkpoint.optimizer,
+        )
         options = {name: getattr(progress, name) for name in RESTORED}
         self._check_option(TRAINING_OPTIONS["optimizer"], optimizer)
         for name, value in options.items():
             self._check_option(TRAINING_OPTIONS[name], value)
         self._check_loss(progress.loss)
-        values = dict(self.own.hyper_parameters)
+        values = dict(self.checkpoint.hyper_parameters)
         rate = values.pop("learning_rate")
         self._check(values)
         fields = {
@@ -119,8 +122,8 @@ class Resume:
             raise ModelError(f"{self.path}: its loss: {e.rule}, but got {e.got}") from e
 
     def _check(self, values: Mapping[str, Property]) -> None:
-        assert self.own is not None
-        rule = OPTIMIZERS[self.own.optimizer]
+        assert self.checkpoint is not None
+        rule = OPTIMIZERS[self.checkpoint.optimizer]
         types: dict[str, type] = rule.attrs.__annotations__
         limits = {h.name: h.most for h in rule.hyper_parameters if h.below}
         for name, value in values.items():
@@ -131,7 +134,7 @@ class Resume:
                 or not 0 <= value < most
             ):
                 raise ModelError(
-                    f"{self.path}: {self.own.optimizer} must have values for "
+                    f"{self.path}: {self.checkpoint.optimizer} must have values for "
                     f"{', '.join(types)}, but got {name} = {value!r}"
                 )
 
@@ -144,8 +147,8 @@ class Resume:
         Raises:
             ModelError: if the checkpoint belongs to another graph.
         """
-        if self.own is not None:
-            graph = graph_with_frozen(self.own, self.path, graphs)
+        if self.checkpoint is not None:
+            graph = graph_with_frozen(self.checkpoint, self.path, graphs)
         elif self.data:
             graph = onert_checkpoint.with_weights(self.data, self.path, graphs.graph)
         else:
@@ -154,10 +157,10 @@ class Resume:
 
     def on_new_data(self) -> "Resume":
         """The checkpoint for a run on other data, which begins with epoch 1."""
-        if self.own is None:
+        if self.checkpoint is None:
             return self
         progress = replace(self.progress, epoch=1, position=0, samples=0, plateau=(), best=())
-        return replace(self, own=replace(self.own, progress=progress), new_data=True)
+        return replace(self, checkpoint=replace(self.checkpoint, progress=progress), new_data=True)
 
     def check_samples(self, samples: int) -> None:
         """Raises OptionError if the checkpoint was written in training on more or fewer samples."""
@@ -173,7 +176,7 @@ class Resume:
     @property
     def missing(self) -> set[str]:
         """Names of the weights whose values a nominal checkpoint lacks; empty for any other."""
-        nominal = self.own if self.own and self.own.is_nominal else None
+        nominal = self.checkpoint if self.checkpoint and self.checkpoint.is_nominal else None
         return {e.tensor for e in nominal.entries if e.role == WEIGHT} if nominal else set()
 
     def restore(
@@ -195,17 +198,17 @@ class Resume:
         Raises:
             ModelError: if the checkpoint does not match the parameters.
         """
-        if names_only and self.own is not None and self.own.is_nominal:
-            checkpoint.matching(self.own, self.path, graph, parameters)
-        elif self.own is None:
+        if names_only and self.checkpoint is not None and self.checkpoint.is_nominal:
+            checkpoint.matching(self.checkpoint, self.path, graph, parameters)
+        elif self.checkpoint is None:
             onert_checkpoint.decode(self.data, self.path, graph, parameters)
             parameters.average.reset()
         else:
-            then = self.own.progress
+            then = self.checkpoint.progress
             same = best if best is not None and best.monitor.name == then.monitor else None
-            has_best = checkpoint.BEST in {e.role for e in self.own.entries}
+            has_best = checkpoint.BEST in {e.role for e in self.checkpoint.entries}
             copies = same.copies if same else checkpoint.NONE
-            checkpoint.restore(self.own, self.path, graph, parameters, copies)
+            checkpoint.restore(self.checkpoint, self.path, graph, parameters, copies)
             if same is not None and (has_best or not same.copies):
                 same.state = then.best
 
@@ -215,7 +218,7 @@ class Resume:
         Raises:
             ModelError: if the checkpoint does not match the parameters.
         """
-        before = checkpoint.before_epoch(self.own) if self.own else None
+        before = checkpoint.before_epoch(self.checkpoint) if self.checkpoint else None
         if before is not None:
             checkpoint.restore(before, self.path, graph, parameters)
         return before is not None
@@ -225,7 +228,7 @@ class Resume:
     ) -> tuple[int | None, int | None]:
         """Returns micro-batch and workers: as given, else the checkpoint's for equal batch size."""
         then = self.progress
-        if self.own is None or batch != then.batch:
+        if self.checkpoint is None or batch != then.batch:
             return micro_batch, workers
         return micro_batch or then.micro_batch or None, workers or then.workers or None
 
@@ -241,11 +244,11 @@ class Resume:
 
     def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
         """Returns a warning about changed options that change bits of the results, else None."""
-        if self.own is None or self.new_data:
+        if self.checkpoint is None or self.new_data:
             return None
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
         absent = {INPUTS: ""}
-        then = absent | self.own.progress.stored() | dict(self.own.hyper_parameters)
+        then = absent | self.checkpoint.progress.stored() | dict(self.checkpoint.hyper_parameters)
         new = absent | now.progress.stored() | dict(now.hyper_parameters)
         same = {"step", "epoch", "position", "plateau", "best", "monitor", "undo"} | (
             {"seed"} if not order.shuffle else set()

@@ -161,8 +161,8 @@ def gru(b: BuiltinGraph, node: Node) -> None:
             state = b.add("MUL", (reset, h))
             memory = b.add("FULLY_CONNECTED", (state, r_parts + 2, c_parts + 2))
         new = b.add("TANH", (b.add("ADD", (of_x + 2, memory)),))
-        kept = b.add("MUL", (update, b.add("SUB", (h, new))))  # (1 − u) n + u h = n + u (h − n)
-        h = b.add("ADD", (new, kept))
+        change = b.add("MUL", (update, b.add("SUB", (h, new))))  # (1 − u) n + u h = n + u (h − n)
+        h = b.add("ADD", (new, change))
         states.append(h)
     _joined(b, states, node.outputs[0], attrs.time_axis)
 

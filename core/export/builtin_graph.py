@@ -78,15 +78,15 @@ class BuiltinGraph(GraphBuilder):
         operands, outputs = bind_operands(row, node), bind_outputs(row, node)
         size = sum(self.tensors[i].spec.nbytes for i in outputs.values())
         sources = sum(self.tensors[i].spec.nbytes for i in operands.values())
-        known = all(self.tensors[i].data is not None for i in operands.values())
+        is_constant = all(self.tensors[i].data is not None for i in operands.values())
         ends = set(node.outputs) & {*self._graph.outputs}
-        if not known or ends or row.zero_state or size > max(SMALL, MAX_GROWTH * sources):
+        if not is_constant or ends or row.zero_state or size > max(SMALL, MAX_GROWTH * sources):
             self.nodes.append(node)
             return
         specs = self._specs({**operands, **outputs})
         extra = {**row.aux(node.attrs, specs), **row.forward.workspace(node.attrs, specs)}
-        made = {name: specs[name] for name in outputs} | extra
-        arrays = {name: np.empty(spec.shape, spec.dtype) for name, spec in made.items()}
+        writes = {name: specs[name] for name in outputs} | extra
+        arrays = {name: np.empty(spec.shape, spec.dtype) for name, spec in writes.items()}
         reads = {
             name: self.tensors[operands[name]].data for name in expand(row.forward.reads, operands)
         }

@@ -168,8 +168,8 @@ class _Writer:
             outputs.append(y)
         table = options_table(node.op)
         fields = {field.name for field in fields_of(table)} if table else set()
-        own = {name: value for name, value in options.items() if name in fields}
-        self.builder.add_operator(node.op, new, outputs=outputs, **own)
+        fields_of_table = {name: value for name, value in options.items() if name in fields}
+        self.builder.add_operator(node.op, new, outputs=outputs, **fields_of_table)
 
     def _tensor(self, graph: Graph, i: int) -> int:
         """Returns the tensor of the file; adds it if it is a constant."""

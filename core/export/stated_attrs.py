@@ -69,9 +69,9 @@ def stated(
     if _states(node, options, statics):
         return AttrsForm({}, {})
     form = FORMS[node.op](node.attrs) if node.op in FORMS else AttrsForm({}, {})
-    own = {name: np.asarray(value, np.int32) for name, value in form.statics.items()}
-    if _states(node, {**options, **form.options}, {**statics, **own}):
-        return AttrsForm(form.options, own)
+    values = {name: np.asarray(value, np.int32) for name, value in form.statics.items()}
+    if _states(node, {**options, **form.options}, {**statics, **values}):
+        return AttrsForm(form.options, values)
     return None
 
 

@@ -259,7 +259,7 @@ def test_a_nominal_state_of_another_model_is_refused(model: Path, tmp_path: Path
 def test_a_nominal_state_cannot_claim_any_memory(model: Path, tmp_path: Path) -> None:
     with trainer(model) as t:
         t.state.save(tmp_path / "n.odt", nominal=True)
-    whole = resume_from(odt.CheckpointState.load(tmp_path / "n.odt")).own
+    whole = resume_from(odt.CheckpointState.load(tmp_path / "n.odt")).checkpoint
     assert whole is not None
     for role, rule in (("m", "must have at most the 3 values"), ("ema", "must have the shape")):
         others = [e for e in whole.entries if (e.tensor, e.role) != ("dense_1/b", role)]

@@ -78,15 +78,15 @@ def _patches(
         if value == location:
             new = names.get(_text(data, value), "").encode()
             inner = [(value.offset, value.size, memoryview(new))] if new else []
-            more = len(new) - value.size
+            growth_of_value = len(new) - value.size
         elif number in places:
-            inner, more = _patches(data, value, places[number], names, depth + 1)
+            inner, growth_of_value = _patches(data, value, places[number], names, depth + 1)
         else:
             continue
         if inner:
-            size = encode_varint(value.size + more)
+            size = encode_varint(value.size + growth_of_value)
             patches += [(length, value.offset - length, memoryview(size)), *inner]
-            growth += more + len(size) - (value.offset - length)
+            growth += growth_of_value + len(size) - (value.offset - length)
     return patches, growth
 
 

@@ -23,14 +23,14 @@ def gather(u: Use) -> int:
     """Selects along an axis; negative indices count from its end."""
     axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
     indices = u.input(1)
-    known, length = u.b.value(indices), u.shape(0)[axis]
-    if known is not None and known.ndim == 0 and u.dtype(0).kind == "f":
-        return _entry(u, axis, int(known))
-    if known is not None and known.size:
-        if known.min() < -length or known.max() >= length:
-            raise ShapeError(f"indices must be below {length}, but got {known.max()}")
-        if known.min() < 0:
-            indices = u.b.constant(np.where(known < 0, known + length, known), INT32)
+    values, length = u.b.value(indices), u.shape(0)[axis]
+    if values is not None and values.ndim == 0 and u.dtype(0).kind == "f":
+        return _entry(u, axis, int(values))
+    if values is not None and values.size:
+        if values.min() < -length or values.max() >= length:
+            raise ShapeError(f"indices must be below {length}, but got {values.max()}")
+        if values.min() < 0:
+            indices = u.b.constant(np.where(values < 0, values + length, values), INT32)
     return u.b.add("GATHER", (u.input(0), indices), axis=axis)
 
 
@@ -47,13 +47,13 @@ def _entry(u: Use, axis: int, k: int) -> int:
     return u.b.reshape(y, (*before[:axis], *before[axis + 1 :]))
 
 
-def from_end(known: Array, lengths: Sequence[int] | int) -> Array:
+def from_end(values: Array, lengths: Sequence[int] | int) -> Array:
     """Returns constant indices counted from 0, checked."""
-    if (known < -np.array(lengths)).any() or (known >= lengths).any():
+    if (values < -np.array(lengths)).any() or (values >= lengths).any():
         raise ShapeError(
-            f"indices must be those of {lengths}, but got {known.min()} … {known.max()}"
+            f"indices must be those of {lengths}, but got {values.min()} … {values.max()}"
         )
-    return np.where(known < 0, known + np.array(lengths), known).astype(np.int64)
+    return np.where(values < 0, values + np.array(lengths), values).astype(np.int64)
 
 
 def wrapped(u: Use, x: int, lengths: Sequence[int] | int) -> int:
@@ -82,9 +82,9 @@ def element_positions(u: Use, shape: Sequence[int], k: int, axis: int) -> Array 
     """Returns the flat positions that input `k` selects along an axis: values, or a tensor."""
     base, stride = _along(u, shape, u.shape(k), axis)
     x = u.input(k)
-    known = u.b.value(x)
-    if known is not None:
-        positions: Array = base + from_end(known, shape[axis]) * stride
+    values = u.b.value(x)
+    if values is not None:
+        positions: Array = base + from_end(values, shape[axis]) * stride
         return positions
     dtype = u.b.spec(x).dtype
     steps = wrapped(u, x, shape[axis])
@@ -106,9 +106,9 @@ def tuple_positions(u: Use, shape: Sequence[int], k: int, batch: int) -> tuple[A
     base = np.broadcast_to(first.reshape(*lead[:batch], *[1] * (len(lead) - batch)), lead)
     width = math.prod(shape[batch + depth :])
     x = u.input(k)
-    known = u.b.value(x)
-    if known is not None:
-        return base + (from_end(known, lengths) * strides).sum(-1), width
+    values = u.b.value(x)
+    if values is not None:
+        return base + (from_end(values, lengths) * strides).sum(-1), width
     dtype = u.b.spec(x).dtype
     x = u.b.add("MUL", (wrapped(u, x, lengths), u.b.constant(strides, dtype)))
     x = u.b.add("SUM", (x, u.b.constant([len(lead)])), keep_dims=False)

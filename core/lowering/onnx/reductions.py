@@ -56,8 +56,8 @@ def log_sum_exp(u: Use) -> int:
     powers = u.b.add("EXP", (u.b.add("SUB", (x, largest)),))
     total = u.b.add("LOG", (u.b.add("SUM", (powers, u.b.constant(axes)), keep_dims=True),))
     y = u.b.add("ADD", (total, largest))
-    kept = [n for k, n in enumerate(u.b.shape(x)) if k not in axes]
-    return y if u.attr("keepdims", 1) else u.b.reshape(y, kept)
+    shape = [n for k, n in enumerate(u.b.shape(x)) if k not in axes]
+    return y if u.attr("keepdims", 1) else u.b.reshape(y, shape)
 
 
 def arg(op: str, u: Use) -> int:

@@ -278,12 +278,12 @@ def trilu(u: Use) -> int:
     if rows * columns > MAX_PADS:
         raise ShapeError(f"matrices must have at most {MAX_PADS} values, but got {u.shape(0)}")
     distance = np.arange(columns) - np.arange(rows)[:, None]
-    kept = distance >= k if u.attr("upper", 1) else distance <= k
+    mask = distance >= k if u.attr("upper", 1) else distance <= k
     x = u.input(0)
     if u.dtype(0).kind == "b":
-        return u.b.add("LOGICAL_AND", (x, u.b.constant(kept, bool)))
+        return u.b.add("LOGICAL_AND", (x, u.b.constant(mask, bool)))
     zero = u.b.constant(0, u.dtype(0))
-    return u.b.add("SELECT_V2", (u.b.constant(kept, bool), x, zero))
+    return u.b.add("SELECT_V2", (u.b.constant(mask, bool), x, zero))
 
 
 def eye_like(u: Use) -> int:
@@ -305,11 +305,11 @@ def center_crop_pad(u: Use) -> int:
     for k, n in zip(axes, target, strict=True):
         if n > MAX_PADS:
             raise ShapeError(f"a length must be at most {MAX_PADS}, but got {n}")
-        more = n - before[k]
-        if more > 0:
-            pads[k] = more // 2, more - more // 2
+        growth = n - before[k]
+        if growth > 0:
+            pads[k] = growth // 2, growth - growth // 2
         else:
-            begin[k] = -more // 2
+            begin[k] = -growth // 2
             ends[k] = begin[k] + n
     if ends != [*before]:
         parts = [u.b.constant(v) for v in (begin, ends, [1] * len(before))]

@@ -249,7 +249,7 @@ def _start(trainer: Trainer) -> Checkpoint:
     session = trainer.session
     session.build()
     state = trainer.checkpoints.saver().state()
-    before = session.resume.progress if session.resume.own else NEW_RUN
+    before = session.resume.progress if session.resume.checkpoint else NEW_RUN
     progress = replace(
         state.progress,
         epoch=1,

@@ -82,7 +82,7 @@ class Checkpoints:
         """
         session = self.session
         trainer, frozen = session.allocate(), {}
-        if resume.own is not None:
+        if resume.checkpoint is not None:
             graphs = resume.on(session.recipe.graphs)
             frozen = changed_constants(session.graph, graphs.graph)
         if frozen:

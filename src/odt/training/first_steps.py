@@ -119,6 +119,6 @@ def _compare(folder: str, trainer: "Trainer", expected: ExpectedLosses) -> None:
 def _check_checkpoint(trainer: "Trainer", checkpoint: Any) -> None:
     """Raises ModelError if a checkpoint of the device belongs to another model."""
     resume = resume_from(checkpoint)
-    if resume.own is not None:
+    if resume.checkpoint is not None:
         engine = trainer.session.allocate()
-        matching(resume.own, resume.path, engine.graph, engine.parameters)
+        matching(resume.checkpoint, resume.path, engine.graph, engine.parameters)

@@ -86,7 +86,7 @@ class Fit:
             validation_set: separate validation samples; None for none.
         """
         session, options = self.session, self.options
-        before = session.resume.progress if session.resume.own else NEW_RUN
+        before = session.resume.progress if session.resume.checkpoint else NEW_RUN
         samples = arrange(
             data,
             session.samples.losses,
@@ -364,7 +364,11 @@ class Fit:
         numbers, (name, _) = samples.order.samples, session.samples.losses[0]
         highest = 1.0 if adapted else highest_of(loss, constant, len(numbers), name)
         trained = highest < 1
-        if not loss >= NEW * constant and not session.rate_is_chosen and not session.resume.own:
+        if (
+            not loss >= NEW * constant
+            and not session.rate_is_chosen
+            and not session.resume.checkpoint
+        ):
             rate = choose_rate(core, data, numbers, steps, highest)
         session.rate_is_chosen = True
         before, usual = start.validation or start.training, core.info.learning_rate

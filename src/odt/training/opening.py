@@ -43,8 +43,8 @@ def open_session(
     check_option(DIVISION_OPTIONS["workers"], workers)
     if not single_runs:
         need_sequences(file_of(model))
-    own = {name: options.pop(name) for name in SESSION_OPTIONS if name in options}
-    session_options = SessionOptions(**own)
+    values = {name: options.pop(name) for name in SESSION_OPTIONS if name in options}
+    session_options = SessionOptions(**values)
     check_options(session_options)
     resume, helper = resume_from(session_options.checkpoint), teacher_of(teacher)
     request = request_of(model, teacher=helper, **options)

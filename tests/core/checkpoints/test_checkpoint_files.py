@@ -60,7 +60,7 @@ def test_converting_there_and_back_restores_the_file(name: str, made: Path, tmp_
 def test_npz_and_h5_hold_arrays_by_name(made: Path, tmp_path: Path) -> None:
     odt("checkpoint", "convert", made / "c.odt", tmp_path / "c.npz")
     odt("checkpoint", "convert", made / "c.odt", tmp_path / "c.h5")
-    checkpoint = read_resume(made / "c.odt").own
+    checkpoint = read_resume(made / "c.odt").checkpoint
     assert checkpoint is not None
     with np.load(tmp_path / "c.npz") as npz, h5py.File(tmp_path / "c.h5") as h5:
         for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):

@@ -75,7 +75,7 @@ def compare_lines(found: list[str], recorded: list[str]) -> None:
 
 def compare(found: Path, recorded: Path) -> None:
     """Two checkpoints: all settings and arrays."""
-    ours, theirs = read_resume(found).own, read_resume(recorded).own
+    ours, theirs = read_resume(found).checkpoint, read_resume(recorded).checkpoint
     assert ours is not None
     assert theirs is not None
     assert (ours.optimizer, ours.hyper_parameters) == (theirs.optimizer, theirs.hyper_parameters)

@@ -75,7 +75,7 @@ def test_weights_are_written_when_data_become_shorter(name: str, size: int, fold
     line = train_and_cut(
         folder, name, size, "--export-circle", "v.circle", "--export-checkpoint", "c.odt"
     )
-    state = read_resume(folder / "c.odt").own
+    state = read_resume(folder / "c.odt").checkpoint
     assert state is not None
     step = state.progress.step
     assert step > 0
@@ -105,7 +105,7 @@ def test_weights_are_rescued_when_the_model_becomes_shorter(
     hint = ("--checkpoint", "v.circle.rescued.odt", "--epochs", "0")
     command = [*ODT, "train", "model.circle", *DATA, *hint, "--export-circle", "v.circle"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    state = read_resume(folder / "v.circle.rescued.odt").own
+    state = read_resume(folder / "v.circle.rescued.odt").checkpoint
     assert state is not None
     exported = weights_of(folder / "v.circle")
     rescued = {

@@ -247,7 +247,7 @@ def write_checkpoint(
     Raises:
         ModelError: if the file cannot be written.
     """
-    whole = checkpoint_state.resume_from(state).own
+    whole = checkpoint_state.resume_from(state).checkpoint
     assert whole is not None  # a state has odt's format
     chosen = without_frozen(whole if optimizer_state else without_optimizer_state(whole))
     write_atomically(path, encode(nominal(chosen) if names_only else chosen))
