@@ -2,14 +2,13 @@
 
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 import odt
 from odt.cli.options.adapters import added_option
-from odt.cli.options.evaluation import class_options, sample_options
+from odt.cli.options.evaluation import EvaluationOptions, class_options, sample_options
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import group
 from odt.cli.options.sample_files import data_options
@@ -59,16 +58,10 @@ def command(
     as_record: str | None,
     check_data: bool,
     metrics: tuple[str, ...],
-    confusion: bool,
-    confusion_csv: Path | None,
-    per_class: bool,
-    wrong: int | None,
-    sheet: Path | None,
-    per_sample: Path | None,
     sample_weight: str | None,
     micro_batch: int | None,
     workers: int | None,
-    **options: Any,
+    **values: Any,
 ) -> None:
     """Evaluate MODEL: loss and metrics over all samples of data files or of --source.
 
@@ -76,15 +69,16 @@ def command(
     prepared like the training data: models that odt trained hold the preprocessing record.
     """
     refuse_both(source, load_input or load_expected, as_record)
-    one_by_one = wrong is not None or per_sample is not None
-    if sheet is not None and wrong is None:
+    options = group(EvaluationOptions, values)
+    if options.sheet is not None and options.wrong is None:
         raise OdtError("--sheet: must come with --wrong, but got it alone")
-    if one_by_one and micro_batch is not None:
+    if options.needs_samples and micro_batch is not None:
         raise OdtError(
             "--micro-batch: must be left out with --wrong and --per-sample, which run sample by "
             f"sample, but got {micro_batch}."
         )
-    files = {"--sheet": sheet, "--per-sample": per_sample, "--confusion-csv": confusion_csv}
+    files = {"--sheet": options.sheet, "--per-sample": options.per_sample}
+    files["--confusion-csv"] = options.confusion_csv
     read = {"MODEL": model, "--load-input": load_input, "--load-expected": load_expected}
     check_outputs(
         {name: str(path) for name, path in files.items() if path},
@@ -96,63 +90,57 @@ def command(
         require("--load-expected", load_expected, "the file with the expected outputs")
     with closing(Progress()) as bar:
         evaluation = odt.evaluate(
-            model_of(model, group(ModelOptions, options)),
+            model_of(model, group(ModelOptions, values)),
             x,
             load_expected,
             sample_weight,
             metrics=metrics,
-            per_class=bool(confusion or confusion_csv or per_class),
-            per_sample=one_by_one,
+            per_class=options.needs_classes,
+            per_sample=options.needs_samples,
             check_data=check_data,
             micro_batch=micro_batch,
             workers=workers,
             progress=partial(bar, "eval"),
             show=show_note,
-            **{name: options[name] for name in RECIPE_OPTIONS if name in options},
+            **{name: values[name] for name in RECIPE_OPTIONS if name in values},
         )
     line = report.figures_line(evaluation.loss, evaluation.metrics)
     click.echo(f"{evaluation.data.length} samples - {line}")
     classes = evaluation.classes
     if classes:
-        _print_classes(classes, confusion, confusion_csv, per_class)
+        _print_classes(classes, options)
     if evaluation.results:
         names = classes.classes if classes else ()
         table = SampleTable(evaluation.results, names, evaluation.label)
-        _print_samples(table, evaluation, wrong, sheet, per_sample)
+        _print_samples(table, evaluation, options)
 
 
-def _print_classes(
-    report: odt.ClassificationReport, confusion: bool, confusion_csv: Path | None, per_class: bool
-) -> None:
+def _print_classes(report: odt.ClassificationReport, options: EvaluationOptions) -> None:
     """Prints the tables of classes that are asked for, and warns of classes never predicted."""
-    if confusion:
+    if options.confusion:
         click.echo(f"\nconfusion matrix\n{report.confusion()}")
-    if confusion_csv:
+    if options.confusion_csv:
         report.confusion()  # refuses what has none
         assert report.confusion_matrix is not None
         rows = zip(report.classes, report.confusion_matrix.tolist(), strict=True)
         table = [("true \\ predicted", *report.classes), *((name, *row) for name, row in rows)]
-        write_csv(confusion_csv, table)
-    if per_class:
+        write_csv(options.confusion_csv, table)
+    if options.per_class:
         click.echo(f"\n{report}")
-    if report.warning and (per_class or report.confusion_matrix is not None):
+    if report.warning and (options.per_class or report.confusion_matrix is not None):
         click.echo(f"Warning: {spell(report.warning)}", err=True)
 
 
 def _print_samples(
-    table: SampleTable,
-    evaluation: odt.Evaluation,
-    wrong: int | None,
-    sheet: Path | None,
-    per_sample: Path | None,
+    table: SampleTable, evaluation: odt.Evaluation, options: EvaluationOptions
 ) -> None:
     """Prints and writes what is asked for of single samples."""
-    worst = table.results.wrong[:wrong].tolist()
-    if wrong is not None:
+    worst = table.results.wrong[: options.wrong].tolist()
+    if options.wrong is not None:
         click.echo("\n" + "\n".join(table.wrong(worst)))
-    if sheet is not None and worst:
-        write_sheet(sheet, evaluation.data.inputs[0], list(table.tile_labels(worst)), worst)
-        click.echo(f"{sheet}: images of these samples")
-    if per_sample is not None:
-        write_csv(per_sample, table.rows())
-        click.echo(f"{per_sample}: loss of each sample")
+    if options.sheet is not None and worst:
+        write_sheet(options.sheet, evaluation.data.inputs[0], list(table.tile_labels(worst)), worst)
+        click.echo(f"{options.sheet}: images of these samples")
+    if options.per_sample is not None:
+        write_csv(options.per_sample, table.rows())
+        click.echo(f"{options.per_sample}: loss of each sample")

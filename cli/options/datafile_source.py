@@ -88,8 +88,8 @@ def like_sounds(o: DatafileOptions, like: ModelSignature | None) -> DatafileOpti
     else:
         return o
     source = click.get_current_context().get_parameter_source
-    typed = (n for n in SOUND_SETTINGS if source(n) is not ParameterSource.DEFAULT)
-    return replace(alike, **{name: getattr(o, name) for name in typed})
+    names = (n for n in SOUND_SETTINGS if source(n) is not ParameterSource.DEFAULT)
+    return replace(alike, **{name: getattr(o, name) for name in names})
 
 
 def check_source(o: DatafileOptions) -> str:

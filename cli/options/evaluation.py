@@ -4,36 +4,38 @@ from pathlib import Path
 
 import click
 
-from odt.cli.options.sections import combine, option
+from odt.cli.options.rows import declare, declared_options
 from odt.core.options.option import DATA, LOSS
+from odt.dataclass import dataclass
 
-class_options = combine(
-    option(
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """What `odt eval` prints and writes besides loss and metrics."""
+
+    confusion: bool = declare(
         LOSS,
         "--confusion",
         common=True,
         is_flag=True,
         help="Print the confusion matrix: samples by true and predicted class. Of more than 20 "
         "classes, print the pairs that are confused most often.",
-    ),
-    option(
+    )
+    confusion_csv: Path | None = declare(
         LOSS,
         "--confusion-csv",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Write the whole confusion matrix as CSV.",
-    ),
-    option(
+    )
+    per_class: bool = declare(
         LOSS,
         "--per-class",
         common=True,
         is_flag=True,
         help="Print precision, recall, F1 and the number of samples of each class.",
-    ),
-)
-
-sample_options = combine(
-    option(
+    )
+    wrong: int | None = declare(
         DATA,
         "--wrong",
         common=True,
@@ -41,19 +43,32 @@ sample_options = combine(
         metavar="N",
         help="Print the N most wrong samples: the wrongly predicted ones with the largest loss; "
         "for values, those with the largest loss.",
-    ),
-    option(
+    )
+    sheet: Path | None = declare(
         DATA,
         "--sheet",
         type=click.Path(path_type=Path),
         metavar="PNG",
         help="Write a contact sheet: one image that shows the samples of --wrong.",
-    ),
-    option(
+    )
+    per_sample: Path | None = declare(
         DATA,
         "--per-sample",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Write loss, target and prediction of each sample as CSV.",
-    ),
-)
+    )
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether the targets must be classes."""
+        return bool(self.confusion or self.confusion_csv or self.per_class)
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether the loss of each sample is needed."""
+        return self.wrong is not None or self.per_sample is not None
+
+
+class_options = declared_options(EvaluationOptions, "confusion", "confusion_csv", "per_class")
+sample_options = declared_options(EvaluationOptions, "wrong", "sheet", "per_sample")

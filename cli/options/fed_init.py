@@ -41,11 +41,11 @@ def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
         if data is not None:
             settings[f"{name}-input"] = os.path.abspath(data.x)
             settings[f"{name}-expected"] = os.path.abspath(data.y)
-    asked = ctx.meta.get(GIVEN, {})
+    texts = ctx.meta.get(GIVEN, {})
     for parameter in ctx.command.params:
         name, value = str(parameter.name), ctx.params.get(str(parameter.name))
         key = max((o.lstrip("-") for o in parameter.opts), key=len)
-        if name in FILES or (name not in asked and key not in FEDERATION) or value is None:
+        if name in FILES or (name not in texts and key not in FEDERATION) or value is None:
             continue
         if key not in KEYS:
             raise OdtError(

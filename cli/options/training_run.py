@@ -171,9 +171,8 @@ def quantized(model: odt.Model, options: TrainOptions) -> tuple[odt.Model, Train
         DataError: if the training inputs do not fit the model.
     """
     data = require("--load-input", options.samples.load_input, INPUTS)
-    asked = options.recipe["quant_ranges"]
-    ranges = asked or (None if options.session.checkpoint else "follow")
-    recipe = {**options.recipe, "quant_ranges": ranges}
+    default = None if options.session.checkpoint else "follow"
+    recipe = {**options.recipe, "quant_ranges": options.recipe["quant_ranges"] or default}
     return odt.quantize(model, data).model, replace(options, recipe=recipe)
 
 
