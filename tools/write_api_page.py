@@ -1,4 +1,4 @@
-"""Writes docs/api.md from the docstrings of odt's public names and tested examples.
+"""Writes docs/api.md and docs/api from the docstrings of odt's public names and tested examples.
 
 python tools/write_api_page.py
 """
@@ -6,6 +6,7 @@ python tools/write_api_page.py
 import inspect
 import re
 import tomllib
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from operator import attrgetter
@@ -17,7 +18,8 @@ import odt.compat.ort
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/api.md"
+INDEX, FOLDER = ROOT / "docs/api.md", ROOT / "docs/api"
+MARK = "<!-- Written by tools/write_api_page.py from docstrings and docs/api_examples.toml. -->"
 WIDTH = 100  # of a call in one line
 # Classes whose objects functions return: they take objects of the engine.
 RETURNED = frozenset(("Model", "QuantizedModel", "Evaluation"))
@@ -34,50 +36,136 @@ EXAMPLES |= {
     for name in ("Noise", "TimeShift", "Gain", "Mixup")
 }
 EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
-GROUPS = {
-    "Models": (
-        *("load_model", "Model", "TensorInfo", "NodeInfo"),
-        *("new_model", "replace_head", "cut", "join", "lora", "quantize", "QuantizedModel"),
-        "LayerNoise",
-        *("read_training_info", "write_circle_plus", "remove_training_info", "TrainingInfo"),
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of docs/api.
+
+    Attributes:
+        title: title of the page.
+        about: what the names are for, as one line.
+        names: public names, in the order of the page.
+    """
+
+    title: str
+    about: str
+    names: tuple[str, ...]
+
+
+# By file name, in the order of docs/api.md.
+PAGES = {
+    "training": Page(
+        "Training",
+        "train, evaluate, predict, export and resume with a trainer",
+        (
+            *("Trainer", "CheckpointState", "DataSet", "History", "RateTest", "Teacher"),
+            *("Arrays", "Logs"),
+        ),
     ),
-    "Training": (
-        *("Trainer", "CheckpointState", "DataSet", "History", "RateTest", "Teacher", "Arrays"),
-        *("Logs", "generate_artifacts", "Artifacts"),
+    "selection": Page(
+        "What trains",
+        "select the weights that train",
+        ("Trainable", "last", "select", "freeze", "bias_only"),
     ),
-    "Personalization": ("personalize", "Personalization"),
-    "Evaluation": (
-        *("evaluate", "Evaluation", "predict", "NewData"),
-        *("classification_report", "ClassificationReport", "sample_losses"),
-        *("compare_models", "Difference", "Change", "compare_outputs", "Agreement"),
-        *("report", "read_run", "Run", "compare_runs", "RunComparison"),
+    "callbacks": Page(
+        "Callbacks",
+        "act during training: stop early, log, save",
+        (
+            *("Callback", "EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau", "CSVLogger"),
+            "LambdaCallback",
+        ),
     ),
-    "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
-    "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),
-    "Learning rate schedules": (
-        *("Schedule", "ConstantRate", "StepDecay", "ExponentialDecay", "PolynomialDecay"),
-        *("CosineDecay", "CosineDecayRestarts", "OneCycle", "ReduceOnPlateau"),
+    "losses": Page(
+        "Losses", "what training minimizes", ("Loss", *(row.class_name for row in LOSSES.values()))
     ),
-    "Augmentation": tuple(f"augment.{name}" for name in odt.augment.__all__),
-    "What trains": ("Trainable", "last", "select", "freeze", "bias_only"),
-    "Callbacks": (
-        *("Callback", "EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau", "CSVLogger"),
-        "LambdaCallback",
+    "optimizers": Page(
+        "Optimizers",
+        "how weights are updated",
+        ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     ),
-    "Before training": ("plan", "MemoryForecast", "check", "CheckResult"),
-    "Federated learning": tuple(f"federated.{name}" for name in odt.federated.PUBLIC),
-    "The names of ONNX Runtime": tuple(f"compat.ort.{name}" for name in odt.compat.ort.PUBLIC),
-    "Errors and warnings": tuple(
-        name for name, module in odt.PUBLIC.items() if module == "odt.errors"
+    "schedules": Page(
+        "Learning rate schedules",
+        "change the learning rate during training",
+        (
+            *("Schedule", "ConstantRate", "StepDecay", "ExponentialDecay", "PolynomialDecay"),
+            *("CosineDecay", "CosineDecayRestarts", "OneCycle", "ReduceOnPlateau"),
+        ),
+    ),
+    "augment": Page(
+        "Augmentation",
+        "change samples at random during training",
+        tuple(f"augment.{name}" for name in odt.augment.__all__),
+    ),
+    "models": Page(
+        "Models",
+        "read, make, cut, quantize and write model files",
+        (
+            *("load_model", "Model", "TensorInfo", "NodeInfo", "new_model", "replace_head", "cut"),
+            *("join", "lora", "quantize", "QuantizedModel", "LayerNoise", "read_training_info"),
+            *("write_circle_plus", "remove_training_info", "TrainingInfo"),
+        ),
+    ),
+    "planning": Page(
+        "Before training",
+        "forecast memory and check whether a model can be trained",
+        ("plan", "MemoryForecast", "check", "CheckResult"),
+    ),
+    "evaluation": Page(
+        "Evaluation",
+        "evaluate and compare model files, predict",
+        (
+            *("evaluate", "Evaluation", "predict", "NewData", "classification_report"),
+            *("ClassificationReport", "sample_losses", "compare_models", "Difference", "Change"),
+            *("compare_outputs", "Agreement"),
+        ),
+    ),
+    "runs": Page(
+        "Runs",
+        "read, compare and show the folders of runs",
+        ("report", "read_run", "Run", "compare_runs", "RunComparison"),
+    ),
+    "artifacts": Page(
+        "Artifacts",
+        "prepare training on a workstation for a device",
+        ("generate_artifacts", "Artifacts"),
+    ),
+    "personalization": Page(
+        "Personalization",
+        "add classes to a classifier without forgetting the old ones",
+        ("personalize", "Personalization"),
+    ),
+    "federated": Page(
+        "Federated learning",
+        "clients, servers, strategies and simulated federations",
+        tuple(f"federated.{name}" for name in odt.federated.PUBLIC),
+    ),
+    "onnxruntime": Page(
+        "The names of ONNX Runtime",
+        "run scripts for the on-device training of ONNX Runtime",
+        tuple(f"compat.ort.{name}" for name in odt.compat.ort.PUBLIC),
+    ),
+    "errors": Page(
+        "Errors and warnings",
+        "what users can cause and odt reports",
+        tuple(name for name, module in odt.PUBLIC.items() if module == "odt.errors"),
     ),
 }
-INTRODUCTION = """# Python API
+# Methods of odt.Trainer that most scripts use, which come first; what for.
+FIRST = {
+    "fit": "train for a number of epochs",
+    "evaluate": "compute loss and metrics",
+    "predict": "compute outputs",
+    "export": "write the trained model",
+    "state": "read, set and save parameters and optimizer state",
+}
+INTRODUCTION = f"""# Python API
 
-<!-- Written by tools/write_api_page.py from docstrings and docs/api_examples.toml. -->
+{MARK}
 
-The Python API has the functions of the command line; `odt train` is built on it. Arrays are NumPy
-arrays, or anything that `numpy.asarray` accepts; N is the number of samples. The examples begin
-with
+The Python API has the functions of the command line, which is built on it; [Python](python.md)
+shows how to use it. Arrays are NumPy arrays, or anything that `numpy.asarray` accepts; N is the
+number of samples. The examples of all pages begin with
 
 ```python
 import numpy as np
@@ -132,7 +220,7 @@ def wrapped(call: str) -> list[str]:
 def section(name: str) -> list[str]:
     """Returns the section of a public name: signature, docstring, methods and example."""
     value = attrgetter(name)(odt)
-    lines = [f"### `odt.{name}`", ""]
+    lines = [f"## `odt.{name}`", ""]
     is_class = inspect.isclass(value)
     if is_class or inspect.isfunction(value):
         if not is_class or not (issubclass(value, Exception) or name in RETURNED):
@@ -147,11 +235,9 @@ def section(name: str) -> list[str]:
         if bases:
             lines += [f"A subclass of `odt.{documented()[bases[0]]}`.", ""]
         for method, function in public_members(value):
-            call = signature(function) if callable(function) else ""
-            if len(method + call) <= WIDTH:
-                lines += [f"**`{method}{call}`**", ""]
-            else:
-                lines += [f"**`{method}`**", "", "```text", *wrapped(method + call), "```", ""]
+            lines += [f"### `{value.__name__}.{method}`", ""]
+            if callable(function):
+                lines += ["```text", *wrapped(method + signature(function)), "```", ""]
             lines += [*text_of(function), ""]
     if name in EXAMPLES:
         lines += ["```python", *EXAMPLES[name].strip().splitlines(), "```", ""]
@@ -168,7 +254,7 @@ def text_of(value: Any) -> list[str]:
 @cache
 def documented() -> dict[Any, str]:
     """Returns the classes on the page and their names."""
-    names = [name for group in GROUPS.values() for name in group]
+    names = [name for page in PAGES.values() for name in page.names]
     by_value = {attrgetter(name)(odt): name for name in names}
     return {value: name for value, name in by_value.items() if inspect.isclass(value)}
 
@@ -187,18 +273,47 @@ def public_members(value: type) -> list[tuple[str, Any]]:
                 method = inspect.isfunction(member) or inspect.ismethod(member)
                 if plain and (method or isinstance(member, property)):
                     members.setdefault(name, member)
+    if value is odt.Trainer:
+        members = {name: members[name] for name in (*FIRST, *members)}
     return list(members.items())
 
 
-def page() -> str:
+def anchor(heading: str) -> str:
+    """Returns the anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+
+
+def index() -> str:
     """Returns the text of docs/api.md."""
-    lines = [INTRODUCTION]
-    for title, names in GROUPS.items():
-        lines += [f"## {title}", ""]
-        for name in names:
-            lines += section(name)
+    lines = [INTRODUCTION, "## The methods that most scripts use", "", "| method | for |"]
+    lines += ["| --- | --- |"]
+    for method, purpose in FIRST.items():
+        link = f"[`Trainer.{method}`](api/training.md#{anchor(f'Trainer.{method}')})"
+        lines.append(f"| {link} | {purpose} |")
+    lines += ["", "## Modules", "", "| page | for | names |", "| --- | --- | --- |"]
+    for file, page in PAGES.items():
+        links = (f"[`{name}`](api/{file}.md#{anchor(f'odt.{name}')})" for name in page.names)
+        lines.append(f"| [{page.title}](api/{file}.md) | {page.about} | {', '.join(links)} |")
+    return "\n".join(lines) + "\n"
+
+
+def page_text(page: Page) -> str:
+    """Returns the text of a page of docs/api."""
+    lines = [f"# {page.title}", "", MARK, ""]
+    lines += [f"Part of the [Python API](../api.md): {page.about}.", ""]
+    for name in page.names:
+        lines += section(name)
     return "\n".join(lines).rstrip() + "\n"
 
 
+def pages() -> dict[Path, str]:
+    """Returns the texts of all pages by path."""
+    return {INDEX: index(), **{FOLDER / f"{k}.md": page_text(p) for k, p in PAGES.items()}}
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    FOLDER.mkdir(exist_ok=True)
+    for path in FOLDER.glob("*.md"):
+        path.unlink()
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

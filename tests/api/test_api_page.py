@@ -1,4 +1,4 @@
-"""docs/api.md is what the docstrings say, names everything public, and its examples run."""
+"""The pages of the API are what the docstrings say and name everything; their examples run."""
 
 import inspect
 import re
@@ -9,16 +9,30 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from support.paths import MLP_SM, TESTS
-from write_api_page import EXAMPLES, GROUPS, INTRODUCTION, PAGE, page
+from write_api_page import EXAMPLES, FOLDER, INTRODUCTION, PAGES, pages
 
 import odt
 import odt.compat.ort
 from odt import losses, optimizers
 from odt.cli.main import main
 
+MOST_USED = ["fit", "evaluate", "predict", "export", "state"]
 
-def test_the_page_is_written_from_the_docstrings() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: make pages"
+
+def test_the_pages_are_written_from_the_docstrings() -> None:
+    written = pages()
+    assert {*FOLDER.glob("*.md")} <= written.keys(), "run: make pages"
+    for path, text in written.items():
+        assert path.read_text(encoding="utf-8") == text, "run: make pages"
+
+
+def test_the_index_shows_first_what_most_scripts_use() -> None:
+    index = pages()[FOLDER.with_suffix(".md")]
+    links = re.findall(r"\]\(api/training\.md#(\w+)\)", index)
+    assert links[:5] == [f"trainer{name}" for name in MOST_USED]
+    training = pages()[FOLDER / "training.md"]
+    methods = re.findall(r"^### `Trainer\.(\w+)`$", training, re.MULTILINE)
+    assert methods[:5] == MOST_USED
 
 
 def test_every_public_name_is_on_the_page() -> None:
@@ -26,8 +40,8 @@ def test_every_public_name_is_on_the_page() -> None:
     public |= {f"augment.{name}" for name in odt.augment.__all__}
     public |= {f"federated.{name}" for name in odt.federated.PUBLIC}
     public |= {f"compat.ort.{name}" for name in odt.compat.ort.PUBLIC}
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(public)
-    errors = set(GROUPS["Errors and warnings"])
+    assert sorted(name for page in PAGES.values() for name in page.names) == sorted(public)
+    errors = set(PAGES["errors"].names)
     assert EXAMPLES.keys() >= public - errors
 
 

@@ -40,6 +40,7 @@ GENERATED_CODE = (
     "src/odt/training/step_keywords.py",
 )
 GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/reference.md"}
+GENERATED |= {f"docs/api/{name}.md" for name in ("losses", "models", "optimizers", "training")}
 MODEL = "tests/golden/mnist/model.circle"
 TRAIN = f"train {MODEL} --load-input x.npy --load-expected t.npy"
 
@@ -184,7 +185,7 @@ def test_the_loss_is_everywhere(copy: Copy) -> None:
     (refused,) = copy.odt(f"{train} --export-circleplus p.circle", status=1)
     assert "log-cosh" in refused
     assert "| log-cosh |" in copy.page("reference.md")
-    assert "odt.LogCosh()" in copy.page("api.md")
+    assert "odt.LogCosh()" in copy.page("api/losses.md")
 
 
 def test_the_optimizer_is_everywhere(copy: Copy) -> None:
@@ -203,7 +204,9 @@ def test_the_optimizer_is_everywhere(copy: Copy) -> None:
     assert "but got signum" in circle_plus
     assert "--beta" in no_beta
     assert "| signum | `odt.Signum` |" in copy.page("reference.md")
-    assert re.search(r"odt\.Signum\(learning_rate: .*, beta: float = 0\.9\)", copy.page("api.md"))
+    assert re.search(
+        r"odt\.Signum\(learning_rate: .*, beta: float = 0\.9\)", copy.page("api/optimizers.md")
+    )
     trainer = f"odt.Trainer({MODEL!r}, loss=odt.LogCosh(), optimizer=odt.Signum(0.1, beta=0.5))"
     copy.run("-c", f"import odt; {trainer}")
 
@@ -230,8 +233,8 @@ def test_the_option_is_everywhere(copy: Copy) -> None:
     assert "| `--least-rate` | `least_rate` | a number of at least 0 | 0 |" in copy.page(
         "reference.md"
     )
-    assert "least_rate: float = 0.0" in copy.page("api.md")
-    assert "least_rate: float | None = None" in copy.page("api.md")
+    assert "least_rate: float = 0.0" in copy.page("api/models.md")
+    assert "least_rate: float | None = None" in copy.page("api/training.md")
 
 
 def test_the_option_of_a_run_is_everywhere(copy: Copy) -> None:

@@ -19,7 +19,7 @@ __all__ = [
     "onnxblock",
 ]
 
-# Public names, as docs/api.md lists them.
+# Public names, as docs/api/onnxruntime.md lists them.
 PUBLIC = (
     *("artifacts.generate_artifacts", "artifacts.LossType", "artifacts.OptimType"),
     *("Module", "CheckpointState", "Optimizer", "LinearLRScheduler", "OrtValue"),
