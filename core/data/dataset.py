@@ -1,6 +1,7 @@
 """Data sets for training: columns of inputs and targets, checks of values, sample orders."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -136,6 +137,18 @@ class DataSet:
         """Returns the data set with a weight for each sample."""
         checks = self._checks[len(self.inputs) :]
         return DataSet(self.inputs, self.targets, checks, weights)
+
+    def with_arrays(self, arrays: Sequence[Array]) -> "DataSet":
+        """Returns the data set with other arrays, of the same dtypes and shapes of samples.
+
+        Args:
+            arrays: those of the inputs, then those of the targets.
+        """
+        columns = self.inputs + self.targets
+        each = zip(columns, arrays, strict=True)
+        changed = [replace(column, rows=a, length=len(a)) for column, a in each]
+        inputs, targets = changed[: len(self.inputs)], changed[len(self.inputs) :]
+        return DataSet(inputs, targets, self._checks[len(self.inputs) :])
 
     def limit_mapped(self, nbytes: int) -> None:
         """Limits the bytes of each file that are mapped at a time."""

@@ -128,6 +128,15 @@ def test_ten_steps_are_those_of_onnx_runtime(name: str, optimizer: str, trained:
     assert len(outputs) == len(run["outputs"])
 
 
+def check_losses(losses: Any, expected: Any) -> None:
+    """Compares the losses of five steps, and that of an evaluation with the parameters after them.
+
+    The latter has the differences of the parameters, which AdamW magnifies.
+    """
+    np.testing.assert_allclose(losses[:-1], expected[:-1], rtol=0, atol=LOSS)
+    np.testing.assert_allclose(losses[-1], expected[-1], rtol=0, atol=5 * LOSS)
+
+
 @pytest.mark.parametrize(("name", "optimizer"), RUNS)
 def test_a_folder_of_onnx_runtime_continues_in_odt(
     name: str, optimizer: str, continued: Any
@@ -136,7 +145,7 @@ def test_a_folder_of_onnx_runtime_continues_in_odt(
     _, module, updates = opened(folder, name, optimizer, "state")
     losses = steps(module, updates, np.load(GOLDEN / f"{name}_data.npz"))
     key = f"{name}/{optimizer}/theirs"
-    np.testing.assert_allclose(losses, continued[f"{key}/losses"], rtol=0, atol=LOSS)
+    check_losses(losses, continued[f"{key}/losses"])
     buffer = module.get_contiguous_parameters(trainable_only=False).numpy()
     expected = continued[f"{key}/buffer"]
     np.testing.assert_allclose(buffer, expected, rtol=0, atol=PARAMETERS[optimizer])
@@ -148,9 +157,7 @@ def test_a_state_of_odt_continues_in_onnx_runtime(
 ) -> None:
     """With odt's evaluation and optimizer models; the training model is ONNX Runtime's."""
     key, theirs = (f"{name}/{optimizer}/{who}" for who in ("odt", "theirs"))
-    np.testing.assert_allclose(
-        continued[f"{key}/losses"], continued[f"{theirs}/losses"], rtol=0, atol=LOSS
-    )
+    check_losses(continued[f"{key}/losses"], continued[f"{theirs}/losses"])
     np.testing.assert_allclose(
         continued[f"{key}/buffer"],
         continued[f"{theirs}/buffer"],

@@ -10,7 +10,8 @@ from odt.compat.ort.onnx_model import OnnxModel, read_onnx_model
 from odt.compat.ort.onnx_state import OnnxState
 from odt.compat.ort.ort_value import OrtValue
 from odt.compat.ort.recipe_model import RecipeModel
-from odt.compat.ort.steps import alone
+from odt.compat.ort.steps import Batch, alone
+from odt.core.data.dataset import DataSet
 from odt.core.storage.closing import Closing
 from odt.errors import DataError, ModelError, OptionError
 from odt.training.trainer import Trainer
@@ -71,6 +72,7 @@ class Module(Closing):
         else:
             self.model = RecipeModel(*uris, state.odt_state, **options)
         self.training, self._state = True, state
+        self._last: tuple[list[Any], DataSet] | None = None  # forms of the last samples, and these
         state.attach(self, self.model.state)
 
     @property
@@ -100,7 +102,7 @@ class Module(Closing):
             raise DataError(f"Module: must be called with {', '.join(names)}, but got {got}.")
         self._check_values()
         batch = self.model.batch([np.asarray(value) for value in user_inputs])
-        data = self.trainer.session.open(alone(batch.x), alone(batch.y), batch.weights)
+        data = self._opened(batch)
         outputs = self.model.outputs(batch)
         if self.training:
             loss = self.model.steps.train(self.trainer, batch, data, self.model.size)
@@ -214,6 +216,17 @@ class Module(Closing):
     def close(self) -> None:
         """Ends the worker threads; the state stays readable."""
         self.model.close()
+
+    def _opened(self, batch: Batch) -> DataSet:
+        """Returns the samples of a batch, checked against the model unless the last ones were."""
+        arrays = [*batch.x, *batch.y]
+        forms = [self.trainer, *((a.dtype, a.shape[1:]) for a in arrays)]
+        if self._last is not None and self._last[0] == forms and batch.weights is None:
+            data = self._last[1].with_arrays(arrays)
+        else:
+            data = self.trainer.session.open(alone(batch.x), alone(batch.y), batch.weights)
+        self._last = (forms, data) if batch.weights is None else None
+        return data
 
     def _check_values(self) -> None:
         if self._state.odt_state.is_nominal:
