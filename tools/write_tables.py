@@ -31,6 +31,7 @@ from odt.core.options.option import (
     Whole,
     Word,
 )
+from odt.core.options.personalize_options import PERSONALIZE_OPTIONS
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
 from odt.core.options.training_options import RECIPE_OPTIONS, SELECTION_OPTIONS, STEP_OPTIONS
@@ -138,6 +139,11 @@ def federation_options() -> Iterable[tuple[str, ...]]:
     return _options(FEDERATION_OPTIONS.values())
 
 
+def personalize_options() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/options/personalize_options.py."""
+    return _options(PERSONALIZE_OPTIONS.values())
+
+
 def model_options() -> Iterable[tuple[str, ...]]:
     """A line for each row of core/options/model_options.py."""
     return _options(MODEL_OPTIONS.values())
@@ -197,6 +203,7 @@ TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
     ("reference.md", "Options of a trainer"): session_options,
     ("reference.md", "Options of a model file"): model_options,
     ("reference.md", "Options of a federation"): federation_options,
+    ("reference.md", "Options of a personalization"): personalize_options,
     ("reference.md", "Losses"): losses,
     ("reference.md", "Optimizers"): optimizers,
     ("reference.md", "Learning rate schedules"): schedules,

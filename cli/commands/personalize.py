@@ -6,17 +6,16 @@ import click
 
 import odt
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
+from odt.cli.options.rows import keyword_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command, option
 from odt.cli.options.shared import budget_option, model_argument, require
-from odt.cli.options.types import Size
 from odt.cli.output.output_locks import hold
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.options.option import DATA, EXPORT, OPTIMIZER, VALIDATION
-from odt.core.training.exemplars import SAMPLINGS
+from odt.core.options.option import DATA, EXPORT
+from odt.core.options.personalize_options import PERSONALIZE_OPTIONS
 
-REPLAY = "Stored features"
 EXAMPLES = (
     "odt personalize model.tflite --source training-photos/ --epochs 0   # before it is shipped",
     "odt personalize model.tflite --source new-photos/                   # on the device",
@@ -35,91 +34,8 @@ EXAMPLES = (
     "of the labels in --load-expected.  [default: those beside the data file, or the folders of "
     "--source]",
 )
-@option(
-    DATA,
-    "--epochs",
-    type=click.IntRange(0),
-    default=15,
-    show_default=True,
-    help="Number of epochs; 0 only stores features of the samples.",
-)
-@option(
-    DATA,
-    "--batch-size",
-    type=click.IntRange(1, 2**31 - 1),
-    default=32,
-    show_default=True,
-    help="Batch size: samples per step.",
-)
-@option(
-    DATA,
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Random seed of held-back samples, of the reservoir and of the order.",
-)
-@option(
-    OPTIMIZER,
-    "--learning-rate",
-    "--lr",
-    type=float,
-    default=1e-3,
-    show_default=True,
-    help="Learning rate of Adam.",
-)
 @budget_option
-@option(
-    VALIDATION,
-    "--held-back",
-    type=click.FloatRange(0, 1, max_open=True),
-    default=0.2,
-    show_default=True,
-    help="Fraction of the new samples of each class that do not train and decide whether the new "
-    "model is written; 0 for none.",
-)
-@option(
-    VALIDATION,
-    "--forgetting",
-    type=click.FloatRange(0, 1),
-    default=0.1,
-    show_default=True,
-    help="Fall of the accuracy on the stored samples up to which the new model is written.",
-)
-@option(
-    REPLAY,
-    "--store",
-    type=click.Path(),
-    metavar="FILE",
-    help="File of the stored features.  [default: the model's name with .features.npz]",
-)
-@option(
-    REPLAY,
-    "--samples-per-class",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Number of samples of each class to store, at most.",
-)
-@option(
-    REPLAY,
-    "--store-bytes",
-    type=Size(),
-    default="1MB",
-    show_default=True,
-    metavar="SIZE",
-    help="Size of the file, at most.",
-)
-@option(
-    REPLAY,
-    "--sampling",
-    type=click.Choice(SAMPLINGS),
-    default=SAMPLINGS[0],
-    show_default=True,
-    help="reservoir: a random sample of all that were ever seen. herding: those whose mean is "
-    "closest to the mean of all.",
-)
+@keyword_options(PERSONALIZE_OPTIONS)
 @option(
     EXPORT,
     "-o",

@@ -19,6 +19,7 @@ MEMORY = "Memory and cores"
 VALIDATION = "Validation"
 EXPORT = "Checkpoints and export"
 FEDERATION = "Federation"
+REPLAY = "Stored features"
 OTHER = "Other options"
 # Where an option is stored. An option of circle+ metadata is in checkpoints, too.
 NOWHERE = "not stored"

@@ -19,7 +19,6 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
 
-SAMPLINGS = ("reservoir", "herding")
 LARGEST = 127  # of an int8 value
 MAX_FEATURE = 1e18  # magnitude of a feature: its square is finite in float32
 

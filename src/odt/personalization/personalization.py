@@ -11,9 +11,9 @@ from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
 from odt.core.model.model import FORMATS, ONNX
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.recipe.option_values import check_whole, check_word
+from odt.core.options.personalize_options import PersonalizeOptions
+from odt.core.recipe.option_values import check_options
 from odt.core.storage.atomic_files import remove_leftovers
-from odt.core.training.exemplars import SAMPLINGS
 from odt.core.training.feature_store import FeatureStore, read_store
 from odt.data.class_labels import labels_of, match_classes
 from odt.data.new_data import NewData, Show, open_source
@@ -172,10 +172,19 @@ def personalize(
         OptionError: if arguments contradict each other, or the memory budget is too small.
         TrainingError: if the loss is NaN or infinite.
     """
-    check_word("sampling", sampling, SAMPLINGS)
-    check_whole("samples_per_class", samples_per_class, 1)
-    check_whole("epochs", epochs, 0)
-    _check_fractions(held_back, forgetting)
+    options = PersonalizeOptions(
+        epochs=epochs,
+        batch_size=batch_size,
+        seed=seed,
+        learning_rate=learning_rate,
+        held_back=held_back,
+        forgetting=forgetting,
+        store=store,
+        samples_per_class=samples_per_class,
+        store_bytes=store_bytes,
+        sampling=sampling,
+    )
+    check_options(options)
     source = model if isinstance(model, Model) else load_model(model)
     if source._adapters is not None:
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
@@ -299,13 +308,6 @@ def _reason(new_samples: Scores, old_samples: Scores, forgetting: float) -> str:
     before, after = old_samples
     fall = before["accuracy"] - after["accuracy"] if before and after else 0.0
     return FORGETTING if fall > forgetting else ""
-
-
-def _check_fractions(held_back: float, forgetting: float) -> None:
-    if not 0 <= held_back < 1:
-        raise OptionError("held_back", "must be at least 0 and below 1", held_back)
-    if not 0 <= forgetting <= 1:
-        raise OptionError("forgetting", "must be from 0 to 1", forgetting)
 
 
 def improves(before: Logs, after: Logs) -> bool:

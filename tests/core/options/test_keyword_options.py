@@ -11,13 +11,14 @@ from support.paths import MLP_SM
 
 import odt
 import odt.federated
-from odt.cli.commands import check, plan, train
+from odt.cli.commands import check, personalize, plan, train
 from odt.cli.commands.fed import simulate
 from odt.core.options.analysis_options import CHECK_OPTIONS, PLAN_OPTIONS
 from odt.core.options.federation_options import FEDERATION_OPTIONS
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.options.option import Form, Number, Option, Switch, Whole, Word
+from odt.core.options.personalize_options import PERSONALIZE_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
 from odt.errors import OdtError, OptionError
 
@@ -29,6 +30,7 @@ NAMES: dict[Callable[..., Any], str] = {
     odt.federated.simulate: "odt.federated.simulate",
     odt.plan: "odt.plan",
     odt.check: "odt.check",
+    odt.personalize: "odt.personalize",
 }
 TABLES: dict[Callable[..., Any], Any] = {
     odt.Trainer.fit: FIT_OPTIONS,
@@ -37,6 +39,7 @@ TABLES: dict[Callable[..., Any], Any] = {
     odt.federated.simulate: FEDERATION_OPTIONS,
     odt.plan: PLAN_OPTIONS,
     odt.check: CHECK_OPTIONS,
+    odt.personalize: PERSONALIZE_OPTIONS,
 }
 ALL = [(function, row) for function, rows in TABLES.items() for row in rows.values()]
 IDS = [f"{NAMES[function]}({row.name})" for function, row in ALL]
@@ -46,12 +49,15 @@ CONTEXTS: dict[Callable[..., Any], click.Context] = {
     odt.federated.simulate: simulate.make_context("simulate", []),
     odt.plan: plan.command.make_context("plan", ["model"]),
     odt.check: check.command.make_context("check", ["model"]),
+    odt.personalize: personalize.command.make_context("personalize", ["model"]),
 }
 TRAIN = train.command.make_context("train", ["model"])
 
 
 def calls(function: Callable[..., Any], **keywords: Any) -> None:
     """Calls a function with keywords that it refuses."""
+    if function is odt.personalize:
+        odt.personalize(MODEL, (None, None), **keywords)
     if function not in (odt.Trainer.fit, odt.federated.simulate):
         function(MODEL, **keywords)
     with odt.Trainer(MODEL, loss="categorical_crossentropy") as trainer:
@@ -97,4 +103,7 @@ def test_the_command_has_the_option_of_the_row(function: Callable[..., Any], row
     assert option.is_flag == isinstance(row.kind, Switch)
     assert bool(option.secondary_opts) == (isinstance(row.kind, Switch) and row.kind.off)
     assert option.multiple == (isinstance(row.kind, Form) and bool(row.kind.several))
-    assert context.params[row.name] == (row.default if row.of_train is None else row.of_train)
+    default = row.default if row.of_train is None else row.of_train
+    if isinstance(default, str):  # such as 1MB
+        default = option.type.convert(default, option, context)
+    assert context.params[row.name] == default
