@@ -27,7 +27,7 @@ The table lists all operators that odt supports, in forward and backward passes.
 - The state of recurrent operators (h and c) is zero before each run, in training and inference.
   LiteRT keeps the state until the variables are reset.
 - SVDF, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE keep state from one run to the next. Models
-  with them are unrolled over time steps ([Train a wake word](quantization.md#train-a-wake-word)).
+  with them are unrolled over time steps ([Train a wake word](wake-words.md#train-a-wake-word)).
   An SVDF is computed as FULLY_CONNECTED and DEPTHWISE_CONV_2D; a quantized one must have rank 1.
 
 | operator | definition | gradient by | no gradient by | must be constant | source |

@@ -208,7 +208,7 @@ TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
     ("reference.md", "Optimizers"): optimizers,
     ("reference.md", "Learning rate schedules"): schedules,
     ("reference.md", "Metrics"): metrics,
-    ("data.md", "Formats"): formats,
+    ("data-sources.md", "Formats"): formats,
 }
 
 

@@ -2,7 +2,7 @@
 
 MLPerf Tiny's ResNet-8 learns CIFAR-10 images turned by 90°: 3 epochs, batch size 32, Adam 1e-4,
 three random seeds, all else by default. The anomaly detector learns log-mel windows of speech: 40
-epochs, batch size 32, Adam 1e-4. docs/quantization.md has the accuracies and errors.
+epochs, batch size 32, Adam 1e-4. docs/quantized-results.md has the accuracies and errors.
 """
 
 from pathlib import Path

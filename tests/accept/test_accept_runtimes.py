@@ -1,7 +1,7 @@
 """Trained exports of all forms in the runtimes of others: equal, or refused by name.
 
 tflite-micro, tflite-runtime 2.14.0 and OpenVINO have environments of their own, with the versions
-in the Makefile. docs/quantization.md lists the refusals.
+in the Makefile. docs/quantized-results.md lists the refusals.
 """
 
 import zipfile
@@ -179,7 +179,7 @@ EXPORTS: dict[str, tuple[Callable[[Path], tuple[Path, Array]], float]] = {
 }
 HYBRID = [name for name in EXPORTS if "weights" in name or "hybrid" in name]
 HALF, FUSED = ["mlp, float16", "cnn, float16"], ["lstm, fused", "lstm, int8"]
-# Runtime → export → words of its refusal, as in the table of docs/quantization.md.
+# Runtime → export → words of its refusal, as in the table of docs/quantized-results.md.
 REFUSED: Mapping[str, Mapping[str, str]] = {
     "tflite-runtime": dict.fromkeys(HYBRID[:-1], "'FULLY_CONNECTED' version '12'"),
     "tflite-micro": {

@@ -39,7 +39,7 @@ GENERATED_CODE = (
     "src/odt/optimizers.py",
     "src/odt/training/step_keywords.py",
 )
-GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/reference.md"}
+GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data-sources.md", "docs/reference.md"}
 GENERATED |= {f"docs/api/{name}.md" for name in ("losses", "models", "optimizers", "training")}
 MODEL = "tests/golden/mnist/model.circle"
 TRAIN = f"train {MODEL} --load-input x.npy --load-expected t.npy"
@@ -295,7 +295,7 @@ def test_the_data_format_is_everywhere(copy: Copy) -> None:
     copy.odt(f"gen-datafile --source table.jsonl {options}")
     x = np.fromfile(copy.root / "out/train.input.bin", np.float32).reshape(-1, 2)
     np.testing.assert_array_equal(x, [row["x"] for row in rows])
-    assert "| jsonl | JSON object in each line | `.jsonl` |" in copy.page("data.md")
+    assert "| jsonl | JSON object in each line | `.jsonl` |" in copy.page("data-sources.md")
 
 
 def test_the_quantized_operator_is_written_and_computed(copy: Copy) -> None:

@@ -3,7 +3,7 @@
 Log-mel: frames of `frame` samples every `hop`, window 0.54 − 0.46 cos, magnitude of the spectrum,
 triangular bands that are equally wide in mel = 1125 ln(1 + f / 700), squared, in dB below the
 loudest value of the clip, not below −floor. Source: the recipe of the keyword models of
-TensorFlow's and ONE's examples, see docs/data.md.
+TensorFlow's and ONE's examples, see docs/preprocessing.md.
 
 MFCC (mel-frequency cepstral coefficients): the clip divided by its largest value, frames with a
 Hann window padded to a power of two, magnitude of the spectrum, bands that are triangles over
