@@ -130,16 +130,16 @@ class Pass:
         engine.apply()
         return math.fsum(losses)
 
-    def accumulate(self, samples: int, scale: float) -> float:
-        """Accumulates the gradients of the first samples of the order; returns the scaled loss.
+    def accumulate(self, scale: float) -> float:
+        """Accumulates the gradients of the samples of the order; returns the scaled loss.
 
         Raises:
             TrainingError: if the loss is not finite.
         """
-        fill = _filler(self.data, self.order, 0)
+        samples, fill = len(self.order), _filler(self.data, self.order, 0)
         scales = [scale * s for s in self.engine.loss_scales(samples, self.reduction)]
         try:
-            return self.engine.accumulate(samples, scales, fill)
+            return self.engine.accumulate(samples, scales, fill, self._look())
         except NotFiniteError as e:
             raise NotFiniteLossError(
                 f"the loss must be finite, but {self._name(e.value)} is not."

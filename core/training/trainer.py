@@ -367,13 +367,20 @@ class Trainer(Closing):
             run.step(0, samples)
         return run.result()
 
-    def accumulate(self, data: Data, samples: int, scale: float = 1.0) -> float:
+    def accumulate(
+        self,
+        data: Data,
+        samples: int | SampleOrder,
+        scale: float = 1.0,
+        look: Look | None = None,
+    ) -> float:
         """Adds the gradients of a batch to those that `apply_gradients` has not used yet.
 
         Args:
-            data: source of the samples; the first ones are the batch.
-            samples: number of samples, at most a batch.
+            data: source of the samples.
+            samples: numbers of the samples, at most a batch; or how many, from the first.
             scale: factor of the loss and its gradients.
+            look: sees the outputs of each micro-batch.
 
         Returns:
             The scaled loss.
@@ -385,8 +392,8 @@ class Trainer(Closing):
         if engine.plans.mode.update is Update.DURING:
             engine = self.runtime.engine(engine.computation, keep_gradients=True)
         self._accumulating = engine
-        run = Pass(engine, data, range(samples), self.info.reduction, {})
-        return run.accumulate(samples, scale)
+        order = range(samples) if isinstance(samples, int) else samples
+        return Pass(engine, data, order, self.info.reduction, {}, look).accumulate(scale)
 
     def apply_gradients(self, *, keep: bool = False) -> None:
         """Updates the weights by the accumulated gradients, and resets these to zero.

@@ -52,6 +52,8 @@ class Session(Closing):
         micro_batch: samples that a worker computes at once; None to choose them.
         workers: number of worker threads; None to choose it.
         graph: graph that trains, with its frozen weights as they are now.
+        outputs: whether steps of training compute the outputs for who looks at them; to be set
+            before memory is allocated.
         fitting: whether `fit` runs.
         rate_is_set: whether the learning rate was set after the trainer was made.
         rate_is_chosen: whether `fit` has chosen a rate in place of the default.
@@ -108,7 +110,7 @@ class Session(Closing):
 
             check_frozen_int8(recipe.model)
         self._engine: engine.Trainer | None = None
-        self.graph = recipe.graph
+        self.graph, self.outputs = recipe.graph, False
         self.fitting = self.rate_is_set = self.rate_is_chosen = False
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
@@ -223,6 +225,7 @@ class Session(Closing):
                 workers=w,
                 budget=self.memory_budget,
                 metrics=self.metrics,
+                outputs=self.outputs,
                 keep=self._cache_policy and replace(self._cache_policy, samples=samples),
                 keep_best=self.options.keep_best,
                 monitor=monitored_name(self.options.monitor, self._names),

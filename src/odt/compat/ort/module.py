@@ -10,7 +10,7 @@ from odt.compat.ort.onnx_model import OnnxModel, read_onnx_model
 from odt.compat.ort.onnx_state import OnnxState
 from odt.compat.ort.ort_value import OrtValue
 from odt.compat.ort.recipe_model import RecipeModel
-from odt.compat.ort.steps import Batch, alone
+from odt.compat.ort.steps import Batch, Outputs, alone
 from odt.core.data.dataset import DataSet
 from odt.core.storage.closing import Closing
 from odt.errors import DataError, ModelError, OptionError
@@ -103,16 +103,14 @@ class Module(Closing):
         self._check_values()
         batch = self.model.batch([np.asarray(value) for value in user_inputs])
         data = self._opened(batch)
-        outputs = self.model.outputs(batch)
-        if self.training:
-            loss = self.model.steps.train(self.trainer, batch, data, self.model.size)
-        else:
-            loss = self.model.steps.evaluate(self.trainer, batch, data)
-        results = (np.asarray(loss, np.float32), *outputs)
+        trainer, steps = self.trainer, self.model.steps
+        outputs = Outputs(trainer, self.model.additional, data.length)
+        loss = steps.run(trainer, batch, data, outputs, train=self.training)
+        results = (np.asarray(loss, np.float32), *outputs.arrays)
         if all(isinstance(value, OrtValue) for value in user_inputs):
             wrapped = tuple(map(OrtValue, results))
-            return wrapped if outputs else wrapped[0]
-        return results if outputs else results[0]
+            return wrapped if outputs.arrays else wrapped[0]
+        return results if outputs.arrays else results[0]
 
     def train(self, mode: bool = True) -> "Module":
         """Makes calls training steps.

@@ -15,7 +15,7 @@ from odt.compat.ort.onnx_source import refuse_ort
 from odt.compat.ort.onnx_state import OnnxState
 from odt.compat.ort.optimizer_model import DEFAULT_RATE, read_optimizer_model
 from odt.compat.ort.recipe_model import check_labels
-from odt.compat.ort.steps import Batch, Steps, alone
+from odt.compat.ort.steps import Batch, Steps
 from odt.core.formats.reader import read_model
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import ONNX
@@ -108,14 +108,10 @@ class OnnxModel:
         assert self._trainer is not None
         return self._trainer
 
-    def outputs(self, batch: Batch) -> tuple[Array, ...]:
-        """Computes the additional outputs."""
-        wanted = self.file.graph.outputs[1:]
-        if not wanted:
-            return ()
-        values = self.trainer.predict(alone(batch.x))
-        values = values if isinstance(values, list) else [values]
-        return tuple(values[self._places[i]] for i in wanted)
+    @property
+    def additional(self) -> list[int]:
+        """Numbers of the additional outputs among those of the trainer."""
+        return [self._places[i] for i in self.file.graph.outputs[1:]]
 
     def _targets(
         self, term: Term, values: Mapping[str, Array], spec: TensorSpec, size: int
@@ -258,6 +254,7 @@ class OnnxModel:
             for k, spec in enumerate(self._trainer.session.samples.target_specs):
                 weights[str(k)] *= max(spec.size, 1)
             self._trainer = make(weights)
+        self._trainer.session.outputs = len(self.file.graph.outputs) > 1
         state.live = self._live = _Live(self._trainer, self)
         self._trainer.learning_rate = self._rate
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from odt.compat.ort.recipe import read_recipe
-from odt.compat.ort.steps import Batch, Steps, alone
+from odt.compat.ort.steps import Batch, Steps
 from odt.errors import DataError, ModelError, OptionError
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import LABELS
@@ -26,6 +26,7 @@ class RecipeModel:
         state: the state of the trainer.
         steps: its steps.
         input_names, output_names: names of the arguments and results of a call.
+        additional: numbers of the additional outputs among those of the trainer.
     """
 
     def __init__(
@@ -47,15 +48,13 @@ class RecipeModel:
             self._check(eval_uri, "an evaluation model")
         path = os.path.join(os.path.dirname(self.uri), self.recipe.model)
         self.trainer = self.recipe.trainer(path, checkpoint=state, **options)
+        names = [t.name for t in self.trainer.model.outputs]
+        self.additional = [names.index(n) for n in self.recipe.additional_output_names]
+        self.trainer.session.outputs = bool(self.additional)
         self.state, self.steps = self.trainer.state, Steps()
         target = "labels" if self._target_kind == LABELS else "target"
         self.input_names = [*(t.name for t in self.trainer.model.inputs), target]
         self.output_names = ["loss", *self.recipe.additional_output_names]
-
-    @property
-    def size(self) -> int:
-        """Largest number of samples that the trainer takes at once."""
-        return self.recipe.batch_size
 
     @property
     def learning_rate(self) -> float:
@@ -80,15 +79,6 @@ class RecipeModel:
             return Batch(inputs, [targets])
         targets, weights, factor = block.weigh(targets)
         return Batch(inputs, [targets], weights, factor)
-
-    def outputs(self, batch: Batch) -> tuple[Array, ...]:
-        """Computes the additional outputs."""
-        if not self.recipe.additional_output_names:
-            return ()
-        values = self.trainer.predict(alone(batch.x))
-        names = [t.name for t in self.trainer.model.outputs]
-        by_name = dict(zip(names, values if len(names) > 1 else [values], strict=True))
-        return tuple(by_name[name] for name in self.recipe.additional_output_names)
 
     def use_optimizer(self, path: Path) -> None:
         """Checks the file of an optimizer.

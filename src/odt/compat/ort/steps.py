@@ -1,12 +1,15 @@
 """Steps as ONNX Runtime counts them: gradients are summed until they are reset."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from odt.core.data.dataset import DataSet
 from odt.core.runtime.parameters import by_name
+from odt.core.runtime.program import Program
+from odt.core.training import trainer as engine
 from odt.dataclass import dataclass
 from odt.errors import TrainingError
 from odt.training.trainer import Trainer
@@ -31,14 +34,31 @@ class Batch:
     factor: float = 1.0
     constant: float = 0.0
 
-    def __len__(self) -> int:
-        return len(self.y[0])
 
-    def rows(self, at: slice) -> "Batch":
-        """Returns a part of the samples."""
-        weights = None if self.weights is None else self.weights[at]
-        x, y = ([a[at] for a in arrays] for arrays in (self.x, self.y))
-        return Batch(x, y, weights, self.factor, self.constant)
+class Outputs:
+    """Outputs of the model in a step.
+
+    Attributes:
+        arrays: the outputs (N, …).
+    """
+
+    def __init__(self, trainer: Trainer, places: Sequence[int], samples: int) -> None:
+        """Allocates the arrays.
+
+        Args:
+            trainer: the trainer.
+            places: numbers of the outputs.
+            samples: N.
+        """
+        specs = trainer.session.samples.output_specs
+        self.arrays = [np.empty((samples, *specs[k].shape), specs[k].dtype) for k in places]
+        self._places = places
+
+    def look(self, first: int, program: Program, at: int, count: int) -> None:
+        """Copies the outputs of a micro-batch of the part that begins with sample `first`."""
+        rows = slice(first + at, first + at + count)
+        for place, array in zip(self._places, self.arrays, strict=True):
+            array[rows] = program.outputs[place][:count]
 
 
 class Steps:
@@ -49,41 +69,51 @@ class Steps:
         # At the last update, by tensor; in memory that the next step uses.
         self._sums: Mapping[int, Array] = {}
 
-    def train(self, trainer: Trainer, batch: Batch, data: DataSet, size: int) -> float:
-        """Adds the gradients of a batch; returns its loss.
+    def run(
+        self, trainer: Trainer, batch: Batch, data: DataSet, outputs: Outputs, *, train: bool
+    ) -> float:
+        """Runs a step; returns the loss of the batch, before an update.
 
         Args:
             trainer: the trainer.
             batch: the samples.
             data: the same samples as a data set.
-            size: number of samples that are computed at once, at most.
+            outputs: gets the outputs.
+            train: whether to add to the gradients.
 
         Raises:
             DataError: if values cannot be used; gradients that are not reset do not change.
         """
         core = trainer.session.build(weighted=batch.weights is not None)
-        if len(batch) > size or not self._reset:
-            data.check_all()  # a bad sample changes no gradient
-        if self._reset:
-            for a in core.gradients.values():
-                a.fill(0)
-        before = {} if self._reset else {i: a.copy() for i, a in self._sums.items()}
-        self._sums, loss = {}, 0.0
-        if len(batch) <= size:
-            loss = core.accumulate(data, len(batch), batch.factor)
-        else:
-            for at in range(0, len(batch), size):
-                part = batch.rows(slice(at, at + size))
-                scale = batch.factor * len(part) / len(batch)
-                loss += trainer.forward_backward(alone(part.x), alone(part.y), scale, part.weights)
-        self._reset = False
+        size, samples = core.info.batch_size, data.length
+        before = self._begin(core, data, size) if train else {}
+        loss = 0.0
+        for first in range(0, samples, size):
+            part = range(first, min(first + size, samples))
+            look = partial(outputs.look, first) if outputs.arrays else None
+            scale = batch.factor * len(part) / samples
+            if train:
+                loss += core.accumulate(data, part, scale, look)
+            else:
+                loss += scale * core.step(data, part, update=False, look=look)
+        if train:
+            self._reset = False
         for i, a in before.items():
             np.add(core.gradients[i], a, out=core.gradients[i])
         return loss + batch.constant
 
-    def evaluate(self, trainer: Trainer, batch: Batch, data: DataSet) -> float:
-        """Returns the loss of a batch; arguments as for `train`."""
-        return batch.factor * trainer.evaluate(data)["loss"] + batch.constant
+    def _begin(self, core: engine.Trainer, data: DataSet, size: int) -> Mapping[int, Array]:
+        """Begins a training step; returns the sums of gradients to which it adds."""
+        if data.length > size or not self._reset:
+            data.check_all()  # a bad sample changes no gradient
+        before: Mapping[int, Array] = {}
+        if self._reset:
+            for a in core.gradients.values():
+                a.fill(0)
+        else:
+            before = {i: a.copy() for i, a in self._sums.items()}
+        self._sums = {}
+        return before
 
     def update(self, trainer: Trainer) -> None:
         """Updates the parameters with the summed gradients, which stay.
