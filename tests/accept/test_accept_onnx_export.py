@@ -6,6 +6,7 @@ Conversions are also made of the files that `make accept ONLY=onnx` fetched, if 
 
 import importlib.util
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -196,3 +197,11 @@ def test_litert_runs_a_converted_file(path: Path, entry: Mapping[str, Any]) -> N
     assert {*results} == {*expected}
     for name, y in expected.items():
         check_close(results[name], y, name)
+
+
+def test_the_tutorial_ends_in_onnxruntime() -> None:
+    """The page runs with onnxruntime where it is installed, as here."""
+    page = "tests/project/test_docs.py::test_every_command_of_the_page_runs"
+    command = [sys.executable, "-m", "pytest", "-q", f"{page}[docs/tutorials/onnx-file.md]"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-2000:]
