@@ -79,7 +79,7 @@ def command(model: str, print_config: bool, **values: Any) -> None:
     if print_config:
         return run.print_recipe(model, options)
     options = in_run_dir(options)
-    run.requested_exports(options)
+    run.keep_outputs(options)
     stages = StageTimer(options.report.mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with stages.stage("MODEL_LOAD"):

@@ -62,17 +62,15 @@ def refuse_alone(option: str, value: object, other: str, companion: object) -> N
         raise OdtError(f"{option}: must come with {other}, but got it alone")
 
 
-def requested_exports(options: TrainOptions) -> dict[str, str]:
-    """The models to write by format; from here on they are written even if stdout is closed.
+def keep_outputs(options: TrainOptions) -> None:
+    """Lets training go on if stdout is closed, so that its files are written.
 
     Raises:
         OdtError: for options that would have no effect.
     """
-    exports = options.exports.paths
     _refuse_unused(options)
-    if exports or options.fit.save_to:
+    if options.exports.paths or options.fit.save_to:
         keep_going()
-    return exports
 
 
 def _refuse_unused(options: TrainOptions) -> None:
