@@ -40,6 +40,17 @@ def rms_norm(b: BuiltinGraph, node: Node) -> None:
     b.add("MUL", (scaled, gamma), node.outputs[0])
 
 
+def batch_norm(b: BuiltinGraph, node: Node) -> None:
+    """γ (x − mean) / √(var + ε) + β with running statistics, of constants x s + t."""
+    x, gamma, beta, mean, variance = node.inputs[:5]
+    if node.attrs.batch:
+        raise ShapeError("it must normalize with running statistics")
+    root = b.add("RSQRT", (b.add("ADD", (variance, b.numbers(float(node.attrs.epsilon)))),))
+    scale = b.add("MUL", (gamma, root))
+    shift = b.add("SUB", (beta, b.add("MUL", (mean, scale))))
+    b.add("ADD", (b.add("MUL", (x, scale)), shift), node.outputs[0])
+
+
 def instance_norm(b: BuiltinGraph, node: Node) -> None:
     """γ (x − mean) / √(var + ε) + β over the axes between the first and the last."""
     x, gamma, beta = node.inputs[:3]
@@ -220,6 +231,7 @@ FORMS: Mapping[str, Callable[[BuiltinGraph, Node], None]] = {
     "INSTANCE_NORM": instance_norm,
     "ROPE": rope,
     "SPLIT_V": split_v,
+    "CUSTOM:BatchNormalization": batch_norm,
     "CUSTOM:GRU": gru,
     "CUSTOM:StatefulLstm": lstm,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,

@@ -11,6 +11,7 @@ from flwr.app import Context, RecordDict
 from flwr.serverapp.strategy import FedAvg, FedProx
 from support.flower_fleet import odt_command
 from support.flower_party import MODEL, X, Y, same
+from support.onnx_files import classifier
 from support.paths import ROOT
 
 import odt
@@ -73,6 +74,26 @@ def test_fedprox_is_odt_fed_simulate(files: dict[str, Any], tmp_path: Path) -> N
     wanted = simulated(tmp_path, {**options, "strategy": "fedprox:mu=0.5"})
     assert same(trained(tmp_path, options, strategy), wanted)
     assert not same(trained(tmp_path, options), wanted)
+
+
+def test_an_onnx_model_is_trained_as_by_odt_fed_simulate(
+    files: dict[str, Any], tmp_path: Path
+) -> None:
+    """The server writes the ONNX file with new weights."""
+    files["model"] = str(classifier("logits").write(tmp_path / "m.onnx"))
+    rng = np.random.default_rng(3)
+    np.save(files["load-input"], rng.standard_normal((80, 6)).astype(np.float32))
+    np.save(files["load-expected"], np.eye(3, dtype=np.float32)[rng.integers(0, 3, 80)])
+    options = {**files, "rounds": 2, "clients": 4, "loss": "categorical_crossentropy"}
+    out = tmp_path / "trained.onnx"
+    server = server_app(FedAvg(fraction_evaluate=0.0))
+    run_in_process(server, client_app(), 4, run_config={**options, "out": str(out)})
+    words = [f"--{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "odt", "fed", "simulate", *words]
+    simulated_file = tmp_path / "simulated.onnx"
+    subprocess.run([*command, f"--export-onnx={simulated_file}"], check=True, capture_output=True)
+    assert out.read_bytes() == simulated_file.read_bytes()
+    assert out.read_bytes() != Path(files["model"]).read_bytes()
 
 
 def context(run: dict[str, Any], **node: Any) -> Context:

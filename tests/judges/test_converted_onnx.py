@@ -2,6 +2,7 @@
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,15 +53,21 @@ def test_runs_begin_without_states(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first["y"], second["y"])
 
 
-@pytest.mark.parametrize("name", ["convolutions", "transformer"])
-def test_a_trained_model_is_exported_as_tflite(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("convolutions", {}), ("convolutions", {"batch_norm": "batch"}), ("transformer", {})],
+)
+def test_a_trained_model_is_exported_as_tflite(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """With the running statistics that training moved."""
     net = NETWORKS[name]()
     path = net.file.write(tmp_path / "m.onnx")
     samples = net.samples(8)
     outputs = compute(net.file, tmp_path, *samples)
     targets = [np.roll(y, 1, axis=0) for y in outputs]
     loss = dict.fromkeys([o.name for o in odt.load_model(path).outputs], "mean_squared_error")
-    with odt.Trainer(path, loss=loss, batch_size=8, learning_rate=0.01) as trainer:
+    with odt.Trainer(path, loss=loss, batch_size=8, learning_rate=0.01, **options) as trainer:
         trainer.fit(samples[0], targets, epochs=2)
         trainer.export(tmp_path / "new.tflite")
         ours = trainer.predict(samples[0])
