@@ -21,6 +21,7 @@ from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.native import softmax as compiled
 from odt.kernels.rows.lossdef import LABELS, Check, LossDef, Rng
 from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
@@ -182,6 +183,8 @@ LOSS = LossDef(
         saved=saved_probabilities,
         attrs=cross_entropy_attrs,
         prepare=prepare,
+        compiled=compiled.OF_LABELS,
+        compiled_back=compiled.OF_LABELS_BACK,
     ),
     formula="−log p of that class",
     expects="class numbers, one for each distribution",

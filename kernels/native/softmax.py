@@ -1,4 +1,4 @@
-"""Compiled softmax, log-softmax and categorical cross-entropy of logits."""
+"""Compiled softmax, log-softmax and cross-entropies of logits."""
 
 from collections.abc import Callable
 
@@ -44,8 +44,38 @@ def grad_x(
     return bind("cross_entropy_back", p, t, scale, dx, rows, classes, *numbers)
 
 
+def of_labels(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    p: Array,
+    divisor: int,
+) -> Callable[[], None]:
+    numbers = float(attrs.beta), float(divisor)
+    return bind("label_entropy", x, t, scale, loss, p, t.size, x.shape[-1], *numbers)
+
+
+def of_labels_back(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    p: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    divisor: int,
+) -> Callable[[], None]:
+    numbers = float(attrs.beta), float(divisor)
+    return bind("label_entropy_back", p, t, scale, dx, t.size, x.shape[-1], *numbers)
+
+
 FORWARD = Compiled(forward, fits, prepare=prepare)
 GRAD_X = Compiled(grad_x, fits, prepare=prepare)
+OF_LABELS = Compiled(of_labels, fits, prepare=prepare)
+OF_LABELS_BACK = Compiled(of_labels_back, fits, prepare=prepare)
 
 
 def _rows(attrs: Attrs, s: Specs) -> bool:

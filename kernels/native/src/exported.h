@@ -101,6 +101,12 @@ KERNEL(cross_entropy, (const float *x /* (R, K) */, const float *t /* (R, K) */,
 KERNEL(cross_entropy_back,
        (const float *p /* (R, K) */, const float *t /* (R, K) */, const float *scale /* (1) */,
         float *dx /* (R, K) */, int64_t rows, int64_t classes, float beta, float divisor))
+KERNEL(label_entropy, (const float *x /* (R, K) */, const int32_t *t /* (R) */,
+                       const float *scale /* (1) */, float *loss /* (1) */, float *p /* (R, K) */,
+                       int64_t rows, int64_t classes, float beta, float divisor))
+KERNEL(label_entropy_back,
+       (const float *p /* (R, K) */, const int32_t *t /* (R) */, const float *scale /* (1) */,
+        float *dx /* (R, K) */, int64_t rows, int64_t classes, float beta, float divisor))
 
 /* normalization_body.h */
 KERNEL(l2_norm, (const float *x /* (R, K) */, float *y /* (R, K) */, float *norm /* (R) */,

@@ -80,6 +80,60 @@ void F(cross_entropy_back)(const float *p, const float *t, const float *scale, f
 }
 
 typedef struct {
+  const float *x;
+  const int32_t *t;
+  float *p, *dx;
+  double totals[SUMS];
+  int64_t rows, classes;
+  float beta, factor;
+} F(label_job);
+
+/* The class of row r. Labels are checked when data is read; others stay inside of the row. */
+static inline int64_t F(label)(const F(label_job) * j, int64_t r) {
+  int64_t k = j->t[r];
+  return k < 0 ? 0 : k < j->classes ? k : j->classes - 1;
+}
+
+static void F(label_entropy_part)(void *job, int part, int parts) {
+  F(label_job) *j = job;
+  int64_t n = j->classes;
+  for (int k = (int)chunk_begin(SUMS, part, parts); k < chunk_begin(SUMS, part + 1, parts); k++)
+    for (int64_t r = chunk_begin(j->rows, k, SUMS); r < chunk_begin(j->rows, k + 1, SUMS); r++) {
+      const float *x = j->x + r * n;
+      float sum, max = F(softmax_row)(x, j->p + r * n, n, j->beta, &sum);
+      j->totals[k] += x[F(label)(j, r)] * j->beta - max - logf(sum);
+    }
+}
+
+/* p = softmax(β x) row by row; loss = −scale Σ log p of the class t. */
+void F(label_entropy)(const float *x, const int32_t *t, const float *scale, float *loss, float *p,
+                      int64_t rows, int64_t classes, float beta, float divisor) {
+  F(label_job) j = {x, t, p, 0, {0}, rows, classes, beta, 0};
+  parallel_for(F(label_entropy_part), &j, parallel_parts(rows * classes * 16));
+  for (int k = 1; k < SUMS; k++) j.totals[0] += j.totals[k];
+  loss[0] = (float)(-j.totals[0] * scale[0] / divisor);
+}
+
+static void F(label_entropy_back_part)(void *job, int part, int parts) {
+  F(label_job) *j = job;
+  int64_t n = j->classes, end = chunk_begin(j->rows, part + 1, parts);
+  for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
+    const float *p = j->p + r * n;
+    float *dx = j->dx + r * n, factor = j->factor;
+    IVDEP
+    for (int64_t k = 0; k < n; k++) dx[k] = p[k] * factor;
+    dx[F(label)(j, r)] -= factor;
+  }
+}
+
+/* dx = scale β (p − 1 at the class t); dx may be p. */
+void F(label_entropy_back)(const float *p, const int32_t *t, const float *scale, float *dx,
+                           int64_t rows, int64_t classes, float beta, float divisor) {
+  F(label_job) j = {0, t, (float *)p, dx, {0}, rows, classes, beta, scale[0] / divisor * beta};
+  parallel_for(F(label_entropy_back_part), &j, parallel_parts(rows * classes * 4));
+}
+
+typedef struct {
   const float *a, *b;
   float *y;
   int64_t rows, classes;
