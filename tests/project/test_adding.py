@@ -251,7 +251,7 @@ def test_the_option_of_a_run_is_everywhere(copy: Copy) -> None:
     assert "| `--target-loss` | `target_loss` | a number of at least 0 |" in copy.page(
         "reference.md"
     )
-    assert "target_loss: float | None = None" in copy.page("api.md")
+    assert "target_loss: float | None = None" in copy.page("api/training.md")
 
 
 def test_what_is_missing_of_an_option_of_a_run_is_named(copy: Copy) -> None:
