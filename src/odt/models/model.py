@@ -152,6 +152,7 @@ class Model:
 
         Args:
             path: path of the new file; a suffix .tflite, .circle or .onnx selects the format.
+                ONNX models are converted to the other two; no other model becomes ONNX.
             float_weights: whether to store float16, integer and sparse weights as float32;
                 activations of integers become float32 too.
 
