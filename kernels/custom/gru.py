@@ -21,7 +21,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.recurrent import (
     batch_first,
@@ -35,16 +34,9 @@ from odt.kernels.families.recurrent import (
     times_sigmoid_slope,
     times_slope,
 )
-from odt.kernels.geometry.recurrent_geometry import TANH
+from odt.kernels.geometry.recurrent_geometry import TANH, GruAttrs
+from odt.kernels.native import recurrent as compiled
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class GruAttrs:
-    """Axis of time, and whether the reset gate multiplies the product instead of the state."""
-
-    time_axis: int
-    reset_after: bool
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> GruAttrs:
@@ -168,7 +160,8 @@ def backward(
     states[1:] = arrays[1][:-1]
     states[0] = 0 if h is None else h
     dstate.fill(0)
-    for d_now, _, gate, saved, dgate, dproduct, state in reversed([*zip(*arrays, strict=True)]):
+    for t in reversed(range(len(states))):
+        d_now, _, gate, saved, dgate, dproduct, state = (a[t] for a in arrays)
         update, reset, new = gate[:, :units], gate[:, units:two], gate[:, two:]
         d_update, d_reset, d_new = dgate[:, :units], dgate[:, units:two], dgate[:, two:]
         np.add(dstate, d_now, out=dstate)
@@ -232,21 +225,35 @@ OP = OpDef(
         reads=("x", "w", "r", "b", "c", "h?"),
         writes=("y", "gates", "inner"),
         workspace=scratch,
+        compiled=compiled.GRU,
     ),
     backward=Kernel(
         backward,
         reads=("dy", "y", "gates", "inner", "r", "h?"),
         writes=("dz", "dp", "before", "dstate"),
         workspace=back_scratch,
+        compiled=compiled.GRU_BACK,
     ),
     aux=aux,
     shared=shared,
     grads={
-        "x": Kernel(grad_x, reads=("dz", "w"), writes=("dx",)),
-        "w": Kernel(grad_w, reads=("dz", "x"), writes=("dw",)),
-        "r": Kernel(grad_r, reads=("dp", "before", "inner"), writes=("dr",)),
-        "b": Kernel(grad_b, reads=("dz",), writes=("db",)),
-        "c": Kernel(grad_c, reads=("dp",), writes=("dc",)),
+        "x": Kernel(grad_x, reads=("dz", "w"), writes=("dx",), compiled=compiled.BY_X),
+        "w": Kernel(
+            grad_w, reads=("dz", "x"), writes=("dw",), compiled=compiled.by_weights("x", 0)
+        ),
+        "r": Kernel(
+            grad_r,
+            reads=("dp", "before", "inner"),
+            writes=("dr",),
+            compiled=compiled.by_products(compiled.by_weights("before", 0), "inner"),
+        ),
+        "b": Kernel(grad_b, reads=("dz",), writes=("db",), compiled=compiled.by_bias(0)),
+        "c": Kernel(
+            grad_c,
+            reads=("dp",),
+            writes=("dc",),
+            compiled=compiled.by_products(compiled.by_bias(0)),
+        ),
         "h": Kernel(grad_h, reads=("dstate",), writes=("dh",)),
     },
     attrs=attrs,

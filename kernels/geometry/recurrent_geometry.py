@@ -26,3 +26,11 @@ class RnnAttrs:
 
     time_axis: int
     activation: int
+
+
+@dataclass(frozen=True, slots=True)
+class GruAttrs:
+    """Axis of time, and whether the reset gate multiplies the product instead of the state."""
+
+    time_axis: int
+    reset_after: bool

@@ -1,4 +1,6 @@
-"""Compiled RNN, and LSTM with four gates and tanh, without peepholes and projection.
+"""Compiled RNN, GRU with the reset after the product, and LSTM with four gates and tanh.
+
+LSTMs with peepholes, a projection or first states are not compiled.
 
 Each part of a call computes all steps of some samples, so that their values stay in the cache.
 """
@@ -8,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.recurrent_geometry import BOUNDS, GATES, NONE, TANH, LstmAttrs, RnnAttrs
+from odt.kernels.geometry.recurrent_geometry import (
+    BOUNDS,
+    GATES,
+    NONE,
+    TANH,
+    GruAttrs,
+    LstmAttrs,
+    RnnAttrs,
+)
 from odt.kernels.native.batch_matmul import fits_panel, panel
 from odt.kernels.native.binding import bind
 from odt.kernels.native.elementwise import column_sums
@@ -18,11 +28,11 @@ from odt.kernels.native.structs import MatmulShape, RecurrentShape
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
 LARGE = 2**19  # recurrent weights that are read from outside a core's cache at each step of time
-RecurrentAttrs = LstmAttrs | RnnAttrs
+RecurrentAttrs = LstmAttrs | RnnAttrs | GruAttrs
 
 
 def recurrent_shape(
-    attrs: RecurrentAttrs, lead: tuple[int, ...], depth: int, units: int
+    attrs: LstmAttrs | RnnAttrs, lead: tuple[int, ...], depth: int, units: int
 ) -> RecurrentShape:
     """Returns the struct, from the axes of samples and time; without time, one step."""
     if attrs.time_axis == 0:
@@ -242,8 +252,95 @@ def input_gradient(
     return bind("matmul", shape, dz, w, dx, panel)
 
 
+GRU_GATES, GRU_COLUMNS = 3, 4  # w₃ x and r₃ h have columns of their own
+
+
+def gru_shape(attrs: GruAttrs, y: Array, depth: int, gates: int) -> RecurrentShape:
+    samples, steps = y.shape[1 - attrs.time_axis], y.shape[attrs.time_axis]
+    strides = (1, samples) if attrs.time_axis == 0 else (steps, 1)
+    return RecurrentShape(samples, steps, depth, y.shape[2], gates, *strides, True, -np.inf, np.inf)
+
+
+def fits_gru(attrs: GruAttrs, s: Specs) -> bool:
+    y = s["y"]
+    samples = y.shape[1 - attrs.time_axis]
+    states = s["h"].shape[0] == samples if "h" in s else True
+    return attrs.reset_after and states and y.dtype == FLOAT and y.size > 0
+
+
+def divides_gru(attrs: GruAttrs, s: Specs) -> bool:
+    return s["r"].size > LARGE
+
+
+def gru_workspace(attrs: GruAttrs, s: Specs) -> Specs:
+    units, depth = s["y"].shape[2], s["x"].shape[2]
+    samples = s["y"].shape[1 - attrs.time_axis]
+    return scratch(depth + units + 1, GRU_COLUMNS * units, 1, samples)
+
+
+def gru(
+    attrs: GruAttrs,
+    *,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array,
+    c: Array,
+    y: Array,
+    gates: Array,
+    inner: Array,
+    scratch: Array,
+    h: Array | None = None,
+) -> Callable[[], None]:
+    shape = gru_shape(attrs, y, x.shape[2], GRU_COLUMNS)
+    return bind("gru", x, y, gates, inner, scratch, w, r, b, c, h, shape)
+
+
+def gru_back_workspace(attrs: GruAttrs, s: Specs) -> Specs:
+    units, samples = s["y"].shape[2], s["y"].shape[1 - attrs.time_axis]
+    return scratch(GRU_GATES * units, units, 2, samples)
+
+
+def gru_back(
+    attrs: GruAttrs,
+    *,
+    dy: Array,
+    y: Array,
+    gates: Array,
+    inner: Array,
+    r: Array,
+    dz: Array,
+    dp: Array,
+    before: Array,
+    dstate: Array,
+    scratch: Array,
+    h: Array | None = None,
+) -> Callable[[], None]:
+    shape = gru_shape(attrs, y, 0, GRU_GATES)
+    return bind("gru_back", dy, y, gates, inner, h, dz, dp, before, dstate, scratch, r, shape)
+
+
+def by_products(compiled: Compiled, *unread: str) -> Compiled:
+    """Makes a gradient of a GRU by the products with its state, from dp in place of dz."""
+
+    def to_call(attrs: GruAttrs, *, dp: Array, **arrays: Any) -> Callable[[], None]:
+        for name in unread:
+            del arrays[name]
+        return compiled.bind(attrs, dz=dp, **arrays)
+
+    def fits(attrs: GruAttrs, s: Specs) -> bool:
+        return attrs.reset_after and compiled.fits(attrs, {**s, "before": s["y"]})
+
+    def workspace(attrs: GruAttrs, s: Specs) -> Specs:
+        return compiled.workspace(attrs, {**s, "before": s["y"]})
+
+    return Compiled(to_call, fits, workspace)
+
+
 BY_X = Compiled(input_gradient, fits_input_gradient, input_panel)
 RNN = Compiled(rnn, fits_rnn, rnn_workspace, divides=divides_rnn)
 RNN_BACK = Compiled(rnn_back, fits_rnn, rnn_back_workspace)
+GRU = Compiled(gru, fits_gru, gru_workspace, divides=divides_gru)
+GRU_BACK = Compiled(gru_back, fits_gru, gru_back_workspace)
 LSTM = Compiled(lstm, fits_lstm, lstm_workspace, divides=divides_lstm)
 LSTM_BACK = Compiled(lstm_back, fits_lstm, lstm_back_workspace)

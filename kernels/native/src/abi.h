@@ -71,8 +71,8 @@ typedef struct {
   int64_t lines, length, x_line_stride, x_stride, y_line_stride;
 } transpose_shape;
 
-/* N samples, T steps of I values, O units of one gate (RNN) or four (LSTM); the strides of samples
-   and steps are in rows. */
+/* N samples, T steps of I values, O units of one gate (RNN), four (LSTM), or of a GRU four columns
+   of products forward and three gates backward; the strides of samples and steps are in rows. */
 typedef struct {
   int64_t samples, steps, depth, units, gates, sample_stride, step_stride;
   int64_t is_tanh; /* whether the activation of an RNN is tanh */

@@ -37,6 +37,8 @@ CALLER(rnn_back, P(0), P(1), P(2), P(3), P(4), P(5))
 CALLER(lstm, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11), P(12), P(13),
        P(14), P(15), P(16), P(17))
 CALLER(lstm_back, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9))
+CALLER(gru, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10))
+CALLER(gru_back, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11))
 CALLER(integer_lstm, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), P(11),
        P(12), P(13), P(14))
 CALLER(pack_bitmask, P(0), P(1), I(2), F(3), F(4))

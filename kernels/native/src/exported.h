@@ -162,6 +162,17 @@ KERNEL(lstm_back,
         const float *cells /* (N, T, O) */, float *dz /* (N, T, 4·O) */, float *scratch,
         const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
         const float *ri /* (O, O) */, const recurrent_shape *shape))
+KERNEL(gru,
+       (const float *x /* (N, T, I) */, float *y /* (N, T, O) */, float *gates /* (N, T, 3·O) */,
+        float *inner /* (N, T, O) */, float *scratch, const float *w /* (3·O, I) */,
+        const float *r /* (3·O, O) */, const float *b /* (3·O) */, const float *late /* (3·O) */,
+        const float *state /* (N, O), or null */, const recurrent_shape *shape))
+KERNEL(gru_back,
+       (const float *dy /* (N, T, O) */, const float *y /* (N, T, O) */,
+        const float *gates /* (N, T, 3·O) */, const float *inner /* (N, T, O) */,
+        const float *state /* (N, O), or null */, float *dz /* (N, T, 3·O) */,
+        float *dp /* (N, T, 3·O) */, float *before /* (N, T, O) */, float *dstate /* (N, O) */,
+        float *scratch, const float *r /* (3·O, O) */, const recurrent_shape *shape))
 
 /* bitmask_body.h: the digest of n elements, eight in a byte. */
 KERNEL(pack_bitmask,

@@ -1,4 +1,4 @@
-/* RNN and LSTM, forward and backward through time. */
+/* RNN, LSTM and GRU, forward and backward through time. */
 
 #include <math.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "team.h"
 
 #define GATES 4         /* of an LSTM: forget, cell, output, input, side by side */
+#define GRU_GATES 3     /* of a GRU: update, reset, new */
 #define LARGE (1 << 18) /* recurrent weights that do not fit into the cache of a core */
 
 /* Samples from n on, at a step. */
@@ -14,11 +15,15 @@ typedef struct {
   int64_t n, rows, t;
 } recurrent_place;
 
-/* A pass, forward or, with dy, backward and without x; gates and cells are those of an LSTM. */
+/* A pass, forward or, with dy, backward and without x; gates and cells are those of an LSTM. Of a
+   GRU, cells are the products that the reset gate multiplies, dz is the gradient by the products
+   with y, and the pass back has one step more, for the state before the first one. */
 typedef struct recurrent_job recurrent_job;
 struct recurrent_job {
-  const float *x, *dy;
+  const float *x, *dy, *state; /* state before the first step; null for 0 */
   float *y, *gates, *cells, *dz;
+  const float *late; /* biases of the products with y */
+  float *dx, *before, *dstate;
   const float *const *kinds[3]; /* weights of x, of y and biases, each of all gates */
   float *w, *r, *bias, *work;   /* packed; `size` floats for each part that computes all units */
   int64_t size;
@@ -62,7 +67,7 @@ static void compute(recurrent_job *c, int64_t begin, int64_t end, int parts) {
   recurrent_place *p = &c->place;
   for (p->n = begin; p->n < end; p->n += p->rows) {
     p->rows = end - p->n < RECURRENT_ROWS ? end - p->n : RECURRENT_ROWS;
-    for (int64_t k = 0; k < c->at->steps; k++) {
+    for (int64_t k = 0; k < c->at->steps + (c->dstate != 0); k++) {
       p->t = c->dy ? c->at->steps - 1 - k : k;
       parallel_for(units_part, c, parts);
     }

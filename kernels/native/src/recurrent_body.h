@@ -67,6 +67,13 @@ static void F(tanh_row)(const float *x, float *y, int64_t n) {
 #define ROW(s, t) \
   ((p.n + ((s) < p.rows ? (s) : p.rows - 1)) * q->sample_stride + (t) * q->step_stride)
 
+/* The state of a sample before a step; null for 0. */
+INLINE const float *F(state_before)(const recurrent_job *c, recurrent_place p, int64_t s) {
+  const recurrent_shape *q = c->at;
+  if (p.t) return c->y + ROW(s, p.t - 1) * q->units;
+  return c->state ? c->state + (p.n + (s < p.rows ? s : p.rows - 1)) * q->units : 0;
+}
+
 /* Columns of units, gate by gate, from the last one on if `turned`; of all units at once, because
    those of a gate may not fill vectors. */
 #define EACH_GATE(first, last, turned)                                                         \
@@ -99,9 +106,9 @@ static float *F(gate_arguments)(const recurrent_job *c, float *work, recurrent_p
     row_product read = {from, c->w, c->bias, z, many, q->depth, 0, width, 0};
     F(gate_products)(&read, q, begin, end);
   }
-  for (int64_t s = 0; s < block && t; s++) from[s] = c->y + ROW(s, t - 1) * q->units;
+  for (int64_t s = 0; s < block; s++) from[s] = F(state_before)(c, p, s);
   row_product returned = {from, c->r, z, z, block, q->units, width, width, t % 2};
-  if (t) F(gate_products)(&returned, q, begin, end);
+  if (from[0]) F(gate_products)(&returned, q, begin, end);
   return z + begin;
 }
 
@@ -144,6 +151,38 @@ static void F(lstm_step)(const recurrent_job *c, float *work, recurrent_place p,
     F(tanh_row)(cell, h, count);
     IVDEP
     for (int64_t u = 0; u < count; u++) h[u] *= a[2 * units + u];
+  }
+}
+
+/* The columns of a GRU's products are u, g, w₃ x + b₃ and r₃ h + c₃; in the others those with x and
+   with h are added up. */
+static void F(gru_step)(const recurrent_job *c, float *work, recurrent_place p, int64_t begin,
+                        int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(q->gates * units, LANES), count = end - begin;
+  float *z = F(gate_arguments)(c, work, p, begin, end, width);
+  const float *late = c->late + begin;
+  for (int64_t s = 0; s < p.rows; s++, z += width) {
+    float *a = c->gates + ROW(s, p.t) * GRU_GATES * units + begin;
+    float *inner = c->cells + ROW(s, p.t) * units + begin, *h = c->y + ROW(s, p.t) * units + begin;
+    const float *before = F(state_before)(c, p, s);
+    IVDEP
+    for (int64_t u = 0; u < count; u++) {
+      z[u] += late[u];
+      z[units + u] += late[units + u];
+    }
+    for (int k = 0; k < 2; k++) F(logistic_row)(z + k * units, a + k * units, count);
+    IVDEP
+    for (int64_t u = 0; u < count; u++) {
+      inner[u] = z[3 * units + u];
+      z[2 * units + u] += a[units + u] * inner[u];
+    }
+    F(tanh_row)(z + 2 * units, a + 2 * units, count);
+    IVDEP
+    for (int64_t u = 0; u < count; u++) {
+      float from = before ? before[begin + u] : 0, now = a[2 * units + u];
+      h[u] = (from - now) * a[u] + now;
+    }
   }
 }
 
@@ -209,20 +248,75 @@ static void F(lstm_back_step)(const recurrent_job *c, float *work, recurrent_pla
   }
 }
 
-/* Packs columns of weights (units, depth) of all gates for gate_product; behind the last gate is
-   0. */
+/* The gradient by the state before the first step: what the first step gives back. */
+static void F(gru_first_state)(const recurrent_job *c, float *work, recurrent_place p,
+                               int64_t begin, int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(units, LANES), wide = GRU_GATES * units,
+          block = F(product_rows)(p.rows), last = end - begin == units ? width : end;
+  const float *from[RECURRENT_ROWS], *carried = work + RECURRENT_ROWS * width;
+  for (int64_t s = 0; s < block; s++) {
+    memset(work + s * width + begin, 0, sizeof(float) * (size_t)(last - begin));
+    from[s] = c->dz + ROW(s, 0) * wide;
+  }
+  row_product returned = {from, c->r, work, work, block, wide, width, width, 1};
+  F(gate_product)(&returned, begin, last);
+  for (int64_t s = 0; s < p.rows; s++) {
+    float *to = c->dstate + (p.n + s) * units;
+    for (int64_t u = begin; u < end; u++) to[u] = work[s * width + u] + carried[s * width + u];
+  }
+}
+
+static void F(gru_back_step)(const recurrent_job *c, float *work, recurrent_place p, int64_t begin,
+                             int64_t end) {
+  const recurrent_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(units, LANES), count = end - begin, t = p.t;
+  if (t < 0) {
+    F(gru_first_state)(c, work, p, begin, end);
+    return;
+  }
+  const float *dh = F(arrived_gradients)(c, work, p, begin, end, width);
+  float *carried = work + RECURRENT_ROWS * width + begin;
+  for (int64_t s = 0; s < p.rows; s++, dh += width, carried += width) {
+    if (t + 1 == q->steps) memset(carried, 0, sizeof(float) * (size_t)count);
+    const float *a = c->gates + ROW(s, t) * GRU_GATES * units + begin;
+    const float *inner = c->cells + ROW(s, t) * units + begin;
+    const float *before = F(state_before)(c, p, s);
+    float *d = c->dx + ROW(s, t) * GRU_GATES * units + begin;
+    float *dp = c->dz + ROW(s, t) * GRU_GATES * units + begin;
+    float *state = c->before + ROW(s, t) * units + begin;
+    IVDEP
+    for (int64_t u = 0; u < count; u++) {
+      float update = a[u], reset = a[units + u], now = a[2 * units + u];
+      float from = before ? before[begin + u] : 0, sum = dh[u] + carried[u];
+      float d_new = (1 - update) * sum * (1 - now * now);
+      float d_update = (from - now) * sum * update * (1 - update);
+      float d_reset = d_new * inner[u] * reset * (1 - reset);
+      state[u] = from;
+      d[u] = dp[u] = d_update;
+      d[units + u] = dp[units + u] = d_reset;
+      d[2 * units + u] = d_new;
+      dp[2 * units + u] = d_new * reset;
+      carried[u] = sum * update;
+    }
+  }
+}
+
+/* Packs columns of weights (units, depth) of all gates for gate_product; of a gate without weights,
+   and behind the last gate, they are 0. */
 static void F(pack_gates)(const float *const *w, float *to, const recurrent_shape *q, int64_t depth,
                           int64_t first, int64_t last) {
   int64_t units = q->units, columns = q->gates * units;
   for (to += first * depth; first < last; first += LANES, to += depth * LANES) {
-    if (units % LANES == 0 && depth >= LANES) {
+    if (units % LANES == 0 && depth >= LANES && w[first / units]) {
       F(pack_rows)(w[first / units] + first % units * depth, depth, depth, to, LANES);
       continue;
     }
     for (int64_t l = 0; l < LANES; l++) {
       int64_t column = first + l < columns ? first + l : 0;
-      const float *from = w[column / units] + column % units * depth;
-      for (int64_t d = 0; d < depth; d++) to[d * LANES + l] = first + l < columns ? from[d] : 0;
+      const float *from = first + l < columns ? w[column / units] : 0;
+      if (from) from += column % units * depth;
+      for (int64_t d = 0; d < depth; d++) to[d * LANES + l] = from ? from[d] : 0;
     }
   }
 }
@@ -297,6 +391,44 @@ void F(lstm_back)(const float *dy, const float *gates, const float *cells, float
                      .kinds = {0, r, 0},
                      .at = at,
                      STEPS(F(lstm_back_step), F(pack_back))};
+  run_recurrent(&c, scratch);
+}
+
+void F(gru)(const float *x, float *y, float *gates, float *inner, float *scratch, const float *w,
+            const float *r, const float *b, const float *late, const float *state,
+            const recurrent_shape *at) {
+  int64_t n = at->units, wide = n * at->depth, square = n * n;
+  const float *ws[] = {w, w + wide, w + 2 * wide, 0}, *rs[] = {r, r + square, 0, r + 2 * square};
+  const float *bs[] = {b, b + n, b + 2 * n, late + 2 * n};
+  recurrent_job c = {.x = x,
+                     .state = state,
+                     .y = y,
+                     .gates = gates,
+                     .cells = inner,
+                     .late = late,
+                     .kinds = {ws, rs, bs},
+                     .at = at,
+                     STEPS(F(gru_step), F(pack_forward))};
+  run_recurrent(&c, scratch);
+}
+
+void F(gru_back)(const float *dy, const float *y, const float *gates, const float *inner,
+                 const float *state, float *dz, float *dp, float *before, float *dstate,
+                 float *scratch, const float *r, const recurrent_shape *at) {
+  int64_t square = at->units * at->units;
+  const float *rs[] = {r, r + square, r + 2 * square};
+  recurrent_job c = {.dy = dy,
+                     .state = state,
+                     .y = (float *)y,
+                     .gates = (float *)gates,
+                     .cells = (float *)inner,
+                     .dz = dp,
+                     .dx = dz,
+                     .before = before,
+                     .dstate = dstate,
+                     .kinds = {0, rs, 0},
+                     .at = at,
+                     STEPS(F(gru_back_step), F(pack_back))};
   run_recurrent(&c, scratch);
 }
 
