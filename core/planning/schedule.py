@@ -9,6 +9,7 @@ from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
+from odt.kernels.native.target import other_target
 
 CACHE = 2 * 2**20  # bytes that an arena may have in any case: about the private cache of a core
 # Most samples of the plan that is compared with the plan of one, to estimate the cost of a sample.
@@ -72,7 +73,10 @@ class Schedule:
 
 
 def available_cores() -> int:
-    """Returns the number of cores that this process may use."""
+    """Returns the number of cores that a step may use: on this machine, those of the process."""
+    target = other_target()
+    if target is not None:
+        return target.cores
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

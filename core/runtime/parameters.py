@@ -192,6 +192,16 @@ class Parameters:
         """Whether there is a proximal term: it changes the calls of `bind_update`."""
         return bool(self.proximal_mu)
 
+    @property
+    def update_numbers(self) -> Mapping[float, "ctypes.Array[ctypes.c_float]"]:
+        """The numbers that compiled updates read, by factor of the learning rate."""
+        return self._numbers
+
+    @property
+    def fake_quantized(self) -> Collection[int]:
+        """Tensors whose weights are rounded before each step."""
+        return self._quantizations.keys()
+
     def begin_update(self) -> None:
         """Counts an update, and fills the numbers that compiled updates read.
 

@@ -87,11 +87,10 @@ class Call:
     Attributes:
         name: name of the kernel, without its instruction set.
         operands: contiguous arrays, None, numbers, or structures.
-        kernel: addresses of the function that calls the kernel, and of the kernel.
         slots: bits of the operands, each an int64; another memory may take the place of an array.
     """
 
-    __slots__ = ("_owners", "kernel", "name", "operands", "slots")
+    __slots__ = ("_owners", "name", "operands", "slots")
 
     def __init__(
         self, name: str, operands: Sequence[Any], bits: Sequence[int], owners: object = None
@@ -104,7 +103,6 @@ class Call:
             owners: what keeps memory alive that is not that of the operands.
         """
         self.name, self.operands, self._owners = name, operands, owners
-        self.kernel = addresses(name, kernels_in_use())
         self.slots = struct.pack(f"{len(bits)}q", *bits)
 
     @property
@@ -117,7 +115,12 @@ def table_of(calls: Sequence[Call]) -> Any:
     """Returns the table that a loop in C reads; it keeps the calls alive."""
     slots = np.frombuffer(b"".join(c.slots for c in calls), np.uint8)
     starts = accumulate((len(c.slots) for c in calls), initial=slots.ctypes.data)
-    fields = [a for c, start in zip(calls, starts, strict=False) for a in (*c.kernel, start)]
+    kernels = kernels_in_use()
+    fields = [
+        a
+        for c, start in zip(calls, starts, strict=False)
+        for a in (*addresses(c.name, kernels), start)
+    ]
     table: Any = (BoundCall * len(calls)).from_buffer(
         bytearray(struct.pack(f"{len(fields)}P", *fields))
     )

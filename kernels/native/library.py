@@ -14,6 +14,7 @@ from types import MappingProxyType
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
 from odt.kernels.native.structs import STRUCTS
+from odt.kernels.native.target import other_target
 from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, Specs
 
 NOT_BUILT = "No kernels were compiled when odt was installed"
@@ -113,8 +114,9 @@ def exports() -> Exports:
 
 
 def limit(name: str) -> int:
-    """Returns a limit of src/abi.h."""
-    return exports().limits[name]
+    """Returns a limit of src/abi.h, as the kernels of the target have it."""
+    target = other_target()
+    return (exports().limits if target is None else target.limits)[name]
 
 
 @cache
@@ -128,11 +130,14 @@ def instruction_sets() -> tuple[str, ...]:
 
 
 def kernels_in_use() -> str:
-    """Returns the instruction set of the compiled kernels in use, or "numpy".
+    """Returns the instruction set of the compiled kernels of the target, or "numpy".
 
     Raises:
         OptionError: if this machine cannot run the kernels that ODT_KERNELS selects.
     """
+    target = other_target()
+    if target is not None:
+        return target.kernels
     asked = os.environ.get("ODT_KERNELS", "")
     names = ("numpy", *instruction_sets())
     if asked and asked not in names:

@@ -14,6 +14,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.term import root
 from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, HyperParameter, UpdateRule
 
 
@@ -73,7 +74,7 @@ def update_tile(
 
 
 def compiled(attrs: AdamAttrs, learning_rate: float, step: int) -> CompiledUpdate:
-    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    alpha = learning_rate * root(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
     return "adam", (alpha, *rates, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
 

@@ -14,6 +14,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import MOMENTS, move_to
 from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.term import root
 from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
@@ -61,7 +62,7 @@ def run(
 def compiled(attrs: AdamWAttrs, learning_rate: float, step: int) -> CompiledUpdate:
     alpha = learning_rate / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
-    scale = 1 / sqrt(1 - attrs.beta_2**step)
+    scale = 1 / root(1 - attrs.beta_2**step)
     decay = 1 - learning_rate * attrs.weight_decay
     return "adam", (alpha, *rates, attrs.epsilon, scale, 0.0, decay)
 

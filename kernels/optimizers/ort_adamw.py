@@ -17,6 +17,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, slots, update_tile
 from odt.kernels.rows.opdef import TILE, Array
+from odt.kernels.rows.term import root
 from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
@@ -49,7 +50,7 @@ def run(
 
 
 def compiled(attrs: OrtAdamWAttrs, learning_rate: float, step: int) -> CompiledUpdate:
-    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    alpha = learning_rate * root(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
     decay = 1 - learning_rate * attrs.weight_decay
     return "adam", (alpha * decay, *rates, attrs.epsilon, 1.0, 0.0, decay)

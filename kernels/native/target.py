@@ -1,0 +1,40 @@
+"""The machine for which steps are planned and calls are bound: this one, or another."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine that will run a step.
+
+    Attributes:
+        kernels: instruction set of its compiled kernels.
+        limits: limits of src/abi.h with which its kernels are compiled, by name.
+        cores: number of cores that a step may use.
+    """
+
+    kernels: str
+    limits: Mapping[str, int]
+    cores: int = 1
+
+
+_target: ContextVar[Target | None] = ContextVar("target", default=None)
+
+
+def other_target() -> Target | None:
+    """Returns the machine for which this thread plans; None for this machine."""
+    return _target.get()
+
+
+@contextmanager
+def planning_for(target: Target) -> Iterator[None]:
+    """Plans and binds for another machine inside a `with` block; what is bound cannot run here."""
+    token = _target.set(target)
+    try:
+        yield
+    finally:
+        _target.reset(token)

@@ -1,0 +1,58 @@
+"""Term: an expression of C in place of a number, so that one formula computes and is written."""
+
+from math import sqrt
+from typing import overload
+
+from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression of C of type double.
+
+    Attributes:
+        text: the expression, in parentheses unless it is a name or a call.
+    """
+
+    text: str
+
+    def __add__(self, other: "Term | float") -> "Term":
+        return Term(f"({self.text} + {c_text(other)})")
+
+    def __radd__(self, other: float) -> "Term":
+        return Term(f"({c_text(other)} + {self.text})")
+
+    def __sub__(self, other: "Term | float") -> "Term":
+        return Term(f"({self.text} - {c_text(other)})")
+
+    def __rsub__(self, other: float) -> "Term":
+        return Term(f"({c_text(other)} - {self.text})")
+
+    def __mul__(self, other: "Term | float") -> "Term":
+        return Term(f"({self.text} * {c_text(other)})")
+
+    def __rmul__(self, other: float) -> "Term":
+        return Term(f"({c_text(other)} * {self.text})")
+
+    def __truediv__(self, other: "Term | float") -> "Term":
+        return Term(f"({self.text} / {c_text(other)})")
+
+    def __rtruediv__(self, other: float) -> "Term":
+        return Term(f"({c_text(other)} / {self.text})")
+
+    def __rpow__(self, base: float) -> "Term":
+        return Term(f"pow({c_text(base)}, {self.text})")
+
+
+def c_text(value: Term | float) -> str:
+    """Returns a term or a number as C, with all bits of a double."""
+    return value.text if isinstance(value, Term) else repr(float(value))
+
+
+@overload
+def root(value: float) -> float: ...
+@overload
+def root(value: Term) -> Term: ...
+def root(value: Term | float) -> Term | float:
+    """Returns the square root."""
+    return Term(f"sqrt({value.text})") if isinstance(value, Term) else sqrt(value)
