@@ -130,6 +130,11 @@ PAGES = {
         "prepare training on a workstation for a device",
         ("generate_artifacts", "Artifacts"),
     ),
+    "compilation": Page(
+        "C programs",
+        "train on devices without Python",
+        ("compile", "CProgram"),
+    ),
     "personalization": Page(
         "Personalization",
         "add classes to a classifier without forgetting the old ones",

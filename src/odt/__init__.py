@@ -28,6 +28,8 @@ PUBLIC = {
     "quantize": "odt.models.quantization",
     "QuantizedModel": "odt.models.quantization",
     "LayerNoise": "odt.core.quantization.quantize_model",
+    "compile": "odt.compilation.compilation",
+    "CProgram": "odt.compilation.compilation",
     "cut": "odt.models.cutting",
     "join": "odt.models.cutting",
     "write_circle_plus": "odt.training.circle_plus",

@@ -3,6 +3,8 @@ from odt import augment as augment
 from odt import federated as federated
 from odt.artifacts.artifacts import Artifacts as Artifacts
 from odt.artifacts.artifacts import generate_artifacts as generate_artifacts
+from odt.compilation.compilation import CProgram as CProgram
+from odt.compilation.compilation import compile as compile
 from odt.core.model.training_info import TrainingInfo as TrainingInfo
 from odt.core.quantization.quantize_model import LayerNoise as LayerNoise
 from odt.data.new_data import NewData as NewData

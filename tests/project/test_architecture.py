@@ -49,6 +49,7 @@ CORE = [
     "export",
     "quantization",
     "checkpoints",
+    "emit",
 ]
 # Within the Python API a folder or file imports only itself and those before it.
 API = [
@@ -63,8 +64,8 @@ API = [
     "augment",
     "models",
 ]
-API += ["training", "evaluation", "runs", "personalization", "artifacts", "compat", "experimental"]
-API += ["federated"]
+API += ["training", "evaluation", "runs", "personalization", "artifacts", "compilation", "compat"]
+API += ["experimental", "federated"]
 # Within kernels a folder or file imports only itself and those before it.
 KERNELS = ["rows", "geometry", "native", "families", "ops", "custom", "integer"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]

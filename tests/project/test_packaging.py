@@ -16,7 +16,7 @@ from support.base_packages import BASE
 from support.paths import FOLDERS, ROOT
 from wheels.archives import differences, package_files, write_wheel
 
-MAX_INSTALLED, MAX_WHEEL = 8 * 10**6, 2 * 10**6  # bytes
+MAX_INSTALLED, MAX_WHEEL = 8 * 10**6, 2 * 2**20  # bytes
 FILES = ["pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"]
 INFO = "odt-0.1.0.dist-info/METADATA"
 METADATA = b"Metadata-Version: 2.1\nName: odt\nVersion: 0.1.0\n"

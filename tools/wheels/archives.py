@@ -28,7 +28,7 @@ def package_files() -> dict[str, Path]:
     files = {}
     for package, folder in pyproject["tool"]["setuptools"]["package-dir"].items():
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".pyi", ".fbs", ".in"} or path.name == "py.typed":
+            if path.suffix in {".py", ".pyi", ".fbs", ".in", ".c", ".h"} or path.name == "py.typed":
                 inside = path.relative_to(ROOT / folder).as_posix()
                 files[f"{package.replace('.', '/')}/{inside}"] = path
     return files

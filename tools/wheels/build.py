@@ -30,7 +30,7 @@ from wheels.platforms import PLATFORMS, SOURCES, Platform
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
-MAX_BYTES = 2 * 10**6  # of a wheel
+MAX_BYTES = 2 * 2**20  # of a wheel
 # Beside those of setup.py. Without a sanitizer, which zig adds of its own accord.
 OPTIONS = ("-fPIC", "-fno-sanitize=undefined", "-Wno-pass-failed")
 LINKING = ("-shared", "-s", "-Wl,--build-id=none")

@@ -7,8 +7,8 @@ typedef int32_t F(eight) __attribute__((vector_size(32), aligned(4), may_alias))
 static const F(eight) F(bit_of_lane) = {128, 64, 32, 16, 8, 4, 2, 1};
 
 /* The byte of eight elements from a vector with all bits of an element set, or none. */
-static inline uint8_t F(byte_of)(F(eight) bits) {
-  bits &= F(bit_of_lane);
+static inline uint8_t F(byte_of)(const F(eight) *set) {
+  F(eight) bits = *set & F(bit_of_lane);
 #ifdef __clang__
   for (int k = 1; k < 8; k++) bits[0] |= bits[k];
 #else
@@ -28,7 +28,8 @@ void F(pack_bitmask)(const float *y, uint8_t *mask, int64_t n, float lo, float h
       return;
     }
     F(floats) v = *(const F(floats) *)(y + i);
-    *mask = F(byte_of)((v > lo) & (v < hi));
+    F(eight) set = (v > lo) & (v < hi);
+    *mask = F(byte_of)(&set);
   }
 }
 
@@ -57,7 +58,8 @@ void F(fake_quant)(const float *x, float *y, uint8_t *mask, float *observed, con
   for (; n - i >= 8; i += 8, mask++) {
     F(floats) r = *(const F(floats) *)(x + i), v = r * inverse;
     F(eight) below = v<lo, above = v> hi, less = r<least, more = r> most;
-    *mask = F(byte_of)((v >= lo) & (v <= hi));
+    F(eight) inside = (v >= lo) & (v <= hi);
+    *mask = F(byte_of)(&inside);
     least = (F(floats))((less & (F(eight))r) | (~less & (F(eight))least));
     most = (F(floats))((more & (F(eight))r) | (~more & (F(eight))most));
     under -= below, over -= above;

@@ -7,7 +7,7 @@
    the accumulators of a product, which must fit into registers together with NR or ROWS vectors of
    one operand and one of the other. */
 
-#ifdef __x86_64__
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -21,7 +21,7 @@
 #define NR 2
 #define ROWS 2
 #define UNITS 4
-#elif defined(__SSE__) || defined(__ARM_NEON) /* 16 */
+#elif defined(__SSE__) || defined(__ARM_NEON) || defined(__wasm_simd128__) /* 16 */
 #define MR 4
 #define NR 2
 #define ROWS 2
@@ -36,7 +36,7 @@
 #include BODY
 #include "each_isa_end.h"
 
-#ifdef __x86_64__
+#if HAS_AVX_BESIDE_BASE
 
 BEGIN_TARGET("avx2,fma")
 #define F(name) name##_avx2

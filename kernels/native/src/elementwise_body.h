@@ -113,7 +113,7 @@ static void F(extreme_part)(void *job, int part, int parts) {
       const float *row = rows + k * inner;
       IVDEP
       for (int64_t i = 0; i < inner; i++)
-        y[i] = (row[i] * c.sign <= y[i] * c.sign) | (y[i] != y[i]) ? y[i] : row[i];
+        y[i] = ((row[i] * c.sign <= y[i] * c.sign) | (y[i] != y[i])) ? y[i] : row[i];
     }
   }
 }

@@ -13,13 +13,13 @@
 #include "target.h"
 #include "team.h"
 
-#ifdef __x86_64__
+#if HAS_AVX_BESIDE_BASE
 #include <immintrin.h>
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(ODT_EMBEDDED)
 #include <arm_neon.h>
 #endif
 
-#if defined(__x86_64__) || HAS_DOTPROD_BESIDE_BASE
+#if HAS_AVX_BESIDE_BASE || HAS_DOTPROD_BESIDE_BASE
 
 typedef uint8_t sixteen_bytes __attribute__((vector_size(16), aligned(1), may_alias));
 
@@ -143,7 +143,7 @@ static void depthwise_part(void *job, int part, int parts) {
 
 #endif
 
-#ifdef __x86_64__
+#if HAS_AVX_BESIDE_BASE
 
 #define VNNI_ROWS 12
 
@@ -333,7 +333,7 @@ static void resize_part(void *job, int part, int parts) {
 #include "integer_dotprod.h"
 #endif
 
-#ifdef __x86_64__ /* what AVX-512 has no form of its own for */
+#if HAS_AVX_BESIDE_BASE /* what AVX-512 has no form of its own for */
 static void product_part_avx2(void *job, int part, int parts);
 static void integer_sum_part_avx2(void *job, int part, int parts);
 static void integer_quantize_part_avx2(void *job, int part, int parts);

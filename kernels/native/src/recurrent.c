@@ -149,7 +149,7 @@ static void integer_cells(void *job, int part, int parts) {
   const int16_t *sigmoid = c->tables + TABLE / 2, *tanh = sigmoid + TABLE;
   for (int64_t n = begin; n < end; n++)
     for (int64_t u = 0; u < units; u++) {
-      int64_t *cell = c->cells + n * units + u, z[GATES];
+      int64_t *cell = c->cells + n * units + u, z[GATES] = {0};
       for (int64_t g = 0; g < q->gates; g++) {
         int64_t j = g * units + u, at = n * wide + j;
         z[g] = short_of(scaled((int64_t)c->products[at] + c->b[j], c->m + j, wide));

@@ -18,15 +18,24 @@
 #define END_TARGET PRAGMA(GCC pop_options)
 #endif
 
+/* AVX2 and AVX-512; a program for one device has the set that its compiler is told. */
+#if defined(__x86_64__) && !defined(ODT_EMBEDDED)
+#define HAS_AVX_BESIDE_BASE 1
+#else
+#define HAS_AVX_BESIDE_BASE 0
+#endif
+
 /* NEON on 32-bit ARM; gcc uses it for floats only where their rounding may change. */
-#if defined(__arm__) && __ARM_ARCH >= 7 && defined(__clang__) && !defined(__ARM_NEON)
+#if defined(__arm__) && __ARM_ARCH >= 7 && defined(__clang__) && !defined(__ARM_NEON) && \
+    !defined(ODT_EMBEDDED)
 #define HAS_NEON_BESIDE_BASE 1
 #else
 #define HAS_NEON_BESIDE_BASE 0
 #endif
 
 /* Dot products of bytes on 64-bit ARM; older versions of clang hide them without an option. */
-#if defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16)
+#if defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16) && \
+    !defined(ODT_EMBEDDED)
 #define HAS_DOTPROD_BESIDE_BASE 1
 #else
 #define HAS_DOTPROD_BESIDE_BASE 0

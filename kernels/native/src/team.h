@@ -5,7 +5,7 @@
 
 #include "abi.h"
 
-#ifdef _WIN32
+#if defined(_WIN32) || defined(ODT_EMBEDDED)
 #define MAX_THREADS 1
 #define LOCAL static inline /* compilers leave out what other parts would need */
 #else
@@ -23,7 +23,7 @@ LOCAL int parallel_parts(int64_t work);
 /* Runs f(job, part, parts) for every part, and waits for all. */
 LOCAL void parallel_for(part_function f, void *job, int parts);
 
-#ifdef _WIN32
+#if MAX_THREADS == 1
 LOCAL int parallel_parts(int64_t work) { return (void)work, 1; }
 LOCAL void parallel_for(part_function f, void *job, int parts) {
   for (int k = 0; k < parts; k++) f(job, k, parts);

@@ -11,11 +11,13 @@ void F(accumulate)(float *total, const float *gradient, int64_t n, const int64_t
   for (int64_t i = 0; i < n; i++) total[i] += gradient[i];
 }
 
+#ifndef ODT_EMBEDDED
 void F(meet)(int64_t *state, int64_t all, const bound_call *calls, int64_t count) {
   meet_others(state, all, calls, count);
 }
 
 void F(side_by_side)(const call_list *lists, int64_t count) { run_side_by_side(lists, count, 1); }
+#endif
 
 /* `numbers` of an optimizer are those of `compiled` in its rule (kernels/optimizers), in that
    order. */

@@ -1,0 +1,54 @@
+"""Write the training of a model as a C program, for devices without Python."""
+
+from typing import Any
+
+import click
+
+import odt
+from odt.cli.options.rows import group, row_options
+from odt.cli.options.sections import Command
+from odt.cli.options.shared import (
+    hyper_parameter_options,
+    interface_options,
+    model_argument,
+    selection_options,
+    sequence_options,
+    training_options,
+)
+from odt.cli.options.training_run import model_of, trainer_arguments
+from odt.core.options.model_options import ModelOptions
+from odt.core.options.schedule_options import SCHEDULE_OPTIONS
+
+
+@click.command(cls=Command)
+@model_argument
+@interface_options
+@sequence_options
+@training_options
+@selection_options
+@hyper_parameter_options
+@row_options(SCHEDULE_OPTIONS, "batch_size")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(),
+    required=True,
+    metavar="FOLDER",
+    help="New folder for the C files.",
+)
+@click.option(
+    "--name",
+    default="",
+    metavar="NAME",
+    help="Prefix of the C functions. Default: the name of MODEL.",
+)
+def command(model: str, folder: str, name: str, **options: Any) -> None:
+    """Write the training of MODEL as a C program in FOLDER.
+
+    The program needs gcc or clang, but no Python, no operating system and no heap. It trains,
+    evaluates and predicts in static memory. Options and defaults are those of `odt train`.
+    """
+    source = model_of(model, group(ModelOptions, options))
+    program = odt.compile(source, folder, name=name, **trainer_arguments(options))
+    click.echo(program)

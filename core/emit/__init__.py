@@ -1,0 +1,1 @@
+"""Writes a training step as a C program."""

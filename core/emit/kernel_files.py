@@ -1,0 +1,78 @@
+"""The C files of kernels, and of these the ones that a program needs."""
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+
+import odt.kernels.native
+from odt.errors import UnsupportedError
+
+FOLDER = Path(odt.kernels.native.__path__[0]) / "src"
+INCLUDE = re.compile(r'^#(?:include|define BODY) "(\w+\.h)"', re.MULTILINE)
+# A kernel is defined in a body, and an elementwise one is a line of elementwise_maps.h.
+KERNEL = re.compile(r"^void F\((\w+)\)\(", re.MULTILINE)
+MAPS, MAPS_SOURCE = "elementwise_maps.h", "elementwise.c"
+MAP = re.compile(r"^MAP\((\w+),.*?\)\n(?=MAP|\n|\Z)", re.MULTILINE | re.DOTALL)
+ALWAYS = "scale"  # which elementwise.c calls itself
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """The C files by name.
+
+    Raises:
+        UnsupportedError: if they are not installed.
+    """
+    texts = {path.name: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.[ch]"))}
+    if not texts:
+        raise UnsupportedError(
+            f"{FOLDER}: must hold the C files of the kernels. Install odt again."
+        )
+    return texts
+
+
+def _includes(name: str) -> Iterator[str]:
+    """Yields a file and all that it includes."""
+    seen, waiting = set[str](), [name]
+    while waiting:
+        file = waiting.pop()
+        if file not in seen and file in _texts():
+            seen.add(file)
+            yield file
+            waiting += INCLUDE.findall(_texts()[file])
+
+
+@cache
+def _sources() -> dict[str, str]:
+    """The C file that defines each kernel."""
+    sources: dict[str, str] = {}
+    for name in _texts():
+        if name.endswith(".c"):
+            for file in _includes(name):
+                sources |= dict.fromkeys(KERNEL.findall(_texts()[file]), name)
+    return sources
+
+
+def kernel_files(kernels: Collection[str]) -> dict[str, str]:
+    """Returns the text of the C files and headers that define some kernels, by name.
+
+    Args:
+        kernels: names of kernels, without instruction set.
+    """
+    sources = {MAPS_SOURCE if k.startswith("map_") else _sources()[k] for k in kernels}
+    names = {file for source in (*sources, "float_mode.h") for file in _includes(source)}
+    texts = {name: _texts()[name] for name in sorted(names)}
+    if MAPS in texts:
+        maps = {ALWAYS, *(k.removeprefix("map_") for k in kernels)}
+        texts[MAPS] = MAP.sub(lambda m: m[0] if m[1] in maps else "", texts[MAPS])
+    return texts | {"kernels.h": _declarations(kernels)}
+
+
+def _declarations(kernels: Collection[str]) -> str:
+    """Returns a header that declares the kernels."""
+    blocks = re.findall(r"^KERNEL\((\w+),(.*?)\)\)$", _texts()["exported.h"], re.M | re.S)
+    lines = ["/* The kernels that the program calls. */", "", '#include "abi.h"', ""]
+    lines += [f"void {name}_base{text.strip()});" for name, text in blocks if name in kernels]
+    lines += [f"void {k}_base MAP_ARGUMENTS;" for k in sorted(kernels) if k.startswith("map_")]
+    return "\n".join([*lines, ""])

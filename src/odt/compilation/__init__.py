@@ -1,0 +1,1 @@
+"""Training as a C program."""

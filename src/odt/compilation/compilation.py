@@ -1,0 +1,134 @@
+"""Writes the training of a model as a C program for devices without Python."""
+
+import os
+import tempfile
+from importlib.metadata import version
+from pathlib import Path as FilePath
+from typing import Any
+
+from odt.core.emit.project import check_name, identifier, project
+from odt.core.emit.step_program import step_program
+from odt.dataclass import dataclass
+from odt.errors import OptionError, UnsupportedError
+from odt.kernels.native.library import exports, load
+from odt.kernels.native.target import Target, planning_for
+from odt.models.model import Model, Path, load_model
+from odt.text import size
+from odt.training.trainer import Trainer
+
+KERNELS = "base"  # the instruction set that every compiler has
+
+
+@dataclass(frozen=True, slots=True)
+class CProgram:
+    """A folder with a C program that trains a model.
+
+    Attributes:
+        folder: the folder.
+        name: prefix of its functions.
+        batch_size: samples of a batch.
+        arena: bytes of activations, their gradients and workspace.
+        weights: bytes of the weights that train.
+        optimizer: bytes of optimizer state.
+        calls: calls of kernels in a training step.
+        kernels: names of the kernels that it calls.
+    """
+
+    folder: str
+    name: str
+    batch_size: int
+    arena: int
+    weights: int
+    optimizer: int
+    calls: int
+    kernels: tuple[str, ...]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of static memory."""
+        return self.arena + self.weights + self.optimizer
+
+    def __str__(self) -> str:
+        """Returns the text of `odt compile`."""
+        return (
+            f"{self.folder}: {self.calls} calls of {len(self.kernels)} kernels for a step of "
+            f"{self.batch_size} samples\n"
+            f"static memory: {size(self.memory)} (weights {size(self.weights)}, "
+            f"optimizer {size(self.optimizer)}, arena {size(self.arena)})\n"
+            f"CMake builds {self.folder}/CMakeLists.txt; {self.name}.h says what its functions do"
+        )
+
+
+def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any) -> CProgram:
+    """Writes the training of a model as C: the program, the weights and the kernels that it calls.
+
+    The program computes the bits that this package computes with one worker and
+    `ODT_KERNELS=base`. It needs no Python, no operating system and no heap.
+
+    Args:
+        model: a model or the path of its file.
+        folder: a new or an empty folder.
+        name: prefix of the functions, a C identifier; that of the model file if left out.
+        options: arguments of Trainer.
+
+    Raises:
+        OptionError: if options contradict each other or the model, or the folder has files.
+        UnsupportedError: if parts of the training step have no compiled kernel.
+    """
+    for option in ("workers", "micro_batch", "memory_budget"):
+        if options.get(option) is not None:
+            rule = "must be left out: a C program has one worker, for whole batches"
+            raise OptionError(option, rule, options[option])
+    target = _target()
+    if name:
+        check_name(name)
+    _check_folder(folder)
+    source = model if isinstance(model, Model) else load_model(model)
+    with planning_for(target):
+        batch = Trainer(source, **options).session.recipe.info.batch_size
+        with Trainer(source, **options, workers=1, micro_batch=batch) as trainer:
+            program = step_program(trainer.session.build(), source.path)
+    name = name or identifier(FilePath(source.path or "model").stem)
+    files = project(program, name, version("odt"))
+    _write(FilePath(folder), files)
+    return CProgram(
+        os.fspath(folder),
+        name,
+        program.batch,
+        program.arena,
+        sum(a.values.nbytes for a in program.weights),
+        sum(a.values.nbytes for a in program.state),
+        len(program.train.forward) + len(program.train.backward),
+        tuple(sorted(program.kernels)),
+    )
+
+
+def _target() -> Target:
+    """Returns the machine for which the program is planned: one core of the base set."""
+    if load() is None:
+        raise UnsupportedError(
+            "odt.compile: needs the compiled kernels of odt, but they are not installed. Install "
+            "a C compiler, then odt again without pip's cache."
+        )
+    return Target(KERNELS, {**exports().limits, "MAX_THREADS": 1})
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises OptionError if a folder has files."""
+    path = FilePath(folder)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise OptionError("folder", "must be a new or an empty folder", os.fspath(folder))
+
+
+def _write(folder: FilePath, files: dict[str, str]) -> None:
+    """Writes all files of a folder, or none."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+        whole = FilePath(temporary) / folder.name
+        for name, text in files.items():
+            path = whole / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+        if folder.exists():
+            folder.rmdir()
+        whole.rename(folder)
