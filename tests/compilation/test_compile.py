@@ -33,6 +33,7 @@ CASES = [
         "categorical_crossentropy",
         odt.SGD(0.01, momentum=0.9, nesterov=True),
     ),
+    ("kws-yes-no-dwconv128x32", "sparse_categorical_crossentropy", odt.Adam(1e-3)),
     ("tflm-magic-wand-float", "mean_absolute_error", odt.Lion(1e-4, weight_decay=0.1)),
     ("tflm-hello-world-sine-float", "mean_squared_error", odt.SGD(0.01)),
 ]
@@ -52,6 +53,8 @@ def batches(trainer: odt.Trainer, loss: str) -> list[tuple[list[Array], Array]]:
         y = rng.random((BATCH, *target.shape)).astype(target.dtype)
         if loss == "categorical_crossentropy":
             y = (y == y.max(-1, keepdims=True)).astype(target.dtype)
+        if loss == "sparse_categorical_crossentropy":
+            y = rng.integers(0, 2, (BATCH, *target.shape)).astype(target.dtype)
         x = [rng.normal(size=(BATCH, *s.shape)).astype(s.dtype) for s in specs]
         each.append((x, y))
     return each
