@@ -459,6 +459,40 @@ def test_weights_in_constants_and_packed_ones_train(tmp_path: Path) -> None:
         assert len(odt.load_model(tmp_path / "t.onnx").nodes) == 4
 
 
+@pytest.mark.parametrize("optimizer", [SGD, ADAMW])
+def test_a_head_without_loss_stays(optimizer: Any, tmp_path: Path) -> None:
+    """1.19.2: requires_grad must not name parameters that the loss does not depend on."""
+    file = mlp()
+    file.outputs.append(value("z", ("N", 2)))
+    file.constants({"w3": np.ones((3, 2), np.float32)})
+    file.add("MatMul", "y", "w3", outputs=["z"])
+    folder = generate(
+        tmp_path,
+        model=file.data(),
+        requires_grad=[*NAMES, "w3"],
+        optimizer=optimizer,
+        loss_input_names=["y"],
+        additional_output_names=["z"],
+    )
+    state, module, updates = optimized(folder)
+    for step in range(4):
+        loss, z = module(X, LABELS)
+        assert z.shape == (8, 2)
+        updates.step()
+        module.lazy_reset_grad()
+        if step == 1:
+            path = folder / "state"
+            CheckpointState.save_checkpoint(state, path, include_optimizer_state=True)
+    assert (state.parameters["w3"].data == 1).all()
+    assert state.parameters["w3"].grad is None
+    _, module, updates = optimized(folder, "state")
+    for _ in range(2):
+        again, _ = module(X, LABELS)
+        updates.step()
+        module.lazy_reset_grad()
+    assert again == loss
+
+
 def test_without_names_all_parameters_train(tmp_path: Path) -> None:
     state, _ = opened(generate(tmp_path, requires_grad=None, frozen_params=["b1"]))
     assert [n for n, p in state.parameters if p.requires_grad] == ["w1", "w2", "b2"]

@@ -7,15 +7,14 @@ from functools import partial
 from glob import escape
 from typing import Any
 
-import numpy as np
-
 from odt.compat.ort.inference_model import inference_model
 from odt.compat.ort.loss_graph import LossGraph, Term
 from odt.compat.ort.onnx_source import refuse_ort
 from odt.compat.ort.onnx_state import OnnxState
 from odt.compat.ort.optimizer_model import DEFAULT_RATE, read_optimizer_model
-from odt.compat.ort.recipe_model import check_labels
 from odt.compat.ort.steps import Batch, Steps
+from odt.compat.ort.term_targets import LINEAR, register_linear_loss, targets_of
+from odt.compat.ort.trainer_state import TrainerState
 from odt.core.formats.reader import read_model
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import ONNX
@@ -26,17 +25,13 @@ from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import reading
 from odt.errors import DataError, ModelError, OptionError
 from odt.kernels.loss_text import stored_loss
-from odt.kernels.registry import LOSSES
-from odt.kernels.rows.lossdef import LABELS
 from odt.kernels.rows.opdef import TensorSpec
-from odt.loss import add_loss
 from odt.models.model import Model, file_of
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 from odt.training.weights import Array
 
 Path = str | os.PathLike[str]
-LINEAR = "odt.compat.ort:linear"  # the loss Σ coefficient · value
 BATCH_NORM = f"{PREFIX}BatchNormalization"
 ACCUMULATES = f"{PREFIX}com.microsoft.InPlaceAccumulatorV2"  # in a graph with gradients
 NO_OPTIMIZER: Mapping[str, Any] = {"optimizer": "sgd", "learning_rate": DEFAULT_RATE}
@@ -71,6 +66,7 @@ class OnnxModel:
         self.steps, self._rate = Steps(), DEFAULT_RATE
         self.normalizes = any(node.op == BATCH_NORM for node in graph.nodes)
         self._trainer: Trainer | None = None
+        self._live: TrainerState | None = None
         self._key: tuple[Any, ...] = ()  # shapes for which the trainer was made
         self._terms: list[Term] = []
         self._constant = 0.0
@@ -86,13 +82,15 @@ class OnnxModel:
         """
         values = dict(zip(self.input_names, arrays, strict=True))
         self._fit(values)
-        samples = self.trainer.session.samples
-        size = len(values[self._inputs[0]])
-        y = [
-            self._targets(term, values, spec, size)
-            for term, spec in zip(self._terms, samples.target_specs, strict=True)
-        ]
-        factor = float(size) if self._terms[0].loss and self._terms[0].is_sum else 1.0
+        tensors, samples = self.file.graph.tensors, len(values[self._inputs[0]])
+
+        def given(i: int) -> tuple[str, Array]:
+            return tensors[i].name, values[tensors[i].name]
+
+        specs = self.trainer.session.samples.target_specs
+        each = zip(self._terms, specs, strict=True)
+        y = [targets_of(term, given, spec, samples) for term, spec in each]
+        factor = float(samples) if self._terms[0].loss and self._terms[0].is_sum else 1.0
         return Batch([values[n] for n in self._inputs], y, None, factor, self._constant)
 
     @property
@@ -113,44 +111,6 @@ class OnnxModel:
         """Numbers of the additional outputs among those of the trainer."""
         return [self._places[i] for i in self.file.graph.outputs[1:]]
 
-    def _targets(
-        self, term: Term, values: Mapping[str, Array], spec: TensorSpec, size: int
-    ) -> Array:
-        """Returns the targets of a term: those of the caller, or coefficients."""
-        tensors = self.file.graph.tensors
-        if term.loss:
-            name = tensors[term.target].name
-            given = values[name]
-            if LOSSES[term.loss.partition(":")[0]].targets == LABELS:
-                check_labels(name, given, spec)
-            return given
-        shape = (size, *spec.shape)
-        if term.classes is None:
-            number = size if term.is_sum else 1 / max(spec.size, 1)
-            return np.broadcast_to(np.float32(term.factor * number), shape)
-        name = tensors[term.classes.labels].name
-        labels = values[name]
-        check_labels(name, labels, TensorSpec(spec.shape[:-1], np.dtype(np.int32)))
-        kept = labels != term.classes.ignored
-        classes = shape[-1]
-        bad = kept & ((labels < 0) | (labels >= classes))
-        if bad.any():
-            sample = int(np.argwhere(bad)[0][0])
-            raise DataError(
-                f"{name}: labels must be 0 … {classes - 1}, but got {labels[bad][0]} in sample "
-                f"{sample}."
-            )
-        at = np.where(kept, labels, 0)
-        table = term.classes.weight
-        weights = np.where(kept, 1.0 if table is None else table[at], 0.0)
-        total = float(weights.sum())
-        if total <= 0:
-            raise DataError(f"{name}: a label must have a weight above 0, but none has.")
-        weights = weights * (size * term.factor / (1.0 if term.is_sum else total))
-        result = np.zeros(shape, np.float32)
-        np.put_along_axis(result, at[..., np.newaxis], weights[..., np.newaxis], axis=-1)
-        return result
-
     @property
     def learning_rate(self) -> float:
         """Learning rate of the next update; can be set."""
@@ -166,7 +126,7 @@ class OnnxModel:
 
     def gradient(self, name: str) -> Array | None:
         """Returns a copy of the summed gradient of a parameter, as in the file; None for none."""
-        if self._trainer is None:
+        if self._trainer is None or self._live is None:
             return None
         values = self.steps.gradient(self._trainer, name)
         return None if values is None else self._live.to_file(name, values)
@@ -239,7 +199,7 @@ class OnnxModel:
         self._places = {i: k for k, i in enumerate(ends)}
         graph = _cut(split.graph, ends)
         self._inputs = [graph.tensors[i].name for i in graph.inputs]
-        add_loss((_linear_value, _linear_gradient), LINEAR)
+        register_linear_loss()
         losses = {str(k): "none" for k in range(len(ends))}
         weights: dict[str, float] = {}
         for k, term in enumerate(split.terms):
@@ -255,7 +215,7 @@ class OnnxModel:
                 weights[str(k)] *= max(spec.size, 1)
             self._trainer = make(weights)
         self._trainer.session.outputs = len(self.file.graph.outputs) > 1
-        state.live = self._live = _Live(self._trainer, self)
+        state.live = self._live = TrainerState(self._trainer, state, self.drop)
         self._trainer.learning_rate = self._rate
 
     def _trainer_of(
@@ -316,60 +276,6 @@ class OnnxModel:
             self._rate = optimizer["learning_rate"]
 
 
-class _Live:
-    """The values of a trainer, in the layout of the file."""
-
-    def __init__(self, trainer: Trainer, model: OnnxModel) -> None:
-        self._trainer, self._model, self._state = trainer, model, model.state
-        graph, state = trainer.session.graph, model.state
-        self._tensors = {t.name: t for t in graph.tensors if t.name in state.trained}
-        live, parameters = trainer.state, trainer.session.build().parameters
-        self._statistics = {graph.tensors[i].name: i for i in parameters.statistics.arrays}
-        self._slots = sorted(parameters.slots)
-        for name, arrays in state.moments.items():
-            for slot, values in zip(self._slots, arrays, strict=False):
-                live.optimizer_state[f"{slot}/{name}"] = self._to_memory(name, values)
-        live.step = state.step
-
-    @property
-    def step(self) -> int:
-        return self._trainer.state.step
-
-    def get(self, name: str) -> Array | None:
-        if name in self._statistics:
-            statistics = self._trainer.session.build().parameters.statistics
-            return statistics.arrays[self._statistics[name]].copy()
-        if name not in self._tensors or name not in self._trainer.weights:
-            return None
-        return self.to_file(name, self._trainer.weights[name])
-
-    def put(self, name: str, values: Array) -> None:
-        if name not in self._state.trained:
-            self._model.drop()  # the next trainer is made with the frozen values
-            return
-        self._trainer.weights[name] = self._to_memory(name, values)
-
-    def moments(self) -> Mapping[str, tuple[Array, ...]]:
-        arrays = self._trainer.state.optimizer_state
-        return {
-            name: tuple(self.to_file(name, arrays[f"{slot}/{name}"]) for slot in self._slots)
-            or (np.zeros_like(self._state.trained[name]),)
-            for name in self._state.trained
-            if name in self._trainer.weights
-        }
-
-    def to_file(self, name: str, values: Array) -> Array:
-        layout = self._tensors[name].layout
-        result = values if layout is None else layout.to_file(values)
-        return np.array(result).reshape(self._state.trained[name].shape)
-
-    def _to_memory(self, name: str, values: Array) -> Array:
-        tensor = self._tensors[name]
-        if tensor.layout is None:
-            return values.reshape(tensor.spec.shape)
-        return tensor.layout.to_memory(values, tensor.spec.shape)
-
-
 def read_onnx_model(
     train_uri: Path, eval_uri: Path | None, state: OnnxState, **options: Any
 ) -> OnnxModel:
@@ -426,12 +332,3 @@ def _check_shape(name: str, values: Array, signature: Sequence[int]) -> None:
     if not fits:
         shape = ", ".join("N" if s < 0 else str(s) for s in signature)
         raise DataError(f"{name}: must be ({shape}), but got {values.shape}.")
-
-
-def _linear_value(t: Array, x: Array) -> Array:
-    result: Array = np.einsum("ni,ni->n", t.reshape(len(t), -1), x.reshape(len(x), -1))
-    return result
-
-
-def _linear_gradient(t: Array, x: Array) -> Array:
-    return t

@@ -10,7 +10,6 @@ from odt.compat.ort.onnx_source import OnnxSource, proto
 from odt.core.formats.onnx.writer import Axes, Parts, node, tensor, value_info
 from odt.core.model.graph import Graph
 from odt.errors import OptionError, TrainingError
-from odt.kernels.rows.opdef import Array
 
 FLOAT = np.dtype(np.float32)
 PREFIX = "onnx::"  # begins the names that blocks give
@@ -140,8 +139,3 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         yield recorder
     finally:
         _current.pop()
-
-
-def shape_of(values: Array) -> Axes:
-    """Returns the shape of an array as axes."""
-    return tuple(values.shape)
