@@ -50,17 +50,25 @@ class Layout:
     Attributes:
         shape: shape in the file.
         order: axes of the file in the order of memory.
+        divided: shape in the file whose axes are divided before they are ordered, such as channels
+            into groups; empty if none is.
     """
 
     shape: tuple[int, ...]
     order: tuple[int, ...]
+    divided: tuple[int, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the axes that are ordered."""
+        return self.divided or self.shape
 
     def to_memory(self, values: Array, shape: tuple[int, ...]) -> Array:
         """Returns values of the file as in memory, where they have another shape."""
-        return np.ascontiguousarray(values.transpose(self.order)).reshape(shape)
+        return np.ascontiguousarray(values.reshape(self.sizes).transpose(self.order)).reshape(shape)
 
     def to_file(self, values: Array) -> Array:
         """Returns values of memory as in the file."""
         assert values.size == math.prod(self.shape), "a layout keeps the number of values"
-        transposed = values.reshape([self.shape[k] for k in self.order])
-        return transposed.transpose(np.argsort(self.order))
+        transposed = values.reshape([self.sizes[k] for k in self.order])
+        return transposed.transpose(np.argsort(self.order)).reshape(self.shape)

@@ -71,7 +71,7 @@ class Builder:
         self.origin = 0
         self._as_in_file: set[int] = set()
         self._in_file_layout: dict[int, int] = {}
-        self._transposed: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._transposed: dict[int, dict[tuple[int, ...], int]] = {}  # both ways
         self._turned: dict[int, tuple[int, tuple[int, ...]]] = {}
 
     def label(self, index: int) -> str:
@@ -148,33 +148,41 @@ class Builder:
             self._as_in_file.add(x)
             return x
         if x not in self._in_file_layout:
-            moved = self.reshape(x, [layout.shape[k] for k in layout.order])
-            back = tuple(int(k) for k in np.argsort(layout.order))
-            self._in_file_layout[x] = self.transpose(moved, back)
+            moved = self.reshape(x, [layout.sizes[k] for k in layout.order])
+            y = self.transpose(moved, _inverse(layout.order))
+            self._in_file_layout[x] = self.reshape(y, layout.shape)
         return self._in_file_layout[x]
 
-    def weight(self, x: int, order: Sequence[int], shape: Sequence[int] | None = None) -> int:
+    def weight(
+        self,
+        x: int,
+        order: Sequence[int],
+        shape: Sequence[int] | None = None,
+        divided: Sequence[int] = (),
+    ) -> int:
         """Returns a tensor with its axes in another order, and then in another shape.
 
         A constant of the file that no other node reads otherwise lies so in memory; for others,
         nodes are added.
+
+        Args:
+            x: the tensor.
+            order: its axes in the new order.
+            shape: shape afterwards; None for none of its own.
+            divided: shape before, with axes of the tensor divided into several.
         """
         x = self.renamed.get(x, x)
-        if x in self._turned:
+        if x in self._turned and not divided:
             x, turned = self._turned[x]
             order = [turned[k] for k in order]
-        tensor, order = self.tensors[x], tuple(order)
-        if tensor.layout is None:
-            spec = self.spec(x)
-            moved = tuple(spec.shape[k] for k in order)
-        else:
-            moved = tuple(tensor.layout.shape[k] for k in order)
-        target = moved if shape is None else tuple(shape)
-        if tensor.layout is not None and tensor.layout.order == order:
+        tensor, order, divided = self.tensors[x], tuple(order), tuple(divided)
+        in_file = self.spec(x).shape if tensor.layout is None else tensor.layout.shape
+        layout = Layout(in_file, order, divided)
+        target = tuple(layout.sizes[k] for k in order) if shape is None else tuple(shape)
+        if tensor.layout == layout:
             if tensor.spec.shape == target:
                 return x
         elif tensor.data is not None and tensor.layout is None and x not in self._as_in_file:
-            layout = Layout(tensor.spec.shape, order)
             values = layout.to_memory(tensor.data, target)
             values.flags.writeable = False
             spec = TensorSpec(target, values.dtype)
@@ -183,8 +191,8 @@ class Builder:
             )
             self.inference.specs[x], self.inference.values[x] = spec, values
             return x
-        y = self.transpose(self.plain(x), order)
-        return y if self.shape(y) == target else self.reshape(y, target)
+        y = self.transpose(self.reshape(self.plain(x), layout.sizes), order)
+        return self.reshape(y, target)
 
     def transpose(self, x: int, order: Sequence[int]) -> int:
         """Adds a TRANSPOSE, which is left out where it moves nothing or x is one number."""
@@ -196,11 +204,11 @@ class Builder:
             return self.add(
                 "FILL", (self.constant([self.shape(x)[k] for k in order]), *maker.inputs[1:])
             )
-        if (x, order) not in self._transposed:
-            y = self.add("TRANSPOSE", (x, self.constant(order)))
-            self._transposed[x, order] = y
-            self._transposed[y, tuple(int(k) for k in np.argsort(order))] = x
-        return self._transposed[x, order]
+        known = self._transposed.setdefault(x, {})
+        if order not in known:
+            y = known[order] = self.add("TRANSPOSE", (x, self.constant(order)))
+            self._transposed.setdefault(y, {})[_inverse(order)] = x
+        return known[order]
 
     def reshape(self, x: int, shape: Sequence[int]) -> int:
         """Adds a RESHAPE, which is left out where it changes nothing."""
@@ -290,12 +298,13 @@ class Builder:
             if (inputs, new_outputs) != (node.inputs, node.outputs):
                 self.nodes[k] = replace(node, inputs=inputs, outputs=new_outputs)
                 self.makers.update(dict.fromkeys(new_outputs, self.nodes[k]))
-        for y, x in self.renamed.items():
+        for y, x in self.renamed.items() if start < first else ():
             self.renamed[y] = indices.get(x, x)
-        self._transposed = {
-            (indices.get(x, x), order): indices.get(y, y)
-            for (x, order), y in self._transposed.items()
-        }
+        for x, y in indices.items():
+            known = self._transposed.pop(x, {})
+            for order, other in known.items():
+                self._transposed[other][_inverse(order)] = y
+            self._transposed.setdefault(y, {}).update(known)
 
     def _is_constant(self, x: int) -> bool:
         return self.tensors[x].data is not None
@@ -325,11 +334,8 @@ class Builder:
                 by_tensor.pop(k, None)
             inference.batched.discard(k)
             self.makers.pop(k, None)
-        self._transposed = {
-            (x, order): y
-            for (x, order), y in self._transposed.items()
-            if x < tensors and y < tensors
-        }
+            for order, other in self._transposed.pop(k, {}).items():
+                self._transposed.get(other, {}).pop(_inverse(order), None)
         self._in_file_layout = {x: y for x, y in self._in_file_layout.items() if y < tensors}
         del self.nodes[nodes:], self.tensors[tensors:]
 
@@ -340,6 +346,11 @@ class Builder:
             self.inference.specs[k] = tensor.spec
             self.inference.values[k] = tensor.data
         return k
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """Returns the order that undoes another one."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,16 +109,12 @@ def _reversed_filters(u: Use, groups: int) -> tuple[str, int]:
     if len(kernel) < 3 and groups == channels:
         w = u.b.weight(i, (*spatial, 0, 1), (1, *flat, channels * units))
         return "DEPTHWISE_CONV_2D", u.b.add("REVERSE_V2", (w, u.b.constant([1, 2])))
-    each = channels // groups
-    if groups == 1:
-        ordered = u.b.weight(i, (1, *spatial, 0), (units, *flat, channels))
-    else:
-        w = u.b.reshape(u.input(1), (groups, each, units, *kernel))
-        w = u.b.transpose(w, (0, 2, *(k + 1 for k in spatial), 1))
-        ordered = u.b.reshape(w, (groups * units, *flat, each))
+    each, spatial = channels // groups, range(3, len(filters) + 1)
+    divided = (groups, each, units, *kernel)
     if len(kernel) < 3:
-        return "CONV_2D", u.b.add("REVERSE_V2", (ordered, u.b.constant([1, 2])))
-    w = u.b.transpose(ordered, (1, 2, 3, 4, 0))
+        w = u.b.weight(i, (0, 2, *spatial, 1), (groups * units, *flat, each), divided)
+        return "CONV_2D", u.b.add("REVERSE_V2", (w, u.b.constant([1, 2])))
+    w = u.b.weight(i, (*spatial, 1, 0, 2), (*kernel, each, groups * units), divided)
     return "CONV_3D", u.b.add("REVERSE_V2", (w, u.b.constant([0, 1, 2])))
 
 

@@ -46,6 +46,21 @@ def windows() -> OnnxFile:
     return file
 
 
+def transposed() -> OnnxFile:
+    """Filters of transposed convolutions, whose channels are divided into groups."""
+    file = network((4, 5, 5), (6, 9, 9), w0=real(4, 3, 2, 3), w1=real(6, 1, 3, 3))
+    file.add("ConvTranspose", "x", "w0", outputs=["h"], strides=(2, 2), pads=(0, 1, 1, 1), group=2)
+    file.add("ConvTranspose", "h", "w1", pads=(1, 1, 1, 1), group=6)
+    return file
+
+
+def volumes() -> OnnxFile:
+    file = network((2, 4, 4, 4), (3, 4, 4, 4), w0=real(4, 2, 1, 1, 1), w1=real(4, 3, 3, 3, 3))
+    file.add("Conv", "x", "w0", outputs=["h"])
+    file.add("ConvTranspose", "h", "w1", pads=(1,) * 6)
+    return file
+
+
 def sequences() -> OnnxFile:
     """Convolutions along one axis, with a shuffle of channels, a split and padding between."""
     file = network((4, 9), (4, 9), w0=real(4, 4, 3), w1=real(2, 2, 3))
@@ -85,7 +100,7 @@ def recurrent() -> OnnxFile:
     return file
 
 
-NETWORKS = (windows, sequences, products, recurrent)
+NETWORKS = (windows, transposed, volumes, sequences, products, recurrent)
 
 
 def lowered(file: OnnxFile, folder: Path) -> LoweredGraph:
@@ -95,6 +110,18 @@ def lowered(file: OnnxFile, folder: Path) -> LoweredGraph:
 @pytest.mark.parametrize("make", NETWORKS, ids=[f.__name__ for f in NETWORKS])
 def test_no_step_transposes_a_weight(tmp_path: Path, make: Callable[[], OnnxFile]) -> None:
     assert transposed_values(lowered(make(), tmp_path), constants=True) == 0
+
+
+@pytest.mark.parametrize("make", NETWORKS, ids=[f.__name__ for f in NETWORKS])
+def test_the_layout_in_memory_can_be_undone(tmp_path: Path, make: Callable[[], OnnxFile]) -> None:
+    model = read_model(make().write(tmp_path / "m.onnx"))
+    tensors = zip(model.graph.tensors, lower_model(model).graph.tensors, strict=False)
+    layouts = [(t.data, new.layout, new.data) for t, new in tensors if new.layout]
+    assert layouts
+    for in_file, layout, in_memory in layouts:
+        assert layout is not None
+        assert in_memory is not None
+        np.testing.assert_array_equal(layout.to_file(in_memory), in_file)
 
 
 def test_transposes_of_sequences_cancel(tmp_path: Path) -> None:
