@@ -376,7 +376,8 @@ def _check_value(source: Source, entry: Entry, array: Array | None) -> Array:
     if array is None:
         raise ModelError(
             f"{source.where}: {printable(entry.tensor)}: must have a value, but the checkpoint is "
-            "nominal. Set all parameters with `CheckpointState.copy_buffer_to_parameters`."
+            "nominal: it holds only names and shapes. Take the whole checkpoint, or set all "
+            "parameters with `CheckpointState.copy_buffer_to_parameters`."
         )
     return array
 

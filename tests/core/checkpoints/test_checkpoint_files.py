@@ -118,7 +118,7 @@ def test_nominal_ones_have_names_and_shapes_only(name: str, made: Path, tmp_path
     assert "arrays: 12, names and shapes only\n" in shown
     assert "  fc1_w  weight  float32 [128, 784]\n" in shown
     words = refused("checkpoint", "convert", tmp_path / name, tmp_path / "c", "--model", MODEL)
-    assert "must hold values" in words
+    assert "must have a value, but the checkpoint is nominal" in words
     assert not (tmp_path / "c").exists()
 
 
