@@ -390,6 +390,12 @@ def test_gradients_stay_until_they_are_reset(tmp_path: Path) -> None:
     module.lazy_reset_grad()
     module(X, LABELS)
     np.testing.assert_allclose(np.array(state.parameters["w1"].grad), one, rtol=1e-6)
+    twice = np.concatenate([X, X]), np.concatenate([LABELS, LABELS])
+    module(*twice)  # a longer one
+    np.testing.assert_allclose(np.array(state.parameters["w1"].grad), 2 * one, rtol=1e-5)
+    module.eval()
+    longer = [np.tile(a, (5, *[1] * (a.ndim - 1))) for a in twice]
+    assert module(*longer) == pytest.approx(module(X, LABELS), rel=1e-5)
 
 
 def test_buffers_have_the_models_order(tmp_path: Path) -> None:
@@ -445,6 +451,36 @@ def test_parameters_can_be_set(tmp_path: Path) -> None:
         state.parameters["w2"] = np.zeros((3, 5), np.float32)
     with pytest.raises(KeyError, match="w7: must be one of w1, b1, w2, b2"):
         state.parameters["w7"]
+
+
+def test_all_other_initializers_may_be_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Microsoft's example for Android does, also with shapes; in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    file = mlp()
+    file.outputs = [value("z", ("N", 3))]
+    file.constants({"shape": np.array([-1, 3]), "unused": np.ones(2, np.float32)})
+    file.add("Reshape", "y", "shape", outputs=["z"])
+    artifacts.generate_artifacts(
+        file.data(),
+        requires_grad=["w2", "b2"],
+        frozen_params=["w1", "b1", "shape", "unused"],
+        loss=CROSS_ENTROPY,
+        optimizer=ADAMW,
+    )
+    state, module, optimizer = optimized(tmp_path)
+    assert state.parameters["shape"].data.tolist() == [-1, 3]
+    losses = steps(module, optimizer, 3)
+    assert losses[0] == pytest.approx(entropies(outputs(weights())).mean(), rel=1e-5)
+    assert losses[2] < losses[0]
+    module.export_model_for_inferencing("trained.onnx", ["z"])
+    np.testing.assert_array_equal(
+        odt.load_model("trained.onnx").parameters["w1"], state.parameters["w1"].data
+    )
+    rule = r"buffer: parameters must be float32, but shape is int64. Give `trainable_only=True`"
+    with pytest.raises(odt.DataError, match=rule):
+        module.get_contiguous_parameters(trainable_only=False)
 
 
 def test_weights_in_constants_and_packed_ones_train(tmp_path: Path) -> None:

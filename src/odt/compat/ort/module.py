@@ -101,7 +101,8 @@ class Module(Closing):
             got = f"{len(user_inputs)} values"
             raise DataError(f"Module: must be called with {', '.join(names)}, but got {got}.")
         self._check_values()
-        batch = self.model.batch([np.asarray(value) for value in user_inputs])
+        arrays = [np.asarray(value) for value in user_inputs]
+        batch = self.model.batch(arrays, train=self.training)
         data = self._opened(batch)
         trainer, steps = self.trainer, self.model.steps
         outputs = Outputs(trainer, self.model.additional, data.length)

@@ -50,7 +50,6 @@ class OnnxModel:
         output_names: names of the results of a call.
         optimizer: arguments of odt.Trainer.
         steps: steps of the trainer.
-        normalizes: whether training normalizes with statistics of batches.
     """
 
     def __init__(self, file: File, state: OnnxState, **options: Any) -> None:
@@ -64,7 +63,6 @@ class OnnxModel:
         self.output_names = [graph.tensors[i].name for i in graph.outputs]
         self.optimizer: Mapping[str, Any] = NO_OPTIMIZER
         self.steps, self._rate = Steps(), DEFAULT_RATE
-        self.normalizes = any(node.op == BATCH_NORM for node in graph.nodes)
         self._trainer: Trainer | None = None
         self._live: TrainerState | None = None
         self._key: tuple[Any, ...] = ()  # shapes for which the trainer was made
@@ -74,14 +72,18 @@ class OnnxModel:
 
     # ---- calls
 
-    def batch(self, arrays: Sequence[Array]) -> Batch:
+    def batch(self, arrays: Sequence[Array], *, train: bool) -> Batch:
         """Returns the arguments of a call as samples, for which the trainer then fits.
+
+        Args:
+            arrays: the arguments.
+            train: whether they are for a step of training, which runs in whole batches.
 
         Raises:
             DataError: if they do not fit the model.
         """
         values = dict(zip(self.input_names, arrays, strict=True))
-        self._fit(values)
+        self._fit(values, train=train)
         tensors, samples = self.file.graph.tensors, len(values[self._inputs[0]])
 
         def given(i: int) -> tuple[str, Array]:
@@ -171,7 +173,7 @@ class OnnxModel:
 
     # ---- the trainer
 
-    def _fit(self, values: Mapping[str, Array]) -> None:
+    def _fit(self, values: Mapping[str, Array], *, train: bool) -> None:
         """Makes a trainer for the shapes of a batch unless there is one."""
         graph = self.file.graph
         for i in graph.inputs:
@@ -180,7 +182,7 @@ class OnnxModel:
                 _check_shape(name, values[name], signature)
         key = tuple(a.shape[1:] for a in values.values())
         fits = self._trainer is not None and key == self._key
-        if fits and self.normalizes:  # with statistics of the whole batch
+        if fits and train:
             fits = max(map(len, values.values())) <= self.size
         if not fits:
             self.drop()

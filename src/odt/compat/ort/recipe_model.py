@@ -65,8 +65,12 @@ class RecipeModel:
     def learning_rate(self, value: float) -> None:
         self.trainer.learning_rate = value
 
-    def batch(self, arrays: Sequence[Array]) -> Batch:
+    def batch(self, arrays: Sequence[Array], *, train: bool) -> Batch:
         """Returns the arguments of a call as samples.
+
+        Args:
+            arrays: the arguments.
+            train: whether they are for a step of training.
 
         Raises:
             DataError: if they do not fit the model.
