@@ -23,14 +23,17 @@ def main() -> None:
     path, count, folder = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     data = np.fromfile(path, np.uint8)
     rng = np.random.default_rng(len(data))
-    places = np.flatnonzero(np.isin(data, TAGS))
+    structure = np.ones(len(data), bool)
+    for offset, size in read_model(path).spans:
+        structure[offset : offset + size] = False
+    places = np.flatnonzero(np.isin(data, TAGS) & structure)
     target = folder / "mutation.onnx"
     _read(path)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     slowest, errors = 0.0, 0
     for k in range(count):
         mutation = data.copy()
-        if k % 2:
+        if k % 4 == 0:
             at = rng.integers(len(data), size=rng.integers(1, 4))
         else:
             at = rng.choice(places, 2) + rng.integers(0, 3, 2)

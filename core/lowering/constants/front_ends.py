@@ -116,6 +116,8 @@ def _rows(view: View, node: Node, i: int) -> Array:
     values = view.values(i)
     if node.op == "DEPTHWISE_CONV_2D":
         return values.reshape(-1, values.shape[-1]).T
+    if values.ndim < 2:  # a vector with axes of length 1
+        return values.reshape(1, -1)
     if node.op == "BATCH_MATMUL" and not node.options.get("adj_y"):
         return values.swapaxes(-1, -2).reshape(-1, values.shape[-2])
     return values.reshape(len(values), -1) if values.size else np.zeros((0, 0))

@@ -57,6 +57,13 @@ def _layer(u: Use, gates: int, activations: tuple[str, ...]) -> Layer:
     if u.attr("clip", 0.0) or u.attr("input_forget", 0):
         raise ShapeError("clip and input_forget must be 0, but got others")
     batch_first = bool(u.attr("layout", 0))
+    source = u.node.inputs[0]
+    is_open = u.b.graph.tensors[source].signature[:1] == (-1,)
+    if not batch_first and is_open and source in u.b.graph.inputs:
+        raise ShapeError(
+            "axis 0 of X is time, but the first axis of an input is the batch where a file leaves "
+            "it open. Give the lengths of all axes of the input"
+        )
     x = u.input(0) if batch_first else u.b.transpose(u.input(0), (1, 0, 2))
     if u.has(4):
         lengths = u.value(4, "sequence_lens")

@@ -9,6 +9,8 @@ import pytest
 from support.onnx_files import OnnxFile, value
 
 import odt
+from odt.core.formats.reader import read_model
+from odt.core.recipe.lowered_model import lower_model
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(11)
@@ -254,3 +256,27 @@ def test_cubic_resizing(tmp_path: Path, exclude: int) -> None:
         weights /= weights.sum(1, keepdims=True)
         wanted = np.moveaxis(np.tensordot(weights, wanted, (1, axis)), 0, axis)
     np.testing.assert_allclose(predictions(file, tmp_path, x), wanted, atol=1e-5)
+
+
+def test_an_open_axis_of_time_is_refused(tmp_path: Path) -> None:
+    """Samples would be steps of time; with a fixed length, a sample is a whole sequence."""
+    for length in ("T", T):
+        file = OnnxFile()
+        file.inputs.append(value("x", (length, 1, WIDTH)))
+        file.outputs.append(value("y", ()))
+        file.constants({"w": real(1, 3 * H, WIDTH), "r": real(1, 3 * H, H)})
+        file.add("GRU", "x", "w", "r", hidden_size=H)
+        lowered = lower_model(read_model(file.write(tmp_path / "m.onnx")), outputs="file")
+        reasons = [node.reason for node in lowered.graphs.unsupported]
+        assert len(reasons) == (length == "T")
+        assert all(reason.startswith("axis 0 of X is time") for reason in reasons)
+
+
+def test_products_with_a_vector(tmp_path: Path) -> None:
+    x, v = real(N, 4, WIDTH), real(WIDTH)
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 4, WIDTH)))
+    file.outputs.append(value("y", ("N", 4)))
+    file.constants({"v": v})
+    file.add("MatMul", "x", "v")
+    np.testing.assert_allclose(predictions(file, tmp_path, x), x @ v, atol=1e-6)
