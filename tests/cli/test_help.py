@@ -51,7 +51,16 @@ def options_of(name: str) -> set[str]:
 
 
 def test_the_commands_with_many_options_have_a_short_help() -> None:
-    many = {"artifacts", "eval", "fed init", "fed simulate", "gen-datafile", "plan", "train"}
+    many = {
+        "artifacts",
+        "check",
+        "eval",
+        "fed init",
+        "fed simulate",
+        "gen-datafile",
+        "plan",
+        "train",
+    }
     assert set(LONG) == many
     for name in LONG:
         assert isinstance(COMMANDS[name], Command)
