@@ -3,6 +3,7 @@
 tools/record_onnxruntime.py wrote the file: 20 batches of a small network for each case.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,36 @@ def test_training_is_that_of_onnx_runtime(name: str, batch_size: int, tmp_path: 
             np.testing.assert_allclose(
                 state.parameters[weight].data, recorded[key], rtol=1e-4, atol=1e-6
             )
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+@pytest.mark.parametrize("name", ["mlp", "mobile"])
+def test_recorded_networks_train_from_their_files(
+    name: str, optimizer: str, tmp_path: Path
+) -> None:
+    """The networks of tests/golden/onnx, whose weights are all parameters."""
+    path = TESTS / "golden" / "onnx" / f"{name}.onnx"
+    artifacts.generate_artifacts(
+        path,
+        requires_grad=list(odt.load_model(path).parameters),
+        loss=CROSS_ENTROPY,
+        optimizer=artifacts.OptimType[optimizer],
+        artifact_directory=tmp_path,
+    )
+    state = CheckpointState.load_checkpoint(tmp_path / "checkpoint")
+    batches = np.load(path.with_suffix(".npz"))
+    expected = json.loads((path.parent / "losses.json").read_text())[name][optimizer]
+    train, evaluate = tmp_path / "training_model.onnx", tmp_path / "eval_model.onnx"
+    with Module(train, state, evaluate) as module:
+        updates = Optimizer(tmp_path / "optimizer_model.onnx", module)
+        updates.set_learning_rate({"SGD": 0.1, "AdamW": 0.01}[optimizer])
+        for step, loss in enumerate(expected):
+            x, labels = (batches[f"{step}_{k}"] for k in range(2))
+            assert module(x, labels) == pytest.approx(loss, abs=1e-5)
+            updates.step()
+            module.lazy_reset_grad()
+        if name == "mlp":
+            final = np.load(path.parent / "mlp_final.npz")
+            for parameter, values in state.parameters:
+                recorded = final[f"{optimizer}/{parameter}"]
+                np.testing.assert_allclose(values.data, recorded, rtol=0, atol=1e-5)
