@@ -13,7 +13,7 @@
 #   in neither list: running mean moved by 0.0000, in the export by 0.0000
 # Exit status 1 if frozen statistics stay, or those in neither list move.
 # For odt: odt.compat.ort does the same and says so once; odt.Trainer keeps the statistics of the file
-# unless batch_norm="batch" is given (docs/onnxruntime.md, Batch normalization).
+# unless batch_norm="batch" is given (docs/onnxruntime.md, Batch normalization and dropout).
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

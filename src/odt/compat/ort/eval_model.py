@@ -147,14 +147,14 @@ def eval_model(recorder: "Recorder", outputs: Sequence[str], parameters: Selecte
         [n for n in map(_in_evaluation, parts.nodes) if _output_of(n) not in chosen],
         initializers,
         {**known, **inputs},
-        {name: _output(recorder, name, k) for k, name in enumerate(outputs)},
+        {name: _output(recorder, name) for name in outputs},
         {n: v for n, v in (parts.values | parts.outputs).items() if n not in outputs},
         parts.rest,
     )
     return EvalModel(b"".join(whole.chunks()), parameters)
 
 
-def _output(recorder: "Recorder", name: str, k: int) -> bytes | memoryview:
+def _output(recorder: "Recorder", name: str) -> bytes | memoryview:
     known = recorder.parts.values | recorder.parts.outputs
     if name in known:
         return known[name]
@@ -162,10 +162,8 @@ def _output(recorder: "Recorder", name: str, k: int) -> bytes | memoryview:
         rule = "must be tensors of the model"
         outputs = ", ".join(recorder.parts.outputs)
         raise OptionError("additional_output_names", rule, repr(name), f"Outputs: {outputs}.")
-    # the loss is a number; the shapes of other tensors inside the model are not known
-    if not k:
-        return value_info(name, FLOAT, ())
-    return float_info(name)
+    shape = recorder.shape_of_number(name)
+    return float_info(name) if shape is None else value_info(name, FLOAT, shape)
 
 
 def _read(encoded: bytes | memoryview) -> Any:

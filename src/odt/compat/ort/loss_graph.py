@@ -81,7 +81,6 @@ class LossGraph:
         self.graph = graph
         self._makers = {y: node for node in graph.nodes for y in node.outputs}
         self._tensors, self._nodes = list(graph.tensors), list(graph.nodes)
-        self._reads = graph.count_reads()
         self.constant, self.terms = 0.0, list[Term]()
         self.constant, terms = self._sum(loss)
         self.terms = self._fitting(terms)

@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 
 from odt.compat.ort.onnx_source import OnnxSource, proto
-from odt.core.formats.onnx.writer import Axes, Parts, node, tensor, value_info
+from odt.core.formats.onnx.writer import (
+    MODEL_OPSET,
+    Axes,
+    Parts,
+    fields,
+    message,
+    node,
+    tensor,
+    value_info,
+)
 from odt.core.model.graph import Graph
 from odt.errors import OptionError, TrainingError
 
-FLOAT = np.dtype(np.float32)
+NUMBERS = ("SoftmaxCrossEntropyLoss", "Loss")  # operators whose results are numbers
 PREFIX = "onnx::"  # begins the names that blocks give
 
 
@@ -31,7 +40,8 @@ class Recorder:
         self._graph: Graph | None = source.file.graph if source else None
         self._names = {t.name for t in self._graph.tensors} if self._graph else set[str]()
         self._declared: dict[str, tuple[np.dtype[Any], Axes]] = {}
-        self._count = 0
+        self._ranks: dict[str, int] = {}  # of numbers and constants that blocks added
+        self._count, self._domains = 0, set[str]()
 
     @property
     def model(self) -> Any:
@@ -53,12 +63,35 @@ class Recorder:
         output = self.name(word or f"{kind.lower()}_output")
         self.parts.nodes.append(node(kind, inputs, [output], self.name(kind), domain, attributes))
         self._names.add(output)
+        rank = self._rank_of(kind, inputs, attributes or {})
+        if rank is not None:
+            self._ranks[output] = rank
+        if domain and domain not in self._domains:
+            self._domains.add(domain)
+            self.parts.model.extend(fields([(MODEL_OPSET, message((1, domain), (2, 1)))]))
         return output
+
+    def _rank_of(
+        self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any]
+    ) -> int | None:
+        """Returns the number of axes of a result, if it follows from blocks alone."""
+        if kind in ("ReduceMean", "ReduceSum"):
+            return None if attributes.get("keepdims", 1) else 0
+        if kind in NUMBERS:
+            return 0
+        known = [self._ranks[name] for name in inputs if name in self._ranks]
+        return max(known) if known and len(known) == len([n for n in inputs if n]) else None
+
+    def shape_of_number(self, name: str) -> Axes | None:
+        """Returns the shape of a tensor of one value that blocks made; None if it is unknown."""
+        rank = self._ranks.get(name)
+        return None if rank is None else (1,) * rank
 
     def constant(self, word: str, values: Any) -> str:
         """Adds a constant; returns its name."""
         name = self.name(word)
         self.parts.initializers[name] = tensor(name, np.asarray(values))
+        self._ranks[name] = np.ndim(values)
         self._names.add(name)
         return name
 
