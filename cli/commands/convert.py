@@ -8,8 +8,9 @@ import click
 import odt
 from odt.cli.options.shared import input_options
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.core.model.graph import MAX_NAME
 from odt.core.model.model import ONNX
-from odt.errors import OptionError
+from odt.errors import OptionError, one_line
 
 
 @click.command()
@@ -45,3 +46,10 @@ def command(
     check_outputs({"OUT": output}, {"IN": model.path})
     model.save(output, float_weights=export_weights == "float")
     click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[extension]})")
+    if model.format == ONNX:
+        new = odt.load_model(output)
+        inputs, outputs = (
+            ", ".join(f"{one_line(t.name, MAX_NAME)} {t.shape}" for t in tensors)
+            for tensors in (new.inputs, new.outputs)
+        )
+        click.echo(f"layouts as in {source}: {inputs} -> {outputs}")

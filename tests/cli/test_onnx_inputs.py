@@ -141,7 +141,9 @@ def test_a_checkpoint_keeps_the_values(folder: Path) -> None:
 
     def trainer(scale: float, **options: Any) -> odt.Trainer:
         model = odt.load_model(path, input_values={"scale": scale})
-        return odt.Trainer(model, loss="mean_squared_error", batch_size=16, **options)
+        return odt.Trainer(
+            model, loss="mean_squared_error", batch_size=16, learning_rate=1e-3, **options
+        )
 
     with trainer(2.0) as first:
         first.fit(x, y, epochs=1, save_to="c.odt")

@@ -67,11 +67,12 @@ def test_a_trained_model_is_exported_as_tflite(
     outputs = compute(net.file, tmp_path, *samples)
     targets = [np.roll(y, 1, axis=0) for y in outputs]
     loss = dict.fromkeys([o.name for o in odt.load_model(path).outputs], "mean_squared_error")
-    with odt.Trainer(path, loss=loss, batch_size=8, learning_rate=0.01, **options) as trainer:
-        trainer.fit(samples[0], targets, epochs=2)
+    with odt.Trainer(path, loss=loss, batch_size=8, learning_rate=1e-3, **options) as trainer:
+        for _ in range(3):
+            trainer.train_on_batch(samples[0], targets)
         trainer.export(tmp_path / "new.tflite")
         ours = trainer.predict(samples[0])
     ours = ours if isinstance(ours, list | tuple) else [ours]
     for k, theirs in enumerate(litert(tmp_path / "new.tflite", samples)):
         np.testing.assert_allclose(theirs, ours[k].reshape(theirs.shape), rtol=1e-5, atol=1e-5)
-        assert np.abs(theirs - outputs[k].reshape(theirs.shape)).max() > 1e-3
+        assert np.abs(theirs - outputs[k].reshape(theirs.shape)).max() > 1e-4

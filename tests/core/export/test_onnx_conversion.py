@@ -38,6 +38,8 @@ def test_operators_are_those_of_tflite(name: str, kind: str, tmp_path: Path) -> 
     status, text = run("convert", path, out)
     assert (status, f"{path} (onnx) is now {out} ({kind})") == (0, text.splitlines()[0]), text
     source, model = odt.load_model(path), odt.load_model(out)
+    shapes = [", ".join(f"{t.name} {t.shape}" for t in ts) for ts in (source.inputs, model.outputs)]
+    assert text.splitlines()[1] == f"layouts as in {path}: {shapes[0]} -> {shapes[1]}"
     assert model.format == kind
     assert [(t.name, t.dtype) for t in model.inputs] == [(t.name, t.dtype) for t in source.inputs]
     assert [t.name for t in model.outputs] == [t.name for t in source.outputs]
