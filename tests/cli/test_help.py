@@ -54,6 +54,7 @@ def test_the_commands_with_many_options_have_a_short_help() -> None:
     many = {
         "artifacts",
         "check",
+        "compile",
         "eval",
         "fed init",
         "fed simulate",

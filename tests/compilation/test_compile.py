@@ -24,8 +24,8 @@ MODELS = ROOT / "tests/models"
 LIBRARY = {"memcpy", "memset", "memcmp", "sqrtf", "logf", "expf", "tanhf", "sqrt", "pow", "rint"}
 BATCH, STEPS = 4, 12
 CASES = [
-    ("mlperf-tiny-resnet8-cifar10", "categorical_crossentropy", "adam"),
-    ("mlperf-tiny-vww-mobilenetv1-0.25-96", "categorical_crossentropy", "adamw"),
+    ("mlperf-tiny-resnet8-cifar10", "categorical_crossentropy", odt.Adam(1e-3)),
+    ("mlperf-tiny-vww-mobilenetv1-0.25-96", "categorical_crossentropy", odt.AdamW(1e-3)),
     ("tflm-mnist-lstm-float", "categorical_crossentropy", odt.RMSprop(1e-3, momentum=0.5)),
     ("planestrike-policy-dense", "huber", odt.Adagrad(0.01)),
     (
@@ -251,6 +251,7 @@ def test_the_files_are_the_same_in_any_folder(small: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"learning_rate": None}, "`learning_rate=`: must be given"),
         ({"clip_norm": 1.0}, "it has gradient clipping"),
         ({"ema": 0.9}, "it has a moving average of the weights"),
         ({"loss": "kl_divergence"}, "kl_divergence"),
@@ -265,7 +266,9 @@ def test_what_no_c_program_does_is_refused_before_a_file_is_written(
 ) -> None:
     path = MODELS / "planestrike-policy-dense.tflite"
     with pytest.raises((odt.OptionError, odt.UnsupportedError)) as e:
-        odt.compile(path, tmp_path / "c", **{"loss": "mean_squared_error", **options})
+        odt.compile(
+            path, tmp_path / "c", **{"loss": "mean_squared_error", "learning_rate": 0.1, **options}
+        )
     assert message in str(e.value)
     assert "\n" not in str(e.value)
     assert list(tmp_path.iterdir()) == []
@@ -274,4 +277,6 @@ def test_what_no_c_program_does_is_refused_before_a_file_is_written(
 def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.c").touch()
     with pytest.raises(odt.OptionError, match="must be a new or an empty folder"):
-        odt.compile(MODELS / "planestrike-policy-dense.tflite", tmp_path, loss="huber")
+        odt.compile(
+            MODELS / "planestrike-policy-dense.tflite", tmp_path, loss="huber", learning_rate=0.1
+        )

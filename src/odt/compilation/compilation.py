@@ -69,7 +69,7 @@ def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any
         model: a model or the path of its file.
         folder: a new or an empty folder.
         name: prefix of the functions, a C identifier; that of the model file if left out.
-        options: arguments of Trainer.
+        options: arguments of Trainer. The learning rate must be among them, or in the model.
 
     Raises:
         OptionError: if options contradict each other or the model, or the folder has files.
@@ -85,7 +85,11 @@ def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any
     _check_folder(folder)
     source = model if isinstance(model, Model) else load_model(model)
     with planning_for(target):
-        batch = Trainer(source, **options).session.recipe.info.batch_size
+        session = Trainer(source, **options).session
+        if session.rate_is_default:
+            rule = "must be given, because `fit` chooses the default with the samples"
+            raise OptionError("learning_rate", rule, None, "Give `learning_rate=`, such as 0.001.")
+        batch = session.recipe.info.batch_size
         with Trainer(source, **options, workers=1, micro_batch=batch) as trainer:
             program = step_program(trainer.session.build(), source.path)
     name = name or identifier(FilePath(source.path or "model").stem)
