@@ -566,6 +566,21 @@ def test_arguments_are_refused_with_one_line(
     assert not (tmp_path / "a").exists(), "nothing is written before all is checked"
 
 
+def test_all_operators_that_odt_lacks_are_named(tmp_path: Path) -> None:
+    """Also at the end of the model, where odt.Trainer leaves them out."""
+    file = mlp()
+    file.outputs = [value("c", ("N", 3))]
+    file.add("Bernoulli", "y", outputs=["a"], name="first")
+    file.add("Fancy", "a", outputs=["b"], name="second", domain="x.y")
+    file.add("Relu", "b", outputs=["c"])
+    rule = (
+        r'"first" \(Bernoulli\).*ai.onnx, opset 17\); node 5 "second" \(x.y.Fancy\).*x.y, opset 1'
+    )
+    with pytest.raises(odt.UnsupportedError, match=rule):
+        generate(tmp_path / "a", model=file.data())
+    assert not (tmp_path / "a").exists()
+
+
 class Product(onnxblock.Block):
     def build(self, output: str) -> Any:
         loss = onnxblock.loss.L1Loss()(output)

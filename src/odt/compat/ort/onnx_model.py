@@ -20,10 +20,12 @@ from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import ONNX
 from odt.core.model.model import Model as File
 from odt.core.model.onnx import PREFIX, OnnxNode
+from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.option_values import check_learning_rate
+from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import reading
-from odt.errors import DataError, ModelError, OptionError
+from odt.errors import DataError, ModelError, OptionError, UnsupportedError
 from odt.kernels.loss_text import stored_loss
 from odt.kernels.rows.opdef import TensorSpec
 from odt.models.model import Model, file_of
@@ -223,8 +225,9 @@ class OnnxModel:
     def _trainer_of(
         self, model: Model, losses: Mapping[str, str], batch: int, weights: Mapping[str, float]
     ) -> Trainer:
-        normalizes = any(node.op == BATCH_NORM for node in file_of(model).graph.nodes)
-        return Trainer(
+        file = file_of(model)
+        normalizes = any(node.op == BATCH_NORM for node in file.graph.nodes)
+        trainer = Trainer(
             model,
             trainable=Trainable(patterns=tuple(map(escape, self.state.trained))),
             output_losses=losses,
@@ -234,6 +237,12 @@ class OnnxModel:
             **self.optimizer,
             **self._options,
         )
+        lowered = trainer.session.recipe.lowered
+        if lowered.left_out is not None:  # a loss of other tensors than the file says
+            lower_model(file, outputs="file").graphs.check()
+            text = describe_left_out(lowered)
+            raise UnsupportedError(f"{self.uri}: a loss must read what the model says, but {text}")
+        return trainer
 
     def _bound(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """Returns the graph with the parameters as constants, and with shapes of inputs."""
