@@ -95,9 +95,9 @@ def _refuse_unused(options: TrainOptions) -> None:
 def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     """Checks that the weights can be exported; warns if training would write nothing."""
     exports = options.exports.paths
+    is_onnx = trainer.model.format == ONNX  # of which each other format is a conversion
     if exports or options.run.run_dir:
         floats = options.exports.float_weights
-        is_onnx = trainer.model.format == ONNX  # which each format is another conversion of
         kinds = [kind for kind in exports if kind in FORMATS and is_onnx]
         for kind in (*kinds, *[None] * (not kinds or bool(options.run.run_dir))):
             check_export(
@@ -106,8 +106,8 @@ def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     written = exports or options.fit.save_to
     if not written and options.fit.epochs and not spelled_as_one():
         click.echo(
-            "Warning: nothing will be written. Give --export-tflite, --export-circle, "
-            "--export-checkpoint or --run-dir to keep what is trained.",
+            f"Warning: nothing will be written. Give {'--export-onnx, ' * is_onnx}--export-tflite, "
+            "--export-circle, --export-checkpoint or --run-dir to keep what is trained.",
             err=True,
         )
 

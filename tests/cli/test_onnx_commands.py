@@ -53,6 +53,8 @@ def test_weights_are_selected_by_names_and_kinds(folder: Path) -> None:
     old, new = ({t.name: t.data for t in read_model(n).graph.tensors} for n in ("m.onnx", "t.onnx"))
     changed = {name for name, a in old.items() if a is not None and (a != new[name]).any()}
     assert changed == {"w1", "b1"}
+    status, text = run("train", "m.onnx", *data, "--epochs", "1")
+    assert (status, "nothing will be written. Give --export-onnx, --exp" in text) == (0, True), text
     wrong = ("--trainable", "gem", "--freeze", "B2")
     status, text = run("train", "m.onnx", *data, *wrong)
     words = "but got gem, B2, which match none. Similar names: Gemm, ONNX:Gemm, b2"
