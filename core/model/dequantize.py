@@ -31,6 +31,7 @@ FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
 UINT8 = np.dtype(np.uint8)
 CONVERSIONS = ("DENSIFY", "DEQUANTIZE")
 LARGEST = 127  # largest symmetric int8; −128 is not used
+SMALLEST_SCALE = 1e-12  # of weights that are all 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +74,35 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         ModelError: if the scales of a constant do not fit its shape.
     """
     check_constants(model)
-    packed, graph = model.graph.tensors, unpack_int4(model.graph)
+    tensors_of_file, graph = model.graph.tensors, unpack_int4(model.graph)
     model = replace(model, graph=graph)
     tensors, nodes = list(graph.tensors), []
-    replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
-    replacements = set[int]()  # tensors that replaced one
+    replaced: dict[int, int] = {}  # tensor of the file → its float32 tensor
+    replacements = set[int]()  # the float32 tensors
     same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
 
     def as_real(i: int, into: int) -> int:
-        if i not in replaced:
-            values = _real(model, i, hybrid=i == into)
-            values.flags.writeable = False
-            tensors[into] = replace(
-                graph.tensors[i],
-                spec=TensorSpec(values.shape, FLOAT32),
-                data=values,
-                quantized=False,
-                quantization=weight_quantization(packed[i], model.quantization[i])
-                if is_int4(packed[i])
-                else None,
-                places=model.sparsity[i].places if i in model.sparsity else graph.tensors[i].places,
-            )
-            replaced[i] = into
-            replacements.add(into)
-        return replaced[i]
+        """Returns the float32 tensor of a constant; makes it at index `into` if there is none."""
+        if i in replaced:
+            return replaced[i]
+        values = _real(model, i, hybrid=i == into)
+        values.flags.writeable = False
+        quantization, places = None, graph.tensors[i].places
+        if is_int4(tensors_of_file[i]):
+            quantization = weight_quantization(tensors_of_file[i], model.quantization[i])
+        if i in model.sparsity:
+            places = model.sparsity[i].places
+        tensors[into] = replace(
+            graph.tensors[i],
+            spec=TensorSpec(values.shape, FLOAT32),
+            data=values,
+            quantized=False,
+            quantization=quantization,
+            places=places,
+        )
+        replaced[i] = into
+        replacements.add(into)
+        return into
 
     for node in graph.nodes:
         single = len(node.inputs) == len(node.outputs) == 1
@@ -117,8 +123,8 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
 
 def weight_quantization(tensor: Tensor, first: Quantization) -> WeightQuantization:
     """Returns how a weight is stored as integers, from its tensor in the file."""
-    four = is_int4(tensor)
-    return WeightQuantization(first, np.dtype(np.int8) if four else tensor.spec.dtype, four)
+    packed = is_int4(tensor)
+    return WeightQuantization(first, np.dtype(np.int8) if packed else tensor.spec.dtype, packed)
 
 
 def as_stored(
@@ -160,7 +166,7 @@ def as_stored(
             continue
         shape = quantization.along_axis(a.ndim)[0].shape
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)
-        scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, 1e-12)
+        scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, SMALLEST_SCALE)
         values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8).view(dtype)
         if sparsity is not None:
             values[i] = sparsity.stored(values[i])
@@ -173,6 +179,7 @@ def as_stored(
 
 
 def _is_weight(model: Model, i: int) -> bool:
+    """Whether a tensor is a constant of float16, of integers with scales, or sparse."""
     tensor = model.graph.tensors[i]
     if i == ABSENT or tensor.data is None:
         return False
@@ -181,8 +188,8 @@ def _is_weight(model: Model, i: int) -> bool:
         return dtype == FLOAT16 or (dtype in (np.int8, UINT8) and quantization is not None)
     if dtype.kind == "f":
         return True
-    is_zero = quantization is not None and not quantization.zero_point.any()
-    return is_zero and not has_quantized_activations(model)
+    is_symmetric = quantization is not None and not quantization.zero_point.any()
+    return is_symmetric and not has_quantized_activations(model)
 
 
 def _dtype(model: Model, i: int) -> np.dtype[Any]:
@@ -204,11 +211,9 @@ def _is_hybrid(graph: Graph, node: Node) -> bool:
 
     Activations may be shapes and positions too.
     """
-    active = [
-        graph.tensors[i] for i in node.inputs if i != ABSENT and graph.tensors[i].data is None
-    ]
+    inputs = [graph.tensors[i] for i in node.inputs if i != ABSENT]
     floats = all(graph.tensors[i].spec.dtype == FLOAT32 for i in node.outputs)
-    return floats and not any(tensor.quantized for tensor in active)
+    return floats and not any(tensor.data is None and tensor.quantized for tensor in inputs)
 
 
 def _scales(model: Model, i: int) -> Quantization | None:
@@ -230,6 +235,7 @@ def _scales(model: Model, i: int) -> Quantization | None:
 
 
 def _real(model: Model, i: int, *, hybrid: bool) -> Array:
+    """Returns the float32 values of a constant, as an operator or a hybrid operator reads them."""
     tensor, quantization = model.graph.tensors[i], _scales(model, i)
     assert tensor.data is not None
     sparsity, data = model.sparsity.get(i), tensor.data

@@ -20,8 +20,8 @@ from odt.kernels.rows.opdef import TensorSpec
 MAX_AXES = 64  # of a NumPy array
 MAX_BYTES = 2**40  # of one tensor: more than any machine that trains has
 MAX_NAME = 80  # characters of a name in messages and tables
-COMPILED = ("CUSTOM:ethos-u",)  # operators that read memory for themselves, which none writes
-MAX_EPSILON = 0.01
+COMPILED = ("CUSTOM:ethos-u",)  # operators of accelerators, which read memory that no node writes
+MAX_EPSILON = 0.01  # the largest constant that counts as keeping a divisor from 0
 FIXED = "input with a value of the user's"  # why it does not train
 ABSENT = -1  # in a node's inputs: an optional input that is absent
 
@@ -41,8 +41,8 @@ class Tensor:
         quantized: whether the tensor has a scale, so that its integers represent real numbers.
         variable: whether the tensor keeps its value from one run to the next; with data, whether it
             is the initial value of such a state, which does not train.
-        formula: whether it is a constant of an operator for which runtimes have kernels, and so
-            does not train: they do not read it.
+        formula: whether it is a constant of an operator that odt computes from several nodes and
+            runtimes in one kernel; it does not train, since they do not read it.
         constant_reason: why a constant does not train unless a user names it, such as "initial
             state of a recurrent layer"; empty for a weight (core/lowering/constants).
         quantization: how the file stores a float32 weight, which nodes read rounded to its
@@ -51,8 +51,8 @@ class Tensor:
             all other values are 0, also in training; None for other tensors.
         aliases: names of an input or output in the signature.
         entry: position in the inputs or outputs of the signature; None if it is not there.
-        layout: how the values of the file lie in memory, for a weight of an ONNX file that kernels
-            want otherwise; None if they lie as in the file.
+        layout: arrangement in memory of a weight of an ONNX file, if kernels need another than the
+            file's; None for the file's.
         symbols: names of the axes of an input that an ONNX file leaves open, "" for others; empty
             if no axis has a name.
     """
@@ -158,10 +158,12 @@ class Graph:
     Attributes:
         samples: batch size for which the graph was lowered; 0 for a file's graph.
         kinds: position in an ONNX file → kind of its node, such as Conv; empty for other files.
-        marked: whether its constants say in `constant_reason` whether they train.
+        marked: whether `constant_reason` is set for its constants that do not train.
 
-    Raises ModelError if a tensor index does not exist, an input is a constant, a tensor has two
-    producers, a constant or an input is written, or a node reads a tensor before it is computed.
+    Raises:
+        ModelError: if a tensor index does not exist, an input is a constant, a tensor has two
+            producers, a constant or an input is written, or a node reads a tensor before it is
+            computed.
     """
 
     tensors: tuple[Tensor, ...]
@@ -226,10 +228,11 @@ class Graph:
         square root, or is a lower limit there.
         """
         roots = [node for node in self.nodes if node.op in ("SQRT", "RSQRT")]
-        ends = {i for node in roots for i in (*node.inputs, *node.outputs)}
+        root_tensors = {i for node in roots for i in (*node.inputs, *node.outputs)}
         sums = [node for node in self.nodes if node.op in ("ADD", "MAXIMUM")]
-        added = {i for n in sums if ends.intersection(n.inputs + n.outputs) for i in n.inputs}
-        values = {i: self.tensors[i].data for i in added - {ABSENT}}
+        beside_roots = [n for n in sums if root_tensors.intersection(n.inputs + n.outputs)]
+        terms = {i for node in beside_roots for i in node.inputs}
+        values = {i: self.tensors[i].data for i in terms - {ABSENT}}
         return frozenset(
             i
             for i, a in values.items()
@@ -239,10 +242,10 @@ class Graph:
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the outputs in files; an output without a name of its own has its number."""
-        every = [n for i in self.outputs for n in self.tensors[i].names]
-        every += map(str, range(len(self.outputs)))
+        all_names = [n for i in self.outputs for n in self.tensors[i].names]
+        all_names += map(str, range(len(self.outputs)))
         names = [self.tensors[i].name for i in self.outputs]
-        return tuple(n if n and every.count(n) == 1 else str(k) for k, n in enumerate(names))
+        return tuple(n if n and all_names.count(n) == 1 else str(k) for k, n in enumerate(names))
 
     def __str__(self) -> str:
         lines = [f"graph {self.name}: {len(self.nodes)} nodes, {len(self.tensors)} tensors"]
@@ -276,7 +279,7 @@ LoweredGraph = NewType("LoweredGraph", Graph)
 
 def first_of_buffer(graph: Graph) -> dict[int, int]:
     """Returns constant → first constant with the same buffer and spec."""
-    first: dict[tuple[int, TensorSpec], int] = {}
+    first: dict[tuple[int, TensorSpec], int] = {}  # buffer and spec → the first such constant
     return {
         i: first.setdefault((t.buffer, t.spec), i)
         for i, t in enumerate(graph.tensors)
@@ -296,4 +299,4 @@ def ranges(graph: Graph) -> Iterator[tuple[int, Node]]:
 
 def has_ranges(graph: Graph) -> bool:
     """Whether a graph has ranges that may follow training."""
-    return any(True for _ in ranges(graph))
+    return next(ranges(graph), None) is not None

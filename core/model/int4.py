@@ -18,19 +18,21 @@ def unpack_int4(graph: Graph) -> Graph:
     """Returns a graph with int8 constants for those of int4."""
     if not any(map(is_int4, graph.tensors)):
         return graph
-    return replace(graph, tensors=tuple(_unpacked(graph, t) for t in graph.tensors))
+    return replace(graph, tensors=tuple(_unpack(graph, t) for t in graph.tensors))
 
 
-def _unpacked(graph: Graph, tensor: Tensor) -> Tensor:
+def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
     if not is_int4(tensor):
         return tensor
     assert tensor.data is not None
     size = tensor.spec.size
-    if tensor.data.size != (size + 1) // 2:
+    nbytes = (size + 1) // 2
+    if tensor.data.size != nbytes:
         raise ModelError(
             f"{graph.name}: tensor {one_line(tensor.name, MAX_NAME)}: its int4 values need "
-            f"{(size + 1) // 2} bytes, but got {tensor.data.size}."
+            f"{nbytes} bytes, but got {tensor.data.size}."
         )
+    # Both halves of a byte in the upper bits, the lower half first; >> of int8 keeps the sign.
     pairs = np.stack([tensor.data << 4, tensor.data], axis=1).view(np.int8) >> 4
     data = pairs.reshape(-1)[:size].reshape(tensor.spec.shape)
     data.flags.writeable = False

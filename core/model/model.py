@@ -1,4 +1,4 @@
-"""A checked model: its graph, and what else its file says. Files are read in core/formats."""
+"""A checked model: its graph and the other contents of its file. core/formats reads files."""
 
 import mmap
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Model:
     """A checked model file.
 
     Attributes:
-        path: path as given; messages begin with it.
+        path: path as the user named it; messages begin with it.
         format: circle or tflite, by the file identifier; or onnx.
         data: all bytes, read-only; constants are views of them.
         graph: the subgraph, including its constants.
@@ -121,10 +121,10 @@ class Model:
         return self.data[offset : offset + size]
 
     def check_flatbuffer(self, what: str) -> None:
-        """Checks that the model is a Circle or TFLite file, for what ONNX files do not take yet.
+        """Checks that the model is a Circle or TFLite file.
 
         Args:
-            what: what needs such a file, such as "odt cut".
+            what: the command or function that needs such a file, such as "odt cut".
 
         Raises:
             UnsupportedError: if it is not.

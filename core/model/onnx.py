@@ -1,4 +1,4 @@
-"""What a node of an ONNX file says, and how its weights lie in memory. Independent of files."""
+"""Nodes of an ONNX file, and layouts of its weights in memory. Independent of files."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def kind_of(kind: str, domain: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OnnxNode:
-    """A node as in an ONNX file, beside inputs and outputs.
+    """A node as in an ONNX file, without its inputs and outputs.
 
     Attributes:
         name: name of the node; may be empty.
@@ -43,7 +43,7 @@ class OnnxNode:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the values of a weight of a file lie in memory, as kernels want them.
+    """The layout in memory of a weight of an ONNX file, as kernels need it.
 
     Memory holds the file's values with their axes in another order, and then in a shape of its own.
 

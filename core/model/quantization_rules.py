@@ -23,12 +23,13 @@ SMALLEST = float(np.finfo(np.float32).tiny)  # no smaller scale has an inverse
 # s_x s_w and does not read its scale, which some converters write up to 31 % off.
 BIAS_TOLERANCE = 0.4
 
-
 # Operators of one layer, such as CONV_2D.
 LAYERS = {op: row.layers[0] for op, row in QUANTIZED.items() if len(row.layers) == 1}
 SVDF_LAYER = Layer(4, 2, 3, 0)  # its bias follows a product of the state
 PEEPHOLES, PROJECTION = slice(9, 12), 16  # positions of an LSTM's weights
 LSTM_STATE, LSTM_CELL = 18, 19  # positions of its state
+MAX_VALUES = 3  # that a message shows
+MAX_INPUTS = 24  # of an LSTM, the operator with the most
 SMALLEST_CELL, LARGEST_CELL = -15, -9  # exponents of the scale of a cell
 
 
@@ -37,13 +38,17 @@ def layers_of(op: str) -> tuple[Layer, ...]:
     return QUANTIZED[op].layers if op in QUANTIZED else ()
 
 
+def _all_inputs(node: Node) -> tuple[int, ...]:
+    """Returns inputs by position; those that a file leaves out at the end are ABSENT."""
+    return (*node.inputs, *[ABSENT] * (MAX_INPUTS - len(node.inputs)))
+
+
 def with_cell_clip(model: Model, node: Node) -> Node:
     """Returns an LSTM whose cell is limited to what its integers represent; others as they are."""
     if node.op != LSTM or node.inputs[LSTM_CELL] not in model.quantization:
         return node
-    most = -limits(np.dtype(np.int16))[0] * float(
-        model.quantization[node.inputs[LSTM_CELL]].scale[0]
-    )
+    smallest, _ = limits(np.dtype(np.int16))
+    most = -smallest * float(model.quantization[node.inputs[LSTM_CELL]].scale[0])
     clip = min(node.options.get("cell_clip") or most, most)
     return replace(node, options={**node.options, "cell_clip": clip})
 
@@ -67,7 +72,7 @@ def check_constants(model: Model) -> None:
     """Checks that constants of integers have one scale, or one for each entry of an axis.
 
     Raises:
-        ModelError: names the first one that has not.
+        ModelError: if they have not; names the first such constant.
     """
     read = {i for node in model.graph.nodes for i in node.inputs}
     for i, quantization in model.quantization.items():
@@ -131,7 +136,7 @@ def _tensor_faults(graph: Graph, i: int, quantization: Quantization) -> Iterator
         return
     bad = ~(np.isfinite(quantization.scale) & (quantization.scale >= SMALLEST))
     if bad.any():
-        yield f"scales must be positive numbers, but got {_shown(quantization.scale[bad])}."
+        yield f"scales must be positive numbers, but got {_first(quantization.scale[bad])}."
     count = quantization.scale.size
     if count > 1 and tensor.data is None:
         yield f"an activation must have one scale, but got {count}."
@@ -156,7 +161,7 @@ def _tensor_faults(graph: Graph, i: int, quantization: Quantization) -> Iterator
         rule = f"{lo}" if lo == hi else f"from {lo} to {hi}"
         yield (
             f"zero points of {tensor.spec.dtype} must be {rule}, "
-            f"but got {_shown(quantization.zero_point[outside])}."
+            f"but got {_first(quantization.zero_point[outside])}."
         )
 
 
@@ -175,7 +180,7 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
         if not 0 <= clip < np.inf:
             yield f"{name} must be a number of 0 or more, but got {clip:g}."
             return
-    inputs = (*node.inputs, *[ABSENT] * 20)
+    inputs = _all_inputs(node)
     for i in (*inputs[PEEPHOLES], inputs[PROJECTION]):
         dtype = np.dtype(np.int8 if i == inputs[PROJECTION] else np.int16)
         if i != ABSENT and (i not in quantization or graph.tensors[i].spec.dtype != dtype):
@@ -226,7 +231,7 @@ def _projection_faults(node: Node, shape: Sequence[int]) -> Iterator[str]:
 
 def _bias_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
     """Yields rules that the length of a bias breaks."""
-    inputs = (*node.inputs, *[ABSENT] * 20)
+    inputs = _all_inputs(node)
     w, b = model.quantization.get(inputs[layer.w]), inputs[layer.b]
     bias = model.graph.tensors[b] if b != ABSENT else None
     if w is None or bias is None or bias.data is None or w.scale.size == 1:
@@ -243,7 +248,7 @@ def _bias_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
 def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
     """Yields rules that the weights and the bias of a layer on integers break."""
     graph = model.graph
-    inputs = (*node.inputs, *[ABSENT] * 20)
+    inputs = _all_inputs(node)
     x, w, b = inputs[layer.x], inputs[layer.w], inputs[layer.b]
     if x not in model.quantization or w not in model.quantization or len(node.outputs) != 1:
         return
@@ -267,12 +272,12 @@ def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
     if quantization is None or bias.data is None or quantization.scale.size not in (1, count):
         return
     scale = first.scale[0].astype(np.float64) * weights.scale
-    off = np.abs(quantization.scale - scale)
-    if off.size not in (1, bias.data.size):  # named by _bias_faults
+    error = np.abs(quantization.scale - scale)
+    if error.size not in (1, bias.data.size):  # named by _bias_faults
         return
     # What is less than half a step of y changes nothing: converters clip the scales of such units.
-    effect = off * np.abs(bias.data.astype(np.float64)).reshape(-1)
-    bad = (off > BIAS_TOLERANCE * scale) & np.broadcast_to(effect > y.scale[0] / 2, effect.shape)
+    effect = error * np.abs(bias.data.astype(np.float64)).reshape(-1)
+    bad = (error > BIAS_TOLERANCE * scale) & np.broadcast_to(effect > y.scale[0] / 2, effect.shape)
     if bad.any():
         k = int(np.argmax(bad))
         yield (
@@ -282,7 +287,7 @@ def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
         )
 
 
-def _shown(values: Array) -> str:
+def _first(values: Array) -> str:
     """Formats the first values of an array."""
-    ending = ", …" * (values.size > 3)
-    return ", ".join(f"{v:g}" for v in values[:3].tolist()) + ending
+    texts = [f"{v:g}" for v in values[:MAX_VALUES].tolist()]
+    return ", ".join([*texts, "…"] if values.size > MAX_VALUES else texts)

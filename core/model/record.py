@@ -56,7 +56,7 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the record as JSON values; leaves out empty parts."""
-        every = {
+        values = {
             "kind": self.kind,
             "preprocessing": [dict(step) for step in self.steps],
             "classes": list(self.classes),
@@ -65,7 +65,7 @@ class Record:
             "table": dict(self.table),
             "loss": self.loss,
         }
-        return {name: value for name, value in every.items() if value or name == "preprocessing"}
+        return {name: value for name, value in values.items() if value or name == "preprocessing"}
 
     def to_bytes(self) -> bytes:
         """The metadata entry of a model."""
@@ -88,7 +88,7 @@ def record_of(content: Mapping[str, Any]) -> Record | None:
         return None
     kind, steps = content["kind"], content.get("preprocessing", [])
     classes, tags = content.get("classes", []), content.get("tags", [])
-    parts = [content.get(name, {}) for name in ("sound", "table")]
+    sound, table = content.get("sound", {}), content.get("table", {})
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}")
     if not isinstance(steps, list) or not all(isinstance(s, dict) and "step" in s for s in steps):
@@ -96,12 +96,11 @@ def record_of(content: Mapping[str, Any]) -> Record | None:
     for names in (classes, tags):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("classes and tags must be lists of names")
-    if not all(isinstance(part, dict) for part in parts):
+    if not isinstance(sound, dict) or not isinstance(table, dict):
         raise ValueError("sound and table must be objects")
     loss = content.get("loss", "")
     if not isinstance(loss, str):
         raise ValueError("loss must be a name")
-    sound, table = parts
     return Record(kind, tuple(steps), tuple(classes), tuple(tags), sound, table, loss)
 
 
@@ -122,7 +121,8 @@ def parse_record(name: str, data: bytes) -> Record:
         if (content["format"], content["version"]) != (FORMAT, VERSION):
             raise ValueError("another format or version")
         record = record_of(content)
-        assert record is not None
+        if record is None:
+            raise ValueError("no kind")
     except Exception as e:  # JSON may be anything
         raise DataError(
             f"{name}: its metadata entry {ENTRY} must be JSON of format {FORMAT} {VERSION}, but "

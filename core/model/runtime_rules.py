@@ -1,9 +1,9 @@
-"""Operators of a quantized file that LiteRT refuses, or computes otherwise than their numbers say.
+"""Operators of a quantized file that LiteRT refuses or computes differently.
 
 odt computes and trains the real numbers that integers represent. LiteRT's kernels move integers
-between tensors without a look at their scales, or refuse such files when they load them.
+between tensors without reading their scales, or refuse such files when they load them.
 
-Source: what ai-edge-litert 2.3.0 does with files of one operator (tests/judges).
+Source: runs of ai-edge-litert 2.3.0 on files of one operator (tests/judges).
 """
 
 from collections.abc import Iterator
@@ -26,26 +26,27 @@ MAX_NAMES = 3  # operators that a note names
 
 
 def litert_note(model: Model) -> str:
-    """Returns a line about operators that LiteRT refuses or computes otherwise; empty for none."""
+    """Returns a note on operators that LiteRT refuses or computes differently; may be empty."""
     nodes = [n for n in model.graph.nodes if _is_on_integers(model, n)]
     refused = [f"node {n.origin} ({n.op}), {rule}" for n in nodes for rule in _refusals(model, n)]
-    otherwise = [f"node {n.origin} ({n.op})" for n in nodes if _differs(model, n)]
+    different = [f"node {n.origin} ({n.op})" for n in nodes if _differs(model, n)]
     parts = []
     if refused:
         parts.append(f"refuses {_listed(refused)}")
-    if otherwise:
+    if different:
         parts.append(
-            f"moves integers where odt computes the numbers that they represent: "
-            f"{_listed(otherwise)}, between different scales"
+            "moves integers where odt computes the numbers that they represent: "
+            f"{_listed(different)}, between different scales"
         )
+    if not parts:
+        return ""
     remedy = "Quantize the float model again, or export with `float_weights=True`."
-    return f"{model.path}: LiteRT {'; it '.join(parts)}. {remedy}" if parts else ""
+    return f"{model.path}: LiteRT {'; it '.join(parts)}. {remedy}"
 
 
-def _listed(parts: list[str]) -> str:
-    return "; ".join(parts[:MAX_NAMES]) + f"; and {len(parts) - MAX_NAMES} more" * (
-        len(parts) > MAX_NAMES
-    )
+def _listed(names: list[str]) -> str:
+    rest = len(names) - MAX_NAMES
+    return "; ".join([*names[:MAX_NAMES], *([f"and {rest} more"] if rest > 0 else [])])
 
 
 def _bound(model: Model, node: Node) -> list[int]:
@@ -68,10 +69,10 @@ def _refusals(model: Model, node: Node) -> Iterator[str]:
     y = node.outputs[0]
     quantization, dtype = model.quantization[y], model.graph.tensors[y].spec.dtype
     if node.op in WITHOUT_INTEGERS:
-        yield f"which it has not for {dtype}"
+        yield f"which it does not have for {dtype}"
     if node.op in PRESCRIBED:
-        rule = prescribed_quantization(node.op, dtype)
-        scale, zero = float(rule.scale[0]), int(rule.zero_point[0])
+        prescribed = prescribed_quantization(node.op, dtype)
+        scale, zero = float(prescribed.scale[0]), int(prescribed.zero_point[0])
         near = abs(float(quantization.scale[0]) - scale) <= TOLERANCE * scale
         if not near or int(quantization.zero_point[0]) != zero:
             pair = f"{float(quantization.scale[0]):.6g} and {int(quantization.zero_point[0])}"

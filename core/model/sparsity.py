@@ -19,7 +19,7 @@ class Sparsity:
     places: Array
 
     def dense(self, stored: Array, shape: tuple[int, ...]) -> Array:
-        """Returns the dense tensor of bytes as stored."""
+        """Returns the dense tensor of this shape, from the bytes of its stored values."""
         values = np.zeros(shape, self.dtype)
         values.reshape(-1)[self.places] = np.frombuffer(stored, self.dtype)
         return values

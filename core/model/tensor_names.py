@@ -5,6 +5,8 @@ number, which counts in the order of the file. A name that several tensors have 
 them.
 """
 
+import difflib
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -43,8 +45,9 @@ class TensorNames:
         hints = []
         for tensor in self.open:
             sizes = (1, *shape[1:])
-            pairs = [*zip(tensor.signature, sizes, strict=False)][1:]
-            fits = len(sizes) == len(tensor.signature) and all(a in (-1, b) for a, b in pairs)
+            fits = len(sizes) == len(tensor.signature) and all(
+                size in (-1, n) for size, n in zip(tensor.signature[1:], shape[1:], strict=True)
+            )
             example = f"{tensor.name}={'x'.join(map(str, sizes))}" if fits else ""
             hints.append(
                 f'In the file, {tensor.open_text} of "{one_line(tensor.name, MAX_NAME)}" may have '
@@ -62,7 +65,8 @@ class TensorNames:
         """
         entries = [self.entries[k] for k in self.members] if self.entries else []
         numbers = [entry for entry in entries if entry is not None]
-        if len(numbers) < len(specs) or numbers == sorted(numbers) or len(set(specs)) == len(specs):
+        distinct = len(set(specs)) == len(specs)  # arrays in another order do not fit
+        if distinct or len(numbers) < len(specs) or numbers == sorted(numbers):
             return ""
         names = [self.all[k][-1] if self.all[k] else str(k) for k in self.members]
         other = [names[k] for k in np.argsort(numbers)]
@@ -83,7 +87,7 @@ class TensorNames:
             remedy: what to do if no array is found, as the end of the message.
 
         Raises:
-            DataError: if an array is missing, has two names, or nothing wants it.
+            DataError: if an array is missing, has two names, or belongs to no member.
         """
         count, total = len(self.members), len(self.all)
         for pattern in NUMBERED:
@@ -98,7 +102,7 @@ class TensorNames:
             return [names[0] for names in matches]
         all_names = {name for names in self.all for name in names}
         if len(arrays) == count == 1 and not all_names.intersection(arrays):
-            return list(arrays)
+            return list(arrays)  # a single array may have any name
         actual = listed(sorted(arrays))
         raise DataError(f"{where}: must hold {self._text()}, but got {actual}{remedy or '.'}")
 
@@ -118,8 +122,6 @@ def similar_names(pattern: str, names: Sequence[str], most: int = 3) -> Sequence
         names: all names.
         most: number of names; the first of all if none is similar.
     """
-    import difflib
-
     word = "".join(c for c in pattern.lower() if c not in "*?[]")
     in_lower_case = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(word, in_lower_case, most, 0.3)
@@ -141,10 +143,12 @@ def names_of(
         tensors: the inputs or the outputs.
         members: numbers of those of which arrays are given; None for all.
     """
-    each = [graph.tensors[i].names for i in tensors]
-    counts = [name for names in each for name in names]
-    unique = tuple(tuple(n for n in names if n and counts.count(n) == 1) for names in each)
-    entries = tuple(graph.tensors[i].entry for i in tensors)
-    chosen = tuple(range(len(each)) if members is None else members)
-    left_open = tuple(graph.tensors[i] for i in tensors if graph.tensors[i].open_axes)
-    return TensorNames(unique, chosen, entries, left_open)
+    all_tensors = [graph.tensors[i] for i in tensors]
+    counts = Counter(name for tensor in all_tensors for name in tensor.names)
+    unique = tuple(tuple(n for n in t.names if counts[n] == 1) for t in all_tensors)
+    return TensorNames(
+        unique,
+        members=tuple(range(len(all_tensors)) if members is None else members),
+        entries=tuple(t.entry for t in all_tensors),
+        open=tuple(t for t in all_tensors if t.open_axes),
+    )

@@ -187,7 +187,7 @@ def _plain(word: str) -> str:
 def _fields(
     value: Any, where: str, legal: tuple[str, ...], required: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Returns the fields of a JSON object, by their names in TrainingInfo."""
+    """Returns the fields of a JSON object by their names in `legal`, whose spelling may vary."""
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
     names = {_plain(name): name for name in legal}

@@ -138,14 +138,14 @@ def without_masks(
             assigned.setdefault(keys.get(node.inputs[0], ("", "")), []).append(k)
     if not assigned:
         return graph, variables
-    makers = {i: k for k, node in enumerate(nodes) for i in node.outputs}
+    producers = {i: k for k, node in enumerate(nodes) for i in node.outputs}
     masks = _Masks(graph, variables, quantization, keys, assigned.keys())
     absorbed, values = set[int](), dict(variables)
-    for key, (at, *later) in assigned.items():
-        k = makers.get(nodes[at].inputs[-1], -1)
-        before = variables.get(key)
-        value = None if before is None else before.real
-        if later or k < 0 or before is None or value is None:
+    for key, (at, *others) in assigned.items():
+        k = producers.get(nodes[at].inputs[-1], -1)
+        variable = variables.get(key)
+        value = None if variable is None else variable.real
+        if others or k < 0 or variable is None or value is None:
             continue
         read, mask = masks.product(nodes[k], key)
         if mask is None or mask.shape != value.shape:
@@ -153,23 +153,25 @@ def without_masks(
         ones: Array = mask != 0
         if not np.array_equal(ones, mask):
             continue
-        early = any(
+        is_read_again = any(
             n.op == READ and n.inputs and keys.get(n.inputs[0]) == key and read not in n.outputs
             for n in nodes[:at]
-        ) or any(read in n.inputs for j, n in enumerate(nodes) if j != k)
-        if early and value[~ones].any():
-            continue  # the first run reads other values
+        )
+        has_other_readers = any(read in n.inputs for j, n in enumerate(nodes) if j != k)
+        if (is_read_again or has_other_readers) and value[~ones].any():
+            continue  # in the first run, these nodes read the variable without the mask
         absorbed.add(at)
         nodes[k] = replace(nodes[k], op=READ, inputs=nodes[at].inputs[:1], options={})
         places = None if ones.all() else np.flatnonzero(ones).astype(np.int32)
-        values[key] = replace(before, value=_masked(before, ones), places=places)
+        values[key] = replace(variable, value=_masked_value(variable, ones), places=places)
     if not absorbed:
         return graph, variables
-    others = [node for k, node in enumerate(nodes) if k not in absorbed]
-    return replace(graph, nodes=_with_readers(others, graph)), values
+    rest = [node for k, node in enumerate(nodes) if k not in absorbed]
+    return replace(graph, nodes=_with_readers(rest, graph)), values
 
 
-def _masked(variable: Variable, ones: Array) -> Array:
+def _masked_value(variable: Variable, ones: Array) -> Array:
+    """Returns the stored value with the integer or float of 0 where `ones` is false."""
     assert variable.value is not None
     if variable.quantization is None:
         zero = np.zeros((), variable.value.dtype)
@@ -181,10 +183,9 @@ def _masked(variable: Variable, ones: Array) -> Array:
     return masked
 
 
-def _with_readers(others: Sequence[Node], graph: Graph) -> tuple[Node, ...]:
-    """Drops nodes whose outputs were read in a graph, and now are not."""
+def _with_readers(nodes: Sequence[Node], graph: Graph) -> tuple[Node, ...]:
+    """Drops nodes whose outputs were read in a graph, and are not read by `nodes`."""
     read_before = {i for node in graph.nodes for i in node.inputs}
-    nodes = list(others)
     while True:
         read = {i for node in nodes for i in node.inputs} | set(graph.outputs)
         rest = [
@@ -210,16 +211,20 @@ class _Masks:
     ) -> None:
         self._graph, self._variables, self._quantization = graph, variables, quantization
         self._keys, self._assigned = keys, assigned
-        self._makers = {i: node for node in graph.nodes for i in node.outputs}
+        self._producers = {i: node for node in graph.nodes for i in node.outputs}
 
     def variable(self, i: int) -> Key | None:
         """The variable that a READ_VARIABLE with this output reads."""
-        node = self._makers.get(i)
+        node = self._producers.get(i)
         is_read = node is not None and node.op == READ and bool(node.inputs)
         return self._keys.get(node.inputs[0]) if node is not None and is_read else None
 
     def product(self, node: Node, key: Key) -> tuple[int, Array | None]:
-        """What a MUL multiplies: the tensor with a variable, and the constant's values or None."""
+        """Returns the operands of a MUL: the tensor of a variable, and the values of a constant.
+
+        They are ABSENT and None if the node is no such product; the values alone are None if the
+        other operand is no constant.
+        """
         plain = node.op == "MUL" and not node.options.get("fused_activation_function", 0)
         read = [i for i in node.inputs if self.variable(i) == key]
         others = [i for i in node.inputs if i not in read and i != ABSENT]
@@ -229,7 +234,7 @@ class _Masks:
 
     def values(self, i: int) -> Array | None:
         """The values of a constant; None for other tensors."""
-        key, node = self.variable(i), self._makers.get(i)
+        key, node = self.variable(i), self._producers.get(i)
         if key is not None:
             unassigned = key in self._variables and key not in self._assigned
             return self._variables[key].real if unassigned else None
@@ -264,8 +269,8 @@ def without_unneeded(graph: Graph) -> Graph:
         return graph
     needed, absent, nodes = _needed(graph), set[int](), list[Node]()
     for k, node in enumerate(graph.nodes):
-        of_state = node.op in STATE and node.op != INITIALIZE
-        if k in needed or not (of_state or absent.intersection(node.inputs)):
+        uses_variable = node.op in STATE and node.op != INITIALIZE
+        if k in needed or not (uses_variable or absent.intersection(node.inputs)):
             nodes.append(node)
         else:
             absent.update(node.outputs)
@@ -279,7 +284,7 @@ def without_unneeded(graph: Graph) -> Graph:
 def _needed(graph: Graph) -> set[int]:
     """Returns the numbers of the nodes on which outputs depend, in this run or a later one.
 
-    All count if it is unknown to which variable one of them refers.
+    They are all nodes if it is unknown to which variable one of them refers.
     """
     keys, tensors, needed = handles(graph.nodes), set(graph.outputs), set[int]()
     if any(

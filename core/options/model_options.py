@@ -1,4 +1,4 @@
-"""Options of how a model file is read, which are keywords of `odt.load_model`."""
+"""Options for reading a model file, which are keywords of `odt.load_model`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from odt.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """Options of how a model file is read. Each field is the row of an option."""
+    """Options for reading a model file. Each field is the row of an option."""
 
     signature: str | None = option(
         None,

@@ -1,7 +1,7 @@
-"""Option: the row of an option of a training run, from which its handling is made.
+"""Option: the row of an option of a training run.
 
-The option on the command line, the check of its value, the field of training info and of
-checkpoints, the settings of federations and its line in docs/reference.md come from the row.
+The row defines the option on the command line, the check of its value, the field of training info
+and of checkpoints, the settings of federations and the line in docs/reference.md.
 """
 
 from collections.abc import Collection, Mapping
@@ -110,10 +110,10 @@ class Form:
 
     Attributes:
         name: the form, a key of FORMS in cli/options/rows.py.
-        values: what the values are, for docs/reference.md.
-        several: list or mapping, if the command line takes the option several times: what the
-            values make, the entries of a mapping as pairs; empty otherwise.
+        values: description of the values, for docs/reference.md.
         kind: kind of the value in Python; None if the code that reads it checks it.
+        several: type in Python of the values of an option that the command line takes several
+            times; the entries of a mapping are pairs. Empty for an option of one value.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """The name of a row of a register, which holds what else there is to know.
+    """The name of a row of a register.
 
     Attributes:
         register: LOSSES, OPTIMIZERS or SCHEDULES. The name of a loss or a schedule is part of a
@@ -223,10 +223,11 @@ def option(default: Any, kind: Kind, group: str, help: str, **attributes: Any) -
 
 
 def table(**rows: Option) -> Mapping[str, Option]:
-    """Returns rows by name; each knows its name."""
+    """Returns rows by name, with their `name` set."""
     return {name: replace(row, name=name) for name, row in rows.items()}
 
 
 def rows_of(cls: type) -> Mapping[str, Option]:
     """Returns the rows of a dataclass by the names of their fields."""
-    return table(**{f.name: f.metadata[Option] for f in fields(cls) if Option in f.metadata})
+    rows = [f for f in fields(cls) if Option in f.metadata]
+    return table(**{row.name: row.metadata[Option] for row in rows})

@@ -1,9 +1,9 @@
-"""Options of how a batch is divided among workers."""
+"""Options for the division of a batch among workers."""
 
 from odt.core.options.option import CHECKPOINT, MEMORY, Option, Whole, table
 from odt.core.options.training_options import TRAINING_OPTIONS
 
-# What a batch is divided into; its size belongs to the recipe.
+# The size of a batch itself belongs to the recipe.
 DIVISION_OPTIONS = table(
     micro_batch=Option(
         None,
@@ -24,5 +24,5 @@ DIVISION_OPTIONS = table(
     ),
 )
 
-# What all commands that run a model have.
+# Options of all commands that run a model.
 SCHEDULE_OPTIONS = {"batch_size": TRAINING_OPTIONS["batch_size"], **DIVISION_OPTIONS}

@@ -1,4 +1,4 @@
-"""Options of a recipe: how a model trains, and what of it.
+"""Options of a recipe: how a model trains, and which of its weights.
 
 Options of the steps of training come first; a new one is one row there.
 """
@@ -346,5 +346,5 @@ STEP_OPTIONS = rows_of(StepOptions)
 CHECKPOINT_OPTIONS = rows_of(CheckpointOptions)
 TRAINING_OPTIONS = rows_of(TrainingOptions)
 TEACHER_OPTIONS = {name: TRAINING_OPTIONS[name] for name in ("temperature", "teacher_weight")}
-# Keywords of `odt.Trainer`, and those of the teacher that it takes.
+# Options of `odt.Trainer`, and of the teacher that it takes.
 RECIPE_OPTIONS = {**TRAINING_OPTIONS, **RESOLVED_OPTIONS}

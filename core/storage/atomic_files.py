@@ -66,7 +66,10 @@ class AtomicFile:
         return self.temporary
 
     def begin_sync(self) -> None:
-        """Makes the system start writing to disk, so that commit waits less."""
+        """Makes the system start writing to disk, so that commit waits less.
+
+        Linux starts to write changed pages before it drops pages that are not needed.
+        """
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -156,7 +159,7 @@ def remove_leftovers(folder: str | os.PathLike[str]) -> None:
 
 
 def lock(handle: int) -> bool:
-    """Tries to lock a file; the lock ends with the process."""
+    """Tries to lock a file until it is closed; returns whether it is locked."""
     if fcntl is None:
         return False
     try:
@@ -167,12 +170,17 @@ def lock(handle: int) -> bool:
 
 
 def _mode(target: str) -> int:
-    """Returns the permissions of the old file, or of a new file: mkstemp's are the owner's only."""
+    """Returns the permissions of the old file or of a new one; mkstemp sets the owner's only."""
     if os.path.exists(target):
         return os.stat(target).st_mode & 0o777
-    mask = os.umask(0)
+    return new_mode(0o666)
+
+
+def new_mode(mode: int) -> int:
+    """Returns the permissions of a new file or folder: those that the umask leaves of `mode`."""
+    mask = os.umask(0)  # there is no other way to read it
     os.umask(mask)
-    return 0o666 & ~mask
+    return mode & ~mask
 
 
 def sync_folder(folder: str) -> None:

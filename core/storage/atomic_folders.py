@@ -5,7 +5,7 @@ import os
 from types import TracebackType
 from typing import Self
 
-from odt.core.storage.atomic_files import UNFINISHED, lock, sync_folder
+from odt.core.storage.atomic_files import UNFINISHED, lock, new_mode, sync_folder
 from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OdtError
 
@@ -39,14 +39,12 @@ class AtomicFolder:
             self.temporary = tempfile.mkdtemp(prefix=UNFINISHED, dir=parent)
         except (OSError, ValueError) as e:
             raise self._refuse(e) from e
-        self._handle = _locked(self.temporary)
+        self._handle = _lock_folder(self.temporary)
 
     def commit(self) -> None:
         """Flushes the files to disk, and gives the folder its name."""
         try:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self.temporary, 0o777 & ~mask)  # mkdtemp's are the owner's only
+            os.chmod(self.temporary, new_mode(0o777))  # mkdtemp sets the owner's only
             for name in os.listdir(self.temporary):
                 with open(os.path.join(self.temporary, name), "rb+") as file:
                     os.fsync(file.fileno())
@@ -109,14 +107,14 @@ def remove_leftover_folders(parent: str | os.PathLike[str]) -> None:
         for name in os.listdir(parent):
             leftover = os.path.join(parent, name)
             if name.startswith(UNFINISHED) and os.path.isdir(leftover):
-                handle = _locked(leftover)
+                handle = _lock_folder(leftover)
                 if handle is not None:
                     os.close(handle)
                     _remove(leftover)
 
 
-def _locked(folder: str) -> int | None:
-    """Locks a folder until the handle is closed; None if that is impossible."""
+def _lock_folder(folder: str) -> int | None:
+    """Locks a folder until the handle that it returns is closed; None if that is impossible."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows cannot open folders
@@ -128,7 +126,7 @@ def _locked(folder: str) -> int | None:
 
 
 def _remove(folder: str) -> None:
-    """Removes a folder of files."""
+    """Removes a folder of files; does nothing if there is none."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             os.unlink(os.path.join(folder, name))

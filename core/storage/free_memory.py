@@ -1,7 +1,7 @@
-"""Free memory of the process: when it is looked for, and given back to the system.
+"""Free memory of the process: pauses the garbage collector, and gives memory to the system.
 
 Reading and planning a model leave holes in the memory of the process, which only small objects can
-fill: 1.5 MB of a quantized MobileNetV2. They would stay beside the arenas of training.
+fill: 1.5 MB for a quantized MobileNetV2. They would stay beside the arenas of training.
 """
 
 import ctypes
@@ -23,8 +23,8 @@ def give_back() -> None:
 def paused_collector() -> Iterator[None]:
     """Pauses the collector in a `with` block or a decorated function, if it is enabled.
 
-    A plan of a network with some hundred nodes has tens of thousands of objects without cycles. To
-    visit them all, several times while they are made, takes a tenth of the time of planning.
+    A plan of a network with some hundred nodes has tens of thousands of objects without cycles. The
+    collector would visit them several times, which takes a tenth of the time of planning.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -85,7 +85,10 @@ def text_of(item: Any, data: bytes, where: str) -> bytes:
         raise ValueError(f"no text at {printable(item.name)}")
     if string_type.length is not None:
         return bytes(item[()])
-    length, heap, number = struct.unpack_from("<IQI", data, item.id.get_offset() or len(data))
+    # The data set holds a reference: length of the string, address of the heap, number of the
+    # object. One without a place in the file has none: reading beyond the end raises an error.
+    offset = item.id.get_offset() or len(data)
+    length, heap, number = struct.unpack_from("<IQI", data, offset)
     signature, size = struct.unpack_from("<4s4xQ", data, heap)
     at, end = heap + HEAP_FRONT, heap + size
     while signature == HEAP and at < end <= len(data):
@@ -99,7 +102,7 @@ def text_of(item: Any, data: bytes, where: str) -> bytes:
 
 
 def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Returns all data sets of a file by name, also those in groups; does not follow links.
+    """Yields all data sets of a file with their names, also those in groups; follows no links.
 
     Raises:
         ValueError: if a data set is in another file.
@@ -114,7 +117,17 @@ def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
 
 
 def check_storage(item: Any, where: str, error: type[OdtError] = DataError) -> None:
-    """Raises an exception unless a data set's bytes are in its file and no decompression bomb."""
+    """Checks that the bytes of a data set are in its file, and are no decompression bomb.
+
+    Args:
+        item: the data set.
+        where: the file's name in messages.
+        error: exception class for a decompression bomb.
+
+    Raises:
+        ValueError: if the bytes are in another file.
+        OdtError: an exception of the given class, for a decompression bomb.
+    """
     if item.is_virtual or item.external:
         raise ValueError(f"the bytes of another file at {printable(item.name)}")
     elements = max(math.prod(item.shape or ()), math.prod(item.chunks or ()))

@@ -18,15 +18,16 @@ from typing import Any
 
 from odt.errors import DataError, OdtError, one_line
 
-ABSENT = "no such file or directory"  # what the system says of a file that is not there
+ABSENT = "no such file or directory"  # the system's message for a missing file
 MAX_SHOWN = 80  # characters of one text
 MAX_LISTED = 20  # texts of a list
+MAX_LINE = 160  # characters of a list, or of the text of an exception
 # A file that exceeds both is a decompression bomb: real data does not compress that well.
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 200
 
 MAX_AXES = 64  # of a NumPy array
-MAX_BYTES = 2**63 - 1  # likewise
+MAX_BYTES = 2**63 - 1  # of a NumPy array
 
 ADDRESS = re.compile(r" ?<[^<>]* at 0x[0-9a-f]+>")  # of an object in memory
 # Exceptions whose text is clear without the name of their class.
@@ -138,7 +139,7 @@ def unwritable(where: object, error: BaseException, kind: str = "file") -> str:
 def reason(error: BaseException) -> str:
     """Returns the text of an exception, on one line and without a full stop."""
     text = getattr(error, "strerror", None) or ADDRESS.sub("", str(error))
-    text = printable(" ".join(text.split()).removesuffix("."), 160)
+    text = printable(" ".join(text.split()).removesuffix("."), MAX_LINE)
     if isinstance(error, OSError) and error.strerror:
         return text.lower()
     if text and isinstance(error, KNOWN):
@@ -156,7 +157,7 @@ def printable(text: object, most: int = MAX_SHOWN) -> str:
     return one_line(str(text), most)
 
 
-def listed(texts: Collection[object], most: int = 160) -> str:
+def listed(texts: Collection[object], most: int = MAX_LINE) -> str:
     """Returns the first texts of a file's list, separated by commas, and the number of others.
 
     Args:
@@ -191,7 +192,7 @@ def guard(
     error: type[OdtError] = DataError,
     most: int | None = None,
 ) -> None:
-    """Raises an OdtError for sizes that only a decompression bomb has.
+    """Checks that the sizes are not those of a decompression bomb.
 
     Args:
         name: the file's name in messages; empty if the caller adds it.
@@ -199,6 +200,9 @@ def guard(
         unpacked: bytes of the unpacked data.
         error: class of the exception to raise.
         most: bytes to which any file may unpack; None for BOMB_BYTES.
+
+    Raises:
+        OdtError: an exception of the given class, if they are.
     """
     most = BOMB_BYTES if most is None else most
     if unpacked > most and unpacked > BOMB_RATIO * packed:

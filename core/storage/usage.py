@@ -84,10 +84,10 @@ class StageTimer:
 
     def _poll(self, name: str, done: threading.Event) -> None:
         """Polls until the stage ends, and once more at its end."""
-        most = usage()
+        peak = usage()
         ended = False
         while not ended:
             ended = done.wait(INTERVAL)
             now = usage()
-            most = Usage(max(most.rss, now.rss), now.hwm, max(most.pss, now.pss))
-        self.usages[name] = most
+            peak = Usage(max(peak.rss, now.rss), now.hwm, max(peak.pss, now.pss))
+        self.usages[name] = peak
