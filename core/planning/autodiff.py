@@ -85,7 +85,7 @@ class _Builder:
         trainable: frozenset[int],
         only: Collection[int] | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
-        masks: "Sequence[Mask]" = (),
+        masks: Sequence[Mask] = (),
     ) -> None:
         self.graph = graph
         self.masks = tuple(masks)
@@ -96,6 +96,7 @@ class _Builder:
         self.channels = {i: np.array(channels, np.intp) for i, channels in sparse}
         self.gradients: dict[int, str] = {}
         self.contributions: Counter[int] = Counter()  # values that are gradients of a tensor
+        # (first output of a node, or -1 - k for loss k; name in the row) → auxiliary value
         self.aux: dict[tuple[int, str], str] = {}
         self.losses: list[str] = []
         self.targets: list[str] = []
@@ -104,6 +105,13 @@ class _Builder:
     def finish(
         self, outputs: Sequence[int], losses: Sequence[Loss], mixing: Sequence[Node]
     ) -> Plan:
+        """Returns the plan: forward calls, losses, then gradients in reverse order of the nodes.
+
+        Args:
+            outputs: tensors that are computed and kept until the end of the forward phase.
+            losses: losses to compute.
+            mixing: nodes that mix the samples of a batch.
+        """
         inputs = [self.tensor(i) for i in self.graph.inputs]
         for mask in self.masks:
             self.tensor(mask.tensor)
@@ -125,15 +133,15 @@ class _Builder:
             self.graph,
             tuple(self.entries),
             self.values,
-            tuple(inputs),
-            tuple(self.targets),
-            tuple(self.scales),
-            tuple(self.losses),
-            tuple(values),
-            tuple(f"{n.op} (node {n.origin})" for n in mixing),
-            self.masks,
-            tuple(self._seen(needed, flow.needs_gradient)),
-            tuple(self._statistics(needed)),
+            inputs=tuple(inputs),
+            targets=tuple(self.targets),
+            scales=tuple(self.scales),
+            losses=tuple(self.losses),
+            outputs=tuple(values),
+            mixing=tuple(f"{n.op} (node {n.origin})" for n in mixing),
+            masks=self.masks,
+            seen=tuple(self._seen(needed, flow.needs_gradient)),
+            statistics=tuple(self._statistics(needed)),
         )
 
     def tensor(self, i: int) -> str:
@@ -148,14 +156,14 @@ class _Builder:
         return name
 
     def _seen(self, needed: Sequence[Node], needs_gradient: set[int]) -> Iterator[tuple[int, str]]:
-        """Yields the ranges of activations that depend on parameters, and what is seen of them."""
+        """Yields the ranges of activations that depend on parameters, as `Plan.seen`."""
         results = {node.outputs for node in needed}
         for i, node in ranges(self.graph):
             if node.outputs in results and needs_gradient.intersection(node.outputs):
                 yield i, self.aux[node.outputs[0], "seen"]
 
     def _statistics(self, needed: Sequence[Node]) -> Iterator[RunningStatistics]:
-        """Yields what is seen of running statistics, also of layers that do not train."""
+        """Yields the normalizations with running statistics, also of layers that do not train."""
         for node, tensors in running_statistics(needed):
             values = (self.aux[node.outputs[0], name] for name in ("center", "inv"))
             yield RunningStatistics(*tensors, node.attrs.momentum, node.attrs.epsilon, *values)
@@ -169,6 +177,10 @@ class _Builder:
         assert name not in self.values, name
         self.values[name] = Value(name, spec, region, base)
         return name
+
+    def _specs(self, arrays: Mapping[str, str]) -> dict[str, TensorSpec]:
+        """Returns the specs of values, by name in a row."""
+        return {name: self.values[value].spec for name, value in arrays.items()}
 
     def _call(
         self,
@@ -186,7 +198,7 @@ class _Builder:
         """
         reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
         bound = {n: arrays[n] for n in (*reads, *writes)}
-        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        specs = self._specs(arrays)
         compiled = compiled_of(kernel, attrs, specs)
         scratch = (compiled or kernel).workspace(attrs, specs)
         number = len(self.entries)
@@ -205,8 +217,7 @@ class _Builder:
         """Returns the values of a node's inputs, outputs and auxiliary arrays by row name."""
         arrays = {n: self.tensor(i) for n, i in bind_operands(row, node).items()}
         arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
-        specs = {n: self.values[v].spec for n, v in arrays.items()}
-        for name, spec in row.aux(node.attrs, specs).items():
+        for name, spec in row.aux(node.attrs, self._specs(arrays)).items():
             key = (node.outputs[0], name)
             if key not in self.aux:
                 self.aux[key] = self._new(f"t{node.outputs[0]}.{name}", spec)
@@ -227,10 +238,12 @@ class _Builder:
         self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node), row)
 
     def _loss(self, k: int, loss: Loss) -> tuple[OpDef, Attrs]:
+        """Adds the call of loss k, and the values that it reads; returns its row and attributes."""
         row = LOSSES[loss.name].op
         x = self.graph.tensors[loss.tensor].spec
         attrs = row.attrs(loss.options, {})
-        arrays, rows = self._loss_arrays(k, loss), x.shape[0] if loss.weighted else 1
+        arrays = self._loss_arrays(k, loss)
+        rows = x.shape[0] if loss.weighted else 1
         self._new(arrays["t"], LOSSES[loss.name].target(x), Region.INPUT)
         self._new(arrays["scale"], TensorSpec((rows,), x.dtype), Region.INPUT)
         specs = {n: self.values[arrays[n]].spec for n in ("x", "t", "scale")}
@@ -283,8 +296,7 @@ class _Builder:
 
     def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:
         """Adds the call that computes values which several gradients of a node read."""
-        specs = {n: self.values[v].spec for n, v in arrays.items()}
-        for name, spec in row.shared(node.attrs, specs).items():
+        for name, spec in row.shared(node.attrs, self._specs(arrays)).items():
             arrays[name] = self._new(f"t{node.outputs[0]}.{name}", spec)
         label = f"{node.origin} {node.op} backward"
         self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays, row)
@@ -314,8 +326,7 @@ class _Builder:
         before = self.gradients.get(i)
         count = self.contributions[i]
         contribution = f"d.t{i}#{count}" if count else f"d.t{i}"
-        specs = {n: self.values[v].spec for n, v in arrays.items()}
-        if kernel.view(attrs, specs):
+        if kernel.view(attrs, self._specs(arrays)):
             self._new(contribution, spec, base=arrays[kernel.reads[0]])
         else:
             self._new(contribution, spec)

@@ -43,8 +43,8 @@ def _divides(plan: Plan) -> bool:
     """Whether most time of the forward pass is in calls whose weights threads should divide."""
     calls = [s for s in plan.entries[: plan.forward_entries] if isinstance(s, Call)]
     divided = [s for s in calls if s.compiled and s.compiled.divides(s.attrs, s.specs)]
-    in_all, in_divided = (sum(call_seconds(plan, s) for s in each) for each in (calls, divided))
-    return in_divided > in_all / 2
+    seconds = sum(call_seconds(plan, s) for s in calls)
+    return sum(call_seconds(plan, s) for s in divided) > seconds / 2
 
 
 def is_short(plan: Plan) -> bool:
@@ -73,7 +73,7 @@ class RunCost:
     divides: bool
 
     @classmethod
-    def of(cls, one: Plan, several: Plan, samples: int) -> "RunCost":
+    def from_plans(cls, one: Plan, several: Plan, samples: int) -> "RunCost":
         """Compares the plans for one sample and for several, or for one if a batch has no more."""
         seconds = run_seconds(one)
         difference = run_seconds(several) - seconds
@@ -91,5 +91,7 @@ class RunCost:
 def step_seconds(plan: Plan, batch: int, micro_batch: int, workers: int) -> float:
     """Estimates the seconds of a step, without the update, which is the same for all plans."""
     runs = -(-batch // micro_batch)
-    one = run_seconds(plan) * -(-runs // workers) * (TOGETHER if workers > 1 else 1)
-    return one + adding_seconds(plan) * (runs > 1) * runs
+    seconds = run_seconds(plan) * -(-runs // workers)
+    if workers > 1:
+        seconds *= TOGETHER
+    return seconds + adding_seconds(plan) * runs if runs > 1 else seconds

@@ -14,7 +14,7 @@ from odt.kernels.rows.opdef import TensorSpec
 
 LEAST = 2**17  # values of a gradient that is computed in blocks
 BLOCK = 2**15  # values of a block, unless units are larger
-UNITS = 16  # of a block, at least: tiles of the kernels are full
+UNITS = 16  # least units of a block, so that tiles of the kernels are full
 
 
 def block_ends(spec: TensorSpec, parts: int) -> list[int]:

@@ -91,8 +91,8 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
     The result of a call may overlay one of its inputs if the kernel permits it (`may_alias`) for
     every name of the input in that call, and no later entry touches the input.
     """
-    taken: dict[str, str] = {}
-    used = set[str]()
+    overlays: dict[str, str] = {}
+    overlaid = set[str]()
     for k, entry in enumerate(plan.entries):
         if not isinstance(entry, Call) or not entry.kernel.may_alias:
             continue
@@ -107,7 +107,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
                     and new in alive
                     and alive[old].last == k
                     and alive[new].first == k
-                    and old not in used
+                    and old not in overlaid
                     and plan.values[new].spec.nbytes <= plan.values[old].spec.nbytes
                     and all(
                         (written, n) in entry.kernel.may_alias
@@ -115,7 +115,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
                         if roots[n] == old
                     )
                 ):
-                    taken[new] = old
-                    used.add(old)
+                    overlays[new] = old
+                    overlaid.add(old)
                     break
-    return taken
+    return overlays

@@ -9,6 +9,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,13 @@ from odt.errors import OptionError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 MAX_IN_A_LIST = 1000  # blocks, above which arrays are faster
-Placed = tuple[dict[str, int], int]  # the offset of every value, and the arena's size, in bytes
+
+
+class Placement(NamedTuple):
+    """The offset of every value, and the size of the arena, in bytes."""
+
+    offsets: dict[str, int]
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +96,11 @@ def plan_memory(
 
 
 def aligned(nbytes: int) -> int:
+    """Returns the next multiple of ALIGNMENT."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def place(blocks: Sequence[Block], below: int = sys.maxsize) -> Placed:
+def place(blocks: Sequence[Block], below: int = sys.maxsize) -> Placement:
     """Places each block, in the given order, at the lowest offset that is free during its lifetime.
 
     Stops at the first block that ends at `below` or later: then the size returned is not less, and
@@ -117,10 +125,10 @@ def place(blocks: Sequence[Block], below: int = sys.maxsize) -> Placed:
             break
         insort(placed, (offset, offset + size, first, last))
         offsets.update((name, offset) for name in block.values)
-    return offsets, end
+    return Placement(offsets, end)
 
 
-def _place_many(blocks: Sequence[Block], below: int) -> Placed:
+def _place_many(blocks: Sequence[Block], below: int) -> Placement:
     """Does what `place` does, in arrays: a loop of 1,000 steps has tens of thousands of blocks."""
     offsets: dict[str, int] = {}
     placed = np.empty((4, len(blocks)), np.int64)  # extents and lifetimes, by offset
@@ -140,16 +148,17 @@ def _place_many(blocks: Sequence[Block], below: int) -> Placed:
         placed[:, at + 1 : n + 1] = placed[:, at:n].copy()
         placed[:, at] = offset, offset + size, first, last
         offsets.update((name, offset) for name in block.values)
-    return offsets, end
+    return Placement(offsets, end)
 
 
 def _blocks(
-    alive: Mapping[str, Lifetime], sizes: Mapping[str, int], taken: Mapping[str, str]
+    alive: Mapping[str, Lifetime], sizes: Mapping[str, int], overlays: Mapping[str, str]
 ) -> list[Block]:
-    followers = {old: new for new, old in taken.items()}
+    """Returns a block for each chain of values; `overlays`: value → the value that it overlays."""
+    followers = {old: new for new, old in overlays.items()}
     blocks = []
     for name, life in alive.items():
-        if name in taken:
+        if name in overlays:
             continue
         chain = [name]
         while chain[-1] in followers:
@@ -159,7 +168,7 @@ def _blocks(
     return blocks
 
 
-def _place_best(blocks: Sequence[Block], below: int) -> Placed:
+def _place_best(blocks: Sequence[Block], below: int) -> Placement:
     """Places the blocks in the order that needs the smallest arena; `below` as for `place`."""
     changes: Counter[int] = Counter()  # of the bytes that are alive, by entry
     for block in blocks:
@@ -167,13 +176,13 @@ def _place_best(blocks: Sequence[Block], below: int) -> Placed:
         changes[block.lifetime.first] += size
         changes[block.lifetime.last + 1] -= size
     least = max(accumulate(n for _, n in sorted(changes.items())), default=0)
-    best: Placed = {}, max(least, below)
+    best = Placement({}, max(least, below))
     for order in _orders(blocks):
-        if best[1] == least:  # no order needs less
+        if best.nbytes == least:  # no order needs less
             break
-        placed = place(order, best[1])
-        if placed[1] < best[1]:
-            best = placed
+        placement = place(order, best.nbytes)
+        if placement.nbytes < best.nbytes:
+            best = placement
     return best
 
 

@@ -82,6 +82,7 @@ class Call:
         return tuple(self.arrays.values())
 
     def values(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Returns the values to which names of the kernel are bound."""
         return tuple(self.arrays[n] for n in names)
 
 
@@ -123,10 +124,12 @@ class Plan:
             samples.
         losses: (1,) values, one for each loss.
         outputs: the model's outputs, if requested; they live until the end of the forward phase.
-        seen: what training's FAKE_QUANT calls saw, as long; with the tensors of their numbers.
-        mixing: nodes that mix the samples of a batch.
+        seen: ranges of activations: the tensor of a FAKE_QUANT's numbers, and the value to which
+            its call writes the range of the batch; it lives as long as the outputs.
+        mixing: labels of the nodes that mix the samples of a batch.
         masks: masks of dropout, whose values the engine fills.
-        statistics: what batch normalizations leave of a batch for their running statistics.
+        statistics: values from which running statistics of batch normalizations move; they live as
+            long as the outputs.
         deliveries: parameter → its delivery, in order.
         gradients: parameter → complete gradient, in the order of the deliveries.
         roots: view → the value of which it is a view, also through other views.
@@ -144,8 +147,8 @@ class Plan:
     scales: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    mixing: tuple[str, ...] = field(default=())
-    masks: "tuple[Mask, ...]" = ()
+    mixing: tuple[str, ...] = ()
+    masks: tuple[Mask, ...] = ()
     seen: tuple[tuple[int, str], ...] = ()
     statistics: tuple[RunningStatistics, ...] = ()
     deliveries: Mapping[str, Delivery] = field(init=False, compare=False)
@@ -179,10 +182,18 @@ class Plan:
         return (*self.outputs, *(name for _, name in self.seen), *statistics)
 
     def followed(self, quant_ranges: str) -> frozenset[int]:
-        """Returns the ranges of activations that move in training, by the word for it."""
+        """Returns the ranges of activations that move in training.
+
+        Args:
+            quant_ranges: value of the option: FILE for none, FOLLOW_ALL for all, or FOLLOW for all
+                but those of the model's outputs.
+        """
+        if quant_ranges == FILE:
+            return frozenset()
         seen = frozenset(i for i, _ in self.seen)
-        ends = frozenset(i for i, node in ranges(self.graph) if node.options["output"])
-        return {FILE: frozenset[int](), FOLLOW_ALL: seen}.get(quant_ranges, seen - ends)
+        if quant_ranges == FOLLOW_ALL:
+            return seen
+        return seen - {i for i, node in ranges(self.graph) if node.options["output"]}
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -275,6 +286,6 @@ class Plan:
             outs = ", ".join(f"{n}={entry.arrays[n]}" for n in entry.writes)
             lines.append(f"{entry.label}({ins}) → {outs}")
         for value in self.values.values():
-            of = f" is {value.base}" if value.base else ""
-            lines.append(f"{value.name}: {value.spec} {value.region.value}{of}")
+            base = f" is {value.base}" if value.base else ""
+            lines.append(f"{value.name}: {value.spec} {value.region.value}{base}")
         return "\n".join(lines)

@@ -93,7 +93,7 @@ def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batc
         micro_batch: m of the trained part.
     """
     try:
-        samples = _Samples.of(plan_at(1), plan_at(2), 2)
+        samples = _Samples.from_plans(plan_at(1), plan_at(2), 2)
     except UnsupportedError:
         return micro_batch
     return samples.micro_batch(micro_batch, 1)
@@ -118,13 +118,13 @@ class _Samples:
     each: int
 
     @classmethod
-    def of(
+    def from_plans(
         cls, one: tuple[Plan, MemoryPlan], several: tuple[Plan, MemoryPlan], samples: int
     ) -> "_Samples":
         """Compares the plans for one sample and for several, or for one if a batch has no more."""
         difference = several[1].nbytes - one[1].nbytes
         each = max(difference // (samples - 1) if samples > 1 else one[1].nbytes, 1)
-        cost = RunCost.of(one[0], several[0], samples)
+        cost = RunCost.from_plans(one[0], several[0], samples)
         return cls(cost, max(one[1].nbytes - each, 0), each)
 
     def micro_batch(self, samples: int, workers: int) -> int:
@@ -195,13 +195,7 @@ def choose_schedule(
         one = plan_at(1)
     except UnsupportedError as e:
         plan_at(batch)  # raises if this batch cannot be computed either
-        if micro_batch not in (None, batch) or workers not in (None, 1):
-            raise OptionError(
-                "micro_batch, workers",
-                f"must be {batch} and 1, because the batch cannot be split",
-                f"{micro_batch or batch} and {workers or 1}",
-                str(e),
-            ) from None
+        _check_whole_batch(batch, micro_batch, workers, "the batch cannot be split", str(e))
         return Schedule(batch, batch, 1, cores, "the model's shapes are only for whole batches")
     most = -(-batch // (workers or min(cores, batch)))  # samples of a worker
     several = min(max(min(micro_batch or most, SEVERAL), 2), batch)
@@ -214,15 +208,11 @@ def choose_schedule(
             batch, 1, min(workers or 1, batch), 1, "the model's shapes are only for one sample"
         )
     if some[0].mixing:
-        if micro_batch not in (None, batch) or workers not in (None, 1):
-            raise OptionError(
-                "micro_batch, workers",
-                f"must be {batch} and 1, because the samples of a batch depend on each other in "
-                f"{', '.join(some[0].mixing)}",
-                f"{micro_batch or batch} and {workers or 1}",
-            )
-        return Schedule(batch, batch, 1, cores, f"{', '.join(some[0].mixing)} mixes samples")
-    samples = _Samples.of(one, some, several)
+        mixing = ", ".join(some[0].mixing)
+        why = f"the samples of a batch depend on each other in {mixing}"
+        _check_whole_batch(batch, micro_batch, workers, why)
+        return Schedule(batch, batch, 1, cores, f"{mixing} mixes samples")
+    samples = _Samples.from_plans(one, some, several)
 
     def split_batch(among: int) -> int:
         return samples.micro_batch(-(-batch // among), among)
@@ -236,3 +226,16 @@ def choose_schedule(
         size = micro_batch or split_batch(count)
     count = min(count, -(-batch // size))
     return Schedule(batch, size, count, 1 if count > 1 or small else cores)
+
+
+def _check_whole_batch(
+    batch: int, micro_batch: int | None, workers: int | None, why: str, remedy: str = ""
+) -> None:
+    """Raises OptionError unless the options permit one run of the whole batch."""
+    if micro_batch not in (None, batch) or workers not in (None, 1):
+        raise OptionError(
+            "micro_batch, workers",
+            f"must be {batch} and 1, because {why}",
+            f"{micro_batch or batch} and {workers or 1}",
+            remedy,
+        ) from None

@@ -13,7 +13,7 @@ from odt.kernels.native.library import has_threads
 from odt.kernels.rows.opdef import TensorSpec
 
 MAX_BATCH_BYTES = 2**19  # bytes of inputs and targets in memory for a whole batch
-WORD = 4  # bytes; what is copied has a multiple
+WORD = 4  # bytes, of which copies take a multiple
 
 
 class Loop(Enum):
@@ -79,9 +79,8 @@ def arrays_of_batch(
 ) -> dict[str, TensorSpec]:
     """Returns the specs of the arrays of a whole batch, by value of the plan.
 
-    There are none if the arrays are too large, or a row is not a multiple of a word. Arrays have a
-    row for each sample; the scale of a loss without weights is the same for all samples and has
-    one.
+    Empty if the arrays are too large, or a row is not a multiple of a word. Arrays have a row for
+    each sample; the scale of a loss without weights has one row for all samples.
 
     Args:
         plan: plan of a micro-batch of a training step.
@@ -93,8 +92,8 @@ def arrays_of_batch(
     shared = {n for n, loss in zip(plan.scales, losses, strict=True) if not loss.weighted}
     specs: dict[str, TensorSpec] = {}
     for name in (*plan.inputs, *plan.targets, *plan.scales):
-        spec, rows = plan.values[name].spec, 1 if name in shared else schedule.batch
-        row = spec.size if name in shared else spec.size // schedule.micro_batch
-        specs[name] = TensorSpec((rows, row), spec.dtype)
+        spec = plan.values[name].spec
+        shape = (schedule.batch, spec.size // schedule.micro_batch)
+        specs[name] = TensorSpec((1, spec.size) if name in shared else shape, spec.dtype)
     words = all(s.shape[1] * s.dtype.itemsize % WORD == 0 for s in specs.values())
     return specs if words and sum(s.nbytes for s in specs.values()) <= MAX_BATCH_BYTES else {}

@@ -1,7 +1,7 @@
 """Plans as programs run them, and how batches run: with gradients in blocks, meetings of workers.
 
-Schedule and optimizer decide about all. The forecast and the programs take their plans from here,
-so that what is said before training is what is held.
+Schedule and optimizer decide about both. The forecast and the programs take their plans from here,
+so that training allocates what the forecast counts.
 """
 
 from odt.core.planning.computation import Computation, Plans
@@ -77,8 +77,14 @@ class StepPlans:
 
     def with_whole_gradients(self) -> "StepPlans":
         """Returns the plans of the same computation for updates that need whole gradients."""
-        options = {"keep": self._keep, "in_parts": self._in_parts}
-        return StepPlans(self.plans, self.computation, self.schedule, **options, whole=True)
+        return StepPlans(
+            self.plans,
+            self.computation,
+            self.schedule,
+            keep=self._keep,
+            in_parts=self._in_parts,
+            whole=True,
+        )
 
     def check_after_step(self) -> None:
         """Raises LostFileError if a file became shorter before backward, which reads it, too."""
@@ -92,7 +98,7 @@ class StepPlans:
 
     @property
     def _rewrites(self) -> bool:
-        """Whether the plans are others than those of `Plans`."""
+        """Whether the plans differ from those of `Plans`."""
         return self.has_blocks or bool(self.sums.in_calls) or self._gathers
 
     def _with_blocks(self, plan: Plan) -> Plan:

@@ -20,6 +20,8 @@ from odt.kernels.rows.opdef import Array, Compiled, Kernel, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class StoredAttrs:
+    """Attributes of the call that computes real numbers: the quantization of its weight."""
+
     quantization: WeightQuantization
 
 
@@ -29,7 +31,6 @@ def _dequantize(attrs: StoredAttrs, *, x: Array, y: Array) -> None:
 
 COMPILED = Compiled(dequantize_units, dequantize_units_fits)
 DEQUANTIZE = Kernel(_dequantize, reads=("x",), writes=("y",), compiled=COMPILED)
-KEYS = ("x",), ("y",), ()  # what it reads and writes, and its workspace
 
 
 def can_store(plan: Plan, tensor: int) -> bool:
@@ -79,8 +80,10 @@ def _dequantization(
         DEQUANTIZE,
         attrs,
         {"x": integers.name, "y": real.name},
-        *KEYS,
-        specs,
-        2 * real.spec.size,
-        compiled_of(DEQUANTIZE, attrs, specs),
+        reads=("x",),
+        writes=("y",),
+        workspace=(),
+        specs=specs,
+        flops=2 * real.spec.size,
+        compiled=compiled_of(DEQUANTIZE, attrs, specs),
     )

@@ -27,4 +27,4 @@ def tensor_arena(graph: Graph) -> int:
         for i, at in touched.items()
         if i >= 0 and graph.tensors[i].data is None
     ]
-    return place(sorted(blocks, key=lambda block: (-block.nbytes, block.lifetime.first)))[1]
+    return place(sorted(blocks, key=lambda b: (-b.nbytes, b.lifetime.first))).nbytes

@@ -12,10 +12,8 @@ def held_constants(graph: Graph) -> dict[int, str]:
     Args:
         graph: lowered.
     """
-    all_of = range(len(graph.tensors))
-    reasons = {
-        i: graph.tensors[i].constant_reason for _, i in trainable_by_operator(graph, only=all_of)
-    }
+    constants = (i for _, i in trainable_by_operator(graph, only=range(len(graph.tensors))))
+    reasons = {i: graph.tensors[i].constant_reason for i in constants}
     return {i: reason for i, reason in reasons.items() if reason}
 
 

@@ -33,6 +33,8 @@ def faults(plan: Plan, memory: MemoryPlan) -> list[str]:
 
 
 class _Check:
+    """A simulation of a plan: which values are intact in the arena, entry by entry."""
+
     def __init__(self, plan: Plan, memory: MemoryPlan) -> None:
         self.plan, self.memory = plan, memory
         self.faults: list[str] = []
@@ -47,6 +49,7 @@ class _Check:
         }
 
     def run(self) -> list[str]:
+        """Returns the faults."""
         plan, forward_end = self.plan, self.plan.forward_entries - 1
         together: list[tuple[int, Delivery]] = []
         for name in plan.filled:
@@ -93,6 +96,7 @@ class _Check:
                 self.faults.append(f"{where} reads {name}, which has been partly overwritten")
 
     def _apply(self, call: Call) -> None:
+        """Checks the extents that a call writes against what it reads, and writes them."""
         reads = [(n, self.roots[call.arrays[n]]) for n in call.reads]
         written: list[str] = []
         for argument in (*call.writes, *call.workspace):
@@ -136,4 +140,5 @@ class _Check:
 
 
 def meet(a: Extent, b: Extent) -> bool:
+    """Whether two extents have a byte in common."""
     return a[0] < b[1] and b[0] < a[1]

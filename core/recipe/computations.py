@@ -77,10 +77,14 @@ def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo
     if not info.qas:
         return plans
     plan, _ = plans.at(training, plans.graphs.file_batch)
-    chosen = {plan.values[n].tensor: None for n in plan.parameters}
-    chosen |= {i: None for i, t in enumerate(plan.graph.tensors) if t.holds_integers}
-    each = ((i, plan.graph.tensors[i].quantization) for i in chosen if i is not None)
-    return Plans(plans.graphs, {i: q for i, q in each if q is not None and can_store(plan, i)})
+    trained = [plan.values[name].tensor for name in plan.parameters]
+    integers = [i for i, tensor in enumerate(plan.graph.tensors) if tensor.holds_integers]
+    stored = {}
+    for i in (*trained, *integers):
+        quantization = None if i is None else plan.graph.tensors[i].quantization
+        if i is not None and quantization is not None and can_store(plan, i):
+            stored[i] = quantization
+    return Plans(plans.graphs, stored)
 
 
 def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
@@ -96,7 +100,7 @@ def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> Lower
     operators = trainable_operators(graph, info)
     trained = set(trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors))
     tensors = list(graph.tensors)
-    for i, stored in _weights(lowered):
+    for i, stored in _sole_weights(lowered):
         if i in trained or tensors[i].spec.nbytes >= LARGE:
             tensors[i] = replace(tensors[i], data=stored.data)
     dequantized = replace(lowered.dequantized, graph=replace(graph, tensors=tuple(tensors)))
@@ -139,7 +143,7 @@ def with_batch_norms(lowered: LoweredModel) -> LoweredModel:
     return model
 
 
-def _weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
+def _sole_weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
     """Yields the weights of layers that nothing else reads, and their tensors of the file."""
     graph, stored = lowered.graph, lowered.dequantized.stored
     others, weights = set(graph.outputs), dict[int, Tensor]()

@@ -46,12 +46,12 @@ class Inspection:
         self, operators: Collection[int] | None, tensors: Collection[int] | None
     ) -> "Inspection":
         """Returns the inspection restricted to some operators and tensors; None for all."""
-        trained = {
-            k: tuple(i for i in restricted if tensors is None or i in tensors)
-            if operators is None or k in operators
-            else ()
-            for k, restricted in self.trained.items()
-        }
+        trained: dict[int, tuple[int, ...]] = {}
+        for k, weights in self.trained.items():
+            is_chosen = operators is None or k in operators
+            trained[k] = tuple(
+                i for i in weights if is_chosen and (tensors is None or i in tensors)
+            )
         chosen = {i for each in trained.values() for i in each}
         constant_reasons = {i: why for i, why in self.constant_reasons.items() if i not in chosen}
         return replace(self, trained=trained, constant_reasons=constant_reasons)

@@ -42,7 +42,7 @@ class LoweredModel:
     unrolled: Model
     dequantized: DequantizedGraph
     graphs: LoweredGraphs
-    adapted: "AdaptedGraph | None" = None
+    adapted: AdaptedGraph | None = None
     left_out: LeftOut | None = None
 
     @property
@@ -70,7 +70,7 @@ def lower_if_supported(make: Callable[[], Model]) -> LoweredModel | None:
 
 
 def lower_model(
-    file: Model, adapters: "Adapters | None" = None, *, outputs: Outputs = "training"
+    file: Model, adapters: Adapters | None = None, *, outputs: Outputs = "training"
 ) -> LoweredModel:
     """Dequantizes the weights of a model file; graphs are lowered when they are requested.
 

@@ -21,10 +21,12 @@ def fitting_shapes(model: Model) -> Mapping[int, tuple[int, ...]]:
 
     Open axes have size 1 in the file, which is too small for a filter.
     """
-    left_open = open_axes(model)
-    for size in SIZES if left_open else ():
+    axes_by_input = open_axes(model)
+    if not axes_by_input:
+        return {}
+    for size in SIZES:
         shapes = {}
-        for i, axes in left_open.items():
+        for i, axes in axes_by_input.items():
             shape = model.graph.tensors[i].spec.shape
             shapes[i] = tuple(size if k in axes else n for k, n in enumerate(shape))
         if lower_if_supported(partial(resized, model, shapes)):

@@ -101,7 +101,7 @@ def output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]
         OptionError: if an output needs an explicit loss, or no output has a loss.
     """
     if not graphs.graph.outputs:
-        graphs.check()  # says so
+        graphs.check()  # raises, and names the operators that leave no output
     try:
         return _output_losses(graphs, info)
     except OptionError:

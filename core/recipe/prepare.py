@@ -116,15 +116,17 @@ class Recipe:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about model and defaults for the user."""
-        head = (
-            "The new last layers alone train, since they are not trained yet; `last=-1` trains all."
-        )
-        fresh = self.origins["trainable_ops"] == ORIGIN
-        left_out = describe_left_out(self.lowered)
-        runtime = litert_note(self.model)
-        return tuple(
-            filter(None, (self.dequantized.note, runtime, left_out, head if fresh else ""))
-        )
+        notes = [
+            self.dequantized.note,
+            litert_note(self.model),
+            describe_left_out(self.lowered),
+        ]
+        if self.origins["trainable_ops"] == ORIGIN:
+            notes.append(
+                "The new last layers alone train, since they are not trained yet; `last=-1` trains "
+                "all."
+            )
+        return tuple(note for note in notes if note)
 
     @property
     def graph(self) -> Graph:
@@ -227,9 +229,9 @@ def prepare(
 
 
 def _recorded_loss(lowered: LoweredModel) -> dict[str, Any]:
-    """The loss in a model's record, if the final activation of an output does not tell it.
+    """The field of the loss in a model's record, if final activations do not determine the loss.
 
-    A damaged record, or a loss that this version lacks, tells none: the loss must then be given.
+    Empty for a damaged record, or a loss that this version lacks: the user must then give one.
     """
     graph = lowered.graph
     if all(default_loss(graph, output) for output in graph.outputs):

@@ -112,18 +112,19 @@ def resolve(
     new_fields = dict(options)
     if num_of_trainable_ops is not None:
         new_fields["trainable_ops"] = last_operators(graph, num_of_trainable_ops)
-    fields = {**stored, **new_fields}
+    values = {**stored, **new_fields}
     if "trainable_ops" in new_fields:
-        fields["trainable_tensors"] = None
+        values["trainable_tensors"] = None
     chosen = {name: value for name, value in hyper_parameters.items() if value is not None}
-    same = fields.get("optimizer") == stored.get("optimizer")
-    fields["hyper_parameters"] = {**(stored.get("hyper_parameters", {}) if same else {}), **chosen}
-    optimizer = fields.get("optimizer", TrainingInfo().optimizer)
+    is_same = values.get("optimizer") == stored.get("optimizer")
+    before = stored.get("hyper_parameters", {}) if is_same else {}
+    values["hyper_parameters"] = {**before, **chosen}
+    optimizer = values.get("optimizer", TrainingInfo().optimizer)
     check_word("optimizer", optimizer, OPTIMIZERS)
     rule = OPTIMIZERS[optimizer]
     if rule.onert is None:  # others have the default of TrainingInfo, as in onert_train
-        fields.setdefault("learning_rate", rule.learning_rate)
-    info = TrainingInfo(**fields)
+        values.setdefault("learning_rate", rule.learning_rate)
+    info = TrainingInfo(**values)
     check_values(info)
     annotations = rule.attrs.__annotations__
     for name in chosen:
@@ -140,10 +141,9 @@ def origins(stored: Collection[str], new: Collection[str]) -> dict[str, str]:
         stored: fields that the model holds.
         new: fields that the user gave.
     """
-    return {
-        f.name: "command line" if f.name in new else "circle+" if f.name in stored else "default"
-        for f in fields(TrainingInfo)
-    }
+    names = {field.name: "default" for field in fields(TrainingInfo)}
+    names |= dict.fromkeys(names.keys() & stored, "circle+")
+    return names | dict.fromkeys(names.keys() & new, "command line")
 
 
 def contradiction(graph: Graph, info: TrainingInfo) -> str | None:

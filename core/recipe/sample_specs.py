@@ -58,17 +58,19 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
         return read and bool(loss.options.get("from_logits"))
 
     stored = [lowered.tensors[i].quantization for i in lowered.inputs]
-    targets = [LOSSES[x.name].target(lowered.tensors[x.tensor].spec) for x in losses]
+    targets = [LOSSES[loss.name].target(lowered.tensors[loss.tensor].spec) for loss in losses]
     return SampleSpecs(
-        tuple(map(one, lowered.inputs)),
-        tuple(map(one, lowered.outputs)),
-        tuple((x.name, one(x.tensor)) for x in losses),
-        tuple(sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)),
-        tuple(map(holds_logits, losses)),
-        tuple(None if q is None else q.first for q in stored),
-        _usual(lowered),
-        names_of(lowered, lowered.inputs),
-        names_of(lowered, lowered.outputs, [x.output for x in losses]),
+        input_specs=tuple(map(one, lowered.inputs)),
+        output_specs=tuple(map(one, lowered.outputs)),
+        losses=tuple((loss.name, one(loss.tensor)) for loss in losses),
+        target_specs=tuple(
+            sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)
+        ),
+        logits=tuple(map(holds_logits, losses)),
+        quantizations=tuple(None if q is None else q.first for q in stored),
+        usual=_usual(lowered),
+        input_names=names_of(lowered, lowered.inputs),
+        target_names=names_of(lowered, lowered.outputs, [loss.output for loss in losses]),
     )
 
 

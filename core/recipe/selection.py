@@ -43,6 +43,7 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is selected, so that the defaults apply."""
         return not (self.patterns or self.freeze or self.bias_only or self.freeze_norm)
 
 
@@ -214,7 +215,7 @@ def check_patterns(
     raise OptionError(
         ", ".join(field for field, each in wrong.items() if each),
         "must match the name or the operator of a weight",
-        f"{', '.join(every)}, which match{'es' * (len(every) == 1)} none",
+        f"{', '.join(every)}, which {'matches' if len(every) == 1 else 'match'} none",
         f"Similar names: {', '.join(near) or 'none'}; `Model.summary()` lists all.",
     )
 

@@ -1,7 +1,6 @@
 """Reports the weights of a model that can train, and the operators that block gradients."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from odt.core.lowering.binding import (
     bind_inputs,
@@ -20,7 +19,6 @@ from odt.core.planning.trainable import (
 )
 from odt.core.recipe.computations import trainable_operators
 from odt.dataclass import dataclass
-from odt.kernels.rows.opdef import TensorSpec
 
 NOT_SELECTED = "not selected by the options or the training info"
 
@@ -102,8 +100,8 @@ def flops(lowered: LoweredGraph) -> int:
     total = 0
     for node in lowered.nodes:
         row = row_of(node.op)
-        names: dict[str, Any] = {**bind_operands(row, node), **bind_outputs(row, node)}
-        specs: dict[str, TensorSpec] = {n: lowered.tensors[i].spec for n, i in names.items()}
+        names = {**bind_operands(row, node), **bind_outputs(row, node)}
+        specs = {name: lowered.tensors[i].spec for name, i in names.items()}
         total += row.flops(node.attrs, specs)
     return total
 

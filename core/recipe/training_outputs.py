@@ -37,9 +37,10 @@ def describe_left_out(lowered: LoweredModel, what: str = "training") -> str:
 
 
 def with_class_numbers(lowered: LoweredModel, info: TrainingInfo) -> TrainingInfo:
-    """Gives outputs of classes, of which the file computes the largest, targets of class numbers.
+    """Sets a loss on class numbers for outputs whose largest value the file's ARG_MAX selects.
 
-    Such an output is read by an ARG_MAX along its last axis. Losses that are given stay.
+    The ARG_MAX, which training leaves out, must be along the last axis of such an output. A loss
+    that the user or the file gives is not changed.
     """
     axes = lowered.left_out.arg_max if lowered.left_out else {}
     if info.loss is not None or not axes:

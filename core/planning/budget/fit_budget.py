@@ -70,29 +70,34 @@ def fit_budget(
     schedules = [unpacked] if usual.why else list(_schedules(usual, micro_batch, workers))
     available = budget - reserve
     best: Forecast | None = None
-    for s in schedules:
+    for schedule in schedules:
         # Separate plans for each schedule, so that plans of rejected schedules are freed.
-        for chosen in _rewrites(
-            Plans(plans.graphs, plans.stored), computations, info, s, available
-        ):
-            if chosen.peak <= available and (best is None or _seconds(chosen) < _seconds(best)):
-                best = chosen
+        separate = Plans(plans.graphs, plans.stored)
+        for rewrite in _rewrites(separate, computations, info, schedule, available):
+            if rewrite.peak <= available and (best is None or _seconds(rewrite) < _seconds(best)):
+                best = rewrite
     if best is None:
         least = min(
-            chosen.peak for s in schedules for chosen in _rewrites(plans, computations, info, s, 0)
+            rewrite.peak
+            for schedule in schedules
+            for rewrite in _rewrites(plans, computations, info, schedule, 0)  # all rewrites
         )
-        others = {what: nbytes for what, nbytes in (reserves or {}).items() if nbytes}
-        beside, hint = " and ".join(f"{what} of {megabytes(n)}" for what, n in others.items()), ""
-        if others and least <= budget:
-            hint = f"Keep less: {', '.join(LEAVE_OUT[what] for what in others)}."
-        raise OptionError(
-            "memory_budget",
-            f"must be at least {megabytes(least + reserve)} to train in batches of "
-            f"{batch}{beside and f' with {beside}'}",
-            rounded_down(budget),
-            hint,
-        )
+        raise _too_small(budget, least, batch, reserves or {})
     return replace(best, cache=reserve)
+
+
+def _too_small(budget: int, least: int, batch: int, reserves: Mapping[str, int]) -> OptionError:
+    """Returns the error of a budget below the bytes that training and reserves need at least."""
+    others = {use: nbytes for use, nbytes in reserves.items() if nbytes}
+    rule = (
+        f"must be at least {megabytes(least + sum(others.values()))} to train in batches of {batch}"
+    )
+    hint = ""
+    if others:
+        rule += " with " + " and ".join(f"{use} of {megabytes(n)}" for use, n in others.items())
+        if least <= budget:
+            hint = f"Keep less: {', '.join(LEAVE_OUT[use] for use in others)}."
+    return OptionError("memory_budget", rule, rounded_down(budget), hint)
 
 
 def _rewrites(
@@ -125,7 +130,7 @@ def _rewrites(
         fewest = RewrittenPlans(plans, order, digests, dropped)
         rewritten = forecast(fewest, computations, info, schedule, searched=True)
         yield rewritten
-        if rewritten.peak <= budget or not available:
+        if rewritten.peak <= budget or not available:  # 0 bytes: the first choice drops all
             return
 
 

@@ -116,7 +116,7 @@ def forecast(
         searched: whether the plan results from a search.
     """
     size = schedule.micro_batch
-    plan, usual = plans.at(computations[0], size)
+    plan, without_blocks = plans.at(computations[0], size)
     runs, frozen = [plan], 0
     if computations[0].begin:
         part = Computation(end=computations[0].begin)
@@ -128,6 +128,8 @@ def forecast(
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
     masks = sum(plan.values[n].spec.size for n in gradients if _is_sparse(plan, n))
+    # Updates change a copy of the rows of a parameter that trains in part.
+    rows = sum(n for name, n in gradients.items() if n < plan.values[name].spec.nbytes)
     averages = trained if info.ema else 0
     rule = OPTIMIZERS[info.optimizer]
     attrs = rule.attrs(**info.hyper_parameters)
@@ -142,14 +144,11 @@ def forecast(
         plan,
         running,
         memory,
-        parameters=trained
-        + rounded
-        + masks
-        + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
+        parameters=trained + rounded + masks + rows,
         slots=sum(spec.nbytes for spec in slots) + averages,
         gradients=sums.nbytes(plan, schedule.workers),
         arena=schedule.workers * max(each.arena_nbytes for each in steps),
-        separate=schedule.workers * usual.separate,
+        separate=schedule.workers * without_blocks.separate,
         constants=_constants(runs),
         data=DATA_PAGES
         + schedule.workers * _read_at_once(runs)
@@ -201,6 +200,7 @@ def _read_at_once(runs: Sequence[Plan]) -> int:
 
 
 def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
+    """Returns the bytes of Python objects and libraries; `search`: bytes of a search by entry."""
     entries = [entry for plan in runs for entry in plan.entries]
     multiplies = any(
         isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in entries

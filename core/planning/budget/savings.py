@@ -36,69 +36,69 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
         forecast: forecast of the chosen plans and schedule.
         computation: computation of a training step.
     """
-    s = forecast.schedule
+    schedule = forecast.schedule
     plans = (
         forecast.plans
         if isinstance(forecast.plans, RewrittenPlans)
         else RewrittenPlans(forecast.plans)
     )
-    plain, usual = plans.usual.at(computation, s.micro_batch)
+    plain, usual = plans.usual.at(computation, schedule.micro_batch)
     without_overlays = plan_memory(plain, overlays=False).nbytes
     ordered = reorder(plain, plans.order)
     reordered = plan_memory(ordered).nbytes
     digested = use_digests(ordered, plans.digests)
     compressed = plan_memory(digested).nbytes
-    recomputed = plans.at(computation, s.micro_batch)[1].nbytes
+    recomputed = plans.at(computation, schedule.micro_batch)[1].nbytes
     in_blocks = plan_memory(in_arena(forecast.running)).nbytes
     repeated = len(forecast.plan.entries) - len(digested.entries)
     longer = run_seconds(forecast.plan) / run_seconds(digested) - 1
     rows = [
         Saving(
             "reuse",
-            s.workers * (usual.separate - without_overlays),
+            schedule.workers * (usual.separate - without_overlays),
             "by values with disjoint lifetimes",
         ),
         Saving(
             "in place",
-            s.workers * (without_overlays - usual.nbytes),
+            schedule.workers * (without_overlays - usual.nbytes),
             "results written over operands",
         ),
         Saving(
             "reordering",
-            s.workers * (usual.nbytes - reordered),
+            schedule.workers * (usual.nbytes - reordered),
             "branches and gradients one by one",
         ),
         Saving(
             "compression",
-            s.workers * (reordered - compressed),
+            schedule.workers * (reordered - compressed),
             f"of activations to bits or bytes, for {len(plans.digests)} gradients",
         ),
         Saving(
             "recomputation",
-            s.workers * (compressed - recomputed),
+            schedule.workers * (compressed - recomputed),
             f"of {repeated} calls in backward: about {longer:.0%} more time",
         ),
         Saving(
             "blocks",
-            s.workers * (recomputed - in_blocks),
+            schedule.workers * (recomputed - in_blocks),
             "of large gradients, each used at once",
         ),
         Saving(
             "sums",
-            s.workers * (in_blocks - forecast.memory.nbytes),
+            schedule.workers * (in_blocks - forecast.memory.nbytes),
             "by gradients that kernels add to their sums directly",
         ),
     ]
-    if s.micro_batch < s.batch:
+    if schedule.micro_batch < schedule.batch:
         note = "against one micro-batch on one worker"
         with suppress(UnsupportedError):  # a model whose shapes are only for one sample
-            whole = plans.usual.at(computation, s.batch)[1].nbytes
-            rows.insert(0, Saving("micro-batches", whole - s.workers * usual.nbytes, note))
-    trained = s.workers * sum(forecast.plan.gradient_nbytes.values())
-    if s.batch <= s.workers * s.micro_batch and forecast.gradients < trained:
+            whole = plans.usual.at(computation, schedule.batch)[1].nbytes
+            rows.insert(0, Saving("micro-batches", whole - schedule.workers * usual.nbytes, note))
+    trained = schedule.workers * sum(forecast.plan.gradient_nbytes.values())
+    if schedule.batch <= schedule.workers * schedule.micro_batch and forecast.gradients < trained:
         saved = trained - forecast.gradients
         rows.append(Saving("immediate update", saved, "when a gradient is complete"))
-    elif s.workers > 1:
+    elif schedule.workers > 1:
         saved = trained - forecast.gradients
         rows.append(Saving("shared gradients", saved, "large ones have one sum"))
     return [row for row in rows if row.nbytes]

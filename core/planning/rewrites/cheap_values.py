@@ -63,10 +63,10 @@ class _Uses:
         return sum(self.plan.values[name].spec.nbytes for name in values & self.first.keys())
 
     def is_cheap(self, call: Call) -> bool:
-        """Whether a call could work in place, and its operands are there when backward reads y.
+        """Whether a call could work in place, and its operands still live when backward reads y.
 
-        The result of another cheap call is: it is recomputed before. Beside compiled calls, a call
-        in NumPy is not cheap, because it runs on one core.
+        An operand that is the result of another cheap call lives too, because that is recomputed
+        first. Beside compiled calls, a call in NumPy is not cheap, because it runs on one core.
         """
         if not call.writes or (self._any_compiled and call.compiled is None):
             return False

@@ -36,9 +36,9 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
         digest = f"{entry.arrays['dx']}.digest"
         spec = form.spec(entry.attrs, entry.specs)
         values[digest] = Value(digest, spec, Region.ARENA)
-        making = _call(entry, form.make, Phase.FORWARD, digest, spec, values)
-        last = max(writers.get(plan.root(name), 0) for name in making.values(making.reads))
-        before.setdefault(last + 1, []).append(replace(making, label=f"{entry.label} digest"))
+        maker = _call(entry, form.make, Phase.FORWARD, digest, spec, values)
+        last = max(writers.get(plan.root(name), 0) for name in maker.values(maker.reads))
+        before.setdefault(last + 1, []).append(replace(maker, label=f"{entry.label} digest"))
         entries[k] = _call(entry, form.gradient, Phase.BACKWARD, digest, spec, values)
     order = (s for k, entry in entries.items() for s in (*before.get(k, ()), entry))
     return replace(plan, entries=tuple(order), values=values)
@@ -72,6 +72,7 @@ def choose_digests(plan: Plan) -> frozenset[str]:
 
 
 def _frees(plan: Plan, call: Call, free: Collection[str]) -> bool:
+    """Whether a digest takes fewer bytes than the operands that only its gradient reads."""
     form = _form(call)
     assert form is not None
     roots = {plan.root(v) for v in call.values(call.reads)}
@@ -80,6 +81,7 @@ def _frees(plan: Plan, call: Call, free: Collection[str]) -> bool:
 
 
 def _form(call: Call) -> Digest | None:
+    """Returns the second form of a gradient; None for a call without one that fits."""
     form = call.kernel.digest
     return form if form is not None and form.fits(call.attrs, call.specs) else None
 
@@ -93,8 +95,10 @@ def _call(
     values: dict[str, Value],
 ) -> Call:
     """Returns the call of one kernel of a second form, with values for its workspace."""
-    specs = {**{n: s for n, s in call.specs.items() if n not in call.workspace}, "digest": spec}
-    arrays = {n: {**call.arrays, "digest": digest}[n] for n in (*kernel.reads, *kernel.writes)}
+    specs = {n: s for n, s in call.specs.items() if n not in call.workspace}
+    specs["digest"] = spec
+    bound = {**call.arrays, "digest": digest}
+    arrays = {n: bound[n] for n in (*kernel.reads, *kernel.writes)}
     compiled = compiled_of(kernel, call.attrs, specs)
     scratch = (compiled or kernel).workspace(call.attrs, specs)
     for name, scratch_spec in scratch.items():

@@ -52,14 +52,14 @@ def choose_dropped(plan: Plan, targets: Sequence[int]) -> Iterator[frozenset[str
             if not candidates:
                 break
             name = max(candidates, key=bytes_per_second.__getitem__)
-            now, where = droppable.most_alive({*dropped, name})
-            if now > most:
+            new_most, place = droppable.most_alive({*dropped, name})
+            if new_most > most:
                 useless.add(name)
                 continue
             dropped.add(name)
-            most, at = now, where
+            most, at = new_most, place
         needed = set(dropped)
-        for name in sorted(sorted(dropped), key=bytes_per_second.__getitem__):
+        for name in sorted(dropped, key=lambda n: (bytes_per_second[n], n)):
             if droppable.most_alive(needed - {name})[0] <= max(most, target):
                 needed.remove(name)
         yield frozenset(needed)
@@ -165,35 +165,39 @@ class _Droppable:
             if repeated:
                 repeated_calls.add(k)
             alive += change[place]
-            over = 0
+            overlaid = 0
             for written, read in self.overlays[k]:
                 key = (read, self.maker.get(read, -1) in repeated_calls)
                 if replay_lifetimes[key][1] == place and self.sizes[written] <= self.sizes[read]:
-                    over += self.sizes[written]
-            if alive - over > most:
-                most, at = alive - over, place
+                    overlaid += self.sizes[written]
+            if alive - overlaid > most:
+                most, at = alive - overlaid, place
         return most, at
 
     def saved_only_for_later(self, dropped: Collection[str], at: int) -> list[str]:
-        """Returns values that are saved at a place of the replay only for a later place."""
+        """Returns values that are saved at a place of the replay only for a later place.
+
+        To drop others would not help there: the entry at this place touches them, a later forward
+        call needs them, or an earlier backward call has read them already.
+        """
         order = self.order(dropped)
         before: set[str] = set()
         for k, _ in order[: at + 1]:
             before |= self.writes[k]
-        near = self.reads[order[at][0]] | self.writes[order[at][0]]
+        excluded = self.reads[order[at][0]] | self.writes[order[at][0]] | set(dropped)
         after: set[str] = set()
         for k, repeated in order[at + 1 :]:
             if k < self.forward and not repeated:
-                near = near | self.reads[k]
+                excluded |= self.reads[k]
             after |= self.reads[k]
-        used = {n for k, r in order[self.forward : at] if not r for n in self.reads[k]}
-        return [
-            n for n in self.saved if n in before & after and n not in near | used | set(dropped)
-        ]
+        for k, repeated in order[self.forward : at]:
+            if not repeated:
+                excluded |= self.reads[k]
+        return [n for n in self.saved if n in before and n in after and n not in excluded]
 
 
 def _overlays(plan: Plan, call: Call) -> list[tuple[str, str]]:
-    """Yields a pair for each result of a call: the result, and an operand that it may overlay."""
+    """Returns pairs of a result of a call and an operand that it may overlay."""
     pairs = []
     for written in call.writes:
         for read in call.reads:

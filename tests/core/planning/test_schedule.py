@@ -52,7 +52,7 @@ def arenas_of(graph: Graph, chosen: Schedule) -> int:
 
 
 def cost_of(graph: Graph) -> RunCost:
-    return RunCost.of(plan_of(graph, 1), plan_of(graph, 16), 16)
+    return RunCost.from_plans(plan_of(graph, 1), plan_of(graph, 16), 16)
 
 
 def test_a_run_has_enough_samples_for_its_gradients() -> None:
