@@ -73,6 +73,7 @@ class ActivationRanges:
                 numbers of samples.
         """
         for i, (least, most, below, above, samples) in seen.items():
+            # Values beyond a limit count unless a fused activation would clamp them there, too.
             self.clipped[i] = float(np.isinf(self._clamps[i]) @ (below, above)) / samples
             if i in self.ends:
                 gap = np.clip((least, most), *self._clamps[i]) - self.ends[i]
@@ -99,7 +100,10 @@ class ActivationRanges:
             else:
                 scale = (most - least) / (hi - lo)
                 first = round(least / scale) if scale else lo
-                lo, hi = (min(max(first, lo - hi), 0) + k for k in (0, hi - lo))
+                # Limits move by the zero point, so that they are the ends of the range.
+                width = hi - lo
+                lo = min(max(first, -width), 0)
+                hi = lo + width
             scale = float(np.float32(scale)) or SMALLEST
             self.numbers[i][:] = fake_quant_numbers(scale, lo, hi)
 

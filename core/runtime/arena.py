@@ -35,12 +35,12 @@ def make_arrays(specs: Mapping[Key, TensorSpec], *, zeros: bool = False) -> dict
         specs: specs of the arrays.
         zeros: whether the arrays are filled with zeros.
     """
-    ends = list(itertools.accumulate(aligned(spec.nbytes) for spec in specs.values()))
-    block = make_arena(ends[-1] if ends else 0, zeros=zeros)
-    starts = [0, *ends]
+    sizes = (aligned(spec.nbytes) for spec in specs.values())
+    *starts, end = itertools.accumulate(sizes, initial=0)
+    block = make_arena(end, zeros=zeros)
     return {
         key: view(block, start, spec)
-        for start, (key, spec) in zip(starts, specs.items(), strict=False)
+        for start, (key, spec) in zip(starts, specs.items(), strict=True)
     }
 
 
@@ -53,4 +53,5 @@ def copy_arrays(arrays: Mapping[Key, Array]) -> dict[Key, Array]:
 
 
 def view(arena: Array, offset: int, spec: TensorSpec) -> Array:
+    """Returns the array of a spec at a byte offset of an arena."""
     return arena[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)

@@ -36,6 +36,7 @@ class Clipping:
 
 
 def _sum_of_squares(a: Array) -> float:
+    """Returns Σ a², summed over tiles in float64."""
     flat = a.reshape(-1, copy=False)
     tiles = (flat[at : at + TILE] for at in range(0, flat.size, TILE))
     return math.fsum(float(np.vdot(tile, tile)) for tile in tiles)

@@ -68,7 +68,7 @@ class Engine:
         self._other: Engine | None = None  # with a proximal term, or without
         self._scales: dict[tuple[int, str], list[float]] = {}
         self._accumulated = 0  # samples whose gradients the next update uses
-        self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
+        self._seen: dict[int, Array] = {}  # ranges of activations in a step, as workers saw them
         if plans.packed:
             first = self.programs.program(0, (size,) * len(arenas))
             self.packed.bind(first, len(arenas))
@@ -131,7 +131,8 @@ class Engine:
         try:
             loss = self._compute(self.programs, batch)
         except Exception:
-            self.parameters.step -= trains
+            if trains:
+                self.parameters.step -= 1
             raise
         if trains:
             self.sums.update(self._team)

@@ -39,20 +39,23 @@ def merged(
         if any(name in observable for name in call.values(call.writes)):
             continue
         between = [s.gradient for s in entries[k + 1 : after] if isinstance(s, Delivery)]
-        fits = epilogue.kind in call.compiled.takes and _can(call, following, epilogue.kind, arrays)
+        takes = epilogue.kind in call.compiled.takes
+        fits = takes and _is_epilogue(call, following, epilogue.kind, arrays)
         if fits and _is_free(following, between, arrays):
             fused[k] = after, _arguments(following, arrays)
             taken.add(after)
     return fused
 
 
-def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> bool:
+def _is_epilogue(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> bool:
+    """Whether the second call only continues with the results, or operands, of the first."""
     if kind == "bias_gradient":
         db = arrays[after.arrays["db"]]
         disjoint = not any(np.may_share_memory(db, arrays[v]) for v in call.arrays.values())
         return disjoint and call.arrays["dy"] == after.arrays["dy"]
     (result,) = call.writes
-    read, written = (after.arrays[n] for n in (("x", "y") if kind == "clamp" else ("dy", "dx")))
+    names = ("x", "y") if kind == "clamp" else ("dy", "dx")
+    read, written = (after.arrays[n] for n in names)
     in_place = arrays[written].ctypes.data == arrays[read].ctypes.data
     return call.arrays[result] == read and in_place
 
@@ -64,6 +67,7 @@ def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> 
 
 
 def _arguments(after: Call, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Returns the keyword arguments with which a call computes the epilogue, too."""
     epilogue = after.kernel.epilogue
     assert epilogue is not None
     if epilogue.kind == "bias_gradient":

@@ -27,6 +27,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 ALONE = 2**18  # values that one thread updates before others are awake
 ALWAYS = np.ones(1, np.int64)
 LINE = 16  # values of a cache line, of which each has one writer
+FAILED = 2  # in the state of meetings (`bind_meet`): whether a worker has failed
 
 
 class Gradients:
@@ -95,7 +96,7 @@ class Gradients:
         No worker comes to a meeting before its loss is known, so that parameters are updated if all
         losses are finite.
         """
-        return bool(self._state[2])
+        return bool(self._state[FAILED])
 
     def memory(self, worker: int) -> tuple[Array, ...]:
         """The arrays of one worker alone, in the same order for all workers."""
@@ -111,7 +112,8 @@ class Gradients:
         lasts = {group[-1] for group in self._plans.groups}
         order = [n for n in places[worker].plan.parameters if n in self.met]
         for place in places.values():
-            assert order == [n for n in place.plan.parameters if n in self.met], "workers meet"
+            met = [n for n in place.plan.parameters if n in self.met]
+            assert met == order, "all workers meet in one order"
         calls: list[Calls] = []  # of the next meeting
 
         def deliver(name: str, gradient: Array, owned: bool) -> Sequence[Run]:
@@ -153,8 +155,9 @@ class Gradients:
     def _bind_part(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
         """Returns the calls that add or use a worker's part of a gradient."""
         each = [place.gradient(name) for place in places]
-        ends = [each[0].size * k // len(each) // LINE * LINE for k in range(len(each))]
-        part = slice(*[*ends, each[0].size][worker : worker + 2])
+        size, workers = each[0].size, len(each)
+        ends = [*(size * k // workers // LINE * LINE for k in range(workers)), size]
+        part = slice(ends[worker], ends[worker + 1])
         i, (first, *others) = self._tensors[name], [a[part] for a in each]
         total, calls = first, list[Calls]()
         if name in self._shared:
@@ -209,7 +212,7 @@ class Gradients:
         team.run(self._tasks(update=True, keep=keep))
 
     def _tasks(self, *, update: bool, keep: bool = False) -> list[Task]:
-        """Adds the sums of gradients, and updates the parameters; divides these among workers."""
+        """Returns the tasks of workers that add sums of gradients, and update parameters."""
         key = self._summing, update, keep, self._parameters.pulls
         if key not in self._bound:
             # the largest first, so that all workers finish at about the same time

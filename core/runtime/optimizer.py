@@ -43,11 +43,12 @@ class Optimizer:
 
     def state(self, trained: Mapping[int, Array]) -> dict[str, dict[int, Array]]:
         """Allocates the state, by slot and tensor."""
-        like = {i: TensorSpec(a.shape, real_dtype(a)) for i, a in trained.items()}
         specs = {
             (name, i): spec
-            for i, spec_of_weight in like.items()
-            for name, spec in self.rule.state(self.attrs, spec_of_weight).items()
+            for i, a in trained.items()
+            for name, spec in self.rule.state(
+                self.attrs, TensorSpec(a.shape, real_dtype(a))
+            ).items()
         }
         slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
         for (name, i), a in make_arrays(specs, zeros=True).items():

@@ -90,7 +90,7 @@ class Parameters:
             random = np.random.Generator(np.random.Philox(key=i))
             random.random(dtype=self.read[i].dtype, out=self.read[i])
             quantization.dither(self.tensors[i], noise=self.read[i])
-        self._rounding: list[Run] | None = None  # the calls of `fake_quantize`, when it is wanted
+        self._rounding: list[Run] | None = None  # the calls of `fake_quantize`, once they are bound
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
         self.statistics = Statistics(graph, statistics)
@@ -114,8 +114,8 @@ class Parameters:
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
         self._rate = 0.0  # learning rate of this step
-        # factor of the learning rate → numbers that compiled updates read; one that is too large
-        # is infinite, and so is the next loss
+        # Factor of the learning rate → numbers that compiled updates read. A number too large for
+        # float32 is infinite, so that the next loss is not finite.
         self._numbers: dict[float, ctypes.Array[ctypes.c_float]] = {}
 
     def _absent(self, i: int, places: Array) -> Array:
@@ -292,6 +292,7 @@ class Parameters:
         np.add(pulled, gradient.reshape(pulled.shape, copy=False), out=pulled)
 
     def _apply_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
+        """Updates a parameter with NumPy; tile by tile unless the rule needs it whole."""
         assert self.optimizer is not None
         rule = self.optimizer.rule
         rate = self._rate * self._rates.get(i, 1.0)
@@ -320,7 +321,7 @@ class Parameters:
     ) -> None:
         optimizer = self.optimizer
         assert optimizer is not None
-        mine, scratch, copy = work[:WORK], work[WORK:-1], work[-1]
+        tiles, scratch, copy = work[:WORK], work[WORK:-1], work[-1]
 
         def rule(p: Array, g: Array, slots: Mapping[str, Array]) -> None:
             if not owned:
@@ -330,7 +331,7 @@ class Parameters:
 
         state = {n: a[i].reshape(-1, copy=False) for n, a in self.slots.items() if i in a}
         key = (self.mask_seed % 2**32 * 2**32 + i, self.step)
-        self._integers[i].update(rule, gradient.reshape(-1, copy=False), state, key, mine)
+        self._integers[i].update(rule, gradient.reshape(-1, copy=False), state, key, tiles)
 
     def real(self) -> dict[int, Array]:
         """The weights by tensor index, as real numbers."""
@@ -349,6 +350,7 @@ class Parameters:
 
     @property
     def slot_nbytes(self) -> int:
+        """Bytes of the optimizer state, with moving averages of the weights."""
         average = sum(a.nbytes for a in self.average.arrays.values())
         return average + sum(a.nbytes for state in self.slots.values() for a in state.values())
 

@@ -80,7 +80,7 @@ class Program:
         deliver: Deliver | None = None,
         observable: Collection[str] = (),
         bound: Mapping[int, Sequence[Run]] = MappingProxyType({}),
-        outside: "Outside | None" = None,
+        outside: Outside | None = None,
     ) -> None:
         """Binds a plan.
 
@@ -106,9 +106,11 @@ class Program:
         self.inputs = [self._arrays[n] for n in plan.inputs]
         self.targets = [self._arrays[n] for n in plan.targets]
         self.scales = [self._arrays[n] for n in plan.scales]
-        n = plan.graph.samples
-        rows = [[a.reshape(n, -1, copy=False) for a in b] for b in (self.inputs, self.targets)]
-        self.samples = Samples(rows[0], rows[1], self.scales)
+        inputs, targets = (
+            [a.reshape(plan.graph.samples, -1, copy=False) for a in arrays]
+            for arrays in (self.inputs, self.targets)
+        )
+        self.samples = Samples(inputs, targets, self.scales)
         self.masks = [self._arrays[f"t{mask.tensor}"] for mask in plan.masks]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
@@ -117,9 +119,9 @@ class Program:
             (s, self._arrays[s.center], self._arrays[s.inv]) for s in plan.statistics
         ]
         self._fused = merged(plan.entries, self._arrays, observable)
-        done = {after for after, _ in self._fused.values()}
+        self._covered = {after for after, _ in self._fused.values()}  # by the call before
         self.runs = [
-            () if k in done else bound.get(k) or self._runs_of(k, entry, deliver)
+            () if k in self._covered else bound.get(k) or self._runs_of(k, entry, deliver)
             for k, entry in enumerate(plan.entries)
         ]
         self._forward_runs = list(chain(*self.runs[: plan.forward_entries]))
@@ -128,13 +130,12 @@ class Program:
 
     def __str__(self) -> str:
         """Formats a line per call: compiled or NumPy, the arrays and their offsets in the arena."""
-        done = {after for after, _ in self._fused.values()}
         lines = []
         for k, entry in enumerate(self.plan.entries):
             if isinstance(entry, Delivery):
                 by = f", in blocks by {entry.call.label}" if entry.call else ""
                 lines.append(f"deliver {self._place(entry.gradient)} to {entry.parameter}{by}")
-            elif k not in done:
+            elif k not in self._covered:
                 how = "compiled" if entry.compiled else "NumPy"
                 if k in self._fused:
                     after = self.plan.entries[self._fused[k][0]]
@@ -173,8 +174,7 @@ class Program:
 
     def forward_by_call(self) -> Iterator[tuple[str, ...]]:
         """Runs forward call by call; yields the names of the values that each has written."""
-        done = {after for after, _ in self._fused.values()}
-        calls = [k for k in range(self.plan.forward_entries) if k not in done]
+        calls = [k for k in range(self.plan.forward_entries) if k not in self._covered]
         for k, run in zip(calls, self._forward_runs, strict=True):
             run()
             ran = (self.plan.entries[n] for n in (k, *self._fused.get(k, ())[:1]))
@@ -206,9 +206,8 @@ class Program:
         for name in (*self.plan.inputs, *self.plan.targets):
             if not self._is_finite(name):
                 return name
-        done = {after for after, _ in self._fused.values()}
         forward = enumerate(self.plan.entries[: self.plan.forward_entries])
-        calls = [entry for k, entry in forward if k not in done]
+        calls = [entry for k, entry in forward if k not in self._covered]
         for entry, run in zip(calls, self._forward_runs, strict=True):
             assert isinstance(entry, Call)
             for name in entry.values(entry.reads):

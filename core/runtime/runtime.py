@@ -43,7 +43,7 @@ class Runtime(Closing):
             schedule: micro-batches and workers.
             keep_gradients: keep gradients until the end of a step.
             planned: number of computations, from the first, for which the arenas are large enough;
-                None for all. The others are planned when they are wanted, and get larger arenas if
+                None for all. The others are planned at their first use, and get larger arenas if
                 they need more, which is rare: training needs more than validation.
         """
         give_back()
@@ -54,11 +54,12 @@ class Runtime(Closing):
         self._step_plans: dict[int, StepPlans] = {}
         self._nbytes = self._largest(planned)
         self._arenas = [make_arena(self._nbytes) for _ in range(schedule.workers)]
-        of = sample_specs(plans.at(computations[0], size)[0].graph, computations[0].losses, size)
-        self.input_specs, self.output_specs = of.input_specs, of.output_specs
-        self.losses, self.target_specs = of.losses, of.target_specs
-        self.quantizations, self.usual = of.quantizations, of.usual
-        self.input_names, self.target_names = of.input_names, of.target_names
+        plan, _ = plans.at(computations[0], size)
+        specs = sample_specs(plan.graph, computations[0].losses, size)
+        self.input_specs, self.output_specs = specs.input_specs, specs.output_specs
+        self.losses, self.target_specs = specs.losses, specs.target_specs
+        self.quantizations, self.usual = specs.quantizations, specs.usual
+        self.input_names, self.target_names = specs.input_names, specs.target_names
         self._team = Team(schedule.workers, schedule.blas_threads)
         self._engines: dict[int, Engine] = {}
 
@@ -75,10 +76,11 @@ class Runtime(Closing):
         return max(self.plans_of(number).arena_nbytes for number in numbers)
 
     def plans_of(self, number: int) -> StepPlans:
-        """Returns the plans of one of the computations, which are made when they are wanted."""
+        """Returns the plans of one of the computations, which are made at the first request."""
         if number not in self._step_plans:
-            arguments = self._computations[number], self.schedule, self._keep_gradients
-            self._step_plans[number] = self._plans_for(*arguments)
+            self._step_plans[number] = self._plans_for(
+                self._computations[number], self.schedule, self._keep_gradients
+            )
         return self._step_plans[number]
 
     def _plans_for(self, computation: Computation, schedule: Schedule, keep: bool) -> StepPlans:
@@ -93,7 +95,7 @@ class Runtime(Closing):
         )
 
     def engine_of(self, number: int) -> Engine:
-        """Returns the engine of one of the computations, which is bound when it is first wanted."""
+        """Returns the engine of one of the computations, which is bound at the first request."""
         if number not in self._engines:
             self._engines[number] = self._bind(self.plans_of(number))
         return self._engines[number]

@@ -31,7 +31,7 @@ def numpy_settings() -> list[tuple[ContextVar[Any], Any]]:
 
 
 def run_settled(task: Task) -> None:
-    """Runs a task with these settings, in which subnormal numbers are zero."""
+    """Runs a task with `numpy_settings`, and with subnormal numbers as zero."""
     before = [(variable, variable.set(value)) for variable, value in numpy_settings()]
     try:
         run_flushed(task)
@@ -48,6 +48,7 @@ class Team(Closing):
     """
 
     def __init__(self, workers: int, blas_threads: int) -> None:
+        """Starts a thread for each worker but the first."""
         self._blas_threads, self._restore = blas_threads, list[Callable[[], object]]()
         set_threads(available_cores() if workers == 1 else 1)
         self._process, self._closed = os.getpid(), False
@@ -91,15 +92,18 @@ class Team(Closing):
             self._running.release()
 
     def _run(self, tasks: Sequence[Task]) -> None:
-        for helper, task in zip(self._helpers, tasks[1:], strict=False):
+        first, *others = tasks
+        helpers = self._helpers[: len(others)]
+        for helper, task in zip(helpers, others, strict=True):
             helper.start(task)
         error: BaseException | None = None
         try:
-            run_settled(tasks[0])
+            run_settled(first)
         except BaseException as e:
             error = e
-        for helper, _ in zip(self._helpers, tasks[1:], strict=False):
-            error = helper.wait() if error is None else (helper.wait(), error)[1]
+        for helper in helpers:
+            raised = helper.wait()
+            error = raised if error is None else error
         if error is not None:
             raise error
 
@@ -140,6 +144,7 @@ class _Helper:
         self.thread.start()
 
     def start(self, task: Task | None) -> None:
+        """Begins a task; None ends the thread."""
         self._task, self._error = task, None
         self._wake.release()
 

@@ -19,6 +19,7 @@ class Threads:
 
     def run(self, programs: Programs, batch: Batch) -> None:
         """Runs the micro-batches of each worker."""
-        tasks = zip(self._workers, programs.runs(batch.samples), strict=False)
-        self._team.run([partial(worker.run, each, batch) for worker, each in tasks])
+        # The last batch of an epoch may have fewer parts than there are workers.
+        parts = zip(self._workers, programs.runs(batch.samples), strict=False)
+        self._team.run([partial(worker.run, runs, batch) for worker, runs in parts])
         self._plans.check_after_step()

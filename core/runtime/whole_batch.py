@@ -56,8 +56,8 @@ class WholeBatch:
         self._plans.plans.check_files()  # which backward reads, too
         for worker in self._workers:
             worker.begin()
-        for worker, each in zip(self._workers, call.runs, strict=False):
-            for run, loss in zip(each, call.losses(worker.number), strict=True):
+        for worker, runs in zip(self._workers, call.runs, strict=False):  # perhaps fewer parts
+            for run, loss in zip(runs, call.losses(worker.number), strict=True):
                 worker.take(run, batch, loss)
 
 
@@ -76,13 +76,14 @@ class _BatchCall:
         Args:
             samples: arrays of the samples, which it reads.
             runs: of each worker.
-            adds: of each worker, (1,): what later runs set, so that their gradients are added.
+            adds: of each worker, (1,): set after each run, so that later gradients are added.
         """
         self.runs, self._samples = runs, samples
         count = len(runs[0][0].program.losses)
         self._losses = [np.zeros((len(each), count), np.float32) for each in runs]
-        each = zip(runs, self._losses, adds, strict=False)
-        self._call = side_by_side([_loops(samples, *worker) for worker in each])
+        # A last batch may have fewer parts than there are workers, each of which has an `adds`.
+        parts = zip(runs, self._losses, adds, strict=False)
+        self._call = side_by_side([_loops(samples, *part) for part in parts])
 
     def run(self, batch: Batch) -> None:
         """Fills in the samples of a batch, and runs the call."""
@@ -102,8 +103,12 @@ def _loops(samples: Samples, runs: Sequence[Run], losses: Array, adds: Array) ->
     for run, row in zip(runs, losses, strict=True):
         step = run.program.loops
         assert step is not None, "all calls are compiled"
-        each = zip(run.program.samples, samples.part(run.at, run.count), strict=True)
-        fill = [bind_copy(a, b) for to, of in each for a, b in zip(to, of, strict=True)]
+        groups = zip(run.program.samples, samples.part(run.at, run.count), strict=True)
+        fill = [
+            bind_copy(array, rows)
+            for arrays, group in groups
+            for array, rows in zip(arrays, group, strict=True)
+        ]
         results = [bind_copy(row[k : k + 1], a) for k, a in enumerate(run.program.losses)]
         after = [*results, bind_copy(adds, ALWAYS)]
         loops += [one_loop(fill), step[-1], one_loop(after)]

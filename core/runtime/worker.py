@@ -1,4 +1,4 @@
-"""A worker: runs the micro-batches that are its part of a batch, and keeps what these gave."""
+"""A worker: runs its micro-batches of a batch, and keeps their losses and ranges."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from odt.kernels.rows.opdef import Array
 
 
 class Worker:
-    """A part of each batch.
+    """Runs the micro-batches of its part of each batch.
 
     Attributes:
         number: position among the workers.
         losses: of the micro-batches of a batch.
-        seen: what the micro-batches saw of the ranges of activations.
+        seen: ranges of activations in the micro-batches, as for `ActivationRanges.see`.
     """
 
     def __init__(self, number: int, plans: Plans, parameters: Parameters, sums: Gradients) -> None:
@@ -78,8 +78,8 @@ class Worker:
             batch.look(program, run.at, run.count)
         if program.seen:
             self._see(program, run.count)
-        for seen in program.statistics:  # of the whole batch, which is one run
-            self._parameters.statistics.move(*seen)
+        for statistics in program.statistics:  # of the whole batch, which is one run
+            self._parameters.statistics.move(*statistics)
 
     def take(self, run: Run, batch: Batch, loss: float) -> None:
         """Takes the loss of a micro-batch.

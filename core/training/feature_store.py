@@ -28,7 +28,7 @@ from odt.kernels.rows.opdef import Array
 FORMAT = "odt-features"
 VERSION = 1
 RULE = "must be a store of features written by odt"
-MAX_SEEN = 2**53
+MAX_SEEN = 2**53  # samples of a class: JSON readers hold numbers as float64
 DIGITS = 32  # of the two numbers of a class in JSON, at most
 
 
@@ -65,8 +65,9 @@ class FeatureStore:
         """The class of each stored sample (n,)."""
         return np.repeat(np.arange(len(self.classes)), [len(c) for c in self.classes])
 
-    def named(self, names: Sequence[str]) -> "FeatureStore":
+    def with_names(self, names: Sequence[str]) -> "FeatureStore":
         """Returns the store with these classes: more, fewer or renamed ones, in this order."""
+        # Classes beyond the names are dropped.
         classes = [replace(c, name=n) for c, n in zip(self.classes, names, strict=False)]
         added = [Exemplars.empty(n, self.width) for n in names[len(classes) :]]
         return replace(self, classes=(*classes, *added))
@@ -78,7 +79,7 @@ class FeatureStore:
 
         Args:
             features: features of the new samples (N, F), float32.
-            labels: their classes (N,).
+            labels: their classes (N,), as numbers.
             count: number of samples to store at most, for each class.
             sampling: reservoir or herding.
             seed: random seed of the reservoir.
@@ -102,6 +103,7 @@ class FeatureStore:
         """
         empty = replace(self, classes=tuple(c.first(0) for c in self.classes))
         without = len(empty.encoded()) + DIGITS * len(self.classes)
+        # A sample of each class: int8 values, and a scale in float32.
         one = len(self.classes) * (self.width + 4)
         if without + one > nbytes:
             rule = f"must be at least {without + one}, for one sample of each class"
@@ -110,13 +112,13 @@ class FeatureStore:
 
     def encoded(self) -> bytes:
         """The bytes of the file."""
-        described = {
+        description = {
             "format": FORMAT,
             "version": VERSION,
             "frozen": self.frozen,
             "classes": [{"name": c.name, "seen": c.seen, "stored": len(c)} for c in self.classes],
         }
-        text = json.dumps(described).encode()
+        text = json.dumps(description).encode()
         out, none = io.BytesIO(), np.empty((0, self.width))
         np.savez(
             out,
@@ -148,22 +150,22 @@ def read_store(path: str | os.PathLike[str]) -> FeatureStore:
     with reading(name, RULE), zipfile.ZipFile(io.BytesIO(data)) as archive:
         guard(name, len(data), sum(m.file_size for m in archive.infolist()))
         with without_warnings(), np.load(io.BytesIO(data), allow_pickle=False) as file:
-            described: dict[str, Any] = json.loads(file["store"].tobytes())
-            if (described["format"], described["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"format {described['format']} {described['version']}")
+            description: dict[str, Any] = json.loads(file["store"].tobytes())
+            if (description["format"], description["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"format {description['format']} {description['version']}")
             means, values, scales = (file[n] for n in ("means", "values", "scales"))
-        return _assemble(described, means, values, scales)
+        return _assemble(description, means, values, scales)
 
 
 def _assemble(
-    described: dict[str, Any], means: Array, values: Array, scales: Array
+    description: dict[str, Any], means: Array, values: Array, scales: Array
 ) -> FeatureStore:
     """Makes a store of what a file holds.
 
     Raises:
         ValueError: if arrays and description do not fit together.
     """
-    entries = [(str(e["name"]), e["seen"], e["stored"]) for e in described["classes"]]
+    entries = [(str(e["name"]), e["seen"], e["stored"]) for e in description["classes"]]
     for _, seen, stored in entries:
         if type(seen) is not int or type(stored) is not int or not 0 <= stored <= seen <= MAX_SEEN:
             raise ValueError(f"a class with {stored} of {seen} samples")
@@ -190,4 +192,4 @@ def _assemble(
         rows = slice(at, at + stored)
         classes.append(Exemplars(name, seen, means[k], values[rows], scales[rows]))
         at += stored
-    return FeatureStore(str(described["frozen"]), width, tuple(classes))
+    return FeatureStore(str(description["frozen"]), width, tuple(classes))

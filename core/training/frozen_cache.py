@@ -155,13 +155,13 @@ class FrozenCache(Closing):
         self._schedule = schedule
         self._size = frozen_samples(lambda n: plans.at(computation, n), schedule.micro_batch)
         plan, self._memory = plans.at(computation, self._size)
-        rows = cached(plan.graph, computation.end, self._size, policy)
+        rows = cached_specs(plan.graph, computation.end, self._size, policy)
         self.nbytes = sum(spec.nbytes for spec in rows)
         self._names = [plan.graph.label(i) for i in computation.end]
         self._quantizations = [_quantization(plan.graph, i) for i in computation.end]
         self._caches = _allocate(rows, self.nbytes, policy.on_disk)
         self._pages = [Pages(cache) for cache in self._caches]
-        self._there = np.zeros(policy.samples, np.bool_)
+        self._is_cached = np.zeros(policy.samples, np.bool_)  # by number of the sample
         self._plans = plans
         self._computation = computation
         self._idle: list[_Runner] = []
@@ -170,7 +170,7 @@ class FrozenCache(Closing):
     @property
     def arena_nbytes(self) -> int:
         """Bytes of the arenas that compute the frozen part; 0 when all samples are cached."""
-        done = self._hits >= len(self._there)
+        done = self._hits >= len(self._is_cached)
         return 0 if done else self._memory.nbytes * self._schedule.workers
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -201,7 +201,7 @@ class FrozenCache(Closing):
         if quantization is not None:
             values = quantize(values, quantization, rows.dtype)
         rows[samples.start : samples.stop] = values
-        self._there[samples.start : samples.stop] = True
+        self._is_cached[samples.start : samples.stop] = True
 
     def values(self, samples: range) -> list[Array]:
         """Returns the values of samples, a row for each, for each tensor in which the part ends.
@@ -222,10 +222,10 @@ class FrozenCache(Closing):
         """Computes the values of samples that are not cached yet."""
         self._hits += len(numbers)
         for number in numbers:
-            if not self._there[number]:
+            if not self._is_cached[number]:
                 self._compute(self._neighbours(int(number)))
-                self._hits = len(self._there) if self._there.all() else 0
-        if self._hits >= len(self._there):
+                self._hits = len(self._is_cached) if self._is_cached.all() else 0
+        if self._hits >= len(self._is_cached):
             self._idle.clear()
 
     def _neighbours(self, number: int) -> range:
@@ -258,7 +258,7 @@ class FrozenCache(Closing):
                         f"±{np.finfo(cache.dtype).max:g}, but got {abs(values).max():g}. "
                         "Leave it out."
                     )
-            self._there[here] = True
+            self._is_cached[here] = True
         finally:
             self._idle.append(runner)
 
@@ -281,7 +281,7 @@ def _quantization(graph: LoweredGraph, tensor: int) -> Quantization | None:
     return None if node is None else one_scale(node.attrs.scale, node.attrs.zero)
 
 
-def cached(
+def cached_specs(
     lowered: LoweredGraph,
     end: Sequence[int],
     batch: int,
@@ -334,7 +334,7 @@ def cache_size(
         raise needs_samples()
     size = plans.graphs.file_batch
     lowered = plans.graphs.at(size)
-    nbytes = sum(spec.nbytes for spec in cached(lowered, computation.begin, size, policy))
+    nbytes = sum(spec.nbytes for spec in cached_specs(lowered, computation.begin, size, policy))
     mapped = DATA_PAGES + batch * (nbytes // policy.samples)
     return CacheSize(nbytes, min(nbytes, mapped) if policy.on_disk else nbytes)
 

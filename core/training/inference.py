@@ -49,16 +49,16 @@ class Evaluator(Closing):
         """Plans the evaluation.
 
         Args:
-            graph: graph as trained, which has the losses.
+            graph: the graph that trains, whose outputs have the losses.
             info: losses and batch size.
             micro_batch, workers: None to choose.
             weighted: whether samples may have weights.
-            computed: graphs that compute the same tensors otherwise, in integers; None for `graph`.
+            computed: graphs that compute the same tensors in integers; None for `graph`.
         """
         plans = Plans(graph)
         losses = output_losses(plans.graphs, info)
         if computed is not None and computed is not plans.graphs:
-            losses = tuple(_of_integers(plans.graphs, loss) for loss in losses)
+            losses = tuple(_on_integers(plans.graphs, loss) for loss in losses)
             plans = Plans(computed)
         self.loss = losses[0].name
         self._reduction = info.reduction
@@ -78,7 +78,7 @@ class Evaluator(Closing):
         rest: bool = True,
     ) -> Result:
         """Loss and metrics over the samples of the order; arguments as of `evaluate`."""
-        engine = self.runtime.engine_of(0)
+        engine = self.runtime.engine_of(0)  # the only computation
         if each:
             engine = self.runtime.engine(engine.computation, micro_batch=1)
         return evaluate(
@@ -113,6 +113,13 @@ class Predictor(Closing):
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
+        """Plans the prediction.
+
+        Args:
+            graph: graph as in the file.
+            batch: samples of a batch.
+            micro_batch, workers: None to choose.
+        """
         self.runtime = _runtime(
             Plans(graph), Computation(outputs=True), batch, micro_batch, workers
         )
@@ -127,7 +134,7 @@ class Predictor(Closing):
         self.runtime.close()
 
 
-def _of_integers(graphs: LoweredGraphs, loss: Loss) -> Loss:
+def _on_integers(graphs: LoweredGraphs, loss: Loss) -> Loss:
     """Returns a loss that reads a tensor of the integer graph.
 
     It reads logits after their rounding, and probabilities instead of logits if lowering moves the

@@ -23,7 +23,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-MIXING = 1  # stream of random numbers
+MIXING = 1  # first of the streams of random numbers for mixup; 0 is for single samples
 AHEAD = 2  # batches that are prepared while one is read
 
 
@@ -91,8 +91,9 @@ class InputPipeline(Closing):
         weights = self._data.weights
         self.weights = None if weights is None else weights[np.asarray(order)]
         self._order, self._epoch, self._end = order, number, end
-        self._current, number = -1, first // self._batch
-        for k in range(number, number + AHEAD):
+        self._current = -1
+        first_batch = first // self._batch
+        for k in range(first_batch, first_batch + AHEAD):
             self._prepare(k)
         return self
 
@@ -106,10 +107,9 @@ class InputPipeline(Closing):
         with self._lock:
             if number != self._current:
                 self._advance(number)
-        for out, ready in zip(
-            (*inputs, *targets), self._slots[number % len(self._slots)], strict=True
-        ):
-            np.copyto(out, ready[row : row + len(samples)].reshape(out.shape, copy=False))
+        slot = self._slots[number % len(self._slots)]
+        for out, prepared in zip((*inputs, *targets), slot, strict=True):
+            np.copyto(out, prepared[row : row + len(samples)].reshape(out.shape, copy=False))
 
     def _advance(self, number: int) -> None:
         """Waits for a batch, and begins to prepare another one in the memory of the last."""
@@ -120,6 +120,7 @@ class InputPipeline(Closing):
         self._prepare(number + AHEAD)
 
     def _prepare(self, number: int) -> None:
+        """Begins to prepare a batch of the epoch, unless the epoch ends before."""
         first = number * self._batch
         if first < self._end:
             numbers = np.asarray(self._order[first : min(first + self._batch, self._end)])
@@ -149,6 +150,7 @@ class InputPipeline(Closing):
             self._change(row.reshape(self._shape, copy=False), number)
 
     def _change(self, x: Array, number: int) -> None:
+        """Augments a sample in place; integers by way of float32."""
         random = self._random.at(self._epoch, number)
         if x.dtype == np.float32:
             self._apply(x, random)
@@ -160,7 +162,7 @@ class InputPipeline(Closing):
             np.clip(np.rint(self._scratch), limits.min, limits.max, out=self._scratch)
         np.copyto(x, self._scratch, casting="unsafe")
 
-    def _apply(self, x: Array, random: "np.random.Generator") -> None:
+    def _apply(self, x: Array, random: np.random.Generator) -> None:
         for change in self._changes:
             change.apply(x, random, self._facts)
 
@@ -169,9 +171,12 @@ class InputPipeline(Closing):
         self._pool.shutdown(cancel_futures=True)
 
 
-def prepared_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: object) -> int:
+def prepared_nbytes(
+    specs: Sequence[TensorSpec], batch: int, augmentations: Sequence[Augmentation]
+) -> int:
     """Returns the bytes of the batches that a pipeline allocates."""
-    slots = AHEAD + 1 + any(isinstance(a, Mixup) for a in augmentations)  # type: ignore[attr-defined]
+    mixes = any(isinstance(a, Mixup) for a in augmentations)
+    slots = AHEAD + 1 + mixes  # mixup reads the other samples into one more
     return slots * batch * sum(spec.nbytes for spec in specs)
 
 
@@ -191,18 +196,19 @@ def _input_for(augmentations: Sequence[Augmentation], shapes: Sequence[tuple[int
     Raises:
         OptionError: if there is none, or several.
     """
-    fits, refused = [], None
+    fits: list[int] = []
+    error: OptionError | None = None
     for k, shape in enumerate(shapes):
         try:
             for augmentation in augmentations:
                 augmentation.check(shape)
             fits.append(k)
         except OptionError as e:
-            refused = e
+            error = e
     if len(fits) == 1:
         return fits[0]
-    if not fits and refused is not None:
-        raise refused
+    if not fits and error is not None:
+        raise error
     raise OptionError("augment", "must fit one input of the model", f"{len(fits)} that it fits")
 
 

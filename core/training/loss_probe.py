@@ -11,7 +11,7 @@ from odt.errors import TrainingError
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
 
-MAX_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
+MAX_SECONDS = 10  # of the processor: some calls take far longer than their operations suggest
 MOVES = 3  # random changes that show how exact a loss is
 
 

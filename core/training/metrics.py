@@ -54,8 +54,11 @@ def monitored_name(monitor: str, asked: Mapping[str, str]) -> str:
     """
     full = {"loss": "loss"} | {word: name for name, word in asked.items()}
     bare = monitor.removeprefix("val_")
-    metric = None if bare in full else find_metric(bare)
-    return monitor.removesuffix(bare) + (full_name(*metric) if metric else full.get(bare, bare))
+    name = full.get(bare)
+    if name is None:
+        metric = find_metric(bare)
+        name = full_name(*metric) if metric else bare
+    return monitor.removesuffix(bare) + name
 
 
 def fitting_metrics(
@@ -96,7 +99,7 @@ def fitting_metrics(
     return metrics
 
 
-def kept_nbytes(metrics: Metrics, samples: int, output: TensorSpec) -> int:
+def metrics_nbytes(metrics: Metrics, samples: int, output: TensorSpec) -> int:
     """Bytes that metrics keep until the end of an epoch.
 
     Args:

@@ -146,6 +146,7 @@ class Pass:
             ) from None
 
     def result(self) -> Result:
+        """Returns loss and metrics of the steps so far."""
         loss = self._mean() if self.losses else float("nan")
         values = {name: m.value() for name, m in self.metrics.items()}
         spread = float(np.std(self.losses, ddof=1)) if len(self.losses) > 1 else math.nan
@@ -160,6 +161,7 @@ class Pass:
         return (sum(self.losses[:-1]) * batch + self.losses[-1] * rest) / sum(self.samples)
 
     def _look(self) -> Look | None:
+        """Returns what sees the outputs of each micro-batch: the metrics, and `look`."""
         if not self._measured:
             return self._outer
         outer, lock = self._outer, threading.Lock()
@@ -183,6 +185,7 @@ class Pass:
         return ". Give a smaller `learning_rate=`, or check the data with `check_data=True`."
 
     def _name(self, value: str) -> str:
+        """Returns the label of a value's tensor; the name itself if it is no tensor."""
         tensor = self.engine.plan.values[value].tensor if value in self.engine.plan.values else None
         return value if tensor is None else self.engine.plan.graph.label(tensor)
 

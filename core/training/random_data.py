@@ -12,7 +12,7 @@ from odt.kernels.rows.lossdef import Draw
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 # Distributions of float inputs: most models take numbers near 0, some take pixels or word numbers.
-FLOATS: "Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]]" = {
+FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "small": lambda rng, shape: rng.normal(size=shape) / 10,
     "unit": lambda rng, shape: rng.random(shape),
@@ -24,8 +24,7 @@ FLOATS: "Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]]" 
 def random_data(runtime: Runtime, seed: int) -> "RandomData":
     """Makes random samples for a runtime that computes losses."""
     draws = [LOSSES[name].draw for name, _ in runtime.losses]
-    usual = runtime.usual
-    return RandomData(runtime.input_specs, runtime.target_specs, draws, seed, usual=usual)
+    return RandomData(runtime.input_specs, runtime.target_specs, draws, seed, usual=runtime.usual)
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class RandomData:
         return [replace(self, seed=self.seed + 1 + k, floats=f) for k, f in enumerate(FLOATS)]
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Fills the arrays with samples, one row each; no targets if `targets` is empty."""
         for row, number in enumerate(samples):
             rng = np.random.default_rng((self.seed, int(number)))
             for k, (spec, out) in enumerate(zip(self.inputs, inputs, strict=True)):
@@ -66,7 +66,7 @@ class RandomData:
             for spec, draw, out in zip(self.targets, self.draws, targets, strict=False):
                 out[row] = draw(rng, spec).reshape(out[row].shape)
 
-    def _input(self, rng: "np.random.Generator", spec: TensorSpec) -> Array:
+    def _input(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
         if spec.dtype.kind == "f":
             return FLOATS[self.floats](rng, spec.shape)
         if spec.dtype in (np.uint8, np.int8):

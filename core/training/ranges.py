@@ -1,7 +1,8 @@
 """Ranges and means of activations over samples.
 
-A range is that of percentiles, the smallest to the largest value, or what has the least squared
-error. Percentiles leave out a few values far outside, which would make all steps coarse.
+A range is that of percentiles, that of all values, or the one with the least squared error of
+rounding and clipping. Percentiles leave out a few values far outside, which would make all steps
+coarse.
 """
 
 from collections.abc import Mapping
@@ -65,7 +66,8 @@ def measure(
     for i, a in trace.run(data, order):
         if method == "percentile" and a.dtype.kind == "f":
             count = 1 + int(TAIL * a.size * batches)
-            low, high = tails.get(i, (np.empty(0, a.dtype),) * 2)
+            none = np.empty(0, a.dtype)
+            low, high = tails.get(i, (none, none))
             low, high = _largest(low, a, count, -1), _largest(high, a, count, 1)
             tails[i] = low, high
             ranges[i] = Range(min(-float(low.min()), 0.0), max(float(high.min()), 0.0))

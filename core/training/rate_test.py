@@ -51,7 +51,8 @@ def rate_test(
         for loss in _losses(trainer, data, parts, rates, DIVERGED * float(np.mean(before))):
             losses.append(loss)
             seen()
-    changes = [loss - b for loss, b in zip(losses, before[1:], strict=False)]
+    # A loss follows each step but the last, until the test ends early.
+    changes = [after - loss for after, loss in zip(losses, before[1:], strict=False)]
     offset = float(np.median(changes[:FIRST])) if trainer.info.dropout and changes else 0.0
     return losses, _smoothed([change - offset for change in changes])
 
@@ -137,7 +138,7 @@ def _smoothed(values: Sequence[float]) -> list[float]:
 
 @contextmanager
 def _steps_seen(trainer: Trainer, total: int) -> Iterator[Callable[[], None]]:
-    """A function that tells `seen` of the trainer one more step; evaluations do not, meanwhile."""
+    """Yields a function that reports one more step to the trainer's `seen`; evaluations do not."""
     seen, numbers = trainer.seen, itertools.count(1)
     trainer.seen = unseen
     try:

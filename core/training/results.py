@@ -38,7 +38,7 @@ class MemoryReport:
     kept: int = 0
 
     @classmethod
-    def of(
+    def from_runtime(
         cls,
         parameters: Parameters,
         runtime: Runtime,
@@ -70,6 +70,7 @@ class MemoryReport:
 
     @property
     def total(self) -> int:
+        """Bytes of all of these but `separate`."""
         used = self.parameters + self.slots + self.gradients + self.arena + self.packed
         return used + self.best + self.prepared + self.taught + self.kept
 

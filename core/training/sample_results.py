@@ -27,11 +27,12 @@ class SampleResults:
         self.predicted: Array | None = None
         self.probability: Array | None = None
         self._form = form
-        if output.size == (1 if form.targets == NUMBERS else form.classes):
-            dtype = np.float64 if form.targets == NUMBERS else np.int64
-            if not (form.targets == FLAGS and form.classes > 1):
-                self.true, self.predicted = np.zeros((2, length), dtype)
-                self.probability = None if form.targets == NUMBERS else np.zeros(length)
+        if form.targets == NUMBERS:
+            if output.size == 1:
+                self.true, self.predicted = np.zeros((2, length))
+        elif output.size == form.classes and (form.targets != FLAGS or form.classes == 1):
+            self.true, self.predicted = np.zeros((2, length), np.int64)
+            self.probability = np.zeros(length)
 
     @property
     def wrong(self) -> Array:

@@ -27,11 +27,12 @@ WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype("c8"): np.dtype("c
 STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-4)}
 SAME = {4: 1e-4, 8: 1e-9}  # by bytes of a number: relative rounding of a loss
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
-TINY = 1e-300  # in place of a size of zero
+TINY = 1e-300  # in place of a difference of zero
 DIFFERENCES = "finite differences"
 # Limits of a test: operations (more in float32, which is faster) and bytes of memory.
 MAX_WORK, MAX_WORK_IN_FLOAT32 = 10**10, 10**11
 MAX_MEMORY = 400 << 20
+LEAST = 1e-30  # size of a gradient, or of its norm, that is not zero
 OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
 CALL, DRAW = 10**5, 50  # overhead of a call, and cost of a random number, in operations
 SEARCHED = 6  # steps of a line search
@@ -218,6 +219,11 @@ class _Test:
         return min(attempts, key=_open, default=[])
 
     def _look(self, rng: np.random.Generator) -> list[Finding]:
+        """Returns the findings for the probe's data, up to the first failure.
+
+        Raises:
+            OutOfTimeError: if no weight could be compared.
+        """
         loss = self.probe.loss(self.start)
         fits = [n for n in (self.weights, 2, 1) if self.probe.passes >= OTHER_RUNS - 1 + 4 * n]
         if not fits:
@@ -237,8 +243,9 @@ class _Test:
     def _gradients(
         self, gradient: dict[int, Array], loss: float, rng: np.random.Generator
     ) -> Finding:
+        """Tests whether gradients are finite, and not zero where the loss depends on a tensor."""
         names = dict(zip(by_name(self.graph, gradient), gradient, strict=True))
-        bad = [f"{name} is not finite" for name, i in names.items() if _is_wild(gradient[i])]
+        bad = [f"{name} is not finite" for name, i in names.items() if not _is_finite(gradient[i])]
         self.alive.update(i for i in gradient if gradient[i].any())
         zero = [name for name, i in names.items() if i not in self.alive]
         free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
@@ -312,7 +319,7 @@ class _Test:
             gradient: gradients by tensor.
             chosen: tensors, and places in them.
         """
-        worst, told = 0.0, 0
+        worst, compared = 0.0, 0
         bad: list[str] = []
         wrong: list[tuple[int, int]] = []
         itemsize = 8
@@ -322,7 +329,8 @@ class _Test:
             tried = [self._error(i, at, flat, step) for step in STEPS[itemsize]]
             error, measured, _ = min(tried)
             most = TOLERANCE[itemsize]
-            told += any(is_told and error <= most for error, _, is_told in tried)
+            if any(is_significant and error <= most for error, _, is_significant in tried):
+                compared += 1
             worst = max(worst, error)
             if error > most:
                 name = self.graph.label(i)
@@ -330,9 +338,9 @@ class _Test:
                 wrong.append((i, at))
         if bad:
             return Finding(DIFFERENCES, False, _listed(bad)), wrong
-        if not told:
+        if not compared:
             return Finding(DIFFERENCES, None, "unknown: rounding of the loss hides them"), wrong
-        detail = f"{told} weights within {worst:.0e} in float{8 * itemsize}"
+        detail = f"{compared} weights within {worst:.0e} in float{8 * itemsize}"
         return Finding(DIFFERENCES, True, detail), wrong
 
     def _have_ties(self, wrong: Sequence[tuple[int, int]], rng: np.random.Generator) -> bool:
@@ -368,10 +376,11 @@ class _Test:
         above, below = (self.probe.loss(self._moved(i, at, sign * h)) for sign in (1, -1))
         measured, expected = (above - below) / (2 * h), float(gradient[at])
         least = 4 * self.noise / h / TOLERANCE[gradient.itemsize]
-        size = max(abs(measured), abs(expected), 1e-30)
+        size = max(abs(measured), abs(expected), LEAST)
         return abs(measured - expected) / max(size, least, TINY), measured, size > least
 
     def _moved(self, i: int, at: int, by: float) -> dict[int, Array]:
+        """Returns the weights at the start, with one value of a tensor changed."""
         moved = self.start[i].copy()
         moved.reshape(-1)[at] += by
         return {**self.start, i: moved}
@@ -385,19 +394,20 @@ class _Test:
         """
         fall = sum(float(np.sum(a * a)) for a in gradient.values())  # by a step of 1
         size = _norm(list(self.start.values())) or 1.0  # weights of a new layer may all be 0
-        step = FIRST * size / max(np.sqrt(fall), 1e-30)
+        step = FIRST * size / max(np.sqrt(fall), LEAST)
         least, most = SHORTER
-        seen = 0
+        significant = 0  # steps whose expected fall exceeds the rounding error
         for _ in range(SEARCHED):
             moved = {i: a - step * gradient[i] for i, a in self.start.items()}
             after = self.probe.loss_or_inf(moved)
             if after < loss:
                 return Finding("one step", True, f"the loss falls from {loss:.6g} to {after:.6g}")
             expected = step * fall
-            seen += expected > self.noise
+            if expected > self.noise:
+                significant += 1
             lowest = expected / max(2 * (after - loss + expected), TINY)  # relative to the step
             step *= min(max(lowest, least), most)
-        if seen < SEARCHED // 2:
+        if significant < SEARCHED // 2:
             return Finding("one step", None, "unknown: rounding of the loss hides it")
         detail = f"no step against the gradient lowers {loss:.6g}"
         if self.rounds:
@@ -417,7 +427,8 @@ def _listed(parts: Sequence[str], separator: str = "; ") -> str:
     """Joins parts, as many as fit into a line."""
     lengths = accumulate(len(part) + len(separator) for part in parts)
     shown = max(sum(length <= MAX_LISTED for length in lengths), 1)
-    ending = f"{separator}and {len(parts) - shown} more" * (len(parts) > shown)
+    rest = len(parts) - shown
+    ending = f"{separator}and {rest} more" if rest else ""
     return separator.join(parts[:shown]) + ending
 
 
@@ -425,5 +436,5 @@ def _norm(arrays: Sequence[Array]) -> float:
     return float(np.sqrt(sum(float(np.sum(a * a)) for a in arrays)))
 
 
-def _is_wild(a: Array) -> bool:
-    return not np.isfinite(a).all()
+def _is_finite(a: Array) -> bool:
+    return bool(np.isfinite(a).all())

@@ -63,6 +63,7 @@ class Trainer(Closing):
         undo: undoes epochs in `train`; None for a learning rate that was given.
         weighting: identifies the weights of the samples, for checkpoints.
         seen: called after each batch of `evaluate`.
+        counts: metrics of several calls of `evaluate` together.
         augment: text of the augmentations, for checkpoints.
         predicted: largest growth of the process in bytes, if a budget was given.
     """
@@ -155,8 +156,14 @@ class Trainer(Closing):
             self._plans, runs, self.info, self._budget, micro_batch, workers, self._reserves
         )
         planned = 1 if self.predicted is None else None
-        keep, arguments = self.info.keeps_gradients, (plans, runs, self.parameters, schedule)
-        self.runtime = Runtime(*arguments, keep_gradients=keep, planned=planned)
+        self.runtime = Runtime(
+            plans,
+            runs,
+            self.parameters,
+            schedule,
+            keep_gradients=self.info.keeps_gradients,
+            planned=planned,
+        )
         self._training = self.runtime.engine_of(TRAINING)
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
@@ -326,8 +333,8 @@ class Trainer(Closing):
             OptionError: if memory or disk is too small.
         """
         assert self._policy, "there is no cache"
-        arguments = Computation(end=self._end), self._policy, self.runtime.schedule
-        cache = FrozenCache(self._plans, *arguments, data, targets, parts)
+        frozen, schedule = Computation(end=self._end), self.runtime.schedule
+        cache = FrozenCache(self._plans, frozen, self._policy, schedule, data, targets, parts)
         if self._budget is not None:
             cache.limit_mapped()
         return cache
@@ -361,8 +368,7 @@ class Trainer(Closing):
         The samples are also added to metrics of several batches, `totals`.
         """
         engine = self._training if update else self._evaluating(data)
-        arguments = data, range(samples), self.info.reduction, self.metrics
-        run = Pass(engine, *arguments, totals=totals)
+        run = Pass(engine, data, range(samples), self.info.reduction, self.metrics, totals=totals)
         with nullcontext() if update else self.parameters.averaged():
             run.step(0, samples)
         return run.result()
@@ -425,9 +431,18 @@ class Trainer(Closing):
             rest: whether to include a last batch that is not full, if there are others.
         """
         rest = rest or len(order) < self.info.batch_size
-        engine, arguments = self._evaluating(data), (data, order, self.info.reduction, self.metrics)
+        engine = self._evaluating(data)
         with self.parameters.averaged():
-            return evaluate(engine, *arguments, rest=rest, seen=self.seen, totals=self.counts)
+            return evaluate(
+                engine,
+                data,
+                order,
+                self.info.reduction,
+                self.metrics,
+                rest=rest,
+                seen=self.seen,
+                totals=self.counts,
+            )
 
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights or without the cache if the data need it."""
@@ -456,8 +471,9 @@ class Trainer(Closing):
 
     def memory(self) -> MemoryReport:
         """Returns the memory allocated for training."""
-        reserves = self.best.nbytes, self._reserves
-        return MemoryReport.of(self.parameters, self.runtime, self._training, *reserves)
+        return MemoryReport.from_runtime(
+            self.parameters, self.runtime, self._training, self.best.nbytes, self._reserves
+        )
 
     def close(self) -> None:
         """Ends the worker threads."""

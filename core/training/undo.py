@@ -45,7 +45,7 @@ class Undo:
         self.loss = self.worst = self.after = math.nan
         self.running = False
         self._total = self._samples = 0.0
-        self.measure: Callable[[], float] = lambda: math.nan
+        self.measure: Callable[[], float] = lambda: math.nan  # until a run sets it
 
     @property
     def state(self) -> tuple[float, ...]:

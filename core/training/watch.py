@@ -1,4 +1,4 @@
-"""What the training loop works with: what sees its steps, prepares samples and validates."""
+"""Interfaces of the training loop: observers of steps, sources of samples, validation."""
 
 from typing import Protocol
 

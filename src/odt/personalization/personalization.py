@@ -201,7 +201,7 @@ def personalize(
     if len(new_samples.names) > head.classes and not epochs:
         rule = "must be above 0 for new classes, which must be trained"
         raise OptionError("epochs", rule, epochs)
-    old = old.named(new_samples.names)
+    old = old.with_names(new_samples.names)
     limit = nbytes(store_bytes)
     assert limit is not None
     count = old.samples_within(samples_per_class, limit)
@@ -357,7 +357,7 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
     if len(store.classes) > count:
         others = ", ".join(store.names[count:])
         warn(f"{path}: stored samples of {others} are left out: {model.path} has no such class.")
-    return store.named(first_names), names or (
+    return store.with_names(first_names), names or (
         first_names if len(first_names) == count and first_names != numbers else ()
     )
 

@@ -23,7 +23,7 @@ from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.training.frozen_cache import CachePolicy, cache_policy, cache_size, split_frozen
-from odt.core.training.metrics import kept_nbytes
+from odt.core.training.metrics import metrics_nbytes
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.models.model import Model, Path
@@ -239,5 +239,5 @@ def _reserves(
     return {
         "a copy of the best weights": best if session.options.keep_best else 0,
         "a teacher's outputs": outputs_nbytes(teacher, specs, samples) if teacher else 0,
-        "outputs kept for metrics": kept_nbytes(session.metrics, samples, specs.losses[0][1]),
+        "outputs kept for metrics": metrics_nbytes(session.metrics, samples, specs.losses[0][1]),
     }

@@ -19,7 +19,7 @@ from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
-from odt.core.training.metrics import fitting_metrics, kept_nbytes, monitored_name
+from odt.core.training.metrics import fitting_metrics, metrics_nbytes, monitored_name
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data.sources import samples_of, weights_of
@@ -233,7 +233,7 @@ class Session(Closing):
                 reserves={
                     "prepared batches": prepared,
                     "a teacher's outputs": taught,
-                    "outputs kept for metrics": kept_nbytes(self.metrics, samples, output),
+                    "outputs kept for metrics": metrics_nbytes(self.metrics, samples, output),
                 },
             )
             self.recipe.model.release_pages()  # the weights that train are copied

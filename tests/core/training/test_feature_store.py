@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 def store(samples: int = 6, width: int = 4, count: int = 20) -> FeatureStore:
     features = RNG.normal(size=(samples, width)).astype(np.float32)
-    empty = FeatureStore("5e", width).named(("cat", "dög", "fish"))
+    empty = FeatureStore("5e", width).with_names(("cat", "dög", "fish"))
     return empty.offered(features, np.arange(samples) % 2, count, "reservoir", seed=0)
 
 
@@ -32,7 +32,7 @@ def test_a_store_reads_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_an_empty_store_reads_back(tmp_path: Path) -> None:
-    FeatureStore("5e", 3).named(["a"]).write(tmp_path / "s.npz")
+    FeatureStore("5e", 3).with_names(["a"]).write(tmp_path / "s.npz")
     assert len(read_store(tmp_path / "s.npz")) == 0
 
 
@@ -48,9 +48,9 @@ def test_the_file_is_within_its_limit() -> None:
 
 
 def test_classes_are_added_and_left_out() -> None:
-    more = store().named(("cat", "dog"))
+    more = store().with_names(("cat", "dog"))
     assert (len(more), more.names) == (6, ("cat", "dog"))
-    assert [len(c) for c in more.named(("cat", "dog", "x", "y")).classes] == [3, 3, 0, 0]
+    assert [len(c) for c in more.with_names(("cat", "dog", "x", "y")).classes] == [3, 3, 0, 0]
 
 
 def rewritten(path: Path, **changes: Any) -> None:
