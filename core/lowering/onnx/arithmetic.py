@@ -283,10 +283,12 @@ def same(u: Use) -> int:
 def dropout(u: Use) -> list[int]:
     """Nothing, as onnxruntime leaves it out, also where it trains; its mask lets all through."""
     trains = u.has(2) and bool(u.value(2, "training_mode").any())
-    if trains and (u.is_read(1) or u.node.outputs[0] in u.b.graph.outputs):
+    graph = u.b.graph
+    is_end = u.node.inputs[0] in graph.inputs or u.node.outputs[0] in graph.outputs
+    if trains and (u.is_read(1) or is_end):
         raise ShapeError(
-            "training_mode must be 0 where a mask is read or the result is an output, which would "
-            "be random, but got 1. Export the model in evaluation mode"
+            "training_mode must be 0 beside an input or output and where the mask is read, which "
+            "would be random, but got 1. Export the model in evaluation mode"
         )
     if not u.is_read(1):
         return [u.raw(0)]

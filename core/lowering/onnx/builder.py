@@ -241,16 +241,16 @@ class Builder:
         """Adds a node of several outputs, of one dtype or of one each; returns them."""
         row = row_of(op)
         whole = {**default_options(op), **options}
-        node = Node(op, tuple(inputs), (), whole, self.origin)
+        start = len(self.tensors)
+        results = [*range(start, start + outputs)]
+        node = Node(op, tuple(inputs), tuple(results), whole, self.origin)
         if dtype is None and op in BOOLS:
             dtype = np.dtype(bool)
         if dtype is None:
             operands = list(bind_operands(row, node).values())
             dtype = self.spec(operands[-1 if op == "SELECT_V2" else 0]).dtype if operands else INT64
-        start = len(self.tensors)
         dtypes = dtype if isinstance(dtype, Sequence) else [dtype] * outputs
-        results = [self._append(Tensor("", TensorSpec((), each))) for each in dtypes]
-        node = replace(node, outputs=tuple(results))
+        self.tensors += [Tensor("", TensorSpec((), each)) for each in dtypes]
         try:
             infer_node(self, node, row, self.inference, None)
         except ShapeError:
@@ -258,7 +258,7 @@ class Builder:
             raise
         for i in results:
             spec = self.spec(i)
-            self.tensors[i] = replace(self.tensors[i], spec=spec, signature=spec.shape)
+            self.tensors[i] = Tensor("", spec, spec.shape)
         self.nodes.append(node)
         self.makers.update(dict.fromkeys(results, node))
         return results
