@@ -483,6 +483,28 @@ def test_all_other_initializers_may_be_frozen(
         module.get_contiguous_parameters(trainable_only=False)
 
 
+def test_open_axes_are_those_of_each_call(tmp_path: Path) -> None:
+    file = OnnxFile(inputs=[value("x", ("N", 2, "H", "W"))], outputs=[value("y", ("N", 3))])
+    w = np.random.default_rng(3).standard_normal((3, 2, 3, 3)).astype(np.float32)
+    file.constants({"w": w, "axes": np.array([2, 3])})
+    file.add("Conv", "x", "w", outputs=["c"], kernel_shape=[3, 3])
+    file.add("GlobalAveragePool", "c", outputs=["p"])
+    file.add("Squeeze", "p", "axes")
+    folder = generate(tmp_path, model=file.data(), requires_grad=["w"], optimizer=ADAMW)
+    state, module, optimizer = optimized(folder)
+    for size in (12, 9, 12):
+        x = RNG.standard_normal((4, 2, size, size)).astype(np.float32)
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+        now = state.parameters["w"].data.astype(np.float64)
+        y = np.einsum("nchwij,ocij->nohw", windows, now).mean((2, 3))
+        assert module(x, LABELS[:4]) == pytest.approx(entropies(y, LABELS[:4]).mean(), rel=1e-5)
+        optimizer.step()
+        module.lazy_reset_grad()
+    assert state.odt_state.step == 3
+    with pytest.raises(odt.DataError, match=r"x: must be \(N, 2, N, N\), but got \(4, 3, 9, 9\)"):
+        module(np.zeros((4, 3, 9, 9), np.float32), LABELS[:4])
+
+
 def test_weights_in_constants_and_packed_ones_train(tmp_path: Path) -> None:
     for storage in ("constant", "packed", "single"):
         folder = generate(tmp_path / storage, model=mlp(storage).data())

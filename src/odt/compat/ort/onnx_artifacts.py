@@ -15,10 +15,11 @@ from odt.compat.ort.optimizer_model import optimizer_model
 from odt.core.checkpoints.ort_file import OrtCheckpoint, write_ort_checkpoint
 from odt.core.formats.onnx.reader import parse_onnx
 from odt.core.model.model import Model as File
+from odt.core.recipe.open_shapes import fitting_shapes
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
-from odt.errors import OptionError, warn
+from odt.errors import OptionError, UnsupportedError, warn
 from odt.models.model import Model
 
 
@@ -79,7 +80,13 @@ class Onnx:
         with_loss = parse_onnx(memoryview(made.data), self.source.file.path)
         checked = OnnxModel(with_loss, OnnxState(_checkpoint(made), self.source.file.path))
         self._check_statistics(with_loss)
-        checked.trainer.session.build()
+        try:
+            checked.plan({})
+        except UnsupportedError:  # open axes are 1 then, which may be too small for a filter
+            graph, shapes = self.source.file.graph, fitting_shapes(self.source.file)
+            if not shapes:
+                raise
+            checked.plan({graph.tensors[i].name: shape for i, shape in shapes.items()})
         checked.close()
         return made
 

@@ -102,6 +102,15 @@ class OnnxModel:
         """Largest number of samples that the trainer takes at once."""
         return self.trainer.session.recipe.info.batch_size
 
+    def plan(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Plans training for shapes of inputs; those of the file for others.
+
+        Raises:
+            UnsupportedError: if odt cannot train the model.
+        """
+        self._make(shapes)
+        self.trainer.session.build()
+
     @property
     def trainer(self) -> Trainer:
         """The trainer; of the shapes in the file if there was no batch yet."""
