@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from odt.core.formats.file_kinds import HDF5, MAX_MEMBERS, NPY, zip_kind
+from odt.core.formats.file_kinds import HDF5, MAX_MEMBERS, NPY, ZIP_LOCAL_BYTES, zip_kind
 from odt.core.storage.hdf5 import data_set, data_sets, load_h5py
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import (
@@ -36,6 +36,7 @@ Rows: TypeAlias = Any
 
 
 def npy_array(path: str) -> Rows:
+    """Maps the array of an .npy file; raises DataError if it is damaged or holds no numbers."""
     with open_input(path) as f, reading(path, "must be an .npy array of numbers"):
         return _map_npy(f, path)
 
@@ -69,7 +70,7 @@ def _npy_header(f: IO[bytes]) -> tuple[tuple[int, ...], bool, "np.dtype[np.gener
 
 
 Pick: TypeAlias = Callable[[Collection[str]], Sequence[str]]  # the names of the arrays to read
-Check: TypeAlias = Callable[[int, Rows], object]
+Check: TypeAlias = Callable[[int, Rows], object]  # of an array, with its number
 
 
 def npz_arrays(path: str, pick: Pick = list, check: Check | None = None) -> dict[str, Rows]:
@@ -137,7 +138,7 @@ def _npz_member(
     with open_input(path) as f:
         if member.compress_type == zipfile.ZIP_STORED:
             f.seek(member.header_offset)
-            name, extra = struct.unpack("<26x2H", f.read(30))
+            name, extra = struct.unpack("<26x2H", f.read(ZIP_LOCAL_BYTES))  # their lengths
             f.seek(name + extra, os.SEEK_CUR)
             return _map_npy(f, path)
     with archive.open(member) as packed, tempfile.TemporaryFile() as unpacked:
@@ -159,8 +160,8 @@ def hdf5_arrays(path: str, pick: Pick) -> list[Rows]:
     h5py = load_h5py(path)
     with reading(path, SOUND_HDF5):
         file = h5py.File(path, "r")
-        is_own = isinstance(file.get("value", getlink=True), h5py.HardLink)
-        group = file["value"] if is_own else None
+        is_in_file = isinstance(file.get("value", getlink=True), h5py.HardLink)
+        group = file["value"] if is_in_file else None
         if not isinstance(group, h5py.Group):
             raise DataError(f'{path}: must hold a group "value" with data sets "0", "1", ….')
         arrays = [data_set(file, f"value/{name}", path) for name in pick([*group])]

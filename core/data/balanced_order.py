@@ -29,5 +29,5 @@ class BalancedOrder:
         rng = np.random.default_rng((self.seed, epoch))
         classes = [self.samples[self.labels == k] for k in np.unique(self.labels)]
         count = int(np.median([len(numbers) for numbers in classes]))
-        drawn = [np.resize(rng.permutation(numbers), count) for numbers in classes]
-        return rng.permutation(np.concatenate(drawn))  # type: ignore[return-value]  # an array does
+        samples = [np.resize(rng.permutation(numbers), count) for numbers in classes]
+        return rng.permutation(np.concatenate(samples))  # type: ignore[return-value]  # an array does

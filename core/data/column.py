@@ -160,7 +160,7 @@ class SampleShapeError(DataError):
     """Samples whose shape is not that of the model's tensor.
 
     Args:
-        message: what the rule is, and the shapes.
+        message: the rule and the shapes.
         shape: shape of the array of samples.
     """
 
@@ -203,8 +203,10 @@ def column_of(
         )
     if rows.dtype.newbyteorder("=") == spec.dtype and scale in ("", "none"):
         quantization = None  # the tensor's integers
-    whole = rows.dtype.kind == "f" and spec.dtype.kind in "iu"
-    if quantization is None and not (whole or np.can_cast(rows.dtype, spec.dtype, "same_kind")):
+    floats_as_integers = rows.dtype.kind == "f" and spec.dtype.kind in "iu"
+    if quantization is None and not (
+        floats_as_integers or np.can_cast(rows.dtype, spec.dtype, "same_kind")
+    ):
         raise DataError(
             f"{name}: the model needs {spec.dtype}, but the file holds {rows.dtype}. "
             f"Convert it to {spec.dtype}."
@@ -221,7 +223,7 @@ def column_of(
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
     file = mapped_file(rows)
     column = Column(name, spec, rows.shape[0], rows, notes, file, pages, scale, quantization)
-    if whole and quantization is None:
+    if floats_as_integers and quantization is None:
         next(column.blocks(), None)  # targets of another task are refused before training
     return column
 
@@ -238,7 +240,7 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
     shape, classes = rows.shape[1:], math.prod(spec.shape[-1:])
     if rows.shape and sorted(shape) == sorted(spec.shape):
         axes = [0]
-        for n in spec.shape:
+        for n in spec.shape:  # the first axis of this length that is not used yet
             axes.append(next(k + 1 for k, m in enumerate(shape) if m == n and k + 1 not in axes))
         return f"Reorder its axes: np.transpose(a, {tuple(axes)})."
     if what in ("expected output", "y") and rows.shape:

@@ -57,14 +57,14 @@ def open_columns(
         size = os.fstat(f.fileno()).st_size
     if not size:
         raise DataError(f"{path}: must hold samples, but it is empty.")
-    others: list[str] = []
+    ignored: list[str] = []  # names of arrays, set by `pick`
     chosen: list[str] = []
 
     def pick(arrays_of_file: Collection[str]) -> list[str]:
         names_of_tensors = names or numbered_names(len(specs))
         remedy = MAKE_FILES if {"x", "y"} <= set(arrays_of_file) else ""
         matches = names_of_tensors.find(arrays_of_file, path, strict=what == "input", remedy=remedy)
-        others.extend(sorted(set(arrays_of_file).difference(matches)))
+        ignored.extend(sorted(set(arrays_of_file).difference(matches)))
         chosen.extend(matches)
         return matches
 
@@ -104,8 +104,8 @@ def open_columns(
     ]
     if names is not None and all(name.removeprefix("arr_").isdecimal() for name in chosen):
         columns[0] = with_note(columns[0], names.order_note(specs, path, what))
-    if others:
-        note = f"{path}: {listed(others)}: no {what} that is needed has this name: ignored."
+    if ignored:
+        note = f"{path}: {listed(ignored)}: no {what} that is needed has this name: ignored."
         columns[0] = with_note(columns[0], note)
     return tuple(columns)
 
@@ -138,7 +138,8 @@ def array_columns(
         )
     names = [what] if len(specs) == 1 else [f"{what}[{k}]" for k in range(len(specs))]
     for name, rows in zip(names, arrays, strict=True):
-        if masked := int(rows.mask.sum()) if isinstance(rows, np.ma.MaskedArray) else 0:
+        masked = int(rows.mask.sum()) if isinstance(rows, np.ma.MaskedArray) else 0
+        if masked:
             raise DataError(
                 f"{name}: must have a value everywhere, but {masked} are masked. Fill them, as "
                 "with a.filled(0), or leave their samples out."
@@ -179,7 +180,7 @@ def _raw_columns(
     quantizations: Quantizations,
     ignore_rest: bool,
 ) -> tuple[Column, ...]:
-    stored, scale = _stored(path, size, specs, what)
+    stored, scale = _raw_layout(path, size, specs, what)
     sample = sum(s.nbytes for s in stored)
     length, rest = divmod(size, sample)
     if not length:
@@ -192,7 +193,7 @@ def _raw_columns(
         raise DataError(
             f"{path}: must hold whole samples of {sample} bytes "
             f"({', '.join(str(s) for s in stored)}), but has {rest} bytes after {length} samples. "
-            f"Give raw values of the model's shape and dtype, .npy, .npz or HDF5."
+            "Give raw values of the model's shape and dtype, .npy, .npz or HDF5."
         )
     if rest:
         notes = (
@@ -207,12 +208,12 @@ def _raw_columns(
         rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
         column = column_of(f"{path}: {what} {k}", spec, rows, what, scale, quantization)
         columns.append(replace(column, notes=column.notes + notes))
-        notes = ()
+        notes = ()  # those about the file are given once
         offset += length * s.nbytes
     return tuple(columns)
 
 
-def _stored(
+def _raw_layout(
     path: str, size: int, specs: Sequence[TensorSpec], what: str
 ) -> tuple[Sequence[TensorSpec], str]:
     """Returns shapes, dtypes and scale of a raw file from its sidecar, or else from specs."""
@@ -222,12 +223,12 @@ def _stored(
     if sidecar.nbytes != size:
         raise DataError(
             f"{path}: its JSON file says {sidecar.samples} samples in {sidecar.nbytes} bytes, but "
-            "the "
-            f"file has {size}. Write the data again, or delete {path}.json."
+            f"the file has {size}. Write the data again, or delete {path}.json."
         )
     if len(sidecar.tensors) != len(specs):
-        hint = " Give those of the outputs that have a loss; `output_losses=` selects them."
-        hint = hint if what == "expected output" else ""
+        hint = ""
+        if what == "expected output":
+            hint = " Give those of the outputs that have a loss; `output_losses=` selects them."
         raise DataError(
             f"{path}: the model needs {len(specs)} tensors of {what}, but the file's JSON file "
             f"says {len(sidecar.tensors)}.{hint}"

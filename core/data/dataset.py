@@ -70,6 +70,11 @@ class DataSet:
     ) -> None:
         """Reads samples into the arrays, one row each, and checks their values.
 
+        Args:
+            samples: numbers of the samples.
+            inputs: an array for each input.
+            targets: an array for each target; empty to read none.
+
         Raises:
             DataError: for a value that no loss can use, with file and sample.
         """
@@ -133,21 +138,21 @@ class DataSet:
         """Returns the data set with its targets only."""
         return DataSet((), self.targets, self._checks[len(self.inputs) :], self.weights)
 
-    def weighted(self, weights: Array | None) -> "DataSet":
+    def with_weights(self, weights: Array | None) -> "DataSet":
         """Returns the data set with a weight for each sample."""
         checks = self._checks[len(self.inputs) :]
         return DataSet(self.inputs, self.targets, checks, weights)
 
     def with_arrays(self, arrays: Sequence[Array]) -> "DataSet":
-        """Returns the data set with other arrays, of the same dtypes and shapes of samples.
+        """Returns a data set with other arrays, of the same dtypes and sample shapes, unweighted.
 
         Args:
             arrays: those of the inputs, then those of the targets.
         """
         columns = self.inputs + self.targets
-        each = zip(columns, arrays, strict=True)
-        changed = [replace(column, rows=a, length=len(a)) for column, a in each]
-        inputs, targets = changed[: len(self.inputs)], changed[len(self.inputs) :]
+        pairs = zip(columns, arrays, strict=True)
+        columns = tuple(replace(column, rows=a, length=len(a)) for column, a in pairs)
+        inputs, targets = columns[: len(self.inputs)], columns[len(self.inputs) :]
         return DataSet(inputs, targets, self._checks[len(self.inputs) :])
 
     def limit_mapped(self, nbytes: int) -> None:
@@ -167,7 +172,8 @@ class DataSet:
             for at, rows in column.blocks():
                 problem = check(rows)
                 if problem is not None:
-                    problems.append(f"{column.name}: sample {at + problem[0]}: {problem[1]}")
+                    row, rule = problem
+                    problems.append(f"{column.name}: sample {at + row}: {rule}")
                     break
         if problems:
             raise DataError("; ".join(problems) + ".")

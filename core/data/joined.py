@@ -26,9 +26,9 @@ class JoinedSamples:
         self.weights: Array | None = None
         if first.weights is not None or second.weights is not None:
             self.weights = np.ones(border + length, np.float32)
-            for source, part in ((first, slice(border)), (second, slice(border, None))):
+            for source, places in ((first, slice(border)), (second, slice(border, None))):
                 if source.weights is not None:
-                    self.weights[part] = source.weights[: len(self.weights[part])]
+                    self.weights[places] = source.weights[: len(self.weights[places])]
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples, all from one source, into the arrays, one row each."""

@@ -51,20 +51,20 @@ def write_npz(path: str, samples: Mapping[str, TensorSpec], length: int) -> Iter
         assert file.temporary is not None
         folder, target = Path(os.path.realpath(path)).parent, file.temporary
         with _refusing(path):
-            parts = [stack.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in samples]
+            files = [stack.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in samples]
 
         def append(arrays: Sequence[Array]) -> None:
             with _refusing(path):
-                for part, array in zip(parts, arrays, strict=True):
-                    part.write(array.data)
+                for rows, array in zip(files, arrays, strict=True):
+                    rows.write(array.data)
 
         yield append
         with _refusing(path), zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-            for (name, sample), part in zip(samples.items(), parts, strict=True):
-                part.seek(0)
+            for (name, sample), rows in zip(samples.items(), files, strict=True):
+                rows.seek(0)
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     _write_header(member, sample, length)
-                    while chunk := part.read(COPY):
+                    while chunk := rows.read(COPY):
                         member.write(chunk)
 
 
@@ -109,6 +109,7 @@ def _write_header(file: AtomicFile | IO[bytes], sample: TensorSpec, length: int)
 
 @contextmanager
 def _refusing(path: str) -> Iterator[None]:
+    """Raises DataError instead of OSError, with the path of the new file."""
     try:
         yield
     except OSError as e:

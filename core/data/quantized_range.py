@@ -8,15 +8,23 @@ from odt.core.data.sidecar import rescale
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.rows.opdef import TensorSpec
 
-# Samples by which the range of real numbers is compared with that of a quantized input, fraction of
-# values outside, and fraction of the range that is used, beyond which a note warns.
-RANGE_SAMPLES, MAX_OUTSIDE, LEAST_USED = 32, 0.05, 0.05
+RANGE_SAMPLES = 32  # that are compared with the range
+MAX_OUTSIDE = 0.05  # fraction of values outside the range, above which a note warns
+LEAST_USED = 0.05  # fraction of the range that values take up, below which a note warns
 
 
 def range_notes(
     name: str, rows: Any, spec: TensorSpec, scale: str, quantization: Quantization
 ) -> tuple[str, ...]:
-    """Warns of real numbers that the integers of an input hold badly, by the first samples."""
+    """Returns a warning if the integers of an input represent the first samples badly.
+
+    Args:
+        name: file and tensor, for the warning.
+        rows: real numbers; the first axis is the samples.
+        spec: shape and dtype of one sample of the input.
+        scale: scale of integers that are read as floats; see sidecar.py.
+        quantization: quantization of the input.
+    """
     real = np.array(rows[:RANGE_SAMPLES], np.float32)
     if scale:
         rescale(real, scale)
@@ -28,9 +36,10 @@ def range_notes(
     used = float(finite.max() - finite.min()) / (most - least)
     if outside <= MAX_OUTSIDE and not 0 < used < LEAST_USED:
         return ()
-    what = f"{outside:.0%} of the values are outside" if outside > MAX_OUTSIDE else "values use"
-    rest = "" if outside > MAX_OUTSIDE else f"{used:.1%} of "
+    fault = f"values use {used:.1%} of"
+    if outside > MAX_OUTSIDE:
+        fault = f"{outside:.0%} of the values are outside"
     return (
-        f"{name}: {what} {rest}the range of the quantized input, {least:g} to {most:g}. "
+        f"{name}: {fault} the range of the quantized input, {least:g} to {most:g}. "
         "Scale the data as the model's were.",
     )

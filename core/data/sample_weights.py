@@ -26,7 +26,7 @@ class Weighting:
     """Identifies the weights of a training run, for checkpoints.
 
     Attributes:
-        classes: weight of each class that has one; others have weight 1.
+        classes: classes with their weights; other classes have weight 1.
         samples: checksum of the weights of single samples; empty if none were given.
     """
 
@@ -91,9 +91,9 @@ def class_weights(
         )
     if not isinstance(weights, str):
         return tuple(sorted((int(label), float(weight)) for label, weight in weights.items()))
-    occurring, counts = np.unique(labels[np.asarray(training)], return_counts=True)
-    balanced = counts.sum() / (len(occurring) * counts)
-    return tuple(zip(occurring.tolist(), balanced.tolist(), strict=True))
+    values, counts = np.unique(labels[np.asarray(training)], return_counts=True)
+    balanced = counts.sum() / (len(values) * counts)
+    return tuple(zip(values.tolist(), balanced.tolist(), strict=True))
 
 
 def weigh_classes(

@@ -22,8 +22,9 @@ FORMAT = "odt-data"
 VERSION = 1
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 DTYPES = frozenset(("bool", *INTEGERS, "float16", "float32", "float64"))
-RECIPE = {"files": (dict,), "source": (dict, str), "preprocessing": (list,)}  # what is shown
-SCALES = ("0..1", "-1..1")  # what 0 … 255 can become
+# Keys of the recipe that odt reads, with the types of their values.
+RECIPE = {"files": (dict,), "source": (dict, str), "preprocessing": (list,)}
+SCALES = ("0..1", "-1..1")  # ranges to which 0 … 255 is scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class Sidecar:
     scale: str = ""
 
     @property
-    def described(self) -> Mapping[str, Any]:
-        """The recipe with the class names, as a preprocessing record needs them."""
+    def record_content(self) -> Mapping[str, Any]:
+        """The JSON object from which `record_of` reads the preprocessing record."""
         return {**self.recipe, "classes": list(self.classes)}
 
     @property
@@ -57,24 +58,19 @@ class Sidecar:
         return self.samples * sum(t.nbytes for t in self.tensors)
 
     def to_json(self) -> str:
+        """The text of the JSON file."""
         tensors = [{"shape": list(t.shape), "dtype": t.dtype.name} for t in self.tensors]
-        return (
-            json.dumps(
-                {
-                    "format": FORMAT,
-                    "version": VERSION,
-                    "samples": self.samples,
-                    "tensors": tensors,
-                    "classes": list(self.classes),
-                    "sha256": self.sha256,
-                    **({"scale": self.scale} if self.scale else {}),
-                    **self.recipe,
-                },
-                indent=1,
-                ensure_ascii=False,
-            )
-            + "\n"
-        )
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "samples": self.samples,
+            "tensors": tensors,
+            "classes": list(self.classes),
+            "sha256": self.sha256,
+        }
+        if self.scale:
+            content["scale"] = self.scale
+        return json.dumps(content | dict(self.recipe), indent=1, ensure_ascii=False) + "\n"
 
     def to_bytes(self) -> bytes:
         """The JSON file; characters of file names that UTF-8 cannot encode are escaped."""
@@ -113,8 +109,8 @@ def read_sidecar(path: str) -> Sidecar | None:
 
 def _parse(content: dict[str, Any]) -> Sidecar:
     if content["format"] != FORMAT or content["version"] != VERSION:
-        shown = f"{printable(content['format'], 40)} {printable(content['version'], 40)}"
-        raise ValueError(f"format {shown}")
+        name, version = printable(content["format"], 40), printable(content["version"], 40)
+        raise ValueError(f"format {name} {version}")
     tensors = tuple(_spec(t) for t in content["tensors"])
     samples, classes = content["samples"], content.get("classes", [])
     for tensor in tensors:

@@ -7,7 +7,7 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
 
-SHOWN = 5  # classes that a warning names
+MAX_CLASSES = 5  # that a warning names
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def split_classes(labels: Array, fraction: float, seed: int) -> Split:
     """
     check_fraction(fraction)
     training = len(labels) - round(len(labels) * fraction)
-    drawn = np.random.default_rng((seed, len(labels))).permutation(len(labels))
-    order = spread_classes(labels, drawn)
+    shuffled = np.random.default_rng((seed, len(labels))).permutation(len(labels))
+    order = spread_classes(labels, shuffled)
     parts = np.sort(order[:training]), np.sort(order[training:])
     return Split(*parts)  # type: ignore[arg-type]  # arrays are read like Sequences
 
@@ -62,8 +62,8 @@ def spread_classes(labels: Array, order: Array) -> Array:
     sorted_labels = labels[order]
     place = np.empty(len(order))
     for label in np.unique(sorted_labels):
-        of_class = np.flatnonzero(sorted_labels == label)
-        place[of_class] = (np.arange(len(of_class)) + 0.5) / len(of_class)
+        members = np.flatnonzero(sorted_labels == label)
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
     return order[np.argsort(place, kind="stable")]
 
 
@@ -80,20 +80,21 @@ def validation_warning(training: Array, validation: Array) -> str | None:
         training: classes of the training samples.
         validation: classes of the validation samples.
     """
-    trained, judged = set(np.unique(training).tolist()), set(np.unique(validation).tolist())
-
-    def text(classes: set[int]) -> str:
-        some = map(str, sorted(classes)[:SHOWN])
-        return ", ".join(some) + ", …" * (len(classes) > SHOWN)
-
-    if judged - trained:
+    train_classes = set(np.unique(training).tolist())
+    val_classes = set(np.unique(validation).tolist())
+    if val_classes - train_classes:
         return (
-            f"validation has samples of class {text(judged - trained)}, but training has none: "
-            "its loss and metrics do not measure what is trained."
+            f"validation has samples of class {_text(val_classes - train_classes)}, but training "
+            "has none: its loss and metrics do not measure what is trained."
         )
-    if len(judged) == 1 < len(trained):
+    if len(val_classes) == 1 < len(train_classes):
         return (
-            f"validation has only samples of class {text(judged)}, but training has "
-            f"{len(trained)} classes: its loss and metrics do not measure what is trained."
+            f"validation has only samples of class {_text(val_classes)}, but training has "
+            f"{len(train_classes)} classes: its loss and metrics do not measure what is trained."
         )
     return None
+
+
+def _text(classes: set[int]) -> str:
+    names = [str(label) for label in sorted(classes)[:MAX_CLASSES]]
+    return ", ".join([*names, "…"] if len(classes) > MAX_CLASSES else names)

@@ -25,7 +25,7 @@ from odt.core.export.shared_weights import (
     signatures_of,
 )
 from odt.core.export.version_patches import version_patches
-from odt.core.formats.flatbuffer.appended_zip import moved, offset_patches
+from odt.core.formats.flatbuffer.appended_zip import offset_patches, shift_archive
 from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
     BUFFER,
@@ -33,13 +33,13 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import (
     SUBGRAPHS,
     TENSORS,
     VERSION,
+    NewBuffer,
     NewTable,
-    OwnBuffer,
     Patch,
     absolute_offsets,
+    add_buffers,
     buffer_table,
     front,
-    name_own_buffers,
     original,
     patched,
 )
@@ -368,14 +368,14 @@ def _chunks(
     patches = [*edit.patches, *weights, *offset_patches(model.data, shift)]
     yield edit.front
     yield from patched(model.data, patches, edit.begin)
-    yield moved(archive, len(model.data) + shift)
+    yield shift_archive(archive, len(model.data) + shift)
     source.check_file()
 
 
 def convert(
     model: Model,
     file_format: str,
-    new_buffers: Sequence[OwnBuffer] = (),
+    new_buffers: Sequence[NewBuffer] = (),
     entries: Mapping[str, bytes | None] | None = None,
 ) -> Edit:
     """The edit that converts a model to a format.
@@ -412,7 +412,7 @@ def convert(
             buffer_table(b"") if k in absent else table.pos
             for k, table in enumerate(root.tables(BUFFERS, "buffer"))
         ]
-        patches += name_own_buffers(root, buffers, new_buffers)
+        patches += add_buffers(root, buffers, new_buffers)
         vectors[BUFFERS] = buffers
     if (version is None or place) and not vectors:
         return Edit(b"", 0, patches)
@@ -440,10 +440,10 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
     }
 
 
-def _placed(written: Sequence[ExportContents]) -> tuple[list[Patch], list[OwnBuffer]]:
+def _placed(written: Sequence[ExportContents]) -> tuple[list[Patch], list[NewBuffer]]:
     """Places new values in the bytes of the old ones, or in new buffers if those are shared."""
     patches: list[Patch] = []
-    new_buffers: list[OwnBuffer] = []
+    new_buffers: list[NewBuffer] = []
     together: dict[tuple[int, int], dict[tuple[int, int], Array]] = {}
     for each in written:
         model = each.model
@@ -462,7 +462,7 @@ def _placed(written: Sequence[ExportContents]) -> tuple[list[Patch], list[OwnBuf
             first = next(iter(values))
             patches.append((offset, first))
             del values[first]
-        new_buffers += [OwnBuffer(tuple(places), data) for data, places in values.items()]
+        new_buffers += [NewBuffer(tuple(places), data) for data, places in values.items()]
     return patches, new_buffers
 
 

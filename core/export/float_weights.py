@@ -20,12 +20,12 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import (
     BUFFERS,
     SUBGRAPHS,
     TENSORS,
+    NewBuffer,
     NewTable,
-    OwnBuffer,
     Patch,
     absolute_offsets,
+    add_buffers,
     front,
-    name_own_buffers,
     patched,
 )
 from odt.core.formats.flatbuffer.reader import parse_model
@@ -108,7 +108,7 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
         for subgraph, i in buffer.tensors:
             patches += _retyped(graphs[subgraph], {i})
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
-    patches += name_own_buffers(root, buffers, [*_own_buffers(model, dequantized), *initial])
+    patches += add_buffers(root, buffers, [*_new_buffers(model, dequantized), *initial])
     identifier = bytes(model.data[4:8])
     before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
     patches += absolute_offsets(root, len(before)) + offset_patches(model.data, len(before))
@@ -117,7 +117,7 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
     return resized(new, model.input_shapes)
 
 
-def _own_buffers(model: Model, dequantized: DequantizedGraph) -> Iterator[OwnBuffer]:
+def _new_buffers(model: Model, dequantized: DequantizedGraph) -> Iterator[NewBuffer]:
     """Returns a buffer of float32 values for each weight, even if weights shared one before.
 
     Tensors of no values, such as the intermediate ones of an int8 LSTM, have no bytes to replace.
@@ -126,10 +126,10 @@ def _own_buffers(model: Model, dequantized: DequantizedGraph) -> Iterator[OwnBuf
         values = dequantized.graph.tensors[i].data
         assert values is not None
         if values.size:
-            yield OwnBuffer((model.place(stored),), values.astype("<f4").tobytes())
+            yield NewBuffer((model.place(stored),), values.astype("<f4").tobytes())
 
 
-def _initial_values(model: Model, dequantized: DequantizedGraph) -> Iterator[OwnBuffer]:
+def _initial_values(model: Model, dequantized: DequantizedGraph) -> Iterator[NewBuffer]:
     """Returns a buffer of float32 values for the initial value of each quantized variable."""
     keys = handles(model.graph.nodes)
     written = set[Key]()
@@ -142,7 +142,7 @@ def _initial_values(model: Model, dequantized: DequantizedGraph) -> Iterator[Own
             written.add(key)
             values = dequantize(variable.value, model.quantization[y])
             place = variable.subgraph, variable.tensor
-            yield OwnBuffer((place,), values.astype("<f4").tobytes())
+            yield NewBuffer((place,), values.astype("<f4").tobytes())
 
 
 def _check_readers(model: Model, dequantized: DequantizedGraph) -> None:

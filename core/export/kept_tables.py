@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.formats.flatbuffer.appended_zip import appended_archive, moved
+from odt.core.formats.flatbuffer.appended_zip import appended_archive, shift_archive
 from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
 from odt.core.formats.flatbuffer.own_activations import split_fused_tanh
@@ -245,4 +245,4 @@ def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = 
     packed = bytes(builder.Output())
     if archive is None:
         archive = appended_archive(source.data)
-    return packed + moved(archive, len(packed)) if archive else packed
+    return packed + shift_archive(archive, len(packed)) if archive else packed

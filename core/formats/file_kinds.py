@@ -1,4 +1,4 @@
-"""Names files that are neither models nor samples by their first bytes, and says what to do.
+"""Kinds of files that are neither models nor samples, by their first bytes, with advice.
 
 A raw data file has no header, so any file could be mistaken for one. The bytes of 32-bit floats and
 integers begin like one of these formats by a chance of 1 in 10 million, and are not text.
@@ -16,11 +16,15 @@ from odt.dataclass import dataclass
 
 TEXT_BYTES = 256  # that are read as text
 LEAST_TEXT = 8  # characters; fewer are no table
-MAX_MEMBERS = 200  # of a zip archive that are looked at
-MAX_FIELDS = 200  # of a protocol buffer that are looked at
+MAX_MEMBERS = 200  # of a zip archive that are read
+MAX_FIELDS = 200  # of a protocol buffer that are read
 # First bytes of formats of arrays.
 HDF5, NPY, ZIP = b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PK\x03\x04"
 MODEL_BYTES = 1 << 16  # in which Keras' attribute of an HDF5 file is, or an array in C source
+# Records of a zip archive: signatures, and bytes without names and comments.
+ZIP_END, ZIP_ENTRY = b"PK\x05\x06", b"PK\x01\x02"
+ZIP_END_BYTES, ZIP_ENTRY_BYTES, ZIP_LOCAL_BYTES = 22, 46, 30
+MAX_ZIP_COMMENT = 65535  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,8 @@ class FileKind:
 
     Attributes:
         name: name with an article, for messages.
-        model: what to do to get a model; {path} stands for the file.
-        data: what to do to get samples; likewise.
+        model: advice on how to get a model; {path} stands for the file.
+        data: advice on how to get samples; likewise.
     """
 
     name: str
@@ -38,12 +42,17 @@ class FileKind:
     data: str = "Give raw values, .npy, .npz or HDF5."
 
     def instead_of_model(self, path: str) -> str:
-        """Returns the end of a message about a file that is no model: its kind and what to do."""
+        """Returns the end of a message about a file that is no model: its kind and advice."""
         return f"{self.name}. {self.model.replace('{path}', path)}"
 
     def instead_of_data(self, path: str) -> str:
         """Returns the end of a message about a file that holds no samples."""
         return f"{self.name}. {self.data.replace('{path}', path)}"
+
+
+def _pointer(name: str, advice: str) -> FileKind:
+    """Returns the kind of a file that stands for another, which has the same advice for both."""
+    return FileKind(name, advice, advice)
 
 
 _FROM_KERAS = (
@@ -130,23 +139,18 @@ _BINARY_PICKLES = tuple(b"\x80%c" % version for version in range(2, 6))
 _PICKLE = FileKind(
     "a Python pickle", "odt reads no pickles, which run code. Convert the model from its framework."
 )
+_WEB_PAGE = _pointer("a web page", "Download the file itself, not the page that shows it.")
 # Beginnings of texts without white space, in lower case.
 _TEXTS = (
     (
         "version https://git-lfs.github.com/",
-        FileKind("a pointer of Git LFS", *[_GET_FILE.format(command="git lfs pull")] * 2),
+        _pointer("a pointer of Git LFS", _GET_FILE.format(command="git lfs pull")),
     ),
     (
         "/annex/objects/",
-        FileKind("a pointer of git-annex", *[_GET_FILE.format(command="git annex get")] * 2),
+        _pointer("a pointer of git-annex", _GET_FILE.format(command="git annex get")),
     ),
-    *(
-        (
-            start,
-            FileKind("a web page", *["Download the file itself, not the page that shows it."] * 2),
-        )
-        for start in ("<!doctype html", "<html", "<head", "<body")
-    ),
+    *((start, _WEB_PAGE) for start in ("<!doctype html", "<html", "<head", "<body")),
 )
 _C_WORDS = ("unsigned char ", "uint8_t ", "#include", "#ifndef", "#pragma once", "alignas(")
 _ZIP_MARKS = (  # names of members, kind
@@ -174,7 +178,9 @@ def file_kind(start: bytes, itemsize: int) -> FileKind | None:
         if start.startswith(magic, offset):
             return kind
     text = _text(start[:TEXT_BYTES])
-    return None if text is None else _text_kind(text) or (_TEXT if itemsize > 1 else None)
+    if text is None:
+        return None
+    return _text_kind(text) or (_TEXT if itemsize > 1 else None)
 
 
 def stand_in(path: str | os.PathLike[str]) -> FileKind | None:
@@ -236,17 +242,17 @@ def _text_kind(text: str) -> FileKind | None:
     """Returns the kind of a text that is no table; None if it may be one."""
     if (kind := _kind_by_start(text)) is not None:
         return kind
-    begun = text.strip().lower()
-    if any(word in begun for word in _C_WORDS):
+    text = text.strip().lower()
+    if any(word in text for word in _C_WORDS):
         return FileKind("C source", _C_ARRAY)
-    if begun.startswith("{") and '"modeltopology"' in begun.replace(" ", ""):
+    if text.startswith("{") and '"modeltopology"' in text.replace(" ", ""):
         return _TFJS
     return None
 
 
 def _kind_by_start(text: str) -> FileKind | None:
-    begun = text.strip().lower()
-    return next((kind for start, kind in _TEXTS if begun.startswith(start)), None)
+    text = text.strip().lower()
+    return next((kind for start, kind in _TEXTS if text.startswith(start)), None)
 
 
 def zip_kind(names: Sequence[str]) -> FileKind:
@@ -268,21 +274,22 @@ def zip_kind(names: Sequence[str]) -> FileKind:
 def _members(data: memoryview) -> list[str]:
     """Returns the first names in a zip archive, which may be damaged."""
     names: list[str] = []
-    end = bytes(data[-(22 + 65535) :])
-    at = end.rfind(b"PK\x05\x06")
-    if 0 <= at <= len(end) - 22:
-        _, position = struct.unpack_from("<2I", end, at + 12)
-        entry = bytes(data[position : position + 46])
-        while entry.startswith(b"PK\x01\x02") and len(entry) == 46 and len(names) < MAX_MEMBERS:
+    end = bytes(data[-(ZIP_END_BYTES + MAX_ZIP_COMMENT) :])
+    at = end.rfind(ZIP_END)
+    if 0 <= at <= len(end) - ZIP_END_BYTES:
+        (position,) = struct.unpack_from("<I", end, at + 16)  # of the first entry
+        while len(names) < MAX_MEMBERS:
+            entry = bytes(data[position : position + ZIP_ENTRY_BYTES])
+            if not entry.startswith(ZIP_ENTRY) or len(entry) < ZIP_ENTRY_BYTES:
+                break
             length, extra, comment = struct.unpack_from("<3H", entry, 28)
-            names.append(
-                bytes(data[position + 46 : position + 46 + length]).decode(errors="replace")
-            )
-            position += 46 + length + extra + comment
-            entry = bytes(data[position : position + 46])
-    if not names and len(data) >= 30:  # a large or truncated archive: its first member
+            position += ZIP_ENTRY_BYTES
+            names.append(bytes(data[position : position + length]).decode(errors="replace"))
+            position += length + extra + comment
+    if not names and len(data) >= ZIP_LOCAL_BYTES:  # a large or truncated archive: the first member
         (length,) = struct.unpack_from("<H", data, 26)
-        names.append(bytes(data[30 : 30 + length]).decode(errors="replace"))
+        name = data[ZIP_LOCAL_BYTES : ZIP_LOCAL_BYTES + length]
+        names.append(bytes(name).decode(errors="replace"))
     return names
 
 
@@ -293,7 +300,8 @@ def _protocol_buffer(data: memoryview) -> FileKind | None:
     if not fields:
         return None
     first, value = fields[0]
-    if first == 1 and isinstance(value, int) and 0 < value < 100:
+    if first == 1 and isinstance(value, int) and 0 < value < 100:  # a version
+        # A ModelProto has its graph in field 7; Core ML's kinds of models have numbers from 200 on.
         if isinstance(dict(fields).get(7), memoryview) and max(numbers) <= 40:
             return FileKind("an ONNX file")
         if max(numbers) >= 200:
@@ -304,7 +312,7 @@ def _protocol_buffer(data: memoryview) -> FileKind | None:
                 "Give the folder of the SavedModel to TensorFlow's "
                 "converter: tf.lite.TFLiteConverter.from_saved_model(FOLDER).convert().",
             )
-    if first == 1 and isinstance(value, memoryview):
+    if first == 1 and isinstance(value, memoryview):  # a GraphDef: name and operator of a node
         node = dict(_fields(value))
         texts = [node.get(k) for k in (1, 2)]
         if all(isinstance(t, memoryview) and bytes(t[:99]).isascii() and t for t in texts):
@@ -322,5 +330,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         for number, wire, value in islice(read_fields(data, Span(0, len(data))), MAX_FIELDS):
             if isinstance(value, int):
                 yield number, value
+            elif wire == BYTES:
+                yield number, data[value.offset : value.end]
             else:
-                yield number, data[value.offset : value.end] if wire == BYTES else 0
+                yield number, 0  # floats, which no rule reads

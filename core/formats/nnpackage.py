@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from odt.core.formats.file_kinds import folder_kind
 from odt.core.storage.atomic_files import AtomicFile, write_atomically
-from odt.core.storage.reading import open_input, read_input, reading, unwritable
+from odt.core.storage.reading import open_input, read_input, reading, shortened_json, unwritable
 from odt.errors import ModelError
 
 if TYPE_CHECKING:
@@ -48,16 +48,20 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
     ):
         content = json.loads(file.read(MAX_BYTES))
     if not isinstance(content, dict):
-        raise ModelError(f"{path}: must be an object, but got {_show(content)}")
+        raise ModelError(f"{path}: must be an object, but got {shortened_json(content)}")
     major = content.get("major-version", "1")
     if str(major) != "1":
-        raise ModelError(f"{path}: major-version must be 1, but got {_show(major)}")
-    name = _only(content, "models", path)
+        raise ModelError(f"{path}: major-version must be 1, but got {shortened_json(major)}")
+    name = _single_text(content, "models", path)
     if name in {"", ".", ".."} or os.path.basename(name) != name or not name.isprintable():
-        raise ModelError(f"{path}: models must name a file of the package, but got {_show(name)}")
-    kind = _only(content, "model-types", path)
+        raise ModelError(
+            f"{path}: models must name a file of the package, but got {shortened_json(name)}"
+        )
+    kind = _single_text(content, "model-types", path)
     if kind not in TYPES:
-        raise ModelError(f"{path}: model-types must be {' or '.join(TYPES)}, but got {_show(kind)}")
+        raise ModelError(
+            f"{path}: model-types must be {' or '.join(TYPES)}, but got {shortened_json(kind)}"
+        )
     return os.path.join(os.fspath(package), name), kind
 
 
@@ -93,14 +97,10 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
         file.write(json.dumps(content, indent=2).encode() + b"\n")
 
 
-def _only(content: Mapping[str, Any], key: str, path: str) -> str:
+def _single_text(content: Mapping[str, Any], key: str, path: str) -> str:
+    """Returns the only text of a list in a MANIFEST; raises ModelError for other values."""
     values = content.get(key)
     if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], str):
-        actual = "nothing" if values is None else _show(values)
+        actual = "nothing" if values is None else shortened_json(values)
         raise ModelError(f"{path}: {key} must be a list of one text, but got {actual}")
     return values[0]
-
-
-def _show(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,7 +1,7 @@
 """Reads the wire format of protocol buffers, with limits; independent of any message.
 
-A message is a sequence of fields, each a tag and a value. What a field means stands in a table of
-the format that uses it (core/formats/onnx/messages.py).
+A message is a sequence of fields, each a tag and a value. A format has a table of the fields of
+each of its messages (core/formats/onnx/messages.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +11,7 @@ from odt.dataclass import dataclass
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 FIXED = {FIXED64: 8, FIXED32: 4}
+MAX_VARINT = 10  # bytes
 MAX_DEPTH = 32  # messages within messages
 MAX_FIELDS = 2_000_000  # of a file, and numbers in packed fields
 INT64 = 1 << 63
@@ -18,7 +19,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 
 class ProtobufError(ValueError):
-    """Says which rule the bytes of a message break, with values."""
+    """Raised if bytes are no message; its text is the rule that they break, with values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Field:
 
     Attributes:
         name: name in the schema.
-        kind: "int" for whole numbers, "text", or "bytes" for anything of which only the place is
-            wanted: bytes, packed numbers, floats. Of a message, its table.
+        kind: "int" for whole numbers, "text", or "bytes" for values that are read as their place in
+            the file: bytes, packed numbers, floats; for a message, its table.
         many: whether the field may occur several times.
     """
 
@@ -55,13 +56,13 @@ Table: TypeAlias = Mapping[int, Field]
 def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
     """Reads a number of 7 bits in each byte; returns it and the position after it."""
     value = shift = 0
-    for k in range(at, min(end, at + 10)):
+    for k in range(at, min(end, at + MAX_VARINT)):
         byte = data[k]
         value |= (byte & 127) << shift
         if byte < 128:
             return value & (2 * INT64 - 1), k + 1
         shift += 7
-    raise ProtobufError(f"a number must end within 10 bytes, but got none at byte {at}")
+    raise ProtobufError(f"a number must end within {MAX_VARINT} bytes, but got none at byte {at}")
 
 
 def encode_varint(value: int) -> bytes:
@@ -139,13 +140,13 @@ class MessageReader:
             if field.many and field.kind == "int" and isinstance(value, Span) and wire == BYTES:
                 message.setdefault(field.name, []).extend(self.numbers(value))
                 continue
-            read = self._value(field, wire, value, depth)
+            content = self._value(field, wire, value, depth)
             if field.many:
-                message.setdefault(field.name, []).append(read)
-            elif field.name in message and isinstance(read, Mapping):
+                message.setdefault(field.name, []).append(content)
+            elif field.name in message and isinstance(content, Mapping):
                 raise ProtobufError(f"a message must have one {field.name}, but got two")
             else:
-                message[field.name] = read
+                message[field.name] = content
         return message
 
     def numbers(self, span: Span) -> list[int]:
@@ -179,5 +180,5 @@ class MessageReader:
 
 
 def signed(value: int) -> int:
-    """Returns the signed number of 64 bits."""
+    """Returns the signed number with the 64 bits of an unsigned one."""
     return value - 2 * INT64 if value >= INT64 else value

@@ -38,8 +38,8 @@ def read_model(
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
-                raise ModelError(f"{name}: a model must be a file, but got {kind}")
+                actual = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
+                raise ModelError(f"{name}: a model must be a file, but got {actual}")
             if not status.st_size:
                 raise ModelError(f"{name}: a model must have 8 bytes or more, but got 0")
             data = map_or_read(handle, name)

@@ -26,7 +26,7 @@ from odt.core.model.training_info import (
     TrainingInfo,
 )
 from odt.core.options.training_options import REDUCTIONS
-from odt.core.storage.reading import read_input, reading
+from odt.core.storage.reading import read_input, reading, shortened_json
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 from odt.schemas import circle_traininfo as schema
@@ -198,7 +198,7 @@ def _fields(
             close = difflib.get_close_matches(_plain(key), names, n=1)
             hint = f" Did you mean {names[close[0]]}?" if close and name is None else ""
             twice = " twice" if name else ""
-            rule = f"must have only {', '.join(legal)}, but got {_show(key)}{twice}"
+            rule = f"must have only {', '.join(legal)}, but got {shortened_json(key)}{twice}"
             raise OdtError(f"{where}: {rule}.{hint}")
         values[name] = field
     missing = [name for name in required if name not in values]
@@ -215,7 +215,7 @@ def _word(value: Any, where: str, words: Mapping[str, tuple[str, ...]]) -> str:
     legal = ", ".join(word for spelled in words.values() for word in spelled)
     close = difflib.get_close_matches(_plain(str(value)), names, n=1)
     hint = f" Did you mean {words[names[close[0]]][0]}?" if close else ""
-    raise OdtError(f"{where}: must be one of {legal}, but got {_show(value)}.{hint}")
+    raise OdtError(f"{where}: must be one of {legal}, but got {shortened_json(value)}.{hint}")
 
 
 def _number(value: Any, where: str, name: str) -> float:
@@ -235,9 +235,4 @@ def _integer(value: Any, where: str, low: int, high: int) -> int:
 
 
 def _wrong(where: str, rule: str, value: Any) -> OdtError:
-    return OdtError(f"{where}: must be {rule}, but got {_show(value)}")
-
-
-def _show(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return OdtError(f"{where}: must be {rule}, but got {shortened_json(value)}")

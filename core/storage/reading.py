@@ -4,6 +4,7 @@ A reader opens a file with `open_input`, reads it inside `reading`, limits the s
 data with `guard`, and shows text from the file with `printable` or `listed`.
 """
 
+import json
 import math
 import os
 import re
@@ -155,6 +156,12 @@ def printable(text: object, most: int = MAX_SHOWN) -> str:
         most: maximum number of characters.
     """
     return one_line(str(text), most)
+
+
+def shortened_json(value: object, most: int = 60) -> str:
+    """Returns a value of a JSON file for messages, with at most `most` characters."""
+    text = json.dumps(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def listed(texts: Collection[object], most: int = MAX_LINE) -> str:

@@ -11,8 +11,8 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-MAX_LOOKED_AT = 256  # samples
-MAX_BYTES = 1 << 24  # of these samples
+MIN_SAMPLES, MAX_SAMPLES = 16, 256  # from which statistics are computed
+MAX_BYTES = 1 << 24  # of more than MIN_SAMPLES
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Augmentation:
         values = [getattr(self, f.name) for f in fields(self)]
         return ":".join([self.word, *(f"{v:g}" if isinstance(v, float) else v for v in values)])
 
-    def refuse(self, rule: str, got: object) -> OptionError:
+    def refuse(self, rule: str, actual: object) -> OptionError:
         """Returns the error for an invalid value or shape."""
-        return OptionError("augment", f"{self.word}: {rule}", got)
+        return OptionError("augment", f"{self.word}: {rule}", actual)
 
     def check_value(self, value: float, least: float, most: float, unit: str = "") -> None:
         """Checks a number; raises OptionError."""
@@ -107,17 +107,17 @@ def statistics(
         shape: shape of a sample; one axis is that of a table, whose features have different units.
     """
     spec = specs[index]
-    most = max(16, min(MAX_LOOKED_AT, MAX_BYTES // max(spec.nbytes, 1)))
-    chosen = np.linspace(0, len(samples) - 1, min(len(samples), most), dtype=np.int64)
+    most = max(MIN_SAMPLES, min(MAX_SAMPLES, MAX_BYTES // max(spec.nbytes, 1)))
+    positions = np.linspace(0, len(samples) - 1, min(len(samples), most), dtype=np.int64)
     rows = [np.empty((1, s.size), s.dtype) for s in specs]
     sums = np.zeros((2, spec.size))
     low, high = math.inf, -math.inf
-    for number in np.asarray(samples)[chosen].tolist():
+    for number in np.asarray(samples)[positions].tolist():
         data.read(range(number, number + 1), rows, ())
         x = rows[index][0].astype(np.float64)
         low, high = min(low, float(x.min())), max(high, float(x.max()))
         sums += (x, x * x)
-    means = sums / len(chosen)
+    means = sums / len(positions)
     if len(shape) == 1:
         return Facts(low, high, float(means[0].mean()), _deviation(*means).astype(np.float32))
     mean, square = means.mean(1)

@@ -47,26 +47,26 @@ def resample(x: Array, ys: Array, xs: Array) -> None:
         ys, xs: row and column of each pixel in the old image, (H, W).
     """
     height, width, channels = x.shape
-    top, v = _between(ys, height)
-    left, h = _between(xs, width)
+    top, down_weight = _between(ys, height)
+    left, right_weight = _between(xs, width)
     pixels = np.ascontiguousarray(x).reshape(-1, channels)
     first = (top * width + left).ravel()
-    right, down = min(width - 1, 1), min(height - 1, 1) * width
+    right, down = min(width - 1, 1), min(height - 1, 1) * width  # steps to the next pixel
     above, below = (
-        _blend(pixels.take(at, 0), pixels.take(at + right, 0), h.reshape(-1, 1))
+        _blend(pixels.take(at, 0), pixels.take(at + right, 0), right_weight.reshape(-1, 1))
         for at in (first, first + down)
     )
-    x[...] = _blend(above, below, v.reshape(-1, 1)).reshape(x.shape)
+    x[...] = _blend(above, below, down_weight.reshape(-1, 1)).reshape(x.shape)
 
 
 def resample_axis(x: Array, positions: Array, axis: int) -> Array:
     """Resamples an image along one axis: linear, with the border repeated."""
     size = x.shape[axis]
-    before, part = _between(positions, size)
+    before, weight = _between(positions, size)
     shape = [1, 1, 1]
     shape[axis] = -1
     after = np.minimum(before + 1, size - 1)
-    return _blend(x.take(before, axis), x.take(after, axis), part.reshape(shape))
+    return _blend(x.take(before, axis), x.take(after, axis), weight.reshape(shape))
 
 
 def _between(positions: Array, size: int) -> tuple[Array, Array]:
@@ -76,10 +76,10 @@ def _between(positions: Array, size: int) -> tuple[Array, Array]:
     return before, (inside - before).astype(np.float32)
 
 
-def _blend(a: Array, b: Array, part: Array) -> Array:
-    """Computes a ← a + part (b − a)."""
+def _blend(a: Array, b: Array, weight: Array) -> Array:
+    """Computes a ← a + weight (b − a); overwrites b."""
     b -= a
-    b *= part
+    b *= weight
     a += b
     return a
 
@@ -127,11 +127,11 @@ class Shift(ImageAugmentation):
 
     def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Shifts the image along both axes."""
-        moved = x
+        image = x
         for axis, size in enumerate(x.shape[:2]):
-            by = round((2 * rng.random() - 1) * self.fraction * size)
-            moved = moved.take(np.arange(size) - by, axis, mode="clip")
-        x[...] = moved
+            shift = round((2 * rng.random() - 1) * self.fraction * size)
+            image = image.take(np.arange(size) - shift, axis, mode="clip")
+        x[...] = image
 
 
 @dataclass(frozen=True)
@@ -152,10 +152,10 @@ class Crop(ImageAugmentation):
 
     def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Crops the image; keeps the aspect ratio."""
-        part = 1 - rng.random() * (1 - self.fraction)
+        scale = 1 - rng.random() * (1 - self.fraction)
         height, width = x.shape[:2]
         rows, columns = (
-            (n * (1 - part) * rng.random() + part * (np.arange(n) + 0.5) - 0.5).astype(np.float32)
+            (n * (1 - scale) * rng.random() + scale * (np.arange(n) + 0.5) - 0.5).astype(np.float32)
             for n in (height, width)
         )
         x[...] = resample_axis(resample_axis(x, rows, 0), columns, 1)

@@ -1,5 +1,6 @@
 """All augmentations by name, and their text form: NAME or NAME:VALUE, separated by commas."""
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
@@ -33,8 +34,8 @@ def parse_augmentations(value: Any) -> tuple[Augmentation, ...]:
     Raises:
         OptionError: if a name is unknown or a value is invalid.
     """
-    one = isinstance(value, str | Augmentation) or callable(value)
-    items: Iterable[Any] = [value] if one else value or ()
+    is_single = isinstance(value, str | Augmentation) or callable(value)
+    items: Iterable[Any] = [value] if is_single else value or ()
     augmentations: list[Augmentation] = []
     for item in items:
         if isinstance(item, str):
@@ -56,8 +57,6 @@ def _parse(text: str) -> Any:
         raise OptionError("augment", "functions must be given again to resume", name)
     kind: Any = BY_WORD.get(name)
     if kind is None:
-        import difflib
-
         close = difflib.get_close_matches(name, BY_WORD, n=1)
         hint = f"Did you mean {close[0]}?" if close else ""
         raise OptionError("augment", f"must be one of {', '.join(BY_WORD)}", name, hint)

@@ -29,8 +29,8 @@ class TimeShift(Augmentation):
 
     def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Shifts a sample in place."""
-        by = round((2 * rng.random() - 1) * self.fraction * len(x))
-        x[...] = x.take(np.arange(len(x)) - by, 0, mode="clip")
+        shift = round((2 * rng.random() - 1) * self.fraction * len(x))
+        x[...] = x.take(np.arange(len(x)) - shift, 0, mode="clip")
 
 
 @dataclass(frozen=True)

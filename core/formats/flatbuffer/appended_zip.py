@@ -6,12 +6,17 @@ are put before it. Format: section 4.3 of PKWARE's APPNOTE.
 
 import struct
 
+from odt.core.formats.file_kinds import (
+    MAX_ZIP_COMMENT,
+    ZIP_END,
+    ZIP_END_BYTES,
+    ZIP_ENTRY,
+    ZIP_ENTRY_BYTES,
+)
 from odt.core.formats.flatbuffer.flatbuffer_edit import Patch
 
-END, ENTRY = b"PK\x05\x06", b"PK\x01\x02"  # signatures
-END_BYTES, ENTRY_BYTES = 22, 46  # without names and comments
-MAX_COMMENT = 1 << 16
-CENTRAL, LOCAL = 16, 42  # places of the offsets in these two records
+# Places of offsets: that of the first entry in the last record, and of a member in its entry.
+CENTRAL, LOCAL = 16, 42
 
 
 def offset_patches(data: memoryview, shift: int) -> list[Patch]:
@@ -21,11 +26,11 @@ def offset_patches(data: memoryview, shift: int) -> list[Patch]:
         data: the file.
         shift: bytes by which the archive moves.
     """
-    offsets = _offsets(data) if shift else {}
-    moved = {at: offset + shift for at, offset in offsets.items()}
-    if not all(0 <= offset < 2**32 for offset in moved.values()):
+    old_offsets = _offsets(data) if shift else {}
+    offsets = {at: offset + shift for at, offset in old_offsets.items()}
+    if not all(0 <= offset < 2**32 for offset in offsets.values()):
         return []
-    return [(at, struct.pack("<I", offset)) for at, offset in moved.items()]
+    return [(at, struct.pack("<I", offset)) for at, offset in offsets.items()]
 
 
 def appended_archive(data: memoryview) -> bytes:
@@ -46,9 +51,9 @@ def _offsets(data: memoryview) -> dict[int, int]:
 
     Empty without an archive, and if its offsets count from its beginning.
     """
-    tail = bytes(data[-(END_BYTES + MAX_COMMENT) :])
-    at = tail.rfind(END)
-    if at < 0 or len(tail) - at < END_BYTES:
+    tail = bytes(data[-(ZIP_END_BYTES + MAX_ZIP_COMMENT) :])
+    at = tail.rfind(ZIP_END)
+    if at < 0 or len(tail) - at < ZIP_END_BYTES:
         return {}
     end = len(data) - len(tail) + at
     count, nbytes, start = struct.unpack_from("<HII", tail, at + 10)
@@ -57,18 +62,18 @@ def _offsets(data: memoryview) -> dict[int, int]:
         return {}
     offsets = {end + CENTRAL: start}
     for _ in range(count):
-        if bytes(data[entry : entry + 4]) != ENTRY or entry + ENTRY_BYTES > end:
+        if bytes(data[entry : entry + 4]) != ZIP_ENTRY or entry + ZIP_ENTRY_BYTES > end:
             return {}
         name, extra, comment = struct.unpack_from("<3H", data, entry + 28)
         (local,) = struct.unpack_from("<I", data, entry + LOCAL)
         if local > start:
             return {}
         offsets[entry + LOCAL] = local
-        entry += ENTRY_BYTES + name + extra + comment
+        entry += ZIP_ENTRY_BYTES + name + extra + comment
     return offsets
 
 
-def moved(archive: bytes, start: int) -> bytes:
+def shift_archive(archive: bytes, start: int) -> bytes:
     """Returns a zip archive with offsets that count from `start` bytes before it."""
     new = bytearray(archive)
     for at, data in offset_patches(memoryview(archive), start):

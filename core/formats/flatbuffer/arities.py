@@ -6,14 +6,15 @@ from odt.core.formats.flatbuffer.flatbuffer import DAMAGED
 from odt.core.model.graph import ABSENT, Node
 from odt.errors import ModelError
 
-# Operator → numbers of inputs and outputs that it has.
+MANY = 10  # more inputs than any of these operators has
+# Operator → possible numbers of inputs, and number of outputs.
 ARITIES = {
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE", "DENSIFY", "READ_VARIABLE"), (range(1, 2), 1)),
     "VAR_HANDLE": (range(1), 1),
     "ASSIGN_VARIABLE": (range(2, 3), 0),
     "SVDF": (range(4, 6), 1),
     **{
-        f"CUSTOM:{flex}TensorList{name}": (range(count, 10), 1)
+        f"CUSTOM:{flex}TensorList{name}": (range(count, MANY), 1)
         for flex in ("Flex", "")
         for name, count in {
             "Reserve": 2,
@@ -34,7 +35,7 @@ def check_arities(path: str, nodes: Sequence[Node]) -> None:
         nodes: nodes as in the file.
 
     Raises:
-        ModelError: names the first operator that has others.
+        ModelError: if an operator has other numbers; names the first one.
     """
     for node in nodes:
         if node.op not in ARITIES:

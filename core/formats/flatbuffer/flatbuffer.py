@@ -37,6 +37,7 @@ class FlatBuffer:
         self.work = MAX_WORK
 
     def spend(self, where: str, work: int) -> None:
+        """Counts work; raises ModelError if the file needs more than MAX_WORK."""
         self.work -= work
         if self.work < 0:
             raise self.error(
@@ -44,6 +45,7 @@ class FlatBuffer:
             )
 
     def error(self, where: str, text: str, cause: str = DAMAGED) -> ModelError:
+        """Returns an error with the file's name, a place, a rule with values, and the cause."""
         place = f"{self.name}: {where}" if where else self.name
         return ModelError(f"{place}: {text}. {cause}")
 
@@ -86,6 +88,7 @@ class Table:
         self.fields = struct.unpack_from(f"<{count}H", source.data, vtable + 4)
 
     def error(self, text: str, cause: str = DAMAGED) -> ModelError:
+        """Returns an error about this table."""
         return self.source.error(self.where, text, cause)
 
     def place(self, slot: int, nbytes: int) -> int:
@@ -124,6 +127,7 @@ class Table:
         return target
 
     def table(self, slot: int, what: str) -> "Table | None":
+        """Reads a table, which is called `what` in messages; None if the field is absent."""
         target = self.target(slot)
         return Table(self.source, target, f"{self.where}, {what}") if target else None
 
@@ -142,7 +146,7 @@ class Table:
         """Reads a vector of numbers as a read-only view."""
         dtype = np.dtype(dtype)
         start, length = self.vector(slot, dtype.itemsize, what)
-        return np.frombuffer(self.source.data, dtype, length, start) if length else _none(dtype)
+        return np.frombuffer(self.source.data, dtype, length, start) if length else _empty(dtype)
 
     def numbers(self, slot: int, what: str) -> tuple[int, ...]:
         """Reads a vector of int32."""
@@ -183,7 +187,7 @@ def u32(data: memoryview, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "little")
 
 
-def _none(dtype: np.dtype[Any]) -> Array:
+def _empty(dtype: np.dtype[Any]) -> Array:
     empty = np.empty(0, dtype)
     empty.flags.writeable = False
     return empty

@@ -21,8 +21,9 @@ TABLE_ALIGNMENT = 16  # alignment of new tables, as the schema requires of data 
 ALIGNMENT = 64  # alignment of a front, so that aligned data stays aligned
 MAX_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
 VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
-TENSORS = 0  # slot of SubGraph
+TENSORS, OPERATORS = 0, 3  # slots of SubGraph
 BUFFER = 2  # slot of Tensor
+DATA_OFFSET, LARGE_OPTIONS_OFFSET = 1, 9  # slots of Buffer and Operator: absolute offsets
 MAX_FRONT = 2**31  # bytes: offsets beyond that are refused by other readers
 
 Patch = tuple[int, bytes | memoryview]
@@ -42,7 +43,7 @@ class NewTable:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnBuffer:
+class NewBuffer:
     """A new buffer for some tensors.
 
     Attributes:
@@ -71,8 +72,8 @@ def buffer_table(data: bytes) -> NewTable:
     return NewTable(vtable + table + struct.pack("<12xI", len(data)) + data, len(vtable))
 
 
-def name_own_buffers(
-    root: Table, buffers: list[int | NewTable], new: Sequence[OwnBuffer]
+def add_buffers(
+    root: Table, buffers: list[int | NewTable], new: Sequence[NewBuffer]
 ) -> list[Patch]:
     """Appends new buffers to a list; returns the patches that make tensors refer to them.
 
@@ -88,10 +89,10 @@ def name_own_buffers(
     }
     patches: list[Patch] = []
     for buffer in new:
-        for named in buffer.tensors:
-            place = tables[named].place(BUFFER, 4)
+        for tensor in buffer.tensors:
+            place = tables[tensor].place(BUFFER, 4)
             if not place:
-                raise tables[named].error(
+                raise tables[tensor].error(
                     "must have a buffer index to get another buffer, but has none"
                 )
             patches.append((place, struct.pack("<I", len(buffers))))
@@ -129,11 +130,13 @@ def original(source: FlatBuffer) -> tuple[int, Table]:
 
 def absolute_offsets(root: Table, shift: int) -> list[Patch]:
     """Returns patches for the absolute offsets in a model that moves by `shift` bytes."""
-    places = [t.place(1, 8) for t in root.tables(BUFFERS, "buffer")]
+    places = [t.place(DATA_OFFSET, 8) for t in root.tables(BUFFERS, "buffer")]
     for graph in root.tables(SUBGRAPHS, "subgraph"):
-        places += [t.place(9, 8) for t in graph.tables(3, "operator", f"{graph.where}, ")]
+        operators = graph.tables(OPERATORS, "operator", f"{graph.where}, ")
+        places += [t.place(LARGE_OPTIONS_OFFSET, 8) for t in operators]
     data = root.source.data
     offsets = [(at, int(struct.unpack_from("<Q", data, at)[0])) for at in places if at]
+    # 0 and 1 stand for no offset.
     return [(at, struct.pack("<Q", n + shift)) for at, n in offsets if n > 1 and shift]
 
 

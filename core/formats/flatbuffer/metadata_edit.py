@@ -10,14 +10,14 @@ from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
     BUFFERS,
     METADATA,
+    NewBuffer,
     NewTable,
-    OwnBuffer,
     Patch,
     absolute_offsets,
+    add_buffers,
     buffer_table,
     front,
     metadata_table,
-    name_own_buffers,
     original,
 )
 from odt.core.model.model import Model
@@ -43,11 +43,11 @@ def edit_metadata(
     model: Model,
     entries: Mapping[str, bytes | None],
     identifier: bytes,
-    new_buffers: Sequence[OwnBuffer] = (),
+    new_buffers: Sequence[NewBuffer] = (),
     version: int | None = None,
     absent: frozenset[int] = frozenset(),
 ) -> Edit:
-    """The edit that sets or removes metadata entries; others stay.
+    """Returns the edit that sets or removes metadata entries; others stay.
 
     Args:
         model: the model.
@@ -62,12 +62,13 @@ def edit_metadata(
         buffer_table(b"") if k in absent else t.pos
         for k, t in enumerate(root.tables(BUFFERS, "buffer"))
     ]
-    added = {n: bytes(model.buffer(i)) for n, i in model.metadata.items() if i >= len(buffers)}
-    values = {name: data for name, data in {**added, **entries}.items() if data is not None}
+    # Entries of an earlier front: their buffers follow those of the original file.
+    earlier = {n: bytes(model.buffer(i)) for n, i in model.metadata.items() if i >= len(buffers)}
+    values = {name: data for name, data in {**earlier, **entries}.items() if data is not None}
     metadata: list[int | NewTable] = []
     is_present = False
     for table in root.tables(METADATA, "metadata"):
-        if table.string(0, "name") in {*entries, *added}:
+        if table.string(0, "name") in {*entries, *earlier}:
             is_present = True
         else:
             metadata.append(table.pos)
@@ -81,6 +82,6 @@ def edit_metadata(
             metadata.append(metadata_table(name, len(buffers)))
             buffers.append(buffer_table(data))
         vectors[BUFFERS] = buffers
-        patches = name_own_buffers(root, buffers, new_buffers)
+        patches = add_buffers(root, buffers, new_buffers)
     before = front(begin, root, identifier, version, vectors, lasting=bool(new_buffers))
     return Edit(before, begin, patches + absolute_offsets(root, len(before) - begin))

@@ -16,9 +16,9 @@ from odt.core.formats.flatbuffer.schema_tables import fields_of, unpack
 from odt.errors import escaped
 from odt.schemas.circle import ENUMERATIONS
 
-# Option tables whose name differs from their operator's.
 _POOL, _REDUCER, _RANDOM = "Pool2DOptions", "ReducerOptions", "RandomOptions"
-_SHARED = {
+# Operator → its option table, where the name of the table does not follow from the operator's.
+_TABLES = {
     "AVERAGE_POOL_2D": _POOL,
     "MAX_POOL_2D": _POOL,
     "L2_POOL_2D": _POOL,
@@ -88,8 +88,8 @@ def default_options(op: str) -> Mapping[str, Any]:
 @cache
 def options_table(op: str) -> str | None:
     """Returns the name of an operator's option table in the schema; None if it has none."""
-    if op in _SHARED:
-        return _SHARED[op]
+    if op in _TABLES:
+        return _TABLES[op]
     table_name = op.replace("_", "").lower() + "options"
     unions = (ENUMERATIONS["BuiltinOptions"], ENUMERATIONS["BuiltinOptions2"])
     return next((n for names in unions for n in names.values() if n.lower() == table_name), None)

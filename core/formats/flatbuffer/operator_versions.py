@@ -19,7 +19,14 @@ from odt.kernels.rows.quantized_index import QUANTIZED
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a version depends on: type, shape, number of scales and sparsity of a tensor."""
+    """A tensor of an operator, as far as a version depends on it.
+
+    Attributes:
+        dtype: name of its TensorType.
+        shape: its shape.
+        scales: scales of its quantization; empty for none.
+        sparse: whether it is a sparse constant.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -70,6 +77,7 @@ BY_BROADCASTING = {"MAXIMUM": 3, "MINIMUM": 3, "SUB": 3, "DIV": 2}  # beyond 4 d
 RNNS = ("RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN")
 LSTM_KERNEL_BASIC = 1
 SHUFFLED = 1  # a layout of weights
+# Versions of CAST, and the types that need them.
 CASTS = (
     (7, ("BFLOAT16",)),
     (5, ("FLOAT64", "FLOAT16")),
@@ -92,7 +100,7 @@ def operator_version(
         inputs, outputs: its tensors; NOTHING for those that are absent.
         options: its options, with the schema's defaults.
     """
-    padded = (*inputs, *[NOTHING] * 4)
+    padded = (*inputs, *[NOTHING] * 4)  # rules read up to four inputs
     x = padded[1] if op == "SPLIT" else padded[0]
     if op in LAYER_RULES:
         return LAYER_RULES[op](padded, len(inputs), options)
@@ -298,15 +306,15 @@ def raise_versions(tables: dict[str, Any]) -> None:
     Operators of one code that need different versions get a code each.
     """
     codes = tables.get("operator_codes") or []
-    numbers: dict[tuple[int, int], int] = {}
+    numbers: dict[tuple[int, int], int] = {}  # code in the file and version → new code
     for graph in tables.get("subgraphs") or ():
         tensors = graph.get("tensors") or []
         for operator in graph.get("operators") or ():
             k = operator.get("opcode_index") or 0
-            if k >= len(codes):  # the reader says so
+            if k >= len(codes):  # the reader refuses such a file
                 continue
             code = codes[k]
-            new_version = max(code.get("version") or 1, _needed(code, operator, tensors))
+            new_version = max(code.get("version") or 1, _needed_version(code, operator, tensors))
             if (k, new_version) not in numbers:
                 if any(old == k for old, _ in numbers):
                     codes.append({**code, "version": new_version})
@@ -324,13 +332,15 @@ def builtin_code(code: Mapping[str, Any]) -> int:
     return min(numbers) if min(numbers) < 0 else max(numbers)
 
 
-def _needed(code: Mapping[str, Any], operator: Mapping[str, Any], tensors: Sequence[Any]) -> int:
+def _needed_version(
+    code: Mapping[str, Any], operator: Mapping[str, Any], tensors: Sequence[Any]
+) -> int:
     """The version that an operator of a table Model needs."""
     op = operator_name(builtin_code(code))
     if op is None or op == "CUSTOM":
         return 1
     inputs, outputs = (
-        [tensors[int(i)] if 0 <= i < len(tensors) else None for i in _listed(operator.get(name))]
+        [tensors[int(i)] if 0 <= i < len(tensors) else None for i in _items(operator.get(name))]
         for name in ("inputs", "outputs")
     )
     return operands_version(op, inputs, outputs, operator)
@@ -361,11 +371,12 @@ def _operand(tensor: Mapping[str, Any] | None) -> Operand:
     quantization = tensor.get("quantization") or {}
     return Operand(
         tensor_type(tensor.get("type") or 0) or "",
-        tuple(int(n) for n in _listed(tensor.get("shape"))),
-        tuple(float(s) for s in _listed(quantization.get("scale"))),
+        tuple(int(n) for n in _items(tensor.get("shape"))),
+        tuple(float(s) for s in _items(quantization.get("scale"))),
         bool(tensor.get("sparsity")),
     )
 
 
-def _listed(values: Any) -> Sequence[Any]:
+def _items(values: Any) -> Sequence[Any]:
+    """Returns the items of a vector, which may be absent or an array."""
     return () if values is None else values

@@ -1,4 +1,4 @@
-"""Gives fused TANHs operators of their own, in the tables of a model.
+"""Splits fused TANHs into operators of their own, in the tables of a model.
 
 The schema allows a fused TANH everywhere, and odt computes it. LiteRT leaves it out of ADD, DIV,
 CONV_2D and MAX_POOL_2D without an error and refuses other operators with it; onert refuses
@@ -79,7 +79,7 @@ def _is_fused(
 
 
 def _code(codes: list[dict[str, Any]]) -> int:
-    """The operator code of TANH; adds it if it is new."""
+    """Returns the index of TANH in the operator codes; adds it if it is missing."""
     number = code_of("BuiltinOperator", TANH)
     for k, code in enumerate(codes):
         if builtin_code(code) == number:

@@ -116,6 +116,7 @@ def _level(level: Table, nodes: Array, size: int) -> tuple[Array, Array | int, A
             f"segments must divide a list of positions below {size} among {len(nodes)} entries, "
             f"but got {len(ends)} segments and {len(entries)} positions"
         )
+    # The positions of node n are entries[ends[n] : ends[n + 1]]; here those of all nodes in a row.
     counts = (ends[1:] - ends[:-1])[nodes]
     starts = np.repeat(ends[nodes] - np.cumsum(counts) + counts, counts)
     numbers = starts + np.arange(len(starts))
@@ -123,6 +124,7 @@ def _level(level: Table, nodes: Array, size: int) -> tuple[Array, Array | int, A
 
 
 def _list(level: Table, slot: int, what: str) -> Array:
+    """Reads a union of vectors of integers, whose type is in the slot before its value."""
     code = level.number(slot, "B")
     table = level.table(slot + 1, what)
     if table is None or code not in INDICES:

@@ -53,7 +53,8 @@ def read_tensors(
             quantization[i] = scales
         buffer = below(table, table.number(2, "I"), "buffer", max(len(spans), 1))
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
-        dtype = SPARSE.get((spec.dtype.names or ("",))[0])
+        (kind,) = spec.dtype.names or ("",)  # name of a type that NumPy lacks; see _spec
+        dtype = SPARSE.get(kind)
         if dtype is not None and data is not None:
             sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
         tensors.append(

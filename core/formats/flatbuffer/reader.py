@@ -26,7 +26,7 @@ from odt.errors import ModelError, OptionError, one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array
 
-HIDDEN = 4  # position among what an LSTM keeps: the integers that its projection reads
+HIDDEN = 4  # position among the intermediate tensors of an LSTM: the input of its projection
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
 
 
@@ -39,6 +39,10 @@ def parse_model(
         data: all bytes of the file, read-only.
         name: the file's name in messages.
         signature, subgraph: as for `read_model`.
+
+    Raises:
+        ModelError: if the bytes are no model, or break a rule.
+        OptionError: if there is no such signature.
     """
     source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
@@ -92,7 +96,9 @@ def _initial_values(
     """Reads the values that the subgraphs of CALL_ONCE assign to variables."""
     values: dict[Key, Variable] = {}
     read = set[int]()
-    for node in (node for node in graph.nodes if node.op == "CALL_ONCE"):
+    for node in graph.nodes:
+        if node.op != INITIALIZE:
+            continue
         k = int(node.options["init_subgraph_index"])
         if not 0 < k < len(graphs):
             raise ModelError(
@@ -130,14 +136,12 @@ def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:
 
 
 def _with_hidden(node: Node, table: Table, quantization: Mapping[int, Quantization]) -> Node:
-    """Adds scale and zero point of what a quantized LSTM's projection reads, as an option."""
+    """Adds scale and zero point of the input of a quantized LSTM's projection, as an option."""
     intermediates = table.numbers(8, "intermediates") if node.op == LSTM else ()
-    quantization_of_hidden = (
-        quantization.get(intermediates[HIDDEN]) if len(intermediates) > HIDDEN else None
-    )
-    if quantization_of_hidden is None:
+    if len(intermediates) <= HIDDEN or intermediates[HIDDEN] not in quantization:
         return node
-    hidden = float(quantization_of_hidden.scale[0]), int(quantization_of_hidden.zero_point[0])
+    input_quantization = quantization[intermediates[HIDDEN]]
+    hidden = float(input_quantization.scale[0]), int(input_quantization.zero_point[0])
     return replace(node, options={**node.options, "hidden": hidden})
 
 
@@ -207,12 +211,12 @@ def _with_aliases(graph: Graph, subgraph: int, signatures: Sequence[Signature]) 
     entries: dict[int, int] = {}
     for signature in signatures:
         if signature.subgraph == subgraph:
-            for named, ends in (
+            for names, tensors_of_graph in (
                 (signature.inputs, graph.inputs),
                 (signature.outputs, graph.outputs),
             ):
-                for entry, (name, i) in enumerate(named.items()):
-                    if i in ends:
+                for entry, (name, i) in enumerate(names.items()):
+                    if i in tensors_of_graph:
                         entries.setdefault(i, entry)
                         aliases.setdefault(i, []).append(one_line(name, MAX_NAME))
     tensors = (
@@ -227,7 +231,7 @@ def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> 
     nodes = [_node(t, i, codes) for i, t in enumerate(table.tables(3, "operator"))]
     check_arities(name, nodes)
     results = {*inputs, *(i for node in nodes for i in node.outputs)}
-    tensors = [_with_nothing(t, i in results) for i, t in enumerate(tensors)]
+    tensors = [_with_empty_data(t, i in results) for i, t in enumerate(tensors)]
     constants = {i for i, t in enumerate(tensors) if t.data is not None or t.variable}
     ordered = topological_order(nodes, constants.union(inputs))
     try:
@@ -243,7 +247,7 @@ def _node(table: Table, position: int, codes: list[str]) -> Node:
     return Node(op, table.numbers(1, "inputs"), table.numbers(2, "outputs"), options, position)
 
 
-def _with_nothing(tensor: Tensor, is_result: bool) -> Tensor:
+def _with_empty_data(tensor: Tensor, is_result: bool) -> Tensor:
     """Adds the data of an empty constant, which has no bytes in the file."""
     if is_result or tensor.spec.size or tensor.data is not None or tensor.variable:
         return tensor

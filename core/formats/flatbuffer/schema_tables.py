@@ -29,7 +29,15 @@ NUMBERS = {"?": bool, "f": float, "d": float} | dict.fromkeys("bBhHiIqQ", int)
 
 
 class Field(NamedTuple):
-    """A field of a table; `kind` is a code of the struct module, str, a table or a union."""
+    """A field of a table.
+
+    Attributes:
+        slot: its position in the table of the schema.
+        name: its name.
+        kind: code of the struct module, str, or name of a table or a union.
+        is_vector: whether it holds several values of this kind.
+        default: value of an absent number, () for a vector, else None.
+    """
 
     slot: int
     name: str
@@ -119,7 +127,7 @@ def pack(builder: "flatbuffers.Builder", name: str, values: Mapping[str, Any]) -
     fields = [(f, values[f.name]) for f in fields_of(name) if values.get(f.name) is not None]
     alignment = DATA_ALIGNMENT if name == "Buffer" else 1
     offsets = {
-        f.slot: _packed(builder, f, value, values, alignment)
+        f.slot: _pack_object(builder, f, value, values, alignment)
         for f, value in fields
         if f.is_vector or f.kind not in NUMBERS
     }
@@ -134,7 +142,7 @@ def pack(builder: "flatbuffers.Builder", name: str, values: Mapping[str, Any]) -
 
 @cache
 def _flags(kind: str) -> Any:
-    """The description of a type of numbers in flatbuffers."""
+    """Returns the class in flatbuffers.number_types for a code of the struct module."""
     from flatbuffers import number_types
 
     named = {n: f for n, f in vars(number_types).items() if n.endswith("Flags")}
@@ -145,7 +153,7 @@ def _flags(kind: str) -> Any:
     )
 
 
-def _packed(
+def _pack_object(
     builder: "flatbuffers.Builder",
     field: Field,
     value: Any,
@@ -170,6 +178,7 @@ def _packed(
 
 
 def _numbers(builder: "flatbuffers.Builder", values: Array, alignment: int) -> int:
+    """Writes a vector of numbers, as Builder.CreateNumpyVector does, with an alignment."""
     builder.StartVector(values.itemsize, len(values), max(alignment, values.itemsize))
     builder.head -= values.nbytes
     builder.Bytes[builder.head : builder.head + values.nbytes] = values.tobytes()

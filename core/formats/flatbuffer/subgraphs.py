@@ -25,7 +25,7 @@ def subgraphs_of(op: str, options: Mapping[str, Any]) -> Iterator[int]:
 def same_values(
     graphs: Mapping[int, Graph], places: Iterable[tuple[int, int]]
 ) -> set[tuple[int, int]]:
-    """Returns some tensors, with those of other subgraphs that get their values or give them.
+    """Returns tensors, together with the tensors of other subgraphs that have their values.
 
     Args:
         graphs: the subgraphs, by number.
@@ -51,6 +51,7 @@ def _passed(
         names = LOOPS.get(node.op)
         for k in subgraphs_of(node.op, node.options):
             inner = graphs[k]
+            # Numbers that differ are refused where the subgraph is inlined.
             pairs = list(zip(arguments, inner.inputs, strict=False))
             if names is None or k != node.options[names[0]]:  # not the condition of a loop
                 pairs += zip(node.outputs, inner.outputs, strict=False)
@@ -65,8 +66,8 @@ def refuse_subgraphs(
     Args:
         graph: the graph.
         positions: positions of operators in the file.
-        what: what must not have such an operator, in messages.
-        remedy: what to do instead.
+        what: the operators in messages, such as "the part".
+        remedy: advice for the message.
         initial: whether CALL_ONCE counts, whose subgraph assigns initial values of variables.
 
     Raises:

@@ -29,7 +29,7 @@ def read_record(model: Model) -> Record | None:
     if index is not None:
         return parse_record(model.path, bytes(model.buffer(index)))
     content = read_metadata(model)
-    return None if content is None else _foreign(model, content)
+    return None if content is None else _record_of(model, content)
 
 
 def read_metadata(model: Model) -> dict[str, Any] | None:
@@ -85,7 +85,7 @@ class _View(io.RawIOBase):
         return data
 
 
-def _foreign(model: Model, content: Mapping[str, Any]) -> Record | None:
+def _record_of(model: Model, content: Mapping[str, Any]) -> Record | None:
     """Makes a record from TFLite Model Metadata; None if it does not describe the input."""
     graph = (content.get("subgraph_metadata") or [{}])[0]
     tensors = graph.get("input_tensor_metadata") or []
@@ -93,19 +93,20 @@ def _foreign(model: Model, content: Mapping[str, Any]) -> Record | None:
         return None
     shape = model.graph.tensors[model.graph.inputs[0]].spec.shape[1:]
     properties = code_of("ContentProperties", "ImageProperties")
-    image = tensors[0].get("content", {}).get("content_properties_type", 0) == properties
+    is_image = tensors[0].get("content", {}).get("content_properties_type", 0) == properties
     steps: list[dict[str, Any]] = []
-    if image and len(shape) == 3:
-        first = is_channels_first(shape)
-        height, width, channels = (*shape[1:], shape[0]) if first else shape
+    if is_image and len(shape) == 3:
+        height, width, channels = shape
+        if is_channels_first(shape):
+            channels, height, width = shape
         steps.append({"step": "colour", "to": "rgb" if channels == 3 else "grayscale"})
         steps.append({"step": "resize", "height": height, "width": width})
     mean, std = normalization(tensors[0])
     steps += normalizing_steps(mean, std)
-    if image and is_channels_first(shape):
+    if is_image and is_channels_first(shape):
         steps.append({"step": "axes", "to": CHANNELS_FIRST})
     steps.append({"step": "shape", "shape": list(shape)})
-    return Record("image" if image else "features", tuple(steps), _labels(model, graph))
+    return Record("image" if is_image else "features", tuple(steps), _labels(model, graph))
 
 
 def normalization(tensor: Mapping[str, Any]) -> tuple[list[float], list[float]]:
@@ -114,9 +115,8 @@ def normalization(tensor: Mapping[str, Any]) -> tuple[list[float], list[float]]:
     for unit in tensor.get("process_units", ()):
         if unit.get("options_type", 0) == kind:
             options = unit.get("options", {})
-            return [float(x) for x in options.get("mean", ())], [
-                float(x) for x in options.get("std", ())
-            ]
+            mean, std = ([float(x) for x in options.get(name, ())] for name in ("mean", "std"))
+            return mean, std
     return [], []
 
 
@@ -135,6 +135,7 @@ def _labels(model: Model, graph: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns class names from the label file of an output, if there is one for each value."""
     kinds = {code_of("AssociatedFileType", f"TENSOR_{k}_LABELS") for k in ("AXIS", "VALUE")}
     outputs = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
+    # Metadata may describe fewer tensors than there are, or more.
     for shape, tensor in zip(outputs, graph.get("output_tensor_metadata") or [], strict=False):
         for file in tensor.get("associated_files", ()):
             if file.get("type", 0) in kinds:

@@ -63,7 +63,7 @@ def recorded(x: Any) -> Record | None:
         return None
     sidecar = read_sidecar(os.fspath(path))
     with reading(f"{path}.json", "must hold a preprocessing record"):
-        return record_of(sidecar.described) if sidecar else None
+        return record_of(sidecar.record_content) if sidecar else None
 
 
 def samples_of(x: Any, y: Any, model: SampleSpecs | Runtime) -> dataset.DataSet:
@@ -221,7 +221,7 @@ def class_weighted(
     numbers = range(data.length) if training is None else training
     weights = class_weights(class_weight, labels, numbers, max(2, *losses[0][1].shape[-1:]))
     assert labels is not None
-    return data.weighted(weigh_classes(data.weights, weights, labels, numbers)), weights
+    return data.with_weights(weigh_classes(data.weights, weights, labels, numbers)), weights
 
 
 def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple[Any, ...]]:

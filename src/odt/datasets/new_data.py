@@ -52,7 +52,7 @@ def load_record(path: str) -> Record:
     sidecar = read_sidecar(data) if os.path.exists(data + JSON) else None
     if sidecar is not None:
         with reading(data + JSON, "must hold a preprocessing record"):
-            record = record_of(sidecar.described)
+            record = record_of(sidecar.record_content)
     else:
         try:
             record = read_record(read_model(path))

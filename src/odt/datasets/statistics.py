@@ -170,7 +170,7 @@ def column_names(path: str, sidecar: Sidecar | None) -> tuple[str, ...]:
     """The names of the numbers of a sample, if the file was made from a table; else none."""
     if sidecar is None:
         return ()
-    files, record = sidecar.recipe.get("files"), record_of(sidecar.described)
+    files, record = sidecar.recipe.get("files"), record_of(sidecar.record_content)
     if isinstance(files, dict) and files.get("output") == Path(path).name:
         return record.targets if record and not record.classes else ()
     names = sidecar.recipe.get("columns", [])

@@ -164,7 +164,7 @@ class ModelEvaluator(Closing):
         if not data.targets:
             raise DataError("y: must be given to evaluate, but got None.")
         if sample_weight is not None:
-            data = data.weighted(weights_of(sample_weight, data.length))
+            data = data.with_weights(weights_of(sample_weight, data.length))
         if check_data:
             data.check_all()
         names = class_names(x, y) or (record.classes if record else ())

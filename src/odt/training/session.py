@@ -148,7 +148,7 @@ class Session(Closing):
         if targets and not data.targets:
             raise DataError("y: must be given to train or evaluate, but got None.")
         if sample_weight is not None:
-            data = data.weighted(weights_of(sample_weight, data.length))
+            data = data.with_weights(weights_of(sample_weight, data.length))
         return data
 
     def open_batch(self, x: Any, y: Any, sample_weight: Any = None) -> dataset.DataSet:

@@ -11,7 +11,7 @@ from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
 from odt.core.data.real_inputs import RealInputs
-from odt.core.data.taught import Taught
+from odt.core.data.taught_data import TaughtData
 from odt.core.options.training_options import TEACHER_OPTIONS
 from odt.core.planning.budget.fit_budget import megabytes, rounded_down
 from odt.core.recipe.distillation import CATEGORICAL
@@ -116,8 +116,8 @@ def taught_samples(
         convert = _logistic
     targets = len(specs.target_specs)
     return (
-        Taught(samples.all, targets, column, convert),
-        Taught(samples.targets, targets, column, convert),
+        TaughtData(samples.all, targets, column, convert),
+        TaughtData(samples.targets, targets, column, convert),
         compute,
     )
 

@@ -7,8 +7,8 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.kernels.rows.opdef import Array
 
 
-class Taught:
-    """Data whose last target is the teacher's output for the sample, where it is asked for.
+class TaughtData:
+    """Data with the teacher's output as a further target, for callers that read one more target.
 
     Attributes:
         weights: weight of each sample; None for 1.
