@@ -58,9 +58,9 @@ class Augmentation:
         values = [getattr(self, f.name) for f in fields(self)]
         return ":".join([self.word, *(f"{v:g}" if isinstance(v, float) else v for v in values)])
 
-    def refuse(self, rule: str, actual: object) -> OptionError:
+    def refuse(self, rule: str, got: object) -> OptionError:
         """Returns the error for an invalid value or shape."""
-        return OptionError("augment", f"{self.word}: {rule}", actual)
+        return OptionError("augment", f"{self.word}: {rule}", got)
 
     def check_value(self, value: float, least: float, most: float, unit: str = "") -> None:
         """Checks a number; raises OptionError."""
