@@ -1,7 +1,7 @@
 """The training and evaluation model of a folder with artifacts of an ONNX model."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from glob import escape
@@ -86,7 +86,7 @@ class OnnxModel:
         """
         values = dict(zip(self.input_names, arrays, strict=True))
         self._fit(values, train=train)
-        tensors, samples = self.file.graph.tensors, len(values[self._inputs[0]])
+        tensors, samples = self.file.graph.tensors, _samples(a.shape for a in arrays)
 
         def given(i: int) -> tuple[str, Array]:
             return tensors[i].name, values[tensors[i].name]
@@ -194,7 +194,7 @@ class OnnxModel:
         key = tuple(a.shape[1:] for a in values.values())
         fits = self._trainer is not None and key == self._key
         if fits and train:
-            fits = max(map(len, values.values())) <= self.size
+            fits = _samples(a.shape for a in values.values()) <= self.size
         if not fits:
             self.drop()
             self._make({n: a.shape for n, a in values.items()})
@@ -218,8 +218,10 @@ class OnnxModel:
         for k, term in enumerate(split.terms):
             losses[str(k)] = stored_loss(term.loss) if term.loss else LINEAR
             weights[str(k)] = term.factor if term.loss else 1.0
-        fixed = graph.tensors[graph.inputs[0]].signature[:1]
-        batch = max((s[0] for s in shapes.values() if s), default=max(*fixed, 1))
+        if not graph.inputs:
+            raise ModelError(f"{self.uri}: the loss must depend on an input, but got none.")
+        declared = (graph.tensors[i].signature for i in graph.inputs)
+        batch = _samples(shapes.values() or declared)
         model = Model(replace(self.file, graph=graph))
         make = partial(self._trainer_of, model, losses, batch)
         self._trainer = make(weights)
@@ -343,6 +345,11 @@ def _cut(graph: Graph, ends: Sequence[int]) -> Graph:
             wanted.update(i for i in node.inputs if i != ABSENT)
     inputs = tuple(i for i in graph.inputs if i in wanted)
     return replace(graph, nodes=tuple(reversed(nodes)), inputs=inputs, outputs=tuple(ends))
+
+
+def _samples(shapes: Iterable[Sequence[int]]) -> int:
+    """Returns the number of samples of arrays: the length of the longest first axis."""
+    return max((shape[0] for shape in shapes if shape and shape[0] > 0), default=1)
 
 
 def _check_shape(name: str, values: Array, signature: Sequence[int]) -> None:
