@@ -162,7 +162,7 @@ class InputPipeline(Closing):
             np.clip(np.rint(self._scratch), limits.min, limits.max, out=self._scratch)
         np.copyto(x, self._scratch, casting="unsafe")
 
-    def _apply(self, x: Array, random: np.random.Generator) -> None:
+    def _apply(self, x: Array, random: "np.random.Generator") -> None:
         for change in self._changes:
             change.apply(x, random, self._facts)
 

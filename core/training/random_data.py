@@ -12,7 +12,8 @@ from odt.kernels.rows.lossdef import Draw
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 # Distributions of float inputs: most models take numbers near 0, some take pixels or word numbers.
-FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+# Annotations are strings, because to evaluate them would load numpy.random, which takes long.
+FLOATS: "Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]]" = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "small": lambda rng, shape: rng.normal(size=shape) / 10,
     "unit": lambda rng, shape: rng.random(shape),
@@ -66,7 +67,7 @@ class RandomData:
             for spec, draw, out in zip(self.targets, self.draws, targets, strict=False):
                 out[row] = draw(rng, spec).reshape(out[row].shape)
 
-    def _input(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
+    def _input(self, rng: "np.random.Generator", spec: TensorSpec) -> Array:
         if spec.dtype.kind == "f":
             return FLOATS[self.floats](rng, spec.shape)
         if spec.dtype in (np.uint8, np.int8):
