@@ -36,7 +36,7 @@ MUTATED = (
     "DTLN__model_1",  # LSTM
     "UltraFace__version-slim-320",  # weights in Constant nodes
     "gtcrn__gtcrn_simple",  # GRU, transposed convolutions, ScatterND
-    "onnx__light_densenet121",
+    "magika__model",
     "onnxruntime-extensions__FastestDet",
     "onnxruntime-inference-examples__mnist",
     "openwakeword__hey_jarvis_v0.1",  # If
