@@ -80,8 +80,8 @@ def loss_label(name: str, options: Mapping[str, object]) -> str:
     """Returns the text of a loss from its name and the options of its operator."""
     row = LOSSES[name]
     defaults = row.op.attrs({}, {})
-    chosen = {h.name: options[h.name] for h in row.hyper_parameters if h.name in options}
-    return format_loss(name, {n: v for n, v in chosen.items() if v != getattr(defaults, n)})
+    values = {h.name: options[h.name] for h in row.hyper_parameters if h.name in options}
+    return format_loss(name, {n: v for n, v in values.items() if v != getattr(defaults, n)})
 
 
 def loss_choices() -> str:

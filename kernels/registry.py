@@ -99,7 +99,6 @@ LOSSES: "Rows[LossDef]" = Rows("losses", "LOSS")
 OPTIMIZERS: "Rows[UpdateRule]" = Rows("optimizers", "RULE")
 METRICS: "Rows[MetricDef]" = Rows("metrics", "METRIC")
 
-
 CUSTOM = "CUSTOM:"  # prefix of the names of custom operators
 INTEGER = "INTEGER_"  # prefix of the names of rows in kernels/integer
 

@@ -40,8 +40,8 @@ class SpectrogramAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> SpectrogramAttrs:
-    o = unpack_map(options, {"window_size": 1, "stride": 1, "magnitude_squared": 1})
-    window, stride, squared = (int(values[0]) for values in o.values())
+    fields = unpack_map(options, {"window_size": 1, "stride": 1, "magnitude_squared": 1})
+    window, stride, squared = (int(values[0]) for values in fields.values())
     if window < 2 or stride < 1:
         raise ShapeError(
             f"window_size must be at least 2 and stride 1, but got {window} and {stride}"
@@ -90,18 +90,18 @@ def prepare(attrs: SpectrogramAttrs, s: Specs) -> Mapping[str, Any]:
 
 def back_prepare(attrs: SpectrogramAttrs, s: Specs) -> Mapping[str, Any]:
     """Returns the window, and factors for an inverse transform that counts frequencies twice."""
-    counts = np.ones(s["y"].shape[-1])
-    counts[1:-1] = 0.5
-    return {**prepare(attrs, s), "counts": (2 if attrs.squared else 1) * counts}
+    counts = np.full(s["y"].shape[-1], 2.0 if attrs.squared else 1.0)
+    counts[1:-1] /= 2
+    return {**prepare(attrs, s), "counts": counts}
 
 
 def transform(
     attrs: SpectrogramAttrs, x: Array, hann: Array, frames: Array, spectrum: Array
 ) -> None:
     """Fills `spectrum` with the transforms of all windows."""
-    every = np.lib.stride_tricks.sliding_window_view(x.swapaxes(-1, -2), attrs.window, axis=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(x.swapaxes(-1, -2), attrs.window, axis=-1)
     frames[..., attrs.window :] = 0
-    np.copyto(frames[..., : attrs.window], every[..., :: attrs.stride, :])
+    np.copyto(frames[..., : attrs.window], windows[..., :: attrs.stride, :])
     np.multiply(frames, hann, out=frames)
     np.fft.rfft(frames, out=spectrum)
 
@@ -153,7 +153,7 @@ def grad_x(
 
 
 def flops(attrs: SpectrogramAttrs, s: Specs) -> int:
-    """5/2 K log₂ K for the transform of K real numbers."""
+    """Counts 5/2 K log₂ K operations for the transform of K real numbers."""
     return int(5 * s["y"].size * np.log2(attrs.length))
 
 

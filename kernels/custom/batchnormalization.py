@@ -92,23 +92,26 @@ def forward(
     inv: Array,
     part: Array,
 ) -> None:
-    mu, one = (a.reshape(-1, copy=False) for a in (center, inv))
-    np.mean(x, axis=axes(x), out=mu) if attrs.batch else np.copyto(mu, mean)
-    np.subtract(x, mu, out=y)
+    mu, factor = (a.reshape(-1, copy=False) for a in (center, inv))
     if attrs.batch:
+        np.mean(x, axis=axes(x), out=mu)
+        np.subtract(x, mu, out=y)
         np.multiply(y, y, out=part)
-        np.mean(part, axis=axes(x), out=one)
+        np.mean(part, axis=axes(x), out=factor)
     else:
-        np.copyto(one, variance)
-    np.add(one, attrs.epsilon, out=one)
-    np.sqrt(one, out=one)
-    np.reciprocal(one, out=one)
-    np.multiply(y, one, out=y)
+        np.copyto(mu, mean)
+        np.subtract(x, mu, out=y)
+        np.copyto(factor, variance)
+    np.add(factor, attrs.epsilon, out=factor)
+    np.sqrt(factor, out=factor)
+    np.reciprocal(factor, out=factor)
+    np.multiply(y, factor, out=y)
     np.multiply(y, gamma, out=y)
     np.add(y, beta, out=y)
 
 
 def normalized(x: Array, center: Array, inv: Array, part: Array) -> None:
+    """Computes part = x̂."""
     np.subtract(x, center.reshape(-1, copy=False), out=part)
     np.multiply(part, inv.reshape(-1, copy=False), out=part)
 
@@ -169,10 +172,14 @@ def as_image(kernel: Compiled) -> Compiled:
     """Returns a kernel of INSTANCE_NORM as one of a batch, whose values are one image."""
 
     def bind(attrs: BatchNormAttrs, **arrays: Array) -> Callable[[], None]:
-        whole = {n: a.reshape(1, -1, a.shape[-1], copy=False) for n, a in arrays.items()}
-        named = {"center": "mean"}
-        used = {named.get(n, n): a for n, a in whole.items() if n not in ("mean", "variance")}
-        return kernel.bind(attrs.epsilon, **used)
+        images = {
+            name: a.reshape(1, -1, a.shape[-1], copy=False)
+            for name, a in arrays.items()
+            if name not in ("mean", "variance")  # the running statistics
+        }
+        if "center" in images:
+            images["mean"] = images.pop("center")
+        return kernel.bind(attrs.epsilon, **images)
 
     def fits(attrs: BatchNormAttrs, s: Specs) -> bool:
         return attrs.batch and kernel.fits(attrs, s)

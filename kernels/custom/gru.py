@@ -61,19 +61,19 @@ def mixes_samples(attrs: GruAttrs, s: Specs, batched: Names) -> bool:
     return attrs.time_axis == 0 or not {"x"} <= batched <= {"x", "h"}
 
 
-def of_a_step(attrs: GruAttrs, s: Specs) -> TensorSpec:
+def step_spec(attrs: GruAttrs, s: Specs) -> TensorSpec:
     y = s["y"]
     return TensorSpec((y.shape[1 - attrs.time_axis], y.shape[2]), y.dtype)
 
 
 def aux(attrs: GruAttrs, s: Specs) -> Specs:
-    """Returns the gates, and what the reset gate multiplied or made: r₃ yₜ₋₁ + c₃, or g ⊙ yₜ₋₁."""
+    """Returns the specs of the gates, and of r₃ yₜ₋₁ + c₃ with reset_after, else of g ⊙ yₜ₋₁."""
     y = s["y"]
     return {"gates": TensorSpec((*y.shape[:2], 3 * y.shape[2]), y.dtype), "inner": y}
 
 
 def scratch(attrs: GruAttrs, s: Specs) -> Specs:
-    step = of_a_step(attrs, s)
+    step = step_spec(attrs, s)
     samples, units = step.shape
     return {"product": TensorSpec((samples, 3 * units), step.dtype), "state": step}
 
@@ -129,11 +129,11 @@ def forward(
 def shared(attrs: GruAttrs, s: Specs) -> Specs:
     """Returns the gradients of the gates' arguments, of the products with r, and of h."""
     gates = aux(attrs, s)["gates"]
-    return {"dz": gates, "dp": gates, "before": s["y"], "dstate": of_a_step(attrs, s)}
+    return {"dz": gates, "dp": gates, "before": s["y"], "dstate": step_spec(attrs, s)}
 
 
 def back_scratch(attrs: GruAttrs, s: Specs) -> Specs:
-    step = of_a_step(attrs, s)
+    step = step_spec(attrs, s)
     return {"part": step, "work": step}
 
 

@@ -56,38 +56,42 @@ LINE = {"left_rotation_idx": 1, "right_rotation_idx": 1}
 BOX = {"subset_idxs": None, "target_rotation_radians": 1, "scale_x": 1, "scale_y": 1}
 SIZE = {"output_height": 1, "output_width": 1}
 VERSION_1 = {
-    **{"input_hw": 2, "output_hw": 2, "dimensions": 1, "landmarks_range": 1},
-    **{"bbox_size_multiplier": 1, "subset": None},
+    "input_hw": 2,
+    "output_hw": 2,
+    "dimensions": 1,
+    "landmarks_range": 1,
+    "bbox_size_multiplier": 1,
+    "subset": None,
 }
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> CropAttrs:
     if has_field(options, "input_hw"):
         return attrs_1(options)
-    o = unpack_map(options, {**LINE, **BOX, **SIZE})
+    fields = unpack_map(options, {**LINE, **BOX, **SIZE})
     return CropAttrs(
-        int(o["left_rotation_idx"][0]),
-        int(o["right_rotation_idx"][0]),
-        tuple(map(int, o["subset_idxs"])),
-        o["target_rotation_radians"][0],
-        (o["scale_x"][0], o["scale_y"][0]),
-        (o["output_width"][0], o["output_height"][0]),
+        int(fields["left_rotation_idx"][0]),
+        int(fields["right_rotation_idx"][0]),
+        tuple(map(int, fields["subset_idxs"])),
+        fields["target_rotation_radians"][0],
+        (fields["scale_x"][0], fields["scale_y"][0]),
+        (fields["output_width"][0], fields["output_height"][0]),
     )
 
 
 def attrs_1(options: Options) -> CropAttrs:
-    o = unpack_map(options, {**LINE, **VERSION_1})
-    (scale,), (span,) = o["bbox_size_multiplier"], o["landmarks_range"]
-    if o["dimensions"] != (3,) or span <= 0:
+    fields = unpack_map(options, {**LINE, **VERSION_1})
+    (scale,), (span,) = fields["bbox_size_multiplier"], fields["landmarks_range"]
+    if fields["dimensions"] != (3,) or span <= 0:
         raise ShapeError(
             "dimensions must be 3 and landmarks_range above 0, "
-            f"but got {o['dimensions'][0]:g} and {span:g}"
+            f"but got {fields['dimensions'][0]:g} and {span:g}"
         )
-    (height, width), (down, across) = o["output_hw"], o["input_hw"]
+    (height, width), (down, across) = fields["output_hw"], fields["input_hw"]
     return CropAttrs(
-        int(o["left_rotation_idx"][0]),
-        int(o["right_rotation_idx"][0]),
-        tuple(map(int, o["subset"])),
+        int(fields["left_rotation_idx"][0]),
+        int(fields["right_rotation_idx"][0]),
+        tuple(map(int, fields["subset"])),
         0.0,
         (scale, scale),
         (width - 1, height - 1),

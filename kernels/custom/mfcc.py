@@ -45,8 +45,8 @@ class MfccAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> MfccAttrs:
-    o = unpack_map(options, dict.fromkeys(FIELDS, 1))
-    values = MfccAttrs(*(int(o[name][0]) for name in FIELDS))
+    fields = unpack_map(options, dict.fromkeys(FIELDS, 1))
+    values = MfccAttrs(*(int(fields[name][0]) for name in FIELDS))
     if not 0 <= values.lower < values.upper or not 1 <= values.coefficients <= values.channels:
         raise ShapeError(
             "the lower frequency limit must be 0 or more and below the upper one, and there must "
@@ -85,7 +85,7 @@ def back_workspace(attrs: MfccAttrs, s: Specs) -> Specs:
 
 
 def prepare(attrs: MfccAttrs, s: Specs) -> Mapping[str, Any]:
-    """Returns the cosines, and M by sample rate, computed when the rate is first met."""
+    """Returns the cosines, and a cache of M by sample rate, which `measure` fills."""
     angles = np.outer(np.arange(attrs.channels) + 0.5, np.arange(attrs.coefficients))
     cosines = np.sqrt(2 / attrs.channels) * np.cos(np.pi * angles / attrs.channels)
     banks: dict[int, Array] = {}
@@ -123,10 +123,10 @@ def filter_bank(attrs: MfccAttrs, bins: int, rate: int) -> Array:
 def measure(
     attrs: MfccAttrs, x: Array, rate: Array, banks: dict[int, Array], roots: Array, channels: Array
 ) -> Array:
-    """Fills `roots` with √x and `channels` with √x M; returns M."""
+    """Fills `roots` with √x and `channels` with √x M; returns M, which `banks` holds for a rate."""
     key = int(rate.reshape(-1)[0])
     if key not in banks:
-        banks.clear()
+        banks.clear()  # rates change rarely: one bank is enough
         banks[key] = filter_bank(attrs, x.shape[2], key)
     np.sqrt(x, out=roots, dtype=FLOAT64)
     np.matmul(roots, banks[key], out=channels)

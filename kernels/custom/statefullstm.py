@@ -1,4 +1,4 @@
-"""CUSTOM:StatefulLstm: LSTM with first states; y is the output at each step, last the cell.
+"""CUSTOM:StatefulLstm: LSTM with initial states; y is the output at each step, last the cell.
 
 x (N, T, I), or (T, N, I) if time_major    y (N, T, P)    last (N, O): the cell after the last step
 h (N, P), c (N, O), or one row for all samples: states before the first step, 0 if absent
@@ -38,15 +38,15 @@ def forward(attrs: LstmAttrs, *, last: Array, cells: Array, **arrays: Array) -> 
 
 
 def _row() -> OpDef:
-    """Returns the row of LSTMs of TFLite with states that kernels read, in NumPy."""
+    """Returns the row of TFLite's LSTMs with states; kernels that read states are not compiled."""
     row = lstm_row("CUSTOM:StatefulLstm", attrs)
     back = row.backward
-    assert back is not None
+    assert back is not None, "an LSTM has a backward kernel"
     states = {**dict.fromkeys(("rf", "rg", "ro", "ri"), "h?"), "pf": "c?", "pi": "c?"}
     with_states = {}
     for name, state in states.items():
         kernel = row.grads[name]
-        assert isinstance(kernel, Kernel)
+        assert isinstance(kernel, Kernel), "weights are no variadic inputs"
         with_states[name] = replace(kernel, reads=(*kernel.reads, state), compiled=None)
     return replace(
         row,

@@ -40,8 +40,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SampleAttrs:
     if has_field(options, "output_size"):
         height, width = unpack_map(options, {"output_size": 2})["output_size"]
         return SampleAttrs((int(height), int(width)), 0.0)
-    o = unpack_map(options, {"output_height": 1, "output_width": 1})
-    return SampleAttrs((int(o["output_height"][0]), int(o["output_width"][0])), 0.5)
+    fields = unpack_map(options, {"output_height": 1, "output_width": 1})
+    return SampleAttrs((int(fields["output_height"][0]), int(fields["output_width"][0])), 0.5)
 
 
 def infer(attrs: SampleAttrs, s: Specs) -> Specs:
@@ -176,13 +176,15 @@ def grad_m(
     np.take(rows(x), rows(where["at"]), axis=0, out=pixels, mode="clip")
     sums, t, dt = where["weights"], where["t"], where["nearest"]
     np.matmul(pixels, rows(dy)[..., None], out=rows(sums)[..., None])
-    one, right, down, both = np.moveaxis(sums, -1, 0)
-    for part in (right, down):
-        np.subtract(both, part, out=both)
-        np.subtract(part, one, out=part)
-    np.add(both, one, out=both)
-    for k, part in enumerate((right, down)):
-        np.multiply(t[:, 1 - k], both, out=dt[:, k])
+    # dy times the pixels a, b to the right of it, c below it, d below b. The derivatives by t are
+    # b − a + t₁ (d − c − b + a) and c − a + t₀ (d − c − b + a).
+    a, b, c, d = np.moveaxis(sums, -1, 0)
+    for part in (b, c):
+        np.subtract(d, part, out=d)
+        np.subtract(part, a, out=part)
+    np.add(d, a, out=d)
+    for k, part in enumerate((b, c)):
+        np.multiply(t[:, 1 - k], d, out=dt[:, k])
         np.add(dt[:, k], part, out=dt[:, k])
     np.copyto(dt, 0, where=where["outside"][:, :1])
     np.matmul(dt, where["grid"].T, out=dm[:, :2])

@@ -24,6 +24,7 @@ class ArgumentAttrs:
     dtype: np.dtype[Any]
 
     def place(self, x: TensorSpec) -> int:
+        """Returns the axis counted from 0; raises ShapeError if x has none or it is empty."""
         rank = len(x.shape)
         axis = self.axis + rank if self.axis < 0 else self.axis
         if not 0 <= axis < rank or not x.shape[axis]:

@@ -122,6 +122,8 @@ def gradient(
     reads: tuple[str, ...],
     workspace: Callable[[Attrs, Specs], Specs] = no_specs,
     compiled: Compiled | None = None,
+    *,
+    over: tuple[str, ...] = (),
 ) -> Kernel:
     """Makes the kernel of an input gradient from the function that computes it before the sums.
 
@@ -131,6 +133,7 @@ def gradient(
         reads: as in Kernel.
         workspace: workspace of f.
         compiled: compiled form of the kernel.
+        over: arrays among `reads` that the gradient may overwrite.
     """
 
     def run(
@@ -156,6 +159,7 @@ def gradient(
         reads=reads,
         writes=(f"d{name}",),
         workspace=scratch,
+        may_alias=frozenset((f"d{name}", n) for n in over),
         prepare=reducer(name),
         compiled=compiled,
     )

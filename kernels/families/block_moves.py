@@ -44,10 +44,10 @@ def block_move(
 
     def moves(pairs: Iterable[tuple[Array, Array]], whole: Array) -> Moves:
         """Fills what no part covers with zeros."""
-        moves = tuple(pairs)
-        if sum(target.size for _, target in moves) < whole.size:
+        copies = tuple(pairs)
+        if sum(target.size for _, target in copies) < whole.size:
             yield zeros(whole)
-        yield from moves
+        yield from copies
 
     def forward(attrs: Attrs, *, x: Array, y: Array) -> Moves:
         return moves(parts(attrs, x, y), y)

@@ -28,15 +28,15 @@ class ClassCounts(Metric):
 
     def update(self, y: Array, t: Array) -> None:
         classes = self.form.classes
-        for a, b in blocks(y, t, classes):
+        for outputs, targets in blocks(y, t, classes):
             if self.form.targets == FLAGS:
-                check_flags(b, "precision, recall and F1")
-                predicted, true = a > self.form.threshold, b > 0
+                check_flags(targets, "precision, recall and F1")
+                predicted, true = outputs > self.form.threshold, targets > 0
                 self.correct += np.count_nonzero(predicted & true, axis=0)
                 self.predicted += np.count_nonzero(predicted, axis=0)
                 self.actual += np.count_nonzero(true, axis=0)
             else:
-                best, labels = a.argmax(axis=1), labels_of(b, self.form)
+                best, labels = outputs.argmax(axis=1), labels_of(targets, self.form)
                 self.correct += np.bincount(labels[best == labels], minlength=classes)
                 self.predicted += np.bincount(best, minlength=classes)
                 self.actual += np.bincount(labels, minlength=classes)
@@ -89,17 +89,20 @@ class Confusion(ClassCounts):
     def update(self, y: Array, t: Array) -> None:
         if self._flag:
             check_flags(t, "confusion_matrix")
+            # Class 1 has the larger output where that of the flag is above the threshold.
             y = np.stack([np.full_like(y, self._threshold), y], axis=-1)
             t = t.astype(np.int64)
         super().update(y, t)
-        for a, b in blocks(y, t, self.form.classes):
-            np.add.at(self.matrix, (labels_of(b, self.form), a.argmax(axis=1)), 1)
+        for outputs, targets in blocks(y, t, self.form.classes):
+            np.add.at(self.matrix, (labels_of(targets, self.form), outputs.argmax(axis=1)), 1)
 
 
 def class_counter(form: OutputForm) -> ClassCounts:
     """Makes a Confusion if classes exclude each other and are not too many, else ClassCounts."""
     several = form.targets == FLAGS and form.classes > 1
-    return (ClassCounts if several or form.classes > MAX_CLASSES else Confusion)(form)
+    if several or form.classes > MAX_CLASSES:
+        return ClassCounts(form)
+    return Confusion(form)
 
 
 def _ratio(part: Array, whole: Array) -> Array:

@@ -25,14 +25,17 @@ MAX_VALUES = 2**18  # of the images that are copied for one call, unless one ima
 
 
 def _stack(a: TensorSpec, taps: int, results: int) -> TensorSpec:
-    """Images with the channels of all taps: for all results along the depth, or as many as fit."""
+    """Returns the spec of images with the channels of all taps, for results along the depth.
+
+    It has all results, or as many as fit into MAX_VALUES, but at least one.
+    """
     _, _, height, width, channels = a.shape
     most = max(MAX_VALUES // (height * width * taps * channels), 1)
     return TensorSpec((min(results, most), height, width, taps, channels), FLOAT)
 
 
 def _as_one(a: TensorSpec, stack: TensorSpec) -> TensorSpec:
-    """The images of a call, one below the other: the weights are packed once for all of them."""
+    """Returns the spec of a call's images one below the other: weights are packed once for all."""
     return TensorSpec((1, stack.shape[0] * a.shape[2], *a.shape[3:]), FLOAT)
 
 
@@ -50,7 +53,7 @@ def correlate_scratch(attrs: VolumeAttrs, s: Specs) -> Specs:
 def spread_scratch(attrs: VolumeAttrs, s: Specs) -> Specs:
     taps, height, width, channels, units = s["w"].shape
     stride, dx = attrs.depth_stride, s["dx"]
-    most = -(-taps * gcd(stride, attrs.depth_dilation) // stride)  # that read for one result
+    most = -(-taps * gcd(stride, attrs.depth_dilation) // stride)  # taps of a stride phase
     stack = _stack(s["dy"], most, dx.shape[1] if stride == 1 else 1)
     filters = TensorSpec((most * units, height, width, channels), FLOAT)
     images = {"w": filters, "dx": _as_one(dx, stack)}
@@ -84,9 +87,9 @@ def _copies(
         copies, first, stop = stack[: len(results), ..., k, :], 0, 0
         if span:
             # The tap reads sources[i] for targets[i]; of these targets, `overlap` is computed here.
-            sources, targets = map(
-                _images, (span.outs, span.ins) if back else (span.ins, span.outs)
-            )
+            sources, targets = _images(span.ins), _images(span.outs)
+            if back:
+                sources, targets = targets, sources
             overlap = range(max(results[0], targets[0]), min(results[-1], targets[-1]) + 1)
             if overlap:
                 first, stop = overlap[0] - results[0], overlap[-1] + 1 - results[0]
@@ -136,7 +139,7 @@ def _in_order_of_images(w: Array) -> Array:
 
 
 def _fill(target: Array, b: Array | None = None) -> Callable[[], None]:
-    """Results that no tap adds to."""
+    """Returns a call that fills results to which no tap adds."""
     value = np.zeros((), target.dtype) if b is None else b
     return copy(np.broadcast_to(value, target.shape), target)
 
@@ -205,7 +208,8 @@ def spread(
     **kwargs: Any,
 ) -> Callable[[], None]:
     """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i, plus b."""
-    stride, depth, runs = attrs.depth_stride, dx.shape[1], list[Run]()
+    stride, depth = attrs.depth_stride, dx.shape[1]
+    runs: list[Run] = []
     # Input i is read by the taps whose first input is i modulo the stride: the inputs of a phase
     # have the same taps, so that each phase is a convolution of dy with the filters of these.
     for phase in range(min(stride, depth)):
@@ -221,7 +225,7 @@ def spread(
         images = images.reshape(*stack.shape[:3], len(phase_taps), -1, copy=False)
         arguments = {**phase_taps[0].walk, **kwargs, "w": phase_filters, "b": b}
         if len(phase_filters) < len(filters):
-            arguments.pop("tiles", None)  # they need whole vectors
+            arguments.pop("tiles", None)  # tiles need filters of whole vectors
         for n in range(len(dx)):
             for first in range(phase, depth, stride * len(stack)):
                 results = range(first, min(first + len(stack), depth))

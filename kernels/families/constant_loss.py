@@ -43,5 +43,5 @@ def _classes(output: TensorSpec) -> int:
 
 
 def _entropy(probabilities: Array) -> float:
-    some = probabilities[probabilities > 0]
-    return float(-(some * np.log(some)).sum())
+    positive = probabilities[probabilities > 0]
+    return float(-(positive * np.log(positive)).sum())

@@ -91,13 +91,13 @@ def filter_sums(
     """
     units = dy.shape[3]
     h, v = (a.reading for a in axes)
-    total, one = (a.reshape(units, -1, copy=False) for a in (dw, part))
+    total, product = (a.reshape(units, -1, copy=False) for a in (dw, part))
     first = True
     for images, rows, tile in tiles(x, source, h, v, padded, columns):
         dy2 = dy[images, rows].reshape(-1, units, copy=False)
-        np.matmul(dy2.T, tile, out=total if first else one)
+        np.matmul(dy2.T, tile, out=total if first else product)
         if not first:
-            np.add(total, one, out=total)
+            np.add(total, product, out=total)
         first = False
 
 

@@ -64,17 +64,17 @@ def volume_attrs(options: Options, statics: Mapping[str, Array]) -> VolumeAttrs:
     )
 
 
-def check(x: TensorSpec, w: TensorSpec, channels: int, s: Specs, units: int) -> None:
+def check(s: Specs, *, channels: int, units: int) -> None:
     """Checks x, w and b.
 
     Args:
-        x, w: specs.
+        s: their specs.
         channels, units: axes of w that are the channels of x, and of y.
-        s: all specs.
 
     Raises:
         ShapeError: if they do not match.
     """
+    x, w = s["x"], s["w"]
     fits = len(x.shape) == len(w.shape) == 5 and x.dtype == w.dtype and x.dtype.kind == "f"
     if not fits or x.shape[4] != w.shape[channels]:
         raise ShapeError(

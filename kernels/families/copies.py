@@ -37,7 +37,7 @@ def copying(
         for source, target in pairs(attrs, **arrays):
             np.copyto(target, source)
 
-    compiled = copies.of(pairs, (*reads, *writes), prepare)
+    compiled = copies.compiled_copies(pairs, (*reads, *writes), prepare)
     return Kernel(run, reads, writes, view=view, prepare=prepare, compiled=compiled)
 
 

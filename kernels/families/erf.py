@@ -11,7 +11,7 @@ import numpy as np
 
 from odt.kernels.rows.opdef import Array
 
-NEAR = 0.46875
+NEAR = 0.46875  # largest |x| for which erf x is x R(x²)
 FAR = 6.0  # erf x is 1 for x ≥ 6 in double precision
 NEAR_TOP = (
     1.85777706184603153e-1,
@@ -61,6 +61,7 @@ def polynomial(x: Array, coefficients: Sequence[float], out: Array) -> None:
 
 def erf(x: Array, out: Array, u: Array, v: Array, mask: Array) -> None:
     """Computes out = erf(x); u, v and mask (bool) are scratch, and x must not be out."""
+    # 1 − exp(−x²) S(|x|), with the sign of x
     np.absolute(x, out=u)
     np.minimum(u, FAR, out=u)
     polynomial(u, FAR_TOP, out)
@@ -73,6 +74,7 @@ def erf(x: Array, out: Array, u: Array, v: Array, mask: Array) -> None:
     np.subtract(1, out, out=out)
     np.copysign(out, x, out=out)
 
+    # x R(x²) near 0, where u is x²
     np.negative(u, out=u)
     np.less_equal(u, NEAR**2, out=mask)
     np.minimum(u, NEAR**2, out=u)

@@ -1,4 +1,4 @@
-"""Products of windows of quantized images with filters, exact by floats that hold the sums."""
+"""Products of windows of quantized images with filters, exact because floats can hold the sums."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,7 +42,7 @@ class IntegerConvAttrs:
 def integer_conv_attrs(options: Options, statics: Mapping[str, Array]) -> IntegerConvAttrs:
     tensors = quantized(options)
     w = tensors["w"].data
-    assert w is not None
+    assert w is not None, "weights of integer rows are constants"
     windows = conv_attrs(options, statics)
     windows = replace(windows, zeros=options.get("zeros", windows.zeros))
     return IntegerConvAttrs(windows, w.shape, tensors["x"].zero, rounding(options))
@@ -55,7 +55,7 @@ def geometry(attrs: IntegerConvAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def check_constants(s: Specs, units: int) -> None:
-    """Raises ShapeError if b, m or start has not one value for each unit."""
+    """Raises ShapeError unless b and m have one value for each unit, m of whole groups."""
     for name, count in (("b", units), ("m", -(-units // GROUP) * GROUP)):
         if s[name].shape != (count,):
             raise ShapeError(f"{name} must be ({count},), but got {s[name]}")

@@ -38,8 +38,8 @@ def sum_attrs(sign: int) -> Callable[[Options, Mapping[str, Array]], SumAttrs]:
 
     def attrs(options: Options, statics: Mapping[str, Array]) -> SumAttrs:
         a, b, y = (quantized(options)[n] for n in "aby")
-        exact = np.float32 if y.dtype.itemsize == 1 else float  # as in XNNPACK, as in TFLite
-        ratios = [float(exact(x.scale) / exact(y.scale)) for x in (a, b)]
+        real = np.float32 if y.dtype.itemsize == 1 else float  # as in XNNPACK, and as in TFLite
+        ratios = [float(real(x.scale) / real(y.scale)) for x in (a, b)]
         shift = BITS[y.dtype.itemsize] - frexp(max(ratios))[1]
         shift = min(max(shift, 1), LARGEST_SHIFT)
         first, second = (min(round(ratio * 2.0**shift), LARGEST_FACTOR) for ratio in ratios)

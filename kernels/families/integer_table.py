@@ -30,10 +30,10 @@ def workspace(attrs: Attrs, s: Specs) -> Specs:
 def forward(attrs: Attrs, *, x: Array, y: Array, table: Array, least: int, places: Array) -> None:
     flat, results = (a.reshape(-1, copy=False) for a in (x, y))
     for at in range(0, flat.size, TILE):
-        here = flat[at : at + TILE]
-        place = places[: here.size]
-        np.subtract(here, least, out=place, dtype=np.intp)
-        np.take(table, place, out=results[at : at + TILE], mode="clip")
+        integers = flat[at : at + TILE]
+        indices = places[: integers.size]
+        np.subtract(integers, least, out=indices, dtype=np.intp)
+        np.take(table, indices, out=results[at : at + TILE], mode="clip")
 
 
 def table_row(
@@ -44,8 +44,8 @@ def table_row(
     """Makes the row of an operator.
 
     Args:
-        name: of the row.
-        attrs: as in OpDef; made with a Rounding `to`.
+        name: name of the row.
+        attrs: as in OpDef; the result has a Rounding `to`.
         values: (attrs, integers of x) → those of y, which are limited afterwards.
     """
 

@@ -175,7 +175,7 @@ def backward_work(attrs: LstmAttrs, s: Specs) -> Specs:
     samples, (units, out) = _samples(attrs, s), s["rf"].shape
     return {
         **stacked_r(attrs, s),
-        "work": TensorSpec((7, samples, units), s["x"].dtype),
+        "work": TensorSpec((7, samples, units), s["x"].dtype),  # dm, dc and five more of a step
         "means": TensorSpec((2, samples if "nf" in s else 0, 1), s["x"].dtype),
         "dh": TensorSpec((2, samples, out), s["x"].dtype),
     }

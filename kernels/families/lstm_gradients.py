@@ -105,18 +105,18 @@ def backward(
     dm, dc = work[:2]
     np.copyto(dc, 0 if dlast is None else dlast)
     for t in reversed(range(len(z))):
-        arrived = dh[0] if dp is None else by_time(axis, dp)[t]
-        np.copyto(arrived, d[t])
+        dh_now = dh[0] if dp is None else by_time(axis, dp)[t]
+        np.copyto(dh_now, d[t])
         if t + 1 < len(z):
             np.matmul(dzs[t + 1], r, out=dh[1])
-            np.add(arrived, dh[1], out=arrived)
+            np.add(dh_now, dh[1], out=dh_now)
         if dp is None:
-            np.copyto(dm, arrived)
+            np.copyto(dm, dh_now)
         else:
             if attrs.proj_clip:
-                assert y is not None
-                inside(by_time(axis, y)[t], -attrs.proj_clip, attrs.proj_clip, arrived, dh[1])
-            np.matmul(arrived, weights["wp"], out=dm)
+                assert y is not None, "the kernel reads y"
+                inside(by_time(axis, y)[t], -attrs.proj_clip, attrs.proj_clip, dh_now, dh[1])
+            np.matmul(dh_now, weights["wp"], out=dm)
         step_back(
             attrs,
             z[t],
@@ -342,7 +342,7 @@ def lstm_row(
 ) -> OpDef:
     """Makes the row of an operator; inputs except x are optional, `infer` reports missing ones.
 
-    Kernels take first states, which kernels/custom/statefullstm.py passes to them.
+    Kernels take initial states, which kernels/custom/statefullstm.py passes to them.
     """
     return OpDef(
         name,

@@ -26,15 +26,15 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
     def narrow(specs: Specs) -> Specs:
         return {n: narrowed(n, s, len(channels)) for n, s in specs.items()}
 
-    def workspace(of: Kernel | Compiled) -> Callable[[Attrs, Specs], Specs]:
+    def workspace(form: Kernel | Compiled) -> Callable[[Attrs, Specs], Specs]:
         def workspace(attrs: Attrs, specs: Specs) -> Specs:
             narrowed = narrow(specs)
-            return {CHOSEN: narrowed["dy"], **of.workspace(attrs, narrowed)}
+            return {CHOSEN: narrowed["dy"], **form.workspace(attrs, narrowed)}
 
         return workspace
 
-    def prepare(of: Kernel | Compiled) -> Callable[[Attrs, Specs], Mapping[str, Any]]:
-        return lambda attrs, specs: of.prepare(attrs, narrow(specs))
+    def prepare(form: Kernel | Compiled) -> Callable[[Attrs, Specs], Mapping[str, Any]]:
+        return lambda attrs, specs: form.prepare(attrs, narrow(specs))
 
     def run(attrs: Attrs, *, dy: Array, dy_chosen: Array, **arrays: Any) -> None:
         np.take(dy, channels, axis=-1, out=dy_chosen, mode="clip")  # other modes allocate a buffer

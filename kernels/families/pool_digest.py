@@ -56,9 +56,8 @@ def _make_argmax(
         view, taps = windows(inside, h, v), digest[images]
         mask = is_max[: len(taps)]
         taps.fill(NO_TAP)
-        for tap in reversed(
-            range(h.taps * v.taps)
-        ):  # in reverse, so that the first of equal values is written last
+        # In reverse, so that the first of equal values is written last.
+        for tap in reversed(range(h.taps * v.taps)):
             np.equal(view[:, :, :, tap // v.taps, tap % v.taps], y[images], out=mask)
             np.copyto(taps, tap, where=mask, casting="unsafe")
 

@@ -1,8 +1,8 @@
 """Positions of maxima in their windows, as MediaPipe's custom operators store them in floats.
 
-A position counts the values of a window row by row, from 0, those outside the image too. 0.1 is
-added to it, so that it stays the same when it is rounded towards 0. Positions beyond the window
-stand for no value.
+A position counts the values of a window row by row from 0, including those outside the image. 0.1
+is added to it, so that it stays the same when it is rounded towards 0. Positions beyond the window
+mean that there is no value.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> PoolAttrs:
 
 
 def positions_of(indices: TensorSpec) -> Specs:
-    """Workspace for positions as bytes."""
+    """Returns the workspace for positions as bytes."""
     return {"positions": TensorSpec(indices.shape, BYTE)}
 
 

@@ -34,7 +34,7 @@ def must_be(s: Specs, name: str, *shape: int) -> None:
 
 
 def check_state(s: Specs, name: str, samples: int, units: int) -> None:
-    """Raises ShapeError if a first state is present and is neither one row nor one a sample."""
+    """Raises ShapeError if an initial state is neither one row nor one row for each sample."""
     if name in s and s[name].shape != (1, units):
         must_be(s, name, samples, units)
 
@@ -74,7 +74,7 @@ def shifted(time_axis: int | None, state: Array, out: Array) -> Moves:
 
 
 def sum_to(d: Array, out: Array) -> None:
-    """Sums the gradient of a first state over samples, if they share its one row."""
+    """Sums the gradient of an initial state over samples, if they share its one row."""
     if len(out) == len(d):
         np.copyto(out, d)
     else:

@@ -67,7 +67,7 @@ def quantized(options: Options) -> Tensors:
 
 
 def rounding(options: Options) -> Rounding:
-    """Returns how the integers of y are made: with the bounds of a fused activation."""
+    """Returns the rounding to the integers of y, within the bounds of a fused activation."""
     y = quantized(options)["y"]
     lo, hi = clamped(y, options.get("fused_activation_function", 0))
     return Rounding(y.zero, lo, hi, y.dtype)
@@ -138,7 +138,7 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
         ShapeError: if w or b have other shapes.
     """
     x, w, y = (tensors[n] for n in "xwy")
-    assert w.data is not None
+    assert w.data is not None, "weights of integer rows are constants"
     if w.data.ndim <= units_axis:
         raise ShapeError(f"w must have an axis {units_axis}, but got {w.data.shape}")
     units = w.data.shape[units_axis]
@@ -150,7 +150,7 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
     sums = weights.sum(axis=axes, dtype=np.int64) * -x.zero
     if "b" in tensors:
         bias = tensors["b"].data
-        assert bias is not None
+        assert bias is not None, "biases of integer rows are constants"
         if bias.size != units:
             raise ShapeError(f"b must be ({units},), but got {bias.shape}")
         sums += bias.reshape(-1)
@@ -195,10 +195,14 @@ def panel_constants(tensors: Tensors) -> dict[str, Array]:
     Zero points of uint8 are those of the weights less 128.
     """
     constants, w = product_constants(tensors, 0), tensors["w"]
-    assert w.data is not None
+    assert w.data is not None, "weights of integer rows are constants"
     if w.dtype.itemsize > 1:
         return {**constants, "w": panel(constants["w"]), "zeros": np.empty(0, np.int32)}
-    less = 128 if w.dtype == np.uint8 else 0
-    weights = (w.data ^ np.uint8(less)).view(np.int8) if less else w.data
-    zeros = np.broadcast_to(w.quantization.zero_point - less, len(weights)).astype(np.int32)
-    return {**constants, "w": panel(weights), "zeros": grouped(zeros[: zeros.any() * len(zeros)])}
+    weights, zero_point = w.data, w.quantization.zero_point
+    if w.dtype == np.uint8:
+        weights = (w.data ^ np.uint8(128)).view(np.int8)  # w − 128
+        zero_point = zero_point - 128
+    zeros = np.broadcast_to(zero_point, len(weights)).astype(np.int32)
+    if not zeros.any():
+        zeros = zeros[:0]
+    return {**constants, "w": panel(weights), "zeros": grouped(zeros)}

@@ -35,13 +35,13 @@ def selection(
 
     compiled = elementwise.select(condition_shape)
 
-    def grad(of: str) -> Kernel:
+    def grad(branch: str) -> Kernel:
         def workspace(attrs: Attrs, s: Specs) -> Specs:
-            inverse = {} if of == "a" else {"other": TensorSpec(s["c"].shape, s["c"].dtype)}
-            return inverse | ({"unreduced": s["y"]} if s[of].shape != s["y"].shape else {})
+            inverse = {} if branch == "a" else {"other": TensorSpec(s["c"].shape, s["c"].dtype)}
+            return inverse | ({"unreduced": s["y"]} if s[branch].shape != s["y"].shape else {})
 
         def geometry(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
-            y, x = s["y"].shape, s[of].shape
+            y, x = s["y"].shape, s[branch].shape
             keepdims_shape = (1,) * (len(y) - len(x)) + x
             return {
                 "shape": condition_shape(s),
@@ -61,7 +61,7 @@ def selection(
             other: Array | None = None,
             **gradient: Array,
         ) -> None:
-            dx = gradient[f"d{of}"]
+            dx = gradient[f"d{branch}"]
             if other is not None:
                 c = np.logical_not(c, out=other)
             np.multiply(
@@ -75,10 +75,10 @@ def selection(
         return Kernel(
             run,
             reads=("dy", "c"),
-            writes=(f"d{of}",),
+            writes=(f"d{branch}",),
             workspace=workspace,
             prepare=geometry,
-            compiled=compiled(f"d{of}", "where_ge" if of == "a" else "where_lt", "dy"),
+            compiled=compiled(f"d{branch}", "where_ge" if branch == "a" else "where_lt", "dy"),
         )
 
     return OpDef(

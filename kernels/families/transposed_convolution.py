@@ -26,10 +26,12 @@ from odt.kernels.rows.opdef import Array, Kernel, Specs, TensorSpec
 
 
 def spreading(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
+    """Prepares axes, source and pairs of y as the input gradient of the convolution."""
     return back_geometry(attrs, {"dx": s["y"], "w": s["w"], "dy": s["x"]})
 
 
 def gathering(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
+    """Prepares axes and source of the windows of dy."""
     return geometry(attrs, {"x": s["dy"], "w": s["w"]})
 
 
@@ -39,7 +41,7 @@ def phase_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
 
 
 def window_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Workspace: columns, and the filters of the convolution, with O and C exchanged."""
+    """Returns the workspace: columns, and the convolution's filters, with O and C exchanged."""
     axes, source = gathering(attrs, s).values()
     units, height, width, channels = s["w"].shape
     dtype = s["w"].dtype
@@ -74,7 +76,7 @@ def grad_w(
     np.copyto(dw, filters.transpose(3, 1, 2, 0))
 
 
-_FORWARD, _GRAD_X, _GRAD_W = transpose_conv.of(spreading, gathering)
+_FORWARD, _GRAD_X, _GRAD_W = transpose_conv.compiled_kernels(spreading, gathering)
 
 FORWARD = Kernel(
     forward,

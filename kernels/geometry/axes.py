@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Attrs
 
 T = TypeVar("T")
@@ -19,8 +20,19 @@ def same(attrs: Attrs, change: object) -> Attrs:
 
 
 def behind(axis: int) -> int:
-    """Returns the number of an axis after an axis was added before it."""
+    """Returns the number of an axis behind a new first axis; negative ones count from the last."""
     return axis + 1 if axis >= 0 else axis
+
+
+def new_axis(axis: int, rank: int) -> int:
+    """Returns the position, counted from 0, of an axis that is added to a tensor of this rank.
+
+    Raises:
+        ShapeError: if the axis is outside the result.
+    """
+    if not -rank - 1 <= axis <= rank:
+        raise ShapeError(f"axis must be within −{rank + 1} … {rank}, but got {axis}")
+    return axis % (rank + 1)
 
 
 def later_axis(attrs: Attrs, samples: int) -> Attrs:

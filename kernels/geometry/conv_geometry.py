@@ -10,16 +10,19 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, StridePhase, axis, phases
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
-MAX_PHASES = 1 << 14
+MAX_PHASES = 1 << 14  # in one layer
 Axes = tuple[Axis, Axis]
 Pairs = tuple[tuple[StridePhase, StridePhase], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConvAttrs:
-    """Padding as in the schema; stride and dilation as (height, width).
+    """Attributes of a convolution.
 
-    zeros: zeros before and after height and width, for padding VALID.
+    Attributes:
+        padding: SAME or VALID, as in the schema.
+        stride, dilation: (height, width).
+        zeros: zeros before and after height and width, for padding VALID.
     """
 
     padding: int

@@ -12,7 +12,7 @@ from odt.kernels.rows.opdef import Array
 
 LO, HI = -(2**15), 2**15 - 1
 ONE_BITS = 15  # of a number without integer bits: 1 is 2¹⁵
-NEWTON_BITS = 2  # integer bits of 1 / (1 + x)
+NEWTON_BITS = 2  # integer bits of 2 / (1 + x)
 NEWTON_STEPS = 3
 LEAST_EXPONENT, MAX_EXPONENT = -2, 4  # of the factors exp(−2ᵉ) of an exponential
 FEW_BITS = 5  # more integer bits hold numbers whose exponential is 0
@@ -48,7 +48,8 @@ def exp_of_negatives(a: Array, integer_bits: int) -> Array:
     fraction = 15 - integer_bits
     quarter = 1 << (fraction - 2)
     rest = (a & (quarter - 1)) - quarter  # −1/4 ≤ rest < 0, and a − rest is a multiple of 1/4
-    x = (rest << integer_bits) + (1 << 12)  # around −1/8
+    # exp(rest) = exp(−1/8) (1 + x + x²/2 + x³/6 + x⁴/24) with x = rest + 1/8
+    x = (rest << integer_bits) + (1 << 12)
     square = product(x, x)
     cube, fourth = product(square, x), product(square, square)
     terms = product(rounded_shift(fourth, 2) + cube, constant(1 / 3)) + square
@@ -62,7 +63,7 @@ def exp_of_negatives(a: Array, integer_bits: int) -> Array:
     return np.where(a == 0, HI, y)
 
 
-def one_over_one_plus(a: Array) -> Array:
+def two_over_one_plus(a: Array) -> Array:
     """Returns 2 / (1 + a) with NEWTON_BITS integer bits, for a from 0 to 1 without integer bits."""
     half = (a + HI + 1) >> 1
     x = constant(48 / 17, NEWTON_BITS) + product(half, constant(-32 / 17, NEWTON_BITS))
@@ -74,12 +75,12 @@ def one_over_one_plus(a: Array) -> Array:
 
 def logistic(a: Array, integer_bits: int) -> Array:
     """Returns σ(a) without integer bits."""
-    positive = raised(one_over_one_plus(exp_of_negatives(-abs(a), integer_bits)), NEWTON_BITS - 1)
+    positive = raised(two_over_one_plus(exp_of_negatives(-abs(a), integer_bits)), NEWTON_BITS - 1)
     return np.where(a == 0, 1 << 14, np.where(a > 0, positive, HI - positive))
 
 
 def tanh(a: Array, integer_bits: int) -> Array:
     """Returns tanh(a) without integer bits."""
     twice = exp_of_negatives(-abs(a), integer_bits + 1)  # the exponential of −2 |a|
-    y = raised(one_over_one_plus(twice) - (1 << (15 - NEWTON_BITS)), NEWTON_BITS)
+    y = raised(two_over_one_plus(twice) - (1 << (15 - NEWTON_BITS)), NEWTON_BITS)
     return np.where(a == 0, 0, np.where(a < 0, -y, y))

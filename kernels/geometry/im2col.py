@@ -44,13 +44,19 @@ class PaddedImages:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Returns the number of images, or of rows of windows of one image, in a tile of columns."""
+    """Size of a tile of columns: several whole images, or some rows of windows of one image.
+
+    Attributes:
+        images: number of images.
+        rows: number of rows of windows of each image.
+    """
 
     images: int
     rows: int
 
 
 def tiling(source: PaddedImages, h: Reading, w: Reading, itemsize: int) -> Tiling:
+    """Returns the size of a tile, at most TILE_BYTES unless one row of windows has more."""
     row = w.count * h.taps * w.taps * source.channels * itemsize
     image = max(row * h.count, 1)
     if image <= TILE_BYTES:
@@ -77,6 +83,7 @@ def tiles(
 
     Args:
         a: images (N, H, W, C).
+        source, h, w: geometry of the images, and of the windows along each axis.
         padded: workspace for the padded images of a tile; None if there is no border.
         columns: workspace for the columns of a tile, which may have another dtype.
         border: value of the border.

@@ -26,8 +26,11 @@ class PoolAttrs:
             axis(x.shape[i], self.window[i - 1], self.stride[i - 1], 1, self.padding)
             for i in (1, 2)
         )
-        # Operators that store positions in a window have smaller ones, and keep all taps.
-        return (trimmed(h), trimmed(v)) if self.window[0] * self.window[1] >= NO_TAP else (h, v)
+        # Operators that store positions of taps have windows of less than NO_TAP: trimming those
+        # would change the positions.
+        if self.window[0] * self.window[1] < NO_TAP:
+            return h, v
+        return trimmed(h), trimmed(v)
 
 
 def pool_attrs(options: Options, statics: Mapping[str, Array]) -> PoolAttrs:

@@ -67,7 +67,7 @@ def range_quantization(least: float, most: float, dtype: np.dtype[Any]) -> Quant
     else:
         scale = (most - least) / (hi - lo) or SMALLEST
         zero_point = min(max(round(lo - least / scale), lo), hi)
-    return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
+    return one_scale(scale, zero_point)
 
 
 def fake_quant_numbers(scale: float, lo: int, hi: int) -> Array:

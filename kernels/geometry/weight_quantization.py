@@ -61,9 +61,9 @@ class WeightQuantization:
     def fitted(self, w: Array) -> Quantization:
         """Returns the quantization that fits weights."""
         first, (lo, hi) = self.first, self.limits
-        one = first.scale.size == 1
-        axes = tuple(k for k in range(w.ndim) if one or k != first.axis)
-        least, most = (f(w, axis=axes).reshape(-1) for f in (np.amin, np.amax))
+        has_one_scale = first.scale.size == 1
+        axes = tuple(k for k in range(w.ndim) if has_one_scale or k != first.axis)
+        least, most = w.min(axis=axes).reshape(-1), w.max(axis=axes).reshape(-1)
         if self.is_symmetric:
             scale = np.maximum(
                 first.scale, np.maximum(least / np.float32(lo), most / np.float32(hi))
@@ -73,7 +73,7 @@ class WeightQuantization:
         low = np.minimum(least, (lo - first.zero_point) * steps)
         high = np.maximum(most, (hi - first.zero_point) * steps)
         wider = (high - low) / (hi - lo)
-        grows = wider > steps * (1 + 1e-6)
+        grows = wider > steps * (1 + 1e-6)  # by more than rounding errors
         zero_point = np.clip(np.rint(lo - low / wider), lo, hi).astype("<i8")
         return Quantization(
             np.where(grows, wider, steps).astype("<f4"),

@@ -8,6 +8,7 @@ the stride: its stride phase. For the inputs of one phase, the gradient is there
 of the output gradient with stride 1 and a subset of the taps, in reverse order.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from math import gcd
 
@@ -99,11 +100,11 @@ def axis(
     Args:
         size: length of the axis.
         kernel, stride, dilation: taps of a window, and the distances of windows and of taps.
-        padding: SAME, or VALID for the zeros given.
+        padding: SAME, or VALID for padding with `zeros` alone.
         zeros: zeros before and after the axis, if padding is VALID.
 
     Raises:
-        ShapeError: if stride or dilation are below 1, or no window fits.
+        ShapeError: if kernel, stride or dilation is below 1, padding is unknown, or no window fits.
     """
     if stride < 1 or dilation < 1 or kernel < 1:
         raise ShapeError(
@@ -129,7 +130,7 @@ def trimmed(a: Axis) -> Axis:
     A window may be much longer than the input, with padding SAME. Its first and last taps read
     zeros alone, which neither a maximum nor a mean without padding counts.
     """
-    assert a.dilation == 1
+    assert a.dilation == 1, "windows of pools have no dilation"
     first = max(0, a.lo - (a.out - 1) * a.stride)
     stop = min(a.kernel, a.size + a.lo)
     return Axis(
@@ -145,26 +146,23 @@ def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
         Zeros to add before and after the output gradient, and the stride phases.
     """
     step = a.stride // gcd(a.stride, a.dilation)  # distance between the taps of one phase
-    result = []
+    result: list[StridePhase] = []
     for first in range(min(a.stride, a.size)):
         count = -(-(a.size - first) // a.stride)
         taps = [k for k in range(a.kernel) if (first + a.lo - k * a.dilation) % a.stride == 0]
         taps.reverse()
         start = (first + a.lo - taps[0] * a.dilation) // a.stride if taps else 0
         dilation = step * a.dilation // a.stride
-        result.append((first, tuple(taps), Reading(start, count, 1, len(taps), dilation)))
-    used = [r for _, taps, r in result if taps]
-    lo = max((-r.start for r in used), default=0)
-    ends = (r.start + r.count + (r.taps - 1) * r.dilation for r in used)
-    lo, hi = max(lo, 0), max(max(ends, default=0) - a.out, 0)
-    return (
-        lo,
-        hi,
-        tuple(
-            StridePhase(f, t, Reading(r.start + lo, r.count, 1, r.taps, r.dilation))
-            for f, t, r in result
-        ),
+        reading = Reading(start, count, 1, len(taps), dilation)
+        result.append(StridePhase(first, tuple(taps), reading))
+    readings = [phase.reading for phase in result if phase.taps]
+    lo = max([0, *(-r.start for r in readings)])
+    end = max([a.out, *(r.start + r.count + (r.taps - 1) * r.dilation for r in readings)])
+    padded = (
+        replace(phase, reading=replace(phase.reading, start=phase.reading.start + lo))
+        for phase in result
     )
+    return lo, end - a.out, tuple(padded)
 
 
 def windows(a: Array, h: Reading, w: Reading, first: int = 0, stop: int | None = None) -> Array:

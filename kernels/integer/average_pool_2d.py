@@ -66,7 +66,7 @@ def geometry(attrs: IntegerPoolAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def workspace(attrs: IntegerPoolAttrs, s: Specs) -> Specs:
-    """Workspace for a tile of images: the padded images, and sums."""
+    """Returns the workspace for a tile of images: the padded images, and sums."""
     source, x = source_of(attrs.pool, s["x"]), s["x"].dtype
     floats = exact_float(attrs.pool.window[0] * attrs.pool.window[1] * largest(x))
     images = fitting_images(source, floats.itemsize)
@@ -97,8 +97,7 @@ def forward(
     clear_border(padded, source.h, source.w)
     for n in range(0, source.images, len(padded)):
         images = slice(n, min(n + len(padded), source.images))
-        inside = padded[: images.stop - n]
-        fill_inside(padded, x[images], source.h[0], source.w[0])
+        inside = fill_inside(padded, x[images], source.h[0], source.w[0])
         floats, integers, sign = (a[: len(inside)] for a in (totals, sums, signs))
         np.einsum("nhwijc->nhwc", windows(inside, h, v), out=floats)
         np.copyto(integers, floats, casting="unsafe")

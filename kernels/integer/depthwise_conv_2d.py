@@ -1,4 +1,4 @@
-"""INTEGER_DEPTHWISE_CONV_2D: convolution of each channel of quantized images with own filters.
+"""INTEGER_DEPTHWISE_CONV_2D: convolution of each quantized channel with its own filters.
 
 x (N, H, W, C)    w (1, KH, P·KW, C·M)    b (C·M,)    m, start (C·M,)    y (N, OH, OW, C·M)
 
@@ -38,14 +38,15 @@ from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Specs, Tensor
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
-    constants = product_constants(tensors, 3)
-    w = constants["w"]
+    """Returns the constants of the product, with w as a sum of filters in int8 where possible."""
+    products = product_constants(tensors, 3)
+    w = products["w"]
     summands = [w]
     if w.dtype != np.int8 and _fits(w, 1):
         summands = [w.astype(np.int8)]
     elif w.dtype != np.int8 and _fits(w, 2):
         summands = [half.astype(np.int8) for half in (w >> 1, w - (w >> 1))]
-    return {**constants, "w": np.concatenate(summands, axis=2)}
+    return {**products, "w": np.concatenate(summands, axis=2)}
 
 
 def _fits(w: Array, count: int) -> bool:
@@ -70,7 +71,7 @@ def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
 
 
 def workspace(attrs: IntegerConvAttrs, s: Specs) -> Specs:
-    """Workspace for a tile of images: the padded images and the results."""
+    """Returns the workspace for a tile of images: the padded images and the results."""
     _, source = geometry(attrs, s).values()
     w = s["w"]
     height, width, units = attrs.filters[1:]
@@ -113,10 +114,9 @@ def forward(
     clear_border(padded, source.h, source.w, attrs.zero)
     for n in range(0, source.images, len(padded)):
         images = slice(n, min(n + len(padded), source.images))
-        fill_inside(padded, x[images], source.h[0], source.w[0])
-        count = images.stop - n
-        floats, integers, reals = (a[:count] for a in (products, sums, real))
-        view = windows(padded[:count], h, v)
+        inside = fill_inside(padded, x[images], source.h[0], source.w[0])
+        floats, integers, reals = (a[: len(inside)] for a in (products, sums, real))
+        view = windows(inside, h, v)
         results = floats.reshape(*floats.shape[:3], channels, -1, copy=False)
         np.einsum("nhwijc,ijcm->nhwcm", view, taps, out=results)
         np.copyto(integers, floats, casting="unsafe")

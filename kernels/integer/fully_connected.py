@@ -38,7 +38,7 @@ class IntegerDenseAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerDenseAttrs:
     w = quantized(options)["w"].data
-    assert w is not None
+    assert w is not None, "weights of integer rows are constants"
     keep = dense.attrs(options, statics).keep_num_dims
     return IntegerDenseAttrs(keep, w.shape, rounding(options))
 

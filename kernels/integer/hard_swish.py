@@ -51,6 +51,7 @@ def shifted(a: Array, exponent: int) -> Array:
 
 
 def values(attrs: HardSwishAttrs, x: Array) -> Array:
+    """Returns y for integers x, before it is limited."""
     finer = FINER * np.float32(attrs.scales[0])
     a = (x - attrs.zero) << 7
     factor, exponent = fixed(finer / THREE)

@@ -37,6 +37,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> LeakyReluAttrs:
 
 
 def values(attrs: LeakyReluAttrs, x: Array) -> Array:
+    """Returns y for integers x, before it is limited."""
     a = x - attrs.zero
     factors = np.float32(256) * np.where(a < 0, *reversed(attrs.factors))
     if min(attrs.factors) >= SMALLEST and max(attrs.factors) <= LARGEST:

@@ -44,8 +44,10 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> QuantizeAttrs:
     scale, zero = (x.scale, x.zero) if x else (1.0, 0)
     factor = np.float32(scale / y.scale)
     check_factors(factor)
-    bytes_ = x is not None and x.dtype == y.dtype and y.dtype.itemsize == 1
-    multiplier = int(np.rint(256 * factor)) if bytes_ and 1 / 256 <= factor <= 128 else 0
+    of_bytes = x is not None and x.dtype == y.dtype and y.dtype.itemsize == 1
+    multiplier = 0
+    if of_bytes and 1 / 256 <= factor <= 128:
+        multiplier = int(np.rint(256 * factor))
     return QuantizeAttrs(scale, zero, y.scale, rounding(options), multiplier)
 
 
@@ -60,7 +62,9 @@ def infer(attrs: QuantizeAttrs, s: Specs) -> Specs:
 def workspace(attrs: QuantizeAttrs, s: Specs) -> Specs:
     x = s["x"]
     specs = {"real": TensorSpec(x.shape, np.dtype(np.float32))}
-    return specs if x.dtype.kind == "f" else {**specs, "steps": TensorSpec(x.shape, np.dtype("i4"))}
+    if x.dtype.kind != "f":
+        specs["steps"] = TensorSpec(x.shape, np.dtype(np.int32))
+    return specs
 
 
 def forward(

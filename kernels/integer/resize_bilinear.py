@@ -2,7 +2,7 @@
 
 x (N, H, W, C)    size (2,), constant    y (N, *size, C)
 
-An output of an axis lies at p between the inputs i and i + 1, as in RESIZE_BILINEAR, and takes them
+An output of an axis is at p between the inputs i and i + 1, as in RESIZE_BILINEAR, and takes them
 with the weights n − f and f, where f is n (p − i) as an integer: y = Σ f_h f_w x / n². x and y have
 one quantization.
 
@@ -104,17 +104,17 @@ def pairs(attrs: IntegerResizeAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def workspace(attrs: IntegerResizeAttrs, s: Specs) -> Specs:
-    """Workspace for a tile of images, resized in width, and for some rows of their outputs."""
+    """Returns the workspace for a tile of images, resized in width, and rows of their outputs."""
     n, height, width, channels = s["x"].shape
     out, across = attrs.resize.size
     row = across * channels * FLOAT64.itemsize
     images = max(min(TILE_BYTES // max(row * max(height, out), 1), n), 1)
-    some = out if images > 1 else max(min(TILE_BYTES // max(row, 1), out), 1)
+    rows = out if images > 1 else max(min(TILE_BYTES // max(row, 1), out), 1)
     return {
         "real": TensorSpec((images, height, width, channels), FLOAT64),
         "resized_width": TensorSpec((images, height, across, channels), FLOAT64),
-        "sums": TensorSpec((images, some, across, channels), FLOAT64),
-        "halves": TensorSpec((images, some, across, channels), FLOAT64),
+        "sums": TensorSpec((images, rows, across, channels), FLOAT64),
+        "halves": TensorSpec((images, rows, across, channels), FLOAT64),
     }
 
 
@@ -130,21 +130,25 @@ def forward(
     sums: Array,
     halves: Array,
 ) -> None:
-    is_bytes, some = x.dtype.itemsize == 1, sums.shape[1]
+    is_bytes, at_once = x.dtype.itemsize == 1, sums.shape[1]
     unit = 0.25 ** BITS[x.dtype.itemsize]
     for images, part in image_tiles(len(x), resized_width):
         source = real[: len(part)]
         np.copyto(source, x[images])
         np.matmul(cols, as_cols(source), out=as_cols(part))
-        for r in range(0, len(rows), some):
-            few = rows[r : r + some]
-            result, half = (a[: len(part), : len(few)] for a in (sums, halves))
-            np.matmul(few, as_rows(part), out=as_rows(result))
+        for at in range(0, len(rows), at_once):
+            matrix = rows[at : at + at_once]
+            result, half = (a[: len(part), : len(matrix)] for a in (sums, halves))
+            np.matmul(matrix, as_rows(part), out=as_rows(result))
             np.multiply(result, unit, out=result)
-            half.fill(0.5) if is_bytes else np.copysign(0.5, result, out=half)
-            np.add(result, half, out=result)
-            (np.floor if is_bytes else np.trunc)(result, out=result)
-            np.copyto(y[images, r : r + some], result, casting="unsafe")
+            if is_bytes:  # halves are rounded up
+                np.add(result, 0.5, out=result)
+                np.floor(result, out=result)
+            else:  # halves are rounded away from 0
+                np.copysign(0.5, result, out=half)
+                np.add(result, half, out=result)
+                np.trunc(result, out=result)
+            np.copyto(y[images, at : at + at_once], result, casting="unsafe")
 
 
 OP = OpDef(

@@ -58,7 +58,7 @@ def table(attrs: IntegerSoftmaxAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def workspace(attrs: IntegerSoftmaxAttrs, s: Specs) -> Specs:
-    """Workspace of a row at a time."""
+    """Returns the workspace for one row."""
     row = (s["x"].shape[-1],)
     return {
         "distances": TensorSpec(row, np.dtype(np.int64)),

@@ -112,17 +112,21 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
             f"{r[0].shape} and {biases[0].shape}, projection {projected.shape}"
         )
     arrays = {}
-    for end, x, rows in (("", tensors["x"], w), ("r", tensors["h"], r)):
-        kind, matrix = end or "w", np.concatenate(rows)
-        sums = matrix.sum(axis=1, dtype=np.int64)
-        most = largest(x.dtype) * int(abs(matrix.astype(np.int64)).sum(axis=1).max(initial=0))
+    for kind, end, x, rows in (("w", "", tensors["x"], w), ("r", "r", tensors["h"], r)):
+        matrix = np.concatenate(rows)
         factors = [np.float32(tensors[kind + g].scale) * np.float32(x.scale) / STEP for g in gates]
-        arrays[kind], arrays[f"b{end}"] = matrix.astype(exact_float(most)), -x.zero * sums
-        arrays[f"m{end}"] = np.array([fixed_factor(f) for f in factors], INT64).T.repeat(
-            units, axis=1
-        )
+        by_gate = np.array([fixed_factor(factor) for factor in factors], INT64).T
+        arrays[kind] = _exact(matrix, x.dtype)
+        arrays[f"b{end}"] = -x.zero * matrix.sum(axis=1, dtype=np.int64)
+        arrays[f"m{end}"] = by_gate.repeat(units, axis=1)
     arrays["b"] += np.concatenate(biases)
     return arrays | {"p": _peepholes(tensors, gates, units)} | _projection(tensors, projected)
+
+
+def _exact(matrix: Array, dtype: np.dtype[Any]) -> Array:
+    """Returns a matrix of integers in floats that hold its products with vectors of a dtype."""
+    row_sums = abs(matrix.astype(np.int64)).sum(axis=1)
+    return matrix.astype(exact_float(largest(dtype) * int(row_sums.max(initial=0))))
 
 
 def _peepholes(tensors: Tensors, gates: str, units: int) -> Array:
@@ -148,20 +152,19 @@ def _peepholes(tensors: Tensors, gates: str, units: int) -> Array:
 
 def _projection(tensors: Tensors, matrix: Array) -> dict[str, Array]:
     """Returns the projection, and the products of the zero point with it above its factor."""
-    sums = matrix.sum(axis=1, dtype=np.int64)
-    most = largest(matrix.dtype) * int(abs(matrix.astype(np.int64)).sum(axis=1).max(initial=0))
     bias = np.zeros((5, len(matrix)), INT64)
     if len(matrix):
         scale, zero = tensors["hidden"].scale, -tensors["hidden"].zero
         factor = (
             np.float32(tensors["wp"].scale) * np.float32(scale) / np.float32(tensors["h"].scale)
         )
-        bias[0], bias[1:] = -zero * sums, np.array([fixed_factor(factor)]).T
-    return {"wp": matrix.astype(exact_float(most)), "bp": bias}
+        bias[0] = -zero * matrix.sum(axis=1, dtype=np.int64)
+        bias[1:] = np.array([fixed_factor(factor)]).T
+    return {"wp": _exact(matrix, matrix.dtype), "bp": bias}
 
 
 def _weights(tensor: QuantizedTensor) -> Array:
-    assert tensor.data is not None
+    assert tensor.data is not None, "weights of integer rows are constants"
     return tensor.data
 
 
@@ -188,7 +191,7 @@ def compact_tables(attrs: IntegerLstmAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def workspace(attrs: IntegerLstmAttrs, s: Specs) -> Specs:
-    """Workspace of one step."""
+    """Returns the workspace for one step."""
     x, w, r = (s[n] for n in "xwr")
     samples, (wide, width), before = x.shape[1 - attrs.time_axis], w.shape, r.shape[1]
     out, units = s["wp"].shape
@@ -196,7 +199,7 @@ def workspace(attrs: IntegerLstmAttrs, s: Specs) -> Specs:
         "rows": TensorSpec((samples, width), w.dtype),
         "products": TensorSpec((samples, wide), w.dtype),
         "state": TensorSpec((samples, before), r.dtype),
-        "returned": TensorSpec((samples, wide), r.dtype),
+        "state_products": TensorSpec((samples, wide), r.dtype),
         "sums": TensorSpec((3, samples, wide), INT64),
         "gates": TensorSpec((samples, wide), INT64),
         "work": TensorSpec((5, samples, units), INT64),
@@ -220,7 +223,7 @@ def forward(
     rows: Array,
     products: Array,
     state: Array,
-    returned: Array,
+    state_products: Array,
     sums: Array,
     **step: Array,
 ) -> None:
@@ -234,8 +237,8 @@ def forward(
         np.clip(z, LO, HI, out=z)
         if before is not None:
             np.copyto(state, before)
-            np.matmul(state, r.T, out=returned)
-            scaled(returned, br, mr, recurrent, signs)
+            np.matmul(state, r.T, out=state_products)
+            scaled(state_products, br, mr, recurrent, signs)
             np.add(z, recurrent, out=z)
             np.clip(z, LO, HI, out=z)
         advance(attrs, z, y_now, **step)
@@ -291,8 +294,8 @@ def advance(
     """
     cell, other, modulation, place, signs = work
     units = cell.shape[-1]
-    forgets = gates.shape[-1] == 3 * units  # the input gate is coupled
-    for gate in (FORGET,) if forgets else (FORGET, INPUT):
+    is_coupled = gates.shape[-1] == 3 * units  # the input gate is coupled
+    for gate in (FORGET,) if is_coupled else (FORGET, INPUT):
         if p.size:
             add_peephole(part(p, gate, units), cell, part(z, gate, units), other, signs)
     np.subtract(z, LO, out=z)
@@ -300,7 +303,7 @@ def advance(
     np.copyto(place, part(z, CELL, units))
     np.take(tanh, place, out=modulation, mode="clip")
     forget = part(gates, FORGET, units)
-    if forgets:
+    if is_coupled:
         np.subtract(HI, forget, out=other)
     else:
         np.copyto(other, part(gates, INPUT, units))
@@ -309,7 +312,7 @@ def advance(
     np.multiply(cell, forget, out=cell)
     divide(cell, *divisor(ONE_BITS), signs)
     np.add(cell, other, out=cell)
-    np.clip(cell, max(LO, -attrs.clip - (attrs.clip == HI)), attrs.clip, out=cell)
+    np.clip(cell, LO if attrs.clip == HI else -attrs.clip, attrs.clip, out=cell)
     np.copyto(modulation, part(gates, OUTPUT, units))
     if p.size:
         np.add(part(z, OUTPUT, units), LO, out=place)

@@ -59,9 +59,10 @@ def infer(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def prepare(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Mapping[str, Any]:
-    shape = s["x"].shape[1:]
-    counted = shape if attrs.mean_over_positions else shape[-1:]
-    return {"divisor": max(int(np.prod(counted)), 1)}
+    sizes = s["x"].shape[1:]
+    if not attrs.mean_over_positions:
+        sizes = sizes[-1:]
+    return {"divisor": max(int(np.prod(sizes)), 1)}
 
 
 def scratch(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
@@ -87,9 +88,8 @@ def forward(
     divisor: int,
     smooth: Array | None = None,
 ) -> None:
-    cross_entropies(
-        attrs.from_logits, x, smoothed(t, attrs.label_smoothing, 2, smooth), terms, part
-    )
+    t = smoothed(t, attrs.label_smoothing, 2, smooth)
+    cross_entropies(attrs.from_logits, x, t, terms, part)
     loss[0] = scaled_sum(terms, scale, divisor)
 
 
@@ -156,6 +156,7 @@ def check_unit_interval(rows: Array) -> tuple[int, str] | None:
 
 
 def unit_interval(output: TensorSpec) -> Check:
+    """Returns the check for targets from 0 to 1."""
     return check_unit_interval
 
 

@@ -106,9 +106,9 @@ def check_distributions(output: TensorSpec) -> Check:
         problem = check_finite(rows)
         if problem is not None:
             return problem
-        each = rows.reshape(-1, classes, copy=False)
-        for at in range(0, len(each), ROWS):
-            block = each[at : at + ROWS]
+        distributions = rows.reshape(-1, classes, copy=False)
+        for at in range(0, len(distributions), ROWS):
+            block = distributions[at : at + ROWS]
             sums = block.sum(axis=1)
             if block.min() >= 0 and abs(sums - 1).max() <= SUM_TOLERANCE:
                 continue

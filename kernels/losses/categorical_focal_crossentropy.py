@@ -78,7 +78,7 @@ def forward(
     p: Array | None = None,
     smooth: Array | None = None,
 ) -> None:
-    """Computes rest = 1 − p from log p, so that it keeps its digits if p is almost 1."""
+    """Computes the loss; rest = 1 − p is from log p, so that it keeps its digits near p = 1."""
     if p is None:
         np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=logs)
         np.log(logs, out=logs)
@@ -117,8 +117,8 @@ def grad_x(
         np.subtract(dx2, rest2, out=dx2)
         factor = attrs.alpha * attrs.beta
     else:
-        assert clipped is not None
-        assert outside is not None
+        assert clipped is not None, "workspace for probabilities"
+        assert outside is not None, "workspace for probabilities"
         np.clip(x, MIN_PROBABILITY, MAX_PROBABILITY, out=clipped)
         np.not_equal(x, clipped, out=outside)
         _h(attrs, clipped, t, rest, dx)
@@ -130,6 +130,7 @@ def grad_x(
 
 
 def _h(attrs: CategoricalFocalAttrs, p: Array, t: Array, rest: Array, h: Array) -> None:
+    """Computes h, and rest = (1 − p)^γ."""
     np.subtract(1, p, out=rest)
     np.maximum(rest, TINY, out=rest)
     np.maximum(p, TINY, out=h)

@@ -41,19 +41,19 @@ def infer(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    """Workspace: row statistics, and the flat index in x of each target's class."""
+    """Returns the workspace: row statistics, and the flat index in x of each target's class."""
     spec = rows(attrs, s)["row"]
     flat = {"at": TensorSpec((spec.size,), INDEX), "first": TensorSpec((spec.size,), INDEX)}
-    return {"row": spec, "picked": TensorSpec((spec.size,), spec.dtype), **flat}
+    return {"row": spec, "values": TensorSpec((spec.size,), spec.dtype), **flat}
 
 
 def scratch_forward(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    """Workspace of forward: with label smoothing, also the mean of the logarithms."""
+    """Returns the workspace of forward: with label smoothing, also the mean of the logarithms."""
     specs = scratch(attrs, s)
     if not attrs.label_smoothing:
         return specs
     logs = {} if attrs.from_logits else {"logs": s["x"]}
-    return {**specs, "mean": specs["picked"], **logs}
+    return {**specs, "mean": specs["values"], **logs}
 
 
 def find(t: Array, classes: int, at: Array, first: Array) -> None:
@@ -73,7 +73,7 @@ def forward(
     scale: Array,
     loss: Array,
     row: Array,
-    picked: Array,
+    values: Array,
     at: Array,
     first: Array,
     divisor: int,
@@ -84,35 +84,35 @@ def forward(
     find(t, x.shape[-1], at, first)
     part = attrs.label_smoothing
     if p is None:
-        np.take(x.reshape(-1, copy=False), at, out=picked, mode="clip")
-        np.maximum(picked, SMALLEST, out=picked)
-        np.log(picked, out=picked)
+        np.take(x.reshape(-1, copy=False), at, out=values, mode="clip")
+        np.maximum(values, SMALLEST, out=values)
+        np.log(values, out=values)
         if logs is not None and mean is not None:
             np.maximum(x, SMALLEST, out=logs)
             np.log(logs, out=logs)
             np.mean(logs.reshape(-1, x.shape[-1], copy=False), axis=1, out=mean)
-            _mix(picked, mean, part)
-        loss[0] = scaled_sum(picked, scale, -divisor)
+            _mix(values, mean, part)
+        loss[0] = scaled_sum(values, scale, -divisor)
         return
     x2, p2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p))
     shift_by_max(x2, attrs.beta, p2, row)
-    np.take(p2.reshape(-1, copy=False), at, out=picked, mode="clip")
+    np.take(p2.reshape(-1, copy=False), at, out=values, mode="clip")
     if mean is not None:
         np.mean(p2, axis=1, out=mean)
-        _mix(picked, mean, part)
+        _mix(values, mean, part)
     np.exp(p2, out=p2)
     np.sum(p2, axis=1, keepdims=True, out=row)
     np.divide(p2, row, out=p2)
     np.log(row, out=row)
-    np.subtract(picked, row.reshape(-1, copy=False), out=picked)
-    loss[0] = scaled_sum(picked, scale, -divisor)
+    np.subtract(values, row.reshape(-1, copy=False), out=values)
+    loss[0] = scaled_sum(values, scale, -divisor)
 
 
-def _mix(picked: Array, mean: Array, part: float) -> None:
+def _mix(values: Array, mean: Array, part: float) -> None:
     """Mixes the logarithm of the target's class with the mean of all classes' logarithms."""
-    np.subtract(mean, picked, out=mean)
+    np.subtract(mean, values, out=mean)
     np.multiply(mean, part, out=mean)
-    np.add(picked, mean, out=picked)
+    np.add(values, mean, out=values)
 
 
 def grad_x(
@@ -123,7 +123,7 @@ def grad_x(
     scale: Array,
     dx: Array,
     row: Array,
-    picked: Array,
+    values: Array,
     at: Array,
     first: Array,
     divisor: int,
@@ -133,21 +133,21 @@ def grad_x(
     find(t, classes, at, first)
     flat = dx.reshape(-1, copy=False)
     if p is None:
-        np.take(x.reshape(-1, copy=False), at, out=picked, mode="clip")
-        np.maximum(picked, SMALLEST, out=picked)
-        np.divide(part / classes + 1 - part, picked, out=picked)
+        np.take(x.reshape(-1, copy=False), at, out=values, mode="clip")
+        np.maximum(values, SMALLEST, out=values)
+        np.divide(part / classes + 1 - part, values, out=values)
         if part:
             np.maximum(x, SMALLEST, out=dx)
             np.divide(part / classes, dx, out=dx)
         else:
             flat.fill(0)
-        np.put(flat, at, picked, mode="clip")
+        np.put(flat, at, values, mode="clip")
         scale_gradient(dx, scale, -divisor)
         return
     np.subtract(p, part / classes, out=dx)
-    np.take(flat, at, out=picked, mode="clip")
-    np.subtract(picked, 1 - part, out=picked)
-    np.put(flat, at, picked, mode="clip")
+    np.take(flat, at, out=values, mode="clip")
+    np.subtract(values, 1 - part, out=values)
+    np.put(flat, at, values, mode="clip")
     scale_gradient(dx, scale, divisor, attrs.beta)
 
 

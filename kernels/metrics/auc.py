@@ -27,36 +27,38 @@ from odt.kernels.rows.metricdef import (
 )
 from odt.kernels.rows.opdef import Array
 
-OF_CLASS = 80  # bytes for each position: its label, and what sorting the outputs of a class needs
+POSITION_BYTES = 80  # of each position: its label, and memory to sort the outputs of a class
 
 
 class Auc(Metric):
     def __init__(self, form: OutputForm) -> None:
         super().__init__(form)
         self.flags = form.targets == FLAGS
+        self.width = 1 if self.flags else form.classes
         self.outputs: list[Array] = []
         self.targets: list[Array] = []
 
     def update(self, y: Array, t: Array) -> None:
-        for a, b in blocks(y, t, 1 if self.flags else self.form.classes):
+        for outputs, targets in blocks(y, t, self.width):
             if self.flags:
-                check_flags(b, METRIC.name)
-            logits = self.form.logits and not self.flags
-            self.outputs.append(softmax(a) if logits else a.copy())
-            self.targets.append(b[:, 0] > 0 if self.flags else labels_of(b, self.form).copy())
+                check_flags(targets, METRIC.name)
+                self.outputs.append(outputs.copy())
+                self.targets.append(targets[:, 0] > 0)
+            else:
+                self.outputs.append(softmax(outputs) if self.form.logits else outputs.copy())
+                self.targets.append(labels_of(targets, self.form).copy())
 
     def nbytes(self, values: int) -> int:
-        width = 1 if self.flags else self.form.classes
-        return 4 * values + OF_CLASS * (values // width)
+        return 4 * values + POSITION_BYTES * (values // self.width)
 
     def value(self) -> float:
         if not self.outputs:
             return math.nan
         targets = np.concatenate(self.targets)
-        areas = [
-            area(np.concatenate([a[:, k] for a in self.outputs]), targets == (self.flags or k))
-            for k in range(1 if self.flags else self.form.classes)
-        ]
+        areas = []
+        for k in range(self.width):
+            outputs = np.concatenate([block[:, k] for block in self.outputs])
+            areas.append(area(outputs, targets if self.flags else targets == k))
         defined = [a for a in areas if not math.isnan(a)]
         return math.fsum(defined) / len(defined) if defined else math.nan
 

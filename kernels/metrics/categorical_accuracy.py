@@ -1,6 +1,6 @@
-"""Categorical accuracy: fraction of positions whose class with the largest output is right.
+"""Categorical accuracy: fraction of positions whose largest output is at the largest target.
 
-Both are along the last axis; the first counts if values are equal.
+Classes are along the last axis; of equal values, the first is the largest.
 
 Source: Keras' CategoricalAccuracy.
 """

@@ -18,15 +18,15 @@ class R2(Metric):
         self.count = 0
 
     def update(self, y: Array, t: Array) -> None:
-        for a, b in blocks(y, t, 1):
-            self.residual += float(np.square(a - b, dtype=np.float64).sum())
+        for outputs, targets in blocks(y, t, 1):
+            self.residual += float(np.square(outputs - targets, dtype=np.float64).sum())
             # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
-            mean, n = float(b.mean(dtype=np.float64)), len(b)
-            step, both = mean - self.mean, self.count + n
-            self.spread += float(np.square(b - mean, dtype=np.float64).sum())
-            self.spread += step * step * self.count * n / both
-            self.mean += step * n / both
-            self.count = both
+            mean, n = float(targets.mean(dtype=np.float64)), len(targets)
+            step, count = mean - self.mean, self.count + n
+            self.spread += float(np.square(targets - mean, dtype=np.float64).sum())
+            self.spread += step * step * self.count * n / count
+            self.mean += step * n / count
+            self.count = count
 
     def value(self) -> float:
         return 1 - self.residual / self.spread if self.spread else 0.0

@@ -1,6 +1,6 @@
 """Sparse categorical accuracy: fraction of positions whose largest output is at the label.
 
-Both are along the last axis; the first counts if values are equal.
+Outputs of classes are along the last axis; of equal ones, the first is the largest.
 
 Source: Keras' SparseCategoricalAccuracy.
 """

@@ -1,6 +1,6 @@
 """Top-k accuracy: fraction of positions whose class is among the k largest outputs.
 
-The last axis is the classes; the first counts if values are equal, so k = 1 is the accuracy.
+Classes are along the last axis. Of equal outputs the first one is larger, so k = 1 is the accuracy.
 
 Source: Keras' TopKCategoricalAccuracy, k = 5 by default; scikit-learn's top_k_accuracy_score.
 """

@@ -15,7 +15,7 @@ from odt.kernels.native.library import limit
 from odt.kernels.native.structs import MatmulShape
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
-DEEPEST = 1024  # most of the depth of a product with less than MAX_LANES columns
+MAX_DEPTH = 1024  # of a product with less than MAX_LANES columns
 
 Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
 Shapes = dict[str, tuple[int, ...]]
@@ -28,9 +28,10 @@ def matmul_shape(result: str, factors: tuple[tuple[str, bool], ...], shapes: Sha
     factors are blocks of its depth.
     """
     y = shapes[result]
-    (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
+    (left_name, left_transposed), (right_name, right_transposed) = factors
+    left, right = shapes[left_name], shapes[right_name]
     rows, columns = y[-2:]
-    depth = left[-2] if turn_left else left[-1]
+    depth = left[-2] if left_transposed else left[-1]
     count = prod(y[:-2])
     blocks = max(prod(left[:-2]), prod(right[:-2])) if count == 1 else 1
     left_stride = 0 if prod(left[:-2]) == 1 else rows * depth
@@ -42,19 +43,19 @@ def matmul_shape(result: str, factors: tuple[tuple[str, bool], ...], shapes: Sha
         depth=depth,
         columns=columns,
         left_matrix_stride=left_stride,
-        left_row_stride=1 if turn_left else depth,
+        left_row_stride=1 if left_transposed else depth,
         left_block_stride=left_stride,
-        left_depth_stride=rows if turn_left else 1,
+        left_depth_stride=rows if left_transposed else 1,
         right_matrix_stride=right_stride,
         right_block_stride=right_stride,
-        right_depth_stride=1 if turn_right else columns,
-        right_column_stride=depth if turn_right else 1,
+        right_depth_stride=1 if right_transposed else columns,
+        right_column_stride=depth if right_transposed else 1,
     )
 
 
 def fits_panel(depth: int, columns: int) -> bool:
     """Whether the panel is small enough: that of few columns holds all of the depth."""
-    return columns >= limit("MAX_LANES") or depth <= DEEPEST
+    return columns >= limit("MAX_LANES") or depth <= MAX_DEPTH
 
 
 def panel(depth: int, columns: int, width: int) -> Specs:
@@ -68,14 +69,16 @@ def factors(attrs: Attrs, result: str) -> tuple[tuple[str, bool], tuple[str, boo
     """Returns the factors of y, da or db by name, and whether each is transposed."""
     if result == "y":
         return ("a", attrs.adj_x), ("b", attrs.adj_y)
-    if result == "da":
-        turned = ("b", attrs.adj_y), ("dy", True)
-        return turned if attrs.adj_x else (("dy", False), ("b", not attrs.adj_y))
-    turned = ("dy", True), ("a", attrs.adj_x)
-    return turned if attrs.adj_y else (("a", not attrs.adj_x), ("dy", False))
+    if result == "da":  # dy bᵀ, or its transpose b dyᵀ
+        if attrs.adj_x:
+            return ("b", attrs.adj_y), ("dy", True)
+        return ("dy", False), ("b", not attrs.adj_y)
+    if attrs.adj_y:  # dyᵀ a, the transpose of aᵀ dy
+        return ("dy", True), ("a", attrs.adj_x)
+    return ("a", not attrs.adj_x), ("dy", False)
 
 
-def of(result: str, geometry: Prepare) -> Compiled:
+def compiled_product(result: str, geometry: Prepare) -> Compiled:
     """Makes the compiled form of the kernel that computes y, da or db.
 
     Args:
@@ -126,9 +129,10 @@ def of(result: str, geometry: Prepare) -> Compiled:
 
     def to_call(attrs: Attrs, *, shape: MatmulShape | None, **arrays: Array) -> Callable[[], None]:
         if shape is None:
-            dy, x = (arrays[n] for n in (("dy", "a") if attrs.adj_y else ("a", "dy")))
+            a, dy = arrays["a"], arrays["dy"]
+            left, right = (dy, a) if attrs.adj_y else (a, dy)
             dw = arrays["db"].reshape(arrays["db"].shape[-2:], copy=False)
-            return dense.grad_w(attrs, dy=dy, x=x, dw=dw, scratch=arrays["scratch"])
+            return dense.grad_w(attrs, dy=left, x=right, dw=dw, scratch=arrays["scratch"])
         left, right = (arrays[n] for n, _ in factors(attrs, result))
         return bind("matmul", shape, left, right, arrays[result], arrays.get("panel"))
 

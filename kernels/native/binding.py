@@ -67,10 +67,10 @@ def slot(a: Any, kind: Any) -> int:
     return ctypes.addressof(a)
 
 
-def structs(each: Sequence[ctypes.Structure], owners: object = None) -> Any:
+def structs(members: Sequence[ctypes.Structure], owners: object = None) -> Any:
     """Returns structures side by side, as an argument; keeps them and their owners alive."""
-    array = (type(each[0]) * len(each))(*each)
-    array.owners = each, owners  # type: ignore[attr-defined]
+    array = (type(members[0]) * len(members))(*members)
+    array.owners = members, owners  # type: ignore[attr-defined]
     return array
 
 
@@ -87,7 +87,8 @@ class Call:
     Attributes:
         name: name of the kernel, without its instruction set.
         operands: contiguous arrays, None, numbers, or structures.
-        slots: bits of the operands, each an int64; another memory may take the place of an array.
+        slots: bits of the operands, each an int64; those of an array may be another address than
+            that of the operand.
     """
 
     __slots__ = ("_owners", "name", "operands", "slots")
@@ -99,8 +100,8 @@ class Call:
 
         Args:
             name, operands: as the attributes.
-            bits: of the operands.
-            owners: what keeps memory alive that is not that of the operands.
+            bits: bits of the operands.
+            owners: objects that own memory which no operand owns; they are kept alive.
         """
         self.name, self.operands, self._owners = name, operands, owners
         self.slots = struct.pack(f"{len(bits)}q", *bits)
@@ -114,11 +115,11 @@ class Call:
 def table_of(calls: Sequence[Call]) -> Any:
     """Returns the table that a loop in C reads; it keeps the calls alive."""
     slots = np.frombuffer(b"".join(c.slots for c in calls), np.uint8)
-    starts = accumulate((len(c.slots) for c in calls), initial=slots.ctypes.data)
+    *starts, _ = accumulate((len(c.slots) for c in calls), initial=slots.ctypes.data)
     kernels = kernels_in_use()
     fields = [
         a
-        for c, start in zip(calls, starts, strict=False)
+        for c, start in zip(calls, starts, strict=True)
         for a in (*addresses(c.name, kernels), start)
     ]
     table: Any = (BoundCall * len(calls)).from_buffer(
@@ -138,7 +139,7 @@ class Calls:
     __slots__ = ("_listed", "_run", "_table", "calls")
 
     def __init__(self, calls: Sequence[Call]) -> None:
-        """Keeps the calls; the table of the loop is made when it is first wanted."""
+        """Keeps the calls; the table of the loop is made when it is first needed."""
         self.calls = calls
         self._run: Callable[[], None] | None = None
         self._listed: CallList | None = None
@@ -165,12 +166,12 @@ def side_by_side(groups: Sequence[Sequence[Calls]]) -> Callable[[], None]:
     thread runs after another one.
     """
     library: Any = load()
-    each = max(map(len, groups))
-    lists: Any = (CallList * (len(groups) * each))()  # those beyond the end of a group are empty
+    longest = max(map(len, groups))
+    lists: Any = (CallList * (len(groups) * longest))()  # those beyond the end of a group are empty
     for k, group in enumerate(groups):
-        lists[k * each : k * each + len(group)] = [loop.listed for loop in group]
+        lists[k * longest : k * longest + len(group)] = [loop.listed for loop in group]
     lists.owners = groups
-    counts = ctypes.c_int64(len(groups)), ctypes.c_int64(each)
+    counts = ctypes.c_int64(len(groups)), ctypes.c_int64(longest)
     return partial(library.run_side_by_side, lists, *counts)
 
 

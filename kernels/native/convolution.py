@@ -103,23 +103,23 @@ def correlate(
     If the panel has no memory for all units, there is a call for each part of them. With workspace
     for tiles, y is computed in tiles. See `Compiled` for `packing`.
     """
-    opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
-    does = {PACKS: limit("PACKS"), PACKED: limit("PACKED")}.get(packing, 0)
-    epilogue = int(clamp is not None), float(lo), float(hi), does
+    mask_input, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
+    mode = {PACKS: limit("PACKS"), PACKED: limit("PACKED")}.get(packing, 0)
+    epilogue = int(clamp is not None), float(lo), float(hi), mode
     lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
     most = walk.units if panel is None else panel.size // depth // lanes * lanes
     if tiles is not None:
         panel, walk, most = tiles, tiled(walk), walk.units
     if most >= walk.units:
-        return bind("correlate", x, w, b, opened, y, panel, walk, *epilogue)
+        return bind("correlate", x, w, b, mask_input, y, panel, walk, *epilogue)
 
     def part(first: int) -> Calls:
-        of, bias, mask, to = (
-            a if a is None else a.reshape(-1)[start:]
-            for a, start in ((w, first * walk.unit_stride), (b, first), (opened, first), (y, first))
+        filters = w.reshape(-1)[first * walk.unit_stride :]
+        bias, mask, results = (
+            a if a is None else a.reshape(-1)[first:] for a in (b, mask_input, y)
         )
-        some = units_of(walk, min(most, walk.units - first))
-        return bind("correlate", x, of, bias, mask, to, panel, some, *epilogue)
+        windows = units_of(walk, min(most, walk.units - first))
+        return bind("correlate", x, filters, bias, mask, results, panel, windows, *epilogue)
 
     return one_loop(map(part, range(0, walk.units, most)))
 
@@ -135,8 +135,8 @@ def filter_sums(
     adds: Array | None,
 ) -> Calls:
     """Computes the gradient of filters, from unit `first` on as many as dw has."""
-    some = units_of(walk, len(dw))
-    return bind("filter_sums", dy.reshape(-1)[first:], x, dw, db, scratch, some, adds)
+    windows = units_of(walk, len(dw))
+    return bind("filter_sums", dy.reshape(-1)[first:], x, dw, db, scratch, windows, adds)
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:

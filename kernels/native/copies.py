@@ -27,8 +27,10 @@ def merged_axes(source: Array, target: Array) -> list[tuple[int, int, int]]:
     strides = ((s // 4, t // 4) for s, t in zip(source.strides, target.strides, strict=True))
     axes = ((size, x, y) for size, (x, y) in zip(target.shape, strides, strict=True) if size > 1)
     for size, x, y in sorted(axes, key=lambda axis: -axis[2]):
-        inside = merged and merged[-1][1:] == (size * x, size * y)
-        merged.append((size * merged.pop()[0] if inside else size, x, y))
+        length = size
+        if merged and merged[-1][1:] == (size * x, size * y):
+            length *= merged.pop()[0]
+        merged.append((length, x, y))
     return merged
 
 
@@ -41,7 +43,10 @@ def copy_shape(source: Array, target: Array) -> TransposeShape | None:
     if not outer and length >= LINES**2 and length % LINES == 0:
         length //= LINES
         outer.append((LINES, length * x_stride, length))
-    inner = next((k for k, (_, x, _) in enumerate(outer) if x == 1 != x_stride), -1)
+    # Lines are along the axis that is contiguous in the source (a transpose), else along the last.
+    inner = -1
+    if x_stride != 1:
+        inner = next((k for k, (_, x, _) in enumerate(outer) if x == 1), -1)
     lines, x_line_stride, y_line_stride = outer.pop(inner) if outer else (1, 1, length)
     if len(outer) > MAX_OUTER_AXES:
         return None
@@ -59,13 +64,15 @@ def copy_shape(source: Array, target: Array) -> TransposeShape | None:
 
 
 def copy(source: Array, target: Array) -> Callable[[], None]:
+    """Returns a call that copies a view to another one; `copy_shape` must not be None."""
     assert target.size, "a compiled copy writes at least one value"
-    first: Any = (*(slice(1),) * target.ndim, ...)  # an array, also of a scalar
-    ends = (a[first].reshape(-1, copy=False) for a in (source, target))
-    return bind("transpose", copy_shape(source, target), *ends)
+    # A call takes contiguous arrays: of a view, its first value. `...` keeps a scalar an array.
+    first: Any = (*(slice(1),) * target.ndim, ...)
+    starts = (a[first].reshape(-1, copy=False) for a in (source, target))
+    return bind("transpose", copy_shape(source, target), *starts)
 
 
-def of(
+def compiled_copies(
     pairs: Pairs, names: tuple[str, ...], prepare: Callable[[Attrs, Specs], Mapping[str, Any]]
 ) -> Compiled:
     """Makes the compiled form of a kernel that copies each source to its target.
@@ -80,8 +87,8 @@ def of(
         return any(name == n or (n[-1] == "*" and name.startswith(n[:-1])) for n in names)
 
     def fits(attrs: Attrs, s: Specs) -> bool:
-        every = ((n, spec) for name, spec in s.items() for n in (name, f"d{name}"))
-        arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in every if is_named(n)}
+        specs = ((n, spec) for name, spec in s.items() for n in (name, f"d{name}"))
+        arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in specs if is_named(n)}
         if any(a.itemsize != 4 or not a.size for a in arrays.values()):
             return False
         copies = pairs(attrs, **arrays, **prepare(attrs, s))

@@ -17,7 +17,9 @@ from odt.kernels.native.structs import WindowWalk
 from odt.kernels.rows.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
 ONE_TAP = [(0, 0)]
-FEW, DEEP = 24, 24  # rows, and depth for each row: as measured
+# Packing weights pays with as many rows as the larger of these, as measured.
+LEAST_ROWS = 24
+DEPTH_PER_ROW = 24
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:
@@ -25,6 +27,7 @@ def fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
+    """Returns the descriptor of rows as pixels of one image; `weights` are their strides."""
     return window_walk.window_walk(
         ONE_TAP,
         ONE_TAP,
@@ -55,7 +58,7 @@ def forward_workspace(attrs: Attrs, s: Specs) -> Specs:
 def has_many_rows(s: Specs) -> bool:
     """Whether rows are so many that it pays to pack weights."""
     depth = s["w"].shape[1]
-    return bool(s["x"].size // depth >= max(FEW, depth / DEEP))
+    return bool(s["x"].size // depth >= max(LEAST_ROWS, depth / DEPTH_PER_ROW))
 
 
 def packed(attrs: Attrs, s: Specs) -> TensorSpec | None:

@@ -22,19 +22,19 @@ def fits(attrs: ConvAttrs, s: Specs) -> bool:
     return is_float32(s)
 
 
-def repeated(s: Specs, of: str) -> Specs:
+def repeated(s: Specs, name: str) -> Specs:
     """Returns the workspace for the repeated channels of x or dx; none without a multiplier."""
-    x, channels = s[of], s["w"].shape[3]
+    x, channels = s[name], s["w"].shape[3]
     if x.shape[3] == channels:
         return {}
     return {"repeated": TensorSpec((*x.shape[:3], channels), FLOAT)}
 
 
-def repeat(x: Array, to: Array | None) -> tuple[Array, list[Callable[[], None]]]:
+def repeat(x: Array, images: Array | None) -> tuple[Array, list[Callable[[], None]]]:
     """Returns the images with repeated channels, and the call that fills them, if there is one."""
-    if to is None:
+    if images is None:
         return x, []
-    return to, [bind("repeat_channels", x, to, x.size, to.size // x.size)]
+    return images, [bind("repeat_channels", x, images, x.size, images.size // x.size)]
 
 
 def correlate(
@@ -47,12 +47,12 @@ def correlate(
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     """Computes y = windows of a channel times its taps, plus b; see src/depthwise.c."""
-    opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
+    mask_input, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     most, calls = limit("MAX_WALKS"), []
     for at in range(0, len(walks), most):
-        some = structs([along_longer_axis(walk) for walk in walks[at : at + most]])
-        numbers = len(some), int(clamp is not None), float(lo), float(hi)
-        calls.append(bind("depthwise", x, w, b, opened, y, some, *numbers))
+        windows = structs([along_longer_axis(walk) for walk in walks[at : at + most]])
+        numbers = len(windows), int(clamp is not None), float(lo), float(hi)
+        calls.append(bind("depthwise", x, w, b, mask_input, y, windows, *numbers))
     return in_order(calls)
 
 
@@ -98,8 +98,8 @@ def grad_x(
     calls = [correlate(dy, w, repeated, walks)]
     calls.append(bind("sum_repeated", repeated, dx, dx.size, repeated.size // dx.size))
     if relu_mask is not None:
-        opened, lo, hi = relu_mask
-        calls.append(elementwise.call("relu_mask", dx, [dx, opened], lo, hi))
+        mask_input, lo, hi = relu_mask
+        calls.append(elementwise.call("relu_mask", dx, [dx, mask_input], lo, hi))
     return in_order(calls)
 
 

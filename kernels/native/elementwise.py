@@ -31,8 +31,8 @@ def elementwise_shape(axes: Axes) -> ElementwiseShape:
     shape = ElementwiseShape(rank=len(axes))
     for k, (size, (y, *inputs)) in enumerate(axes):
         shape.sizes[k], shape.y[k] = size, y
-        for row, stride in zip(shape.inputs, inputs, strict=False):
-            row[k] = stride
+        for number, stride in enumerate(inputs):
+            shape.inputs[number][k] = stride
     return shape
 
 
@@ -82,8 +82,8 @@ def kernel(
 
     def to_call(attrs: Attrs, **arrays: Any) -> Callable[[], None]:
         numbers = (n(attrs) if callable(n) else n for n in (p, q))
-        chosen = name(attrs) if callable(name) else name
-        return call(chosen, arrays[y], [arrays[n] for n in inputs], *numbers)
+        map_name = name(attrs) if callable(name) else name
+        return call(map_name, arrays[y], [arrays[n] for n in inputs], *numbers)
 
     return Compiled(to_call, fits(y, *inputs))
 
@@ -120,7 +120,7 @@ def select(condition_shape: Callable[[Specs], tuple[int, ...]]) -> Callable[...,
         condition_shape: returns the shape of c that is broadcast to y.
 
     Returns:
-        a function of the result, the map and the arrays it reads: the map `select` reads c after
+        A function of the result, the map and the arrays it reads: the map `select` reads c after
         them, others compare c with 0.5.
     """
 
@@ -140,8 +140,8 @@ def select(condition_shape: Callable[[Specs], tuple[int, ...]]) -> Callable[...,
         ) -> Callable[[], None]:
             read = [*(arrays[n] for n in inputs), truths.reshape(shape, copy=False)]
             params = [] if name == "select" else [HALF]
-            chosen = call(name, arrays[y], [*read, *params])
-            return in_order([bind("truths", c, truths, c.size), chosen])
+            selection = call(name, arrays[y], [*read, *params])
+            return in_order([bind("truths", c, truths, c.size), selection])
 
         return Compiled(to_call, check, workspace, prepare)
 
@@ -207,12 +207,15 @@ MEAN, MEAN_BACK = (reduction(mean=True, back=back) for back in (False, True))
 
 
 def _extreme_axes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
-    """Returns the sizes of x as (outer, reduced, inner), or None if that is not possible."""
+    """Returns the sizes of x as (outer, reduced, inner), None if reduced axes are not adjacent."""
     y_shape = shape_with_keepdims(x.shape, reduced_axes(attrs, x))
     axes = broadcast_strides(y_shape, x.shape)
-    at = [k for k, (_, (stride, _)) in enumerate(axes) if not stride] or [len(axes)]
-    parts = axes[: at[0]], axes[at[0] : at[0] + 1], axes[at[0] + 1 :]
-    return [prod(size for size, _ in part) for part in parts] if len(at) == 1 else None
+    reduced = [k for k, (_, (y_stride, _)) in enumerate(axes) if y_stride == 0]
+    if len(reduced) > 1:
+        return None
+    first = reduced[0] if reduced else len(axes)
+    parts = axes[:first], axes[first : first + 1], axes[first + 1 :]
+    return [prod(size for size, _ in part) for part in parts]
 
 
 def extreme(sign: float) -> Compiled:
@@ -242,10 +245,14 @@ def _extreme_back(
     keepdims_shape: tuple[int, ...],
     count: int,
 ) -> Callable[[], None]:
-    y, part = (a.reshape(keepdims_shape, copy=False) for a in (y, gradient))
-    counted = call("equal", part, (x, y))
-    divided = call("divide", gradient, (dy, gradient))
-    return in_order([counted, divided, call("where_equal", dx, (part, x, y))])
+    y, share = (a.reshape(keepdims_shape, copy=False) for a in (y, gradient))
+    return in_order(
+        [
+            call("equal", share, (x, y)),  # the number of elements equal to y
+            call("divide", gradient, (dy, gradient)),
+            call("where_equal", dx, (share, x, y)),
+        ]
+    )
 
 
 def _one_per_result(attrs: ReduceAttrs, s: Specs) -> Specs:

@@ -3,7 +3,8 @@
 TOPK_V2 selects, and spreads, values of a row.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,31 +60,45 @@ def _topk_back(k: int, *, dvalues: Array, indices: Array, dx: Array) -> Callable
 TOPK, TOPK_BACK = Compiled(_topk, _fits_topk), Compiled(_topk_back, _fits_topk)
 
 
-def selection(at: Array) -> dict[str, Array | None]:
-    """Returns y[r] = x[at[r]] as `gather` reads it."""
-    return {"first": None, "at": at, "weights": None}
+class SparseMatrix(NamedTuple):
+    """A matrix as `gather` reads it: compressed sparse rows.
+
+    Attributes:
+        first: (rows + 1,) int64, first element of each row; None: row r has element r.
+        at: (elements,) int64, column of each element.
+        weights: (elements,) float32; None: all are 1.
+    """
+
+    first: Array | None
+    at: Array
+    weights: Array | None
 
 
-def transposed(at: Array, columns: int) -> dict[str, Array]:
-    """Returns the transpose of a selection from x of so many rows."""
+def selection(at: Array) -> SparseMatrix:
+    """Returns the matrix of y[r] = x[at[r]]."""
+    return SparseMatrix(None, at, None)
+
+
+def transposed(at: Array, columns: int) -> SparseMatrix:
+    """Returns the transpose of the matrix `selection(at)`, which has so many columns."""
     order = np.argsort(at, kind="stable")
     first = np.searchsorted(at[order], np.arange(columns + 1))
-    return {"first": first.astype(np.int64), "at": order, "weights": np.ones(at.size, FLOAT)}
+    return SparseMatrix(first.astype(np.int64), order, np.ones(at.size, FLOAT))
 
 
-def entries(matrix: Array) -> dict[str, Array]:
-    """Returns the elements of a matrix that are not 0, as `gather` reads them."""
+def entries(matrix: Array) -> SparseMatrix:
+    """Returns the elements of a matrix that are not 0."""
     rows, at = np.nonzero(matrix)
     first = np.searchsorted(rows, np.arange(len(matrix) + 1))
     weights = matrix[rows, at].astype(FLOAT)
-    return {"first": first.astype(np.int64), "at": at.astype(np.int64), "weights": weights}
+    return SparseMatrix(first.astype(np.int64), at.astype(np.int64), weights)
 
 
-def multiply(matrix: Mapping[str, Array | None], x: Array, y: Array) -> Callable[[], None]:
+def multiply(matrix: SparseMatrix, x: Array, y: Array) -> Callable[[], None]:
     """Computes y[i] = matrix x[i] for x (images, columns, width) and y (images, rows, width).
 
     Args:
         matrix: from `selection`, `transposed` or `entries`.
     """
     sizes = *y.shape, x.shape[1]
-    return bind("gather", x, y, *matrix.values(), *sizes)
+    return bind("gather", x, y, *matrix, *sizes)

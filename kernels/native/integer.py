@@ -198,12 +198,27 @@ def lstm(
 ) -> Callable[[], None]:
     (wide, depth), out, units = w.shape, r.shape[1], wp.shape[1]
     samples, steps = x.shape[1 - attrs.time_axis], x.shape[attrs.time_axis]
-    strides = (steps, 1) if attrs.time_axis else (1, samples)
-    lo, hidden, to = max(LO, -attrs.clip - (attrs.clip == HI)), attrs.hidden, attrs.to
+    sample_stride, step_stride = (steps, 1) if attrs.time_axis else (1, samples)
+    hidden, to = attrs.hidden, attrs.to
     shape = IntegerLstmShape(
-        *(samples, steps, depth, units, out, wide // units, *strides),
-        *(lo, attrs.clip, 2 * ONE_BITS + attrs.exponent, attrs.m),
-        *(hidden.zero, hidden.lo, hidden.hi, to.zero, to.lo, to.hi),
+        samples=samples,
+        steps=steps,
+        depth=depth,
+        units=units,
+        out=out,
+        gates=wide // units,
+        sample_stride=sample_stride,
+        step_stride=step_stride,
+        cell_lo=LO if attrs.clip == HI else -attrs.clip,  # HI: cells are not clipped
+        cell_hi=attrs.clip,
+        bits=2 * ONE_BITS + attrs.exponent,
+        m=attrs.m,
+        hidden_zero=hidden.zero,
+        hidden_lo=hidden.lo,
+        hidden_hi=hidden.hi,
+        zero=to.zero,
+        lo=to.lo,
+        hi=to.hi,
     )
     peepholes, projection = (a if a.size else None for a in (p, wp))
     constants = (x, w, r, b, br, m, mr, peepholes, projection, bp, tables)

@@ -138,12 +138,12 @@ def kernels_in_use() -> str:
     target = other_target()
     if target is not None:
         return target.kernels
-    asked = os.environ.get("ODT_KERNELS", "")
+    selected = os.environ.get("ODT_KERNELS", "")
     names = ("numpy", *instruction_sets())
-    if asked and asked not in names:
+    if selected and selected not in names:
         why = "This processor has no others" if instruction_sets() else f"{NOT_BUILT}: {REMEDY}"
-        raise OptionError("ODT_KERNELS", f"must be {', '.join(names)}", asked, f"{why}.")
-    return asked or names[-1]
+        raise OptionError("ODT_KERNELS", f"must be {', '.join(names)}", selected, f"{why}.")
+    return selected or names[-1]
 
 
 def describe_kernels() -> str:
@@ -155,8 +155,8 @@ def describe_kernels() -> str:
     sets = instruction_sets()
     if not is_available():
         return f"NumPy kernels only: {CHOSEN if sets else REMEDY}"
-    chosen = f"{CHOSEN}; " if os.environ.get("ODT_KERNELS") else ""
-    return f"compiled kernels: {kernels_in_use()} ({chosen}this processor runs {', '.join(sets)})"
+    reason = f"{CHOSEN}; " if os.environ.get("ODT_KERNELS") else ""
+    return f"compiled kernels: {kernels_in_use()} ({reason}this processor runs {', '.join(sets)})"
 
 
 def is_available() -> bool:
@@ -178,8 +178,8 @@ def set_threads(count: int) -> None:
 def run_flushed(task: Callable[[], object]) -> None:
     """Runs a task in which subnormal numbers are zero, operands and results alike, also for NumPy.
 
-    A multiplication with one takes some hundred cycles on many processors. Without the library,
-    they are as they are.
+    A multiplication by one takes some hundred cycles on many processors. Without the library,
+    subnormal numbers keep their values.
     """
     library = load()
     if library is None:

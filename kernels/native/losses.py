@@ -150,12 +150,12 @@ def _binary_cross_entropy(
     smooth: Array | None = None,
 ) -> Loop:
     """Σ (max(x, 0) − x t) − Σ ln σ(|x|)."""
-    t, first = _smoothed(attrs, t, smooth)
+    t, smoothing = _smoothed(attrs, t, smooth)
     rows, logs = _in_runs(scale, terms, part)
     each = sums[: len(rows)]
     return in_order(
         [
-            *first,
+            *smoothing,
             call("clamp", terms, (x,), 0.0, INFINITY),
             call("multiply", part, (x, t)),
             call("subtract", terms, (terms, part)),
@@ -178,9 +178,9 @@ def _binary_cross_entropy_back(
     divisor: int,
     smooth: Array | None = None,
 ) -> Loop:
-    t, first = _smoothed(attrs, t, smooth)
+    t, smoothing = _smoothed(attrs, t, smooth)
     gradient = call("logistic", dx, (x,)), call("subtract", dx, (dx, t))
-    return in_order([*first, *gradient, _scale_gradient(dx, scale, divisor)])
+    return in_order([*smoothing, *gradient, _scale_gradient(dx, scale, divisor)])
 
 
 def binary_cross_entropy(workspace: Callable[[Any, Specs], Specs], prepare: Any) -> list[Compiled]:

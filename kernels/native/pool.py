@@ -40,8 +40,8 @@ def max_back(
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     """Binds the gradient. The ReLU mask tests x, which equals y at the maximum, so C tests y."""
-    masked, (lo, hi) = int(relu_mask is not None), relu_mask[1:] if relu_mask else (0.0, 0.0)
-    windows = walk(x, y, axes)
+    _, lo, hi = relu_mask or (None, 0.0, 0.0)
+    masked, windows = int(relu_mask is not None), walk(x, y, axes)
     return bind("max_pool_back", dy, x, y, dx, dx.size, windows, masked, float(lo), float(hi))
 
 

@@ -1,6 +1,6 @@
 """Compiled RNN, GRU with the reset after the product, and LSTM with four gates and tanh.
 
-LSTMs with peepholes, a projection or first states are not compiled.
+LSTMs with peepholes, a projection, layer normalization or initial states are not compiled.
 
 Each part of a call computes all steps of some samples, so that their values stay in the cache.
 """
@@ -195,7 +195,8 @@ def by_weights(x: str, gate: int) -> Compiled:
     ) -> Callable[[], None]:
         factor = arrays.pop(x)
         (dw,) = arrays.values()
-        blocks, later = 1, 0  # blocks of rows, in which dz is so many rows later than x
+        # In each block of rows, row k of x meets row k + later of dz.
+        blocks, later = 1, 0
         if x == "y" and attrs.time_axis == 1:
             blocks, later = len(factor), 1
         elif x == "y":
@@ -321,7 +322,12 @@ def gru_back(
 
 
 def by_products(compiled: Compiled, *unread: str) -> Compiled:
-    """Makes a gradient of a GRU by the products with its state, from dp in place of dz."""
+    """Makes a gradient of a GRU by the products with its state, from dp in place of dz.
+
+    Args:
+        compiled: the gradient from dz.
+        unread: arrays of the kernel that it does not take.
+    """
 
     def to_call(attrs: GruAttrs, *, dp: Array, **arrays: Any) -> Callable[[], None]:
         for name in unread:

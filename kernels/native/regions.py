@@ -1,4 +1,4 @@
-"""Regions: blocks of memory by number, in which the operands of relocatable calls lie."""
+"""Regions: numbered blocks of memory that hold the operands of relocatable calls."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

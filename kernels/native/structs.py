@@ -4,11 +4,10 @@ import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from typing import Any
 
-MAX_RANK, MAX_INPUTS, MAX_OUTER_AXES = (
-    6,
-    3,
-    4,
-)  # a wrong value gives a struct another size, which library.py detects
+# A wrong value gives a struct another size, which library.py detects.
+MAX_RANK = 6
+MAX_INPUTS = 3
+MAX_OUTER_AXES = 4
 
 
 def _integers(*names: str) -> list[tuple[str, Any]]:

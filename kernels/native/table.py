@@ -1,4 +1,4 @@
-"""A relocatable table of calls: memory is a place in a region, so that it runs on any memory."""
+"""A relocatable table of calls: arrays are places in regions, so that it runs on any memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -23,10 +23,10 @@ class Row(NamedTuple):
 
 
 class Table:
-    """Calls in order that are bound in regions of memory, and run on others that are alike."""
+    """Calls in order, bound in regions of memory, that can run on other regions of these sizes."""
 
     def __init__(self, loops: Sequence[Calls], regions: Regions) -> None:
-        """Takes bound calls and the regions in which their arrays lie."""
+        """Makes the table of bound calls, whose arrays are in the regions or shared."""
         self._calls = [call for loop in loops for call in loop.calls]
         self._regions = regions
 

@@ -32,7 +32,7 @@ def other_target() -> Target | None:
 
 @contextmanager
 def planning_for(target: Target) -> Iterator[None]:
-    """Plans and binds for another machine inside a `with` block; what is bound cannot run here."""
+    """Plans and binds for another machine in a `with` block; such calls cannot run on this one."""
     token = _target.set(target)
     try:
         yield

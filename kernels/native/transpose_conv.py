@@ -75,7 +75,7 @@ def _products(
     b: Array | None = None,
     clamp: Clamp | None = None,
 ) -> Iterator[Run]:
-    """Yields the calls that compute the results of some rows of x after the other."""
+    """Yields the calls that compute the results, one block of rows of x after the other."""
     units, height, width, depth = w.shape
     cols = x.shape[2]
     filters, x_rows = w.reshape(-1, depth, copy=False), x.reshape(-1, cols, depth, copy=False)
@@ -140,7 +140,7 @@ def grad_w(
 Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
 
 
-def of(spreading: Prepare, gathering: Prepare) -> tuple[Compiled, Compiled, Compiled]:
+def compiled_kernels(spreading: Prepare, gathering: Prepare) -> tuple[Compiled, Compiled, Compiled]:
     """Makes the compiled forms: forward, grad_x, grad_w.
 
     Args:

@@ -32,7 +32,7 @@ def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Calls:
 
 def bind_copy(to: Array, values: Array) -> Calls:
     """Returns a compiled call that copies an array: both have the same bytes, a multiple of 4."""
-    assert to.nbytes == values.nbytes
+    assert to.nbytes == values.nbytes, "a copy has the size of its source"
     return bind("accumulate", to, values, to.nbytes // 4, NEVER)
 
 
@@ -58,12 +58,13 @@ def bind_round_units(w: Array, out: Array, quantization: WeightQuantization) -> 
     """Returns a compiled call of `quantization.fake_quantize`."""
     first, (lo, hi) = quantization.first, quantization.limits
     scales, zeros = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
-    fitted = scales, None if quantization.is_symmetric else zeros
-    return bind("round_units", w, out, *fitted, *_units(w, first), float(lo), float(hi))
+    zero_points = None if quantization.is_symmetric else zeros
+    sizes = _units(w, first)
+    return bind("round_units", w, out, scales, zero_points, *sizes, float(lo), float(hi))
 
 
 def _units(a: Array, first: Quantization) -> tuple[int, int, int]:
-    """Sizes of an array as (outer, units, inner), where each unit has a scale."""
+    """Returns the sizes of an array as (outer, units, inner), where each unit has a scale."""
     units = first.scale.size
     inner = int(np.prod(a.shape[first.axis + 1 :])) if units > 1 else a.size
     return a.size // max(units * inner, 1), units, inner
@@ -82,13 +83,13 @@ def dequantize_units_fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def bind_meet(state: Array, workers: int, calls: Sequence[Calls]) -> Calls:
-    """Returns a compiled call that runs other calls when all workers have come to it.
+    """Returns a compiled call that runs other calls when all workers have reached it.
 
     It returns when those of all workers have ended.
 
     Args:
-        state: (3,) int64 that the workers share: how many have come, meetings so far, and whether
-            a worker has left: then those that wait return, and their calls do not run.
+        state: (3,) int64 that the workers share: how many have arrived, meetings so far, and
+            whether a worker has left: then those that wait return, and their calls do not run.
         workers: number of workers.
         calls: calls of this worker.
     """
@@ -102,7 +103,7 @@ def bind_side_by_side(lists: Sequence[Calls]) -> Calls:
 
 
 def leave_meetings(state: Array) -> None:
-    """Lets no worker wait for the calling one; see `bind_meet`."""
+    """Ends the meetings of workers, so that none waits for the calling one; see `bind_meet`."""
     library = load()
-    assert library is not None
+    assert library is not None, "meetings are compiled calls"
     library.leave_others(ctypes.c_void_p(state.ctypes.data))

@@ -45,9 +45,9 @@ def units_of(walk: WindowWalk, units: int) -> WindowWalk:
     """Returns a descriptor of the same windows for some of the units, side by side."""
     if units == walk.units:
         return walk
-    some = WindowWalk.from_buffer_copy(walk)
-    some.units, some.lists = units, walk.lists
-    return some
+    copy = WindowWalk.from_buffer_copy(walk)
+    copy.units, copy.lists = units, walk.lists
+    return copy
 
 
 def tiled(walk: WindowWalk) -> WindowWalk:

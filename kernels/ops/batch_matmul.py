@@ -43,8 +43,8 @@ def infer(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
         lead = None
     if lead is None or min(len(a.shape), len(b.shape)) < 2 or a.dtype != b.dtype:
         raise ShapeError(f"a and b must be matrices of matching leading axes, but got {a}, {b}")
-    m, k = a.shape[-2:][:: -1 if attrs.adj_x else 1]
-    k_of_b, p = b.shape[-2:][:: -1 if attrs.adj_y else 1]
+    m, k = reversed(a.shape[-2:]) if attrs.adj_x else a.shape[-2:]
+    k_of_b, p = reversed(b.shape[-2:]) if attrs.adj_y else b.shape[-2:]
     if k != k_of_b:
         raise ShapeError(f"A and B must be (…, M, K) and (…, K, P) with one K, but got {a}, {b}")
     return {"y": TensorSpec((*lead, m, p), a.dtype)}
@@ -68,7 +68,7 @@ def is_long(attrs: BatchMatmulAttrs, s: Specs) -> bool:
 
 
 def scratch(name: str) -> Callable[[BatchMatmulAttrs, Specs], Specs]:
-    """Workspace of the gradient by an input that was broadcast: the gradient before the sum."""
+    """Makes the workspace of the gradient by an input that was broadcast: it before the sum."""
 
     def workspace(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
         x = s[name]
@@ -157,7 +157,7 @@ OP = OpDef(
         reads=("a", "b"),
         writes=("y",),
         prepare=geometry,
-        compiled=batch_matmul.of("y", geometry),
+        compiled=batch_matmul.compiled_product("y", geometry),
     ),
     grads={
         "a": Kernel(
@@ -166,7 +166,7 @@ OP = OpDef(
             writes=("da",),
             workspace=scratch("a"),
             prepare=geometry,
-            compiled=batch_matmul.of("da", geometry),
+            compiled=batch_matmul.compiled_product("da", geometry),
         ),
         "b": Kernel(
             grad_b,
@@ -174,7 +174,7 @@ OP = OpDef(
             writes=("db",),
             workspace=scratch("b"),
             prepare=geometry,
-            compiled=batch_matmul.of("db", geometry),
+            compiled=batch_matmul.compiled_product("db", geometry),
         ),
     },
     attrs=attrs,

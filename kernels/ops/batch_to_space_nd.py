@@ -26,6 +26,7 @@ def infer(attrs: BatchAttrs, s: Specs) -> Specs:
     x = s["x"]
     larger = checked(attrs, x)
     images = x.shape[attrs.axis]
+    # The block has the first of x's axes after `axis`; the others stay as they are.
     axes = zip(x.shape[attrs.axis + 1 :], attrs.block, attrs.edges, strict=False)
     sizes = [n * b - lo - hi for n, b, (lo, hi) in axes]
     if images % larger or min(sizes, default=1) < 1:

@@ -43,23 +43,23 @@ def is_same(attrs: CastAttrs, s: Specs) -> bool:
 def forward(attrs: CastAttrs, *, x: Array, y: Array) -> None:
     part = fitting_part(x, y)
     if part.dtype.kind == "f" and y.dtype.kind in "iu":
-        limited(part.reshape(-1), y.reshape(-1))
+        truncate(part.reshape(-1), y.reshape(-1))
     else:
         np.copyto(y, part, casting="unsafe")
 
 
-def limited(x: Array, y: Array) -> None:
-    """Rounds floats towards 0, to the integers of y; both have one axis."""
+def truncate(x: Array, y: Array) -> None:
+    """Rounds floats towards 0, to integers in the range of y; both have one axis."""
     info = np.iinfo(y.dtype)
     wide = np.promote_types(x.dtype, np.float32)  # float16 has no number for some limits
     for k in range(0, x.size, AT_ONCE):
         part = x[k : k + AT_ONCE].astype(wide)
-        largest = ~(part < float(info.max) + 1)
-        part[largest] = 0
+        is_largest = ~(part < float(info.max) + 1)  # also for NaN
+        part[is_largest] = 0
         np.maximum(part, float(info.min), out=part)
         out = y[k : k + AT_ONCE]
         np.copyto(out, part, casting="unsafe")
-        out[largest] = info.max
+        out[is_largest] = info.max
 
 
 def grad_x(attrs: CastAttrs, *, dy: Array, dx: Array) -> None:

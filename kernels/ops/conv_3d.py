@@ -33,7 +33,7 @@ Taps = Mapping[str, tuple[Span, ...]]
 
 def infer(attrs: VolumeAttrs, s: Specs) -> Specs:
     x, w = s["x"], s["w"]
-    check(x, w, 3, s, 4)
+    check(s, channels=3, units=4)
     return {"y": TensorSpec((x.shape[0], *lengths(attrs, x, w), w.shape[4]), x.dtype)}
 
 

@@ -47,7 +47,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> TransposeAttrs:
 
 def infer(attrs: TransposeAttrs, s: Specs) -> Specs:
     x, w, shape = s["x"], s["w"], attrs.output_shape
-    check(x, w, 4, s, 3)
+    check(s, channels=4, units=3)
     if len(shape) != 5 or min(shape) < 1 or shape[::4] != (x.shape[0], w.shape[3]):
         raise ShapeError(f"output_shape must be (N, OD, OH, OW, O), but got {shape}, x {x}, w {w}")
     y = TensorSpec(shape, x.dtype)

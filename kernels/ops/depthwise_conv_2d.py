@@ -53,7 +53,7 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
 
 
 def padded_images(source: PaddedImages, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
-    """Workspace for the padded images of a tile; none without padding."""
+    """Returns the workspace for the padded images of a tile; none without padding."""
     if not source.is_padded:
         return {}
     return {"padded": source.padded(fitting_images(source, dtype.itemsize), dtype)}
@@ -65,7 +65,7 @@ def by_filter(a: Array, channels: int) -> Array:
 
 
 def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Workspace: padded images, and the filters of a joined row."""
+    """Returns the workspace: padded images, and the filters of a joined row."""
     (_, v), source = geometry(attrs, s).values()
     specs = padded_images(source, s["x"].dtype)
     if joins(v.reading, source.channels, s["w"].shape[3]):
@@ -101,7 +101,7 @@ def forward(
 
 
 def filter_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Workspace: padded images, and the sums of one tap over a tile and over a joined row."""
+    """Returns the workspace: padded images, and sums of a tap over a tile and a joined row."""
     (_, v), source = geometry(attrs, s).values()
     units, dtype = s["w"].shape[3], s["w"].dtype
     specs = {**padded_images(source, dtype), "part": TensorSpec((units,), dtype)}
@@ -143,7 +143,7 @@ def grad_w(
 
 
 def back_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Workspace: padded images, the filters of a joined row, and results that are not adjacent."""
+    """Returns the workspace: padded images, filters of a joined row, and strided results."""
     _, source, pairs = back_geometry(attrs, s).values()
     dtype, channels = s["dy"].dtype, s["dx"].shape[3]
     specs = padded_images(source, dtype)

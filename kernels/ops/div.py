@@ -11,9 +11,9 @@ from odt.errors import DataError
 from odt.kernels.families.binary import (
     BINARY,
     IN_PLACE,
+    gradient,
     infer,
     mixes_samples,
-    product_like_y,
     reducer,
     sum_into,
 )
@@ -39,21 +39,8 @@ def forward(attrs: None, *, a: Array, b: Array, y: Array, rest: Array | None = N
     np.floor_divide(rest, b, out=y)
 
 
-def grad_a(
-    attrs: None,
-    *,
-    dy: Array,
-    b: Array,
-    da: Array,
-    axes: Axes,
-    keepdims_shape: Axes,
-    unreduced: Array | None = None,
-) -> None:
-    if unreduced is None:
-        np.divide(dy, b, out=da)
-        return
-    np.divide(dy, b, out=unreduced)
-    sum_into(unreduced, da, axes, keepdims_shape)
+def d_a(attrs: None, *, dy: Array, b: Array, out: Array) -> None:
+    np.divide(dy, b, out=out)
 
 
 def quotient(attrs: Attrs, s: Specs) -> Specs:
@@ -90,14 +77,12 @@ OP = OpDef(
         compiled=elementwise.kernel("divide", "y", BINARY),
     ),
     grads={
-        "a": Kernel(
-            grad_a,
-            reads=("dy", "b"),
-            writes=("da",),
-            workspace=product_like_y("a"),
-            may_alias=frozenset({("da", "dy")}),
-            prepare=reducer("a"),
+        "a": gradient(
+            "a",
+            d_a,
+            ("dy", "b"),
             compiled=elementwise.kernel("divide", "da", ("dy", "b")),
+            over=("dy",),
         ),
         "b": Kernel(
             grad_b,

@@ -2,7 +2,7 @@
 
 x, y (D₁, …, D_K)    update (U₁, …, U_K)    start (K) of integers
 
-A start is clamped to 0 … D − U, so that the block lies inside x. dx is dy with zeros in the block,
+A start is clamped to 0 … D − U, so that the block is inside x. dx is dy with zeros in the block,
 and dupdate is the block of dy. With a separate axis for samples, all samples have the same start,
 or each has its own. Source: dynamic_update_slice in the StableHLO specification.
 """
@@ -20,12 +20,17 @@ def infer(samples: int | None, s: Specs) -> Specs:
     x, update, start = s["x"], s["update"], s["start"]
     lead = () if samples is None else (samples,)
     whole, block = x.shape[len(lead) :], update.shape[len(lead) :]
-    inside = len(block) == len(whole) > 0 and all(map(int.__le__, block, whole))
+    has_axes = len(block) == len(whole) > 0
+    inside = has_axes and all(n <= size for n, size in zip(block, whole, strict=True))
     inside = inside and x.shape == (*lead, *whole) and update.shape == (*lead, *block)
-    starts = start.shape == (len(whole),) or (
-        start.shape[:1] == lead and start.size == len(whole) * (samples or 0)
-    )
-    if not inside or not starts or start.dtype.kind != "i" or x.dtype != update.dtype:
+    is_shared = start.shape == (len(whole),)
+    is_per_sample = start.shape[:1] == lead and start.size == len(whole) * (samples or 0)
+    if (
+        not inside
+        or not (is_shared or is_per_sample)
+        or start.dtype.kind != "i"
+        or x.dtype != update.dtype
+    ):
         raise ShapeError(
             f"update must be a block of x, and start must hold an integer for each axis, "
             f"but got update {update}, x {x}, start {start}"
@@ -49,6 +54,7 @@ def blocks(samples: int | None, x: Array, start: Array, sizes: tuple[int, ...]) 
         x, sizes = x[np.newaxis], (1, *sizes)
     starts = start.reshape(-1, x.ndim - 1, copy=False)
     for k in range(len(x)):
+        # There is one start, or one for each sample.
         begin = np.clip(starts[k % len(starts)], 0, np.subtract(x.shape[1:], sizes[1:]))
         at: Any = (k, *(slice(b, b + n) for b, n in zip(begin, sizes[1:], strict=True)))
         yield x[at]

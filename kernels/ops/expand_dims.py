@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from odt.dataclass import dataclass
-from odt.errors import ShapeError
 from odt.kernels.families.reshape import FORWARD, GRAD_X
+from odt.kernels.geometry.axes import new_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
@@ -19,21 +19,14 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> ExpandDimsAttrs:
     return ExpandDimsAttrs(number("axis", statics))
 
 
-def place(attrs: ExpandDimsAttrs, x: TensorSpec) -> int:
-    rank = len(x.shape)
-    if not -rank - 1 <= attrs.axis <= rank:
-        raise ShapeError(f"axis must be within −{rank + 1} … {rank}, but got {attrs.axis}")
-    return attrs.axis % (rank + 1)
-
-
 def infer(attrs: ExpandDimsAttrs, s: Specs) -> Specs:
     x = s["x"]
-    at = place(attrs, x)
+    at = new_axis(attrs.axis, len(x.shape))
     return {"y": TensorSpec((*x.shape[:at], 1, *x.shape[at:]), x.dtype)}
 
 
 def mixes_samples(attrs: ExpandDimsAttrs, s: Specs, batched: Names) -> bool:
-    return place(attrs, s["x"]) == 0
+    return new_axis(attrs.axis, len(s["x"].shape)) == 0
 
 
 OP = OpDef(

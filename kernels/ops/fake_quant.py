@@ -16,6 +16,7 @@ TFLite's reference kernel.
 """
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class FakeQuantAttrs:
         return fake_quant_numbers(self.scale, self.lo, self.hi)
 
 
-def attrs(options: Options, statics: object) -> FakeQuantAttrs:
+def attrs(options: Options, statics: Mapping[str, Array]) -> FakeQuantAttrs:
     """Reads scale, lo and hi, or computes them from the schema's min, max and number of bits."""
     if "scale" in options:
         return FakeQuantAttrs(*(options[n] for n in ("scale", "lo", "hi")))
@@ -87,14 +88,15 @@ def forward(
     inverse, scale, lo, hi = (attrs.numbers if numbers is None else numbers).astype(x.dtype)
     seen.fill(0)
     for at in range(0, x_flat.size, TILE):
-        here = x_flat[at : at + TILE]
-        steps, lower, upper = part[: here.size], inside[: here.size], below[: here.size]
-        np.multiply(here, inverse, out=steps)
+        values = x_flat[at : at + TILE]
+        count = values.size
+        steps, lower, upper = part[:count], inside[:count], below[:count]
+        np.multiply(values, inverse, out=steps)
         np.greater_equal(steps, lo, out=lower)
         np.less_equal(steps, hi, out=upper)
-        seen[0], seen[1] = min(seen[0], here.min()), max(seen[1], here.max())
-        seen[2] += here.size - np.count_nonzero(lower)
-        seen[3] += here.size - np.count_nonzero(upper)
+        seen[0], seen[1] = min(seen[0], values.min()), max(seen[1], values.max())
+        seen[2] += count - np.count_nonzero(lower)
+        seen[3] += count - np.count_nonzero(upper)
         np.logical_and(lower, upper, out=lower)
         bits = np.packbits(lower)
         mask[at // 8 : at // 8 + bits.size] = bits

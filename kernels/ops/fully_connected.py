@@ -71,9 +71,11 @@ def grad_x(attrs: FullyConnectedAttrs, *, dy: Array, w: Array, dx: Array) -> Non
 
 
 def grad_w(attrs: FullyConnectedAttrs, *, dy: Array, x: Array, dw: Array) -> None:
-    a, b = rows(dy, dw.shape[0]).T, rows(x, dw.shape[1])
-    # with one row this is an outer product, which takes BLAS five times as long
-    (np.matmul if len(b) > 1 else np.multiply)(a, b, out=dw)
+    columns, x_rows = rows(dy, dw.shape[0]).T, rows(x, dw.shape[1])
+    if len(x_rows) == 1:  # an outer product, which takes BLAS five times as long
+        np.multiply(columns, x_rows, out=dw)
+    else:
+        np.matmul(columns, x_rows, out=dw)
 
 
 def flops(attrs: FullyConnectedAttrs, s: Specs) -> int:

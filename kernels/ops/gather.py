@@ -30,7 +30,7 @@ class GatherAttrs:
     batch_dims: int
 
     def resolved(self, s: Specs) -> tuple[int, int]:
-        """Axis and batch_dims, counted from 0."""
+        """Returns axis and batch_dims, counted from 0; raises ShapeError if they do not fit."""
         rank, lead = len(s["x"].shape), len(s["indices"].shape)
         axis = self.axis + rank if self.axis < 0 else self.axis
         dims = self.batch_dims + lead if self.batch_dims < 0 else self.batch_dims
@@ -61,11 +61,15 @@ def mixes_samples(attrs: GatherAttrs, s: Specs, batched: Names) -> bool:
     axis, dims = attrs.resolved(s)
     if dims:
         return False
-    return ("x" in batched) == (axis == 0) or len(batched) == 2
+    if len(batched) == 2:
+        return True
+    if "x" in batched:
+        return axis == 0
+    return axis != 0  # the batch of indices is then not axis 0 of y
 
 
 def rows(attrs: GatherAttrs, s: Specs) -> Specs:
-    """Prepares the row of x for each row of y."""
+    """Returns the workspace for the row of x of each row of y."""
     axis, dims = attrs.resolved(s)
     x, indices = s["x"].shape, s["indices"].shape
     return {"at": TensorSpec((prod(x[:dims]), prod(x[dims:axis]), prod(indices[dims:])), INDEX)}
@@ -81,6 +85,11 @@ def geometry(attrs: GatherAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def find(indices: Array, entries: int, first: Array, at: Array) -> None:
+    """Fills `at` with the row of x of each row of y.
+
+    Raises:
+        DataError: if an index is outside the axis.
+    """
     if indices.size:
         # For few indices, np.min takes several times as long as `reduce`.
         least, most = np.minimum.reduce(indices, axis=None), np.maximum.reduce(indices, axis=None)

@@ -46,7 +46,7 @@ def scratch(attrs: GeluAttrs, s: Specs) -> Specs:
 
 
 def twice_phi(x: Array, approximate: bool, out: Array, work: Array, mask: Array) -> None:
-    """out = 2 Φ(x); work holds three arrays of scratch."""
+    """Computes out = 2 Φ(x); work holds three arrays of scratch."""
     if approximate:
         np.multiply(x, x, out=out)
         np.multiply(out, CUBIC, out=out)
@@ -61,7 +61,7 @@ def twice_phi(x: Array, approximate: bool, out: Array, work: Array, mask: Array)
 
 
 def slope(x: Array, approximate: bool, phi2: Array, out: Array, other: Array) -> None:
-    """out = 2 Φ'(x), given phi2 = 2 Φ(x)."""
+    """Computes out = 2 Φ'(x) from phi2 = 2 Φ(x)."""
     np.multiply(x, x, out=out)
     if approximate:
         np.multiply(out, 3 * CUBIC, out=out)

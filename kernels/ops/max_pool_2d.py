@@ -12,25 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.families.pool import flops, infer
+from odt.kernels.families.pool import flops, infer, workspace
 from odt.kernels.families.pool_digest import POOL_ARGMAX
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
-from odt.kernels.geometry.window import Axis, clear_border, windows
+from odt.kernels.geometry.window import Axis, clear_border, fill_inside, windows
 from odt.kernels.native import pool as compiled
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 BOOL = np.dtype(bool)
-
-
-def scratch(attrs: PoolAttrs, s: Specs) -> Specs:
-    """Workspace for the padded images of a tile; none without padding."""
-    source = source_of(attrs, s["x"])
-    if not source.is_padded:
-        return {}
-    dtype = s["x"].dtype
-    return {"padded": source.padded(fitting_images(source, dtype.itemsize), dtype)}
 
 
 def forward(
@@ -57,7 +48,7 @@ def back_geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
-    """Workspace for a tile: masks of maximal inputs and finished windows, and gradients."""
+    """Returns the workspace for a tile: masks of maxima and of finished windows, and gradients."""
     source, y, dtype = source_of(attrs, s["x"]), s["y"], s["x"].dtype
     images = fitting_images(source, dtype.itemsize)
     part = (images, *y.shape[1:])
@@ -96,8 +87,7 @@ def grad_x(
         count = images.stop - n
         inside, into = x[images], dx[images]
         if padded is not None and dpadded is not None:
-            inside, into = padded[:count], dpadded[:count]
-            np.copyto(inside[:, h_lo : h_lo + source.height, v_lo : v_lo + source.width], x[images])
+            inside, into = fill_inside(padded, x[images], h_lo, v_lo), dpadded[:count]
         into.fill(0)
         view, dview = windows(inside, h, v), windows(into, h, v)
         mask, any_max, part = is_max[:count], assigned[:count], gradient[:count]
@@ -122,7 +112,7 @@ OP = OpDef(
         forward,
         reads=("x",),
         writes=("y",),
-        workspace=scratch,
+        workspace=workspace,
         prepare=geometry,
         compiled=compiled.MAX_FORWARD,
     ),

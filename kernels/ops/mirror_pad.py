@@ -23,7 +23,7 @@ from odt.kernels.native import gather
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
-LONG = 8  # values of a row
+LONG = 8  # values of a row with which copying rows takes less time
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class MirrorAttrs:
 
     pad: PadAttrs
     mode: int
+
+    @property
+    def skip(self) -> int:
+        """Number of values at each end that are not repeated."""
+        return 1 - self.mode
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> MirrorAttrs:
@@ -44,7 +49,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> MirrorAttrs:
 def infer(attrs: MirrorAttrs, s: Specs) -> Specs:
     padded = infer_pad(attrs.pad, s)
     x = s["x"]
-    most = [n - 1 + (attrs.mode == 1) for n in x.shape]
+    most = [n - attrs.skip for n in x.shape]
     if any(max(pair) > m for pair, m in zip(attrs.pad.pads, most, strict=True)):
         raise ShapeError(
             f"paddings must be at most the values that can be mirrored, {tuple(most)}, "
@@ -71,7 +76,6 @@ def mirrors(attrs: MirrorAttrs, y: Array) -> Iterator[tuple[Array, Array]]:
     Later axes are without their padding.
     """
     pads = attrs.pad.pads
-    skip = 1 - attrs.mode
     for k, (lo, hi) in enumerate(pads):
         rest = tuple(
             slice(before, n - after)
@@ -79,10 +83,13 @@ def mirrors(attrs: MirrorAttrs, y: Array) -> Iterator[tuple[Array, Array]]:
         )
         lead = (slice(None),) * k
         end = y.shape[k] - hi
-        for size, to, first in ((lo, 0, lo + skip), (hi, end, end - hi - skip)):
+        for size, start, mirrored in (
+            (lo, 0, lo + attrs.skip),
+            (hi, end, end - hi - attrs.skip),
+        ):
             if size:
-                there = y[(*lead, slice(first, first + size), *rest)]
-                yield y[(*lead, slice(to, to + size), *rest)], np.flip(there, k)
+                source = y[(*lead, slice(mirrored, mirrored + size), *rest)]
+                yield y[(*lead, slice(start, start + size), *rest)], np.flip(source, k)
 
 
 def forward(attrs: MirrorAttrs, *, x: Array, y: Array) -> None:

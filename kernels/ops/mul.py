@@ -5,61 +5,23 @@ da = dy · b and db = dy · a, each summed over the axes along which that input 
 
 import numpy as np
 
-from odt.kernels.families.binary import (
-    BINARY,
-    IN_PLACE,
-    infer,
-    mixes_samples,
-    product_like_y,
-    reducer,
-    sum_into,
-)
+from odt.kernels.families.binary import BINARY, IN_PLACE, gradient, infer, mixes_samples
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
-
-Axes = tuple[int, ...]
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
     np.multiply(a, b, out=y)
 
 
-def multiply(
-    dy: Array, other: Array, dx: Array, unreduced: Array | None, axes: Axes, keepdims_shape: Axes
-) -> None:
-    if unreduced is None:
-        np.multiply(dy, other, out=dx)
-        return
-    np.multiply(dy, other, out=unreduced)
-    sum_into(unreduced, dx, axes, keepdims_shape)
+def d_a(attrs: None, *, dy: Array, b: Array, out: Array) -> None:
+    np.multiply(dy, b, out=out)
 
 
-def grad_a(
-    attrs: None,
-    *,
-    dy: Array,
-    b: Array,
-    da: Array,
-    axes: Axes,
-    keepdims_shape: Axes,
-    unreduced: Array | None = None,
-) -> None:
-    multiply(dy, b, da, unreduced, axes, keepdims_shape)
-
-
-def grad_b(
-    attrs: None,
-    *,
-    dy: Array,
-    a: Array,
-    db: Array,
-    axes: Axes,
-    keepdims_shape: Axes,
-    unreduced: Array | None = None,
-) -> None:
-    multiply(dy, a, db, unreduced, axes, keepdims_shape)
+def d_b(attrs: None, *, dy: Array, a: Array, out: Array) -> None:
+    np.multiply(dy, a, out=out)
 
 
 OP = OpDef(
@@ -74,23 +36,19 @@ OP = OpDef(
         compiled=elementwise.kernel("multiply", "y", BINARY),
     ),
     grads={
-        "a": Kernel(
-            grad_a,
-            reads=("dy", "b"),
-            writes=("da",),
-            workspace=product_like_y("a"),
-            may_alias=frozenset({("da", "dy")}),
-            prepare=reducer("a"),
+        "a": gradient(
+            "a",
+            d_a,
+            ("dy", "b"),
             compiled=elementwise.kernel("multiply", "da", ("dy", "b")),
+            over=("dy",),
         ),
-        "b": Kernel(
-            grad_b,
-            reads=("dy", "a"),
-            writes=("db",),
-            workspace=product_like_y("b"),
-            may_alias=frozenset({("db", "dy")}),
-            prepare=reducer("b"),
+        "b": gradient(
+            "b",
+            d_b,
+            ("dy", "a"),
             compiled=elementwise.kernel("multiply", "db", ("dy", "a")),
+            over=("dy",),
         ),
     },
     mixes_samples=mixes_samples,

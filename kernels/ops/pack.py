@@ -9,7 +9,7 @@ from typing import Any
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import concatenating
-from odt.kernels.geometry.axes import later_axis
+from odt.kernels.geometry.axes import later_axis, new_axis
 from odt.kernels.rows.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -23,27 +23,21 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> PackAttrs:
     return PackAttrs(int(options.get("axis", 0)))
 
 
-def place(attrs: PackAttrs, rank: int) -> int:
-    if not -rank - 1 <= attrs.axis <= rank:
-        raise ShapeError(f"axis must be within −{rank + 1} … {rank}, but got {attrs.axis}")
-    return attrs.axis % (rank + 1)
-
-
 def infer(attrs: PackAttrs, s: Specs) -> Specs:
     parts = [spec for name, spec in s.items() if name.startswith("xs")]
     if not parts or any(p != parts[0] for p in parts):
         raise ShapeError(f"xs must be alike, but got {', '.join(map(str, parts)) or 'none'}")
     shape = parts[0].shape
-    at = place(attrs, len(shape))
+    at = new_axis(attrs.axis, len(shape))
     return {"y": TensorSpec((*shape[:at], len(parts), *shape[at:]), parts[0].dtype)}
 
 
 def mixes_samples(attrs: PackAttrs, s: Specs, batched: Names) -> bool:
-    return place(attrs, len(s["xs0"].shape)) == 0
+    return new_axis(attrs.axis, len(s["xs0"].shape)) == 0
 
 
 def prepare(attrs: PackAttrs, s: Specs) -> Mapping[str, Any]:
-    axis = place(attrs, len(s["y"].shape) - 1)
+    axis = new_axis(attrs.axis, len(s["y"].shape) - 1)
     return {"at": tuple((*(slice(None),) * axis, k, ...) for k in range(s["y"].shape[axis]))}
 
 

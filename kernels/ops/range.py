@@ -22,19 +22,20 @@ class RangeAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> RangeAttrs:
-    three = [statics[n] for n in ("start", "limit", "delta")]
-    kinds = {a.dtype for a in three}
-    if any(a.size != 1 or a.dtype.kind == "b" for a in three) or len(kinds) > 1 or not three[2]:
-        shown = ", ".join(f"{np.ravel(a)[:4].tolist()} {a.dtype}" for a in three)
+    inputs = [statics[n] for n in ("start", "limit", "delta")]
+    dtypes = {a.dtype for a in inputs}
+    are_numbers = all(a.size == 1 and a.dtype.kind != "b" for a in inputs)
+    if not are_numbers or len(dtypes) > 1 or not inputs[2]:
+        shown = ", ".join(f"{np.ravel(a)[:4].tolist()} {a.dtype}" for a in inputs)
         raise ShapeError(
             "start, limit and delta must be single numbers of one type, delta not 0, "
             f"but got {shown}"
         )
-    start, limit, delta = (a.flat[0].item() for a in three)
+    start, limit, delta = (a.flat[0].item() for a in inputs)
     steps = (limit - start) / delta
     if not isfinite(steps):
         raise ShapeError(f"the values must be countable, but got {start}, {limit}, {delta}")
-    return RangeAttrs(start, delta, max(ceil(steps), 0), three[0].dtype)
+    return RangeAttrs(start, delta, max(ceil(steps), 0), inputs[0].dtype)
 
 
 def infer(attrs: RangeAttrs, s: Specs) -> Specs:

@@ -61,9 +61,9 @@ def grad_x(
     np.prod(dx, axis=axes, keepdims=True, out=product)
     np.multiply(product, dy, out=product)
     np.divide(product, dx, out=dx)
-    np.equal(zeros, 0, out=fits)
+    np.equal(zeros, 0, out=fits)  # dy p / x without zeros
     np.multiply(dx, fits, out=dx)
-    np.equal(zeros, 1, out=fits)
+    np.equal(zeros, 1, out=fits)  # dy p at a single zero
     np.multiply(product, fits, out=product)
     np.copyto(dx, product, where=is_zero)
 

@@ -19,7 +19,8 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
-    half = 0.5 * attrs.half_pixel_centers
+    """Returns the weights (out, size) of the inputs for each output."""
+    half = 0.5 if attrs.half_pixel_centers else 0.0
     at = np.clip((np.arange(out) + half) * step(attrs, size, out) - half, 0, size - 1)
     lower = at.astype(int)
     upper = np.minimum(lower + 1, size - 1)

@@ -19,9 +19,12 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
-    o = np.arange(out, dtype=np.float32) + np.float32(0.5 * attrs.half_pixel_centers)
-    at = (o * np.float32(step(attrs, size, out))).astype(np.float64)
-    nearest = (at + 0.5 * attrs.align_corners).astype(int)
+    """Returns the weights (out, size) of the inputs for each output: 1 for the nearest one."""
+    outputs = np.arange(out, dtype=np.float32)
+    if attrs.half_pixel_centers:
+        outputs += np.float32(0.5)
+    at = (outputs * np.float32(step(attrs, size, out))).astype(np.float64)
+    nearest = (at + (0.5 if attrs.align_corners else 0.0)).astype(int)
     weights = np.zeros((out, size))
     weights[np.arange(out), np.minimum(nearest, size - 1)] = 1
     return weights

@@ -21,6 +21,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> Axes:
 
 
 def resolved(axes: Axes, rank: int) -> set[int]:
+    """Returns the axes counted from 0; raises ShapeError if they are not different axes of x."""
     positive = [a + rank if a < 0 else a for a in axes]
     if len(set(positive)) != len(positive) or not all(0 <= a < rank for a in positive):
         raise ShapeError(f"axes must be different ones of x, but got {axes}, x of rank {rank}")
@@ -37,8 +38,9 @@ def mixes_samples(axes: Axes, s: Specs, batched: Names) -> bool:
 
 
 def parts(axes: Axes, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
-    turned = resolved(axes, x.ndim)
-    yield x[tuple(slice(None, None, -1 if k in turned else 1) for k in range(x.ndim))], y
+    reverse = resolved(axes, x.ndim)
+    steps = (-1 if k in reverse else 1 for k in range(x.ndim))
+    yield x[tuple(slice(None, None, step) for step in steps)], y
 
 
 def add_batch_axis(axes: Axes, samples: int) -> Axes:

@@ -42,7 +42,7 @@ def mixes_samples(lengths: Lengths, s: Specs, batched: Names) -> bool:
 
 
 def workspace(lengths: Lengths, s: Specs) -> Specs:
-    """The transform of the rows; there is none if they are transformed into y."""
+    """Returns the workspace for the transform of the rows, empty if they are transformed into y."""
     x, y = s["x"].shape, s["y"]
     rows = 0 if lengths[0] == 1 else min(x[-2], lengths[0])
     return {"rows": TensorSpec((*x[:-2], rows, y.shape[-1]), y.dtype)}
@@ -57,7 +57,7 @@ def forward(lengths: Lengths, *, x: Array, y: Array, rows: Array) -> None:
 
 
 def back_workspace(lengths: Lengths, s: Specs) -> Specs:
-    """The transform of dy, and the gradient of x as cut or filled, if x has another shape."""
+    """Returns the workspace: the transform of dy, and dx as cut or filled if the shapes differ."""
     x, y = s["x"], s["y"]
     filled = lengths if x.shape[-2:] != lengths else (0, 0)
     return {"rows": y, "filled": TensorSpec((*x.shape[:-2], *filled), x.dtype)}
@@ -78,7 +78,7 @@ def grad_x(lengths: Lengths, *, dy: Array, dx: Array, rows: Array, filled: Array
 
 
 def flops(lengths: Lengths, s: Specs) -> int:
-    """5/2 n log₂ n for the transform of n real numbers."""
+    """Counts 5/2 n log₂ n operations for the transform of n real numbers."""
     return int(5 * s["y"].size * np.log2(np.prod(lengths)))
 
 

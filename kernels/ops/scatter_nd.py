@@ -40,8 +40,8 @@ def infer(attrs: ScatterAttrs, s: Specs) -> Specs:
             f"updates must hold an entry of {shape} for each list of indices, "
             f"but got updates {updates}, indices {indices}"
         )
-    many = () if attrs.samples is None else (attrs.samples,)
-    return {"y": TensorSpec((*many, *shape), updates.dtype)}
+    lead_axes = () if attrs.samples is None else (attrs.samples,)
+    return {"y": TensorSpec((*lead_axes, *shape), updates.dtype)}
 
 
 def mixes_samples(attrs: ScatterAttrs, s: Specs, batched: Names) -> bool:

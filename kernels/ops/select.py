@@ -23,8 +23,10 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
 
 
 def condition_shape(s: Specs) -> tuple[int, ...]:
-    c, y = s["c"].shape, s["y"].shape
-    return c if c == y else (s["c"].size, *(1,) * (len(y) - 1)) if y else ()
+    c, y = s["c"], s["y"]
+    if c.shape == y.shape or not y.shape:
+        return y.shape
+    return (c.size, *(1,) * (len(y.shape) - 1))
 
 
 OP = selection(

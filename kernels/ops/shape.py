@@ -9,11 +9,12 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
+# TensorType of the schema → dtype; its default, 0, means INT32 in files.
 DTYPES: Mapping[int, np.dtype[Any]] = {
     0: np.dtype(np.int32),
     2: np.dtype(np.int32),
     4: np.dtype(np.int64),
-}  # by TensorType
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class ShapeAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> ShapeAttrs:
-    code = options.get("out_type", 0)  # the schema's default means INT32 in files
+    code = options.get("out_type", 0)
     if code not in DTYPES:
         raise ShapeError(f"out_type must be INT32 (2) or INT64 (4), but got {code}")
     return ShapeAttrs(DTYPES[code])

@@ -25,6 +25,7 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 def infer(attrs: BatchAttrs, s: Specs) -> Specs:
     x = s["x"]
     larger = checked(attrs, x)
+    # The block has the first of x's axes after `axis`; the others stay as they are.
     axes = zip(x.shape[attrs.axis + 1 :], attrs.edges, strict=False)
     sizes = [n + lo + hi for n, (lo, hi) in axes]
     if any(n % b for n, b in zip(sizes, attrs.block, strict=True)):

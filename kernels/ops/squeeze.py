@@ -25,11 +25,11 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SqueezeAttrs:
 def infer(attrs: SqueezeAttrs, s: Specs) -> Specs:
     x = s["x"]
     rank = len(x.shape)
-    axes = {a % rank if -rank <= a < rank else rank for a in attrs.axes}
-    if not attrs.axes:
-        axes = {k for k in range(1, rank) if x.shape[k] == 1}
-    if any(a == rank or x.shape[a] != 1 for a in axes):
+    if not all(-rank <= a < rank and x.shape[a] == 1 for a in attrs.axes):
         raise ShapeError(f"squeeze_dims must be axes of length 1, but got {attrs.axes}, x {x}")
+    axes = {a % rank for a in attrs.axes}
+    if not axes:
+        axes = {k for k in range(1, rank) if x.shape[k] == 1}
     shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
     return {"y": TensorSpec(shape, x.dtype)}
 

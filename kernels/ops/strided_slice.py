@@ -6,8 +6,6 @@ With offset, an end counts from its begin.
 
 dx is dy at the entries that were read, 0 elsewhere.
 Source: StridedSliceOptions in the TFLite schema, and the definition of tf.strided_slice.
-
-Each of the five masks changes the meaning of a position.
 """
 
 from collections.abc import Mapping
@@ -77,23 +75,20 @@ def index(attrs: SliceAttrs, x: TensorSpec) -> tuple[Entry, ...]:
 
 
 def _entry(attrs: SliceAttrs, k: int, bit: int, size: int) -> Entry:
-    begin: int | None = attrs.begin[k]
+    """Returns the entry k of the index, whose masks have the bit, for an axis of this size."""
+    begin, end, stride = attrs.begin[k], attrs.end[k], attrs.strides[k]
     if attrs.shrink_axis_mask & bit:
-        assert begin is not None
         if not -size <= begin < size:
             raise ShapeError(f"begin must be within −{size} … {size - 1}, but got {begin}")
         return begin
-    end: int | None = attrs.end[k]
-    stride = attrs.strides[k]
-    assert begin is not None
-    assert end is not None
-    if attrs.offset:
-        first = 0 if stride > 0 else size - 1
-        end += first if attrs.begin_mask & bit else begin + size * (begin < 0)
-    begin = None if attrs.begin_mask & bit else begin
+    begins_open = bool(attrs.begin_mask & bit)
+    if attrs.offset and begins_open:
+        end += 0 if stride > 0 else size - 1
+    elif attrs.offset:
+        end += begin + size if begin < 0 else begin
     # An end below −size means: down to and including the first entry.
-    end = None if attrs.end_mask & bit or (stride < 0 and end < -size) else end
-    return slice(begin, end, stride)
+    ends_open = bool(attrs.end_mask & bit) or (stride < 0 and end < -size)
+    return slice(None if begins_open else begin, None if ends_open else end, stride)
 
 
 def infer(attrs: SliceAttrs, s: Specs) -> Specs:
@@ -126,14 +121,19 @@ def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
 
 def add_batch_axis(attrs: SliceAttrs, samples: int) -> SliceAttrs:
     """Adds a full slice of the new axis before the others."""
-    masks = [getattr(attrs, f"{m}_mask") << 1 for m in MASKS]
-    masks[0] |= 1
-    masks[1] |= 1
-    return SliceAttrs((0, *attrs.begin), (0, *attrs.end), (1, *attrs.strides), *masks)
+    begin_mask, end_mask, *masks = (getattr(attrs, f"{m}_mask") << 1 for m in MASKS)
+    return SliceAttrs(
+        (0, *attrs.begin),
+        (0, *attrs.end),
+        (1, *attrs.strides),
+        begin_mask | 1,
+        end_mask | 1,
+        *masks,
+    )
 
 
 def permute(attrs: SliceAttrs, perm: tuple[int, ...]) -> SliceAttrs:
-    """Moves what is said of each axis, of a slice that adds and removes none."""
+    """Permutes positions and masks; raises ShapeError if the slice adds or removes axes."""
     if attrs.ellipsis_mask or attrs.new_axis_mask or attrs.shrink_axis_mask:
         raise ShapeError("a slice that adds or removes axes cannot be permuted")
     absent = len(perm) - len(attrs.begin)  # the last axes, which are not sliced
@@ -141,7 +141,7 @@ def permute(attrs: SliceAttrs, perm: tuple[int, ...]) -> SliceAttrs:
         moved_entries((*values, *[fill] * absent), perm)
         for values, fill in ((attrs.begin, 0), (attrs.end, 0), (attrs.strides, 1))
     )
-    rest = sum(1 << k for k in range(len(attrs.begin), len(perm)))
+    rest = sum(1 << k for k in range(len(attrs.begin), len(perm)))  # both ends of those are open
     begin_mask, end_mask = (
         sum(1 << perm[k] for k in range(len(perm)) if (mask | rest) >> k & 1)
         for mask in (attrs.begin_mask, attrs.end_mask)

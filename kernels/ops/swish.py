@@ -1,4 +1,4 @@
-"""SWISH: y = x σ(x), where σ is LOGISTIC; it stands for the MUL and the LOGISTIC that files have.
+"""SWISH: y = x σ(x), where σ is LOGISTIC; it replaces the MUL and the LOGISTIC of a file.
 
 dx = dy σ(x) (1 + x (1 − σ(x)))
 
@@ -31,14 +31,14 @@ def forward(attrs: None, *, x: Array, y: Array, work: Array) -> None:
 def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array, work: Array) -> None:
     xs, dys, dxs = (a.reshape(-1, copy=False) for a in (x, dy, dx))
     for at in range(0, xs.size, TILE):
-        part, above, out = (a[at : at + TILE] for a in (xs, dys, dxs))
+        part, dy_part, out = (a[at : at + TILE] for a in (xs, dys, dxs))
         sigma, slope = work[:, : part.size]
         logistic.forward(None, x=part, y=sigma)
         np.subtract(1, sigma, out=slope)
         np.multiply(slope, part, out=slope)
         np.add(slope, 1, out=slope)
         np.multiply(slope, sigma, out=slope)
-        np.multiply(above, slope, out=out)
+        np.multiply(dy_part, slope, out=out)
 
 
 OP = unary(

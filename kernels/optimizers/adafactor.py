@@ -56,14 +56,14 @@ def slot_specs(attrs: AdafactorAttrs, p: TensorSpec) -> Specs:
 def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
     """Yields slices of the rows and columns of a matrix, each of at most TILE elements."""
     height, width = shape
-    some = max(TILE // width, 1)
-    for row in range(0, height, some):
+    step = max(TILE // width, 1)
+    for row in range(0, height, step):
         for column in range(0, width, TILE):
-            yield slice(row, min(row + some, height)), slice(column, min(column + TILE, width))
+            yield slice(row, min(row + step, height)), slice(column, min(column + TILE, width))
 
 
 def scratch(work: Array, a: Array) -> Array:
-    """Returns scratch memory with an array's shape, and its contents as a vector."""
+    """Returns scratch memory in the shape of an array."""
     return work[: a.size].reshape(a.shape)
 
 
@@ -108,10 +108,10 @@ def run(
         np.divide(g[block], u, out=u)
         return u
 
-    size = sqrt(sum(sum_of_squares(scratch_copy(work[0], p[b])) for b in blocks(shape)) / p.size)
-    alpha = max(LEAST_RMS, size) * min(learning_rate, 1 / sqrt(step))
-    rms = sqrt(sum(sum_of_squares(update(block)) for block in blocks(shape)) / p.size)
-    alpha /= max(1.0, rms / attrs.clip_threshold)
+    rms_p = sqrt(sum(sum_of_squares(scratch_copy(work[0], p[b])) for b in blocks(shape)) / p.size)
+    rms_u = sqrt(sum(sum_of_squares(update(block)) for block in blocks(shape)) / p.size)
+    alpha = max(LEAST_RMS, rms_p) * min(learning_rate, 1 / sqrt(step))
+    alpha /= max(1.0, rms_u / attrs.clip_threshold)
     for block in blocks(shape):
         u = update(block)
         np.multiply(u, alpha, out=u)
@@ -120,7 +120,7 @@ def run(
 
 
 def scratch_copy(work: Array, a: Array) -> Array:
-    """Copies an array to scratch memory."""
+    """Returns a contiguous copy of an array in scratch memory."""
     copy = scratch(work, a)
     np.copyto(copy, a)
     return copy
@@ -143,14 +143,14 @@ def average_factors(rows: Array, columns: Array, g: Array, rate: float, work: Ar
     for block in blocks(g.shape):
         squares = scratch(work[0], g[block])
         np.multiply(g[block], g[block], out=squares)
-        for a, there, axis, count in (
-            (rows, block[0], 1, columns.size),
-            (columns, block[1], 0, rows.size),
+        for means, axis, count in (
+            (rows[block[0]], 1, columns.size),
+            (columns[block[1]], 0, rows.size),
         ):
-            sums = work[1, : a[there].size]
+            sums = work[1, : means.size]
             np.add.reduce(squares, axis=axis, out=sums)
             np.multiply(sums, rate / count, out=sums)
-            np.add(a[there], sums, out=a[there])
+            np.add(means, sums, out=means)
 
 
 RULE = UpdateRule(

@@ -44,9 +44,10 @@ def table(signed: bool, dtype: np.dtype[Any]) -> Array:
     """Returns the 256 values of a code, ascending."""
     values = [0.0, 1.0]
     for i in range(7):
-        edges = np.linspace(0.1, 1.0, 2 ** (i + (not signed)) + 1)
-        some = 10.0 ** (i - 6) * (edges[1:] + edges[:-1]) / 2
-        values += [*some, *(-some if signed else ())]
+        parts = 2**i if signed else 2 ** (i + 1)
+        edges = np.linspace(0.1, 1.0, parts + 1)
+        magnitudes = 10.0 ** (i - 6) * (edges[1:] + edges[:-1]) / 2
+        values += [*magnitudes, *(-magnitudes if signed else ())]
     return np.sort(np.array(values)).astype(dtype)
 
 
@@ -82,8 +83,8 @@ def dequantize(codes: Array, scales: Array, signed: bool, out: Array) -> None:
     values = table(signed, out.dtype)
     out[codes.size :] = 0
     for at in range(0, codes.size, PIECE):
-        here = codes[at : at + PIECE]
-        np.take(values, here, out=out[at : at + here.size], mode="clip")
+        piece = codes[at : at + PIECE]
+        np.take(values, piece, out=out[at : at + piece.size], mode="clip")
     by_block = out.reshape(-1, BLOCK)
     np.multiply(by_block, scales[:, None], out=by_block)
 
@@ -95,8 +96,8 @@ def quantize(x: Array, codes: Array, scales: Array, signed: bool, work: Array) -
     np.maximum.reduce(work.reshape(-1, BLOCK), axis=1, out=scales)
     np.divide(by_block, np.where(scales, scales, 1)[:, None], out=by_block)
     for at in range(0, codes.size, PIECE):
-        here = codes[at : at + PIECE]
-        nearest(x[at : at + here.size], signed, here)
+        piece = codes[at : at + PIECE]
+        nearest(x[at : at + piece.size], signed, piece)
 
 
 def run(
@@ -122,13 +123,13 @@ def run(
         if m_scale is None or v_scale is None:
             update_tile(attrs, alpha, pt, gt, m[here], v[here], work[1, : pt.size])
             continue
-        some = slice(at // BLOCK, at // BLOCK + TILE // BLOCK)
-        mt, vt, wt = work[1:4, : m_scale[some].size * BLOCK]
-        dequantize(m[here], m_scale[some], SIGNED, mt)
-        dequantize(v[here], v_scale[some], UNSIGNED, vt)
+        blocks = slice(at // BLOCK, at // BLOCK + TILE // BLOCK)
+        mt, vt, wt = work[1:4, : m_scale[blocks].size * BLOCK]
+        dequantize(m[here], m_scale[blocks], SIGNED, mt)
+        dequantize(v[here], v_scale[blocks], UNSIGNED, vt)
         update_tile(attrs, alpha, pt, gt, mt[: pt.size], vt[: pt.size], wt[: pt.size])
-        quantize(mt, m[here], m_scale[some], SIGNED, wt)
-        quantize(vt, v[here], v_scale[some], UNSIGNED, wt)
+        quantize(mt, m[here], m_scale[blocks], SIGNED, wt)
+        quantize(vt, v[here], v_scale[blocks], UNSIGNED, wt)
 
 
 RULE = UpdateRule(

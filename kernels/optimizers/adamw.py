@@ -41,7 +41,7 @@ def run(
     m: Array,
     v: Array,
 ) -> None:
-    root = sqrt(1 - attrs.beta_2**step)
+    correction = sqrt(1 - attrs.beta_2**step)
     alpha = learning_rate / (1 - attrs.beta_1**step)
     for at in range(0, p.size, TILE):
         here = slice(at, at + TILE)
@@ -52,7 +52,7 @@ def run(
         move_to(vt, wt, 1 - attrs.beta_2)
         move_to(mt, gt, 1 - attrs.beta_1)
         np.sqrt(vt, out=wt)
-        np.divide(wt, root, out=wt)
+        np.divide(wt, correction, out=wt)
         np.add(wt, attrs.epsilon, out=wt)
         np.divide(mt, wt, out=wt)
         np.multiply(wt, alpha, out=wt)

@@ -1,1 +1,1 @@
-"""What a row is, of each kind, and the index of names. Independent of kernels."""
+"""The classes of rows (operators, losses, metrics, optimizers, schedules), and their index."""

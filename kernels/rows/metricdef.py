@@ -13,7 +13,7 @@ from odt.errors import DataError
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS
 from odt.kernels.rows.opdef import Array
 
-ROWS = 1024
+ROWS = 1024  # processed at a time
 
 # Forms of targets that metrics distinguish; LABELS is one, too.
 CLASS_ROWS = "rows with one value for each class"
@@ -77,7 +77,7 @@ class Metric:
         raise NotImplementedError
 
     def nbytes(self, values: int) -> int:
-        """Bytes that the metric keeps and needs after a number of output values."""
+        """Returns the bytes of memory that the metric needs after `values` output values."""
         return 0
 
 
@@ -98,9 +98,10 @@ class MeanMetric(Metric):
         self.count = 0
 
     def update(self, y: Array, t: Array) -> None:
-        for a, b in blocks(y, t, y.shape[-1] if self.by_class else 1):
-            self.total += self.sum(a, b)
-            self.count += len(a)
+        width = y.shape[-1] if self.by_class else 1
+        for outputs, targets in blocks(y, t, width):
+            self.total += self.sum(outputs, targets)
+            self.count += len(outputs)
 
     def sum(self, y: Array, t: Array) -> float:
         """Returns the sum over some rows of outputs (R, width) and their targets (R, …)."""

@@ -76,7 +76,7 @@ def never_mixes_samples(attrs: Attrs, specs: Specs, batched: Names) -> bool:
     return False
 
 
-def no_change(attrs: Attrs) -> Attrs:
+def already_batch_first(attrs: Attrs) -> None:
     return None
 
 
@@ -158,8 +158,7 @@ class Epilogue:
 
 BIAS_GRADIENT = Epilogue("bias_gradient")
 
-
-PACKS, PACKED = "packs", "packed"
+PACKS, PACKED = "packs", "packed"  # values of `packing`, see Compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +237,9 @@ class OpDef:
         mixes_samples: whether a sample's output depends on other samples of the batch (axis 0),
             given the names of the batched inputs: selecting rows from a table does not mix
             samples, selecting rows from a batch does.
-        usual: values of inputs of integers that are not positions or flags, by name, for random
-            data: that of a sample rate.
-        quantized: what files with quantized tensors ask of it; None if they ask nothing.
+        usual: usual values of integer inputs that are neither positions nor flags, by name, for
+            random data; for example, of a sample rate.
+        quantized: facts about files with quantized tensors; None if there are none.
     """
 
     name: str
@@ -261,12 +260,12 @@ class OpDef:
     mixes_samples: Callable[[Attrs, Specs, Names], bool] = never_mixes_samples
     flops: Callable[[Attrs, Specs], int] = one_per_output
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None
-    batch_first: Callable[[Attrs], Attrs | None] = no_change
+    batch_first: Callable[[Attrs], Attrs | None] = already_batch_first
     permute: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
     takes_complex: bool = False
     usual: tuple[tuple[str, int], ...] = ()
     quantized: QuantizedDef | None = None
 
 
-# Elements updated at a time, and of each scratch array: tiles stay in the cache.
+# Number of elements that are processed at a time, and of each scratch array: it stays in the cache.
 TILE = 16384

@@ -1,7 +1,7 @@
 """QuantizedDef, the part of an operator's row about files whose tensors are quantized.
 
-The rows' facts stand again in kernels/rows/quantized_index.py, which imports no row: reading and
-writing a file needs them, its operators' kernels do not.
+`make pages` copies these facts to kernels/rows/quantized_index.py, which imports no row, because
+reading and writing a file needs them without the kernels of its operators.
 """
 
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedDef:
-    """An operator on quantized tensors, as TFLite's specification and its runtimes have it.
+    """Facts about an operator on quantized tensors, from TFLite's specification and runtimes.
 
     An operator with a module in kernels/integer computes the bits of LiteRT. One without computes
     the real numbers that its integers represent, which are rounded afterwards, or moves the
     integers if all its tensors have one quantization.
 
     Attributes:
-        versions: type of the first input that is no shape or axis ("INT8", "UINT8", "INT16" or
-            "INT4") → the least version of the operator in a file; 1 for types that are left out.
+        versions: type of the first input that is neither shape nor axis ("INT8", "UINT8", "INT16"
+            or "INT4") → the least version of the operator in a file; 1 for types that are left out.
         int8: whether LiteRT computes int8 activations and weights, so that odt writes them.
         int16: the same for int16 activations and int8 weights.
         hybrid: types of integer weights that runtimes read beside real numbers, with one scale for

@@ -21,7 +21,7 @@ def parse_schedule(text: str) -> Schedule:
     """
     word, options = parse_options(text)
     if word not in SCHEDULES:
-        names = ", ".join(f"`{word}`" for word in SCHEDULES)
+        names = ", ".join(f"`{name}`" for name in SCHEDULES)
         raise OptionError("schedule", f"must be one of {names}", text)
     kind = importlib.import_module("odt.kernels.rows.schedules").SCHEDULES[word]
     types = {f.name: f.type for f in fields(kind)}

@@ -89,9 +89,8 @@ class PolynomialDecay(Schedule):
     def rate(self, step: int) -> float:
         """Returns the learning rate `step` updates after the warm-up."""
         rest = 1 - min(step, self._length) / self._length
-        return float((self.peak - self.end_learning_rate) * rest**self.power) + (
-            self.end_learning_rate
-        )
+        decay = float((self.peak - self.end_learning_rate) * rest**self.power)
+        return decay + self.end_learning_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +139,16 @@ class CosineDecayRestarts(Schedule):
 
     def rate(self, step: int) -> float:
         """Returns the learning rate `step` updates after the warm-up."""
-        period, start, at = float(self._length), 1.0, float(step)
-        if self.t_mul == 1:
-            start, at = self.m_mul ** (at // period), at % period
-        while at >= period:
-            at, period, start = at - period, period * self.t_mul, start * self.m_mul
-        return self.peak * (
-            half_cosine(1.0, 0.0, at / period) * (1 - self.alpha) * start + self.alpha
-        )
+        period, factor, elapsed = float(self._length), 1.0, float(step)
+        if self.t_mul == 1:  # there may be too many periods for a loop
+            factor = self.m_mul ** (elapsed // period)
+            elapsed %= period
+        while elapsed >= period:
+            elapsed -= period
+            period *= self.t_mul
+            factor *= self.m_mul
+        cosine = half_cosine(1.0, 0.0, elapsed / period)
+        return self.peak * (cosine * (1 - self.alpha) * factor + self.alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +175,14 @@ class OneCycle(Schedule):
 
     def rate(self, step: int) -> float:
         """Returns the learning rate `step` updates after the warm-up."""
-        last = self._length - 1
-        top = max(self.pct_start * self._length - 1, 0.0)
-        at = min(step, last)
+        last_step = self._length - 1
+        peak_step = max(self.pct_start * self._length - 1, 0.0)
+        step = min(step, last_step)
         first = self.peak / self.div_factor
-        if at <= top:
-            return half_cosine(first, self.peak, at / top if top else 1.0)
-        return half_cosine(
-            self.peak, first / self.final_div_factor, (at - top) / max(last - top, 1)
-        )
+        if step <= peak_step:
+            return half_cosine(first, self.peak, step / peak_step if peak_step else 1.0)
+        fraction = (step - peak_step) / max(last_step - peak_step, 1)
+        return half_cosine(self.peak, first / self.final_div_factor, fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +212,21 @@ class ReduceOnPlateau(Schedule):
     min_learning_rate: float = 0.0
 
 
-def half_cosine(start: float, end: float, done: float) -> float:
-    """Interpolates from start to end along half a period of a cosine; `done` goes from 0 to 1."""
-    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
+def half_cosine(start: float, end: float, fraction: float) -> float:
+    """Interpolates from start to end along half a period of a cosine; fraction is from 0 to 1."""
+    return end + (start - end) * (1 + math.cos(math.pi * fraction)) / 2
 
 
 SCHEDULES: dict[str, type[Schedule]] = {
     kind.word: kind
     for kind in (
-        *(ConstantRate, StepDecay, ExponentialDecay, PolynomialDecay),
-        *(CosineDecay, CosineDecayRestarts, OneCycle, ReduceOnPlateau),
+        ConstantRate,
+        StepDecay,
+        ExponentialDecay,
+        PolynomialDecay,
+        CosineDecay,
+        CosineDecayRestarts,
+        OneCycle,
+        ReduceOnPlateau,
     )
 }

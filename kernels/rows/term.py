@@ -1,4 +1,4 @@
-"""Term: an expression of C in place of a number, so that one formula computes and is written."""
+"""Term, an expression in C in place of a number: with terms, a formula returns its own C code."""
 
 from math import sqrt
 from typing import overload
@@ -8,7 +8,7 @@ from odt.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression of C of type double.
+    """An expression in C of type double.
 
     Attributes:
         text: the expression, in parentheses unless it is a name or a call.

@@ -1,4 +1,4 @@
-"""UpdateRule, the row that declares an optimizer, and hyper-parameters, also those of losses."""
+"""UpdateRule, the row that declares an optimizer; HyperParameter, of an optimizer or a loss."""
 
 import math
 import sys
@@ -38,13 +38,14 @@ class HyperParameter:
         """Describes the rule for a value."""
         if self.switch:
             return "true or false"
-        end = "" if self.most is None else f" and {'below' if self.below else 'at most'}"
-        return f"a number, 0 or more{end}" + (f" {self.most:g}" if end else "")
+        if self.most is None:
+            return "a number, 0 or more"
+        return f"a number, 0 or more and {'below' if self.below else 'at most'} {self.most:g}"
 
     def allows(self, value: object) -> bool:
         """Whether a value is valid."""
         if self.switch:
-            return isinstance(value, bool | int) and value in (0, 1)
+            return isinstance(value, int) and value in (0, 1)
         most = math.inf if self.most is None else self.most
         return is_number(value) and 0 <= value <= most and not (self.below and value == most)
 
@@ -101,12 +102,12 @@ class UpdateRule:
     slot_specs: Callable[[Attrs, TensorSpec], Specs] | None = None
     whole: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.class_name:
+            object.__setattr__(self, "class_name", self.name.capitalize())
+
     def state(self, attrs: Attrs, p: TensorSpec) -> Specs:
         """Returns the specs of a parameter's state arrays, by slot."""
         if self.slot_specs is not None:
             return self.slot_specs(attrs, p)
         return dict.fromkeys(self.slots(attrs), p)
-
-    def __post_init__(self) -> None:
-        if not self.class_name:
-            object.__setattr__(self, "class_name", self.name.capitalize())
