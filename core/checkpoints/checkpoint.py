@@ -53,6 +53,7 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the array."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     @property
@@ -82,6 +83,7 @@ class Checkpoint:
 
     @property
     def is_nominal(self) -> bool:
+        """Whether it has names and shapes without values."""
         return len(self.arrays) < len(self.entries)
 
 
@@ -172,18 +174,21 @@ def matching(
     """
     mine = _by_entry(graph, parameters, best, tied=checkpoint.progress.tied_by_buffer)
     roles = {e.role for e in checkpoint.entries}
-    ignored = {AVERAGE, BEST} - roles if best else {BEST} | {AVERAGE} - roles
-    ignored |= {FROZEN, *(role for role in roles if role.startswith(BEFORE))}
+    ignored = {FROZEN, *(role for role in roles if role.startswith(BEFORE))}
+    if AVERAGE not in roles:
+        ignored.add(AVERAGE)
+    if not best or BEST not in roles:
+        ignored.add(BEST)
     if not checkpoint.progress.step and not parameters.slots.keys() & roles:
         ignored |= parameters.slots.keys()
     mine = {key: arrays for key, arrays in mine.items() if key[1] not in ignored}
     stored = {(e.tensor, e.role): e for e in checkpoint.entries if e.role not in ignored}
-    rows = [
-        (f"{printable(name)} ({printable(role)})", _show(a), _show(entry))
-        for name, role in dict.fromkeys((*mine, *stored))
-        for a, entry in [(next(iter(mine.get((name, role), ())), None), stored.get((name, role)))]
-        if _kind(a) != _kind(entry)
-    ]
+    rows: list[tuple[str, str, str]] = []
+    for name, role in dict.fromkeys((*mine, *stored)):
+        arrays, entry = mine.get((name, role), ()), stored.get((name, role))
+        a = arrays[0] if arrays else None  # arrays of one entry have one shape
+        if _kind(a) != _kind(entry):
+            rows.append((f"{printable(name)} ({printable(role)})", _show(a), _show(entry)))
     assert parameters.optimizer is not None
     optimizer = parameters.optimizer.rule.name
     if checkpoint.optimizer != optimizer:
@@ -223,11 +228,11 @@ def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError
     """Returns an error with the first difference on its line, and a table of all in its details."""
     name, mine, stored = rows[0]
     listed = "all" if len(rows) <= MAX_LISTED else f"the first {MAX_LISTED}"
-    ending = f" `OdtError.details` lists {listed}."
+    ending = f" `OdtError.details` lists {listed}." if len(rows) > 1 else ""
     table = _table([("", "in training", "in the checkpoint"), *rows[:MAX_LISTED]])
     return ModelError(
         f"{where}: must be of this model and optimizer, but got {len(rows)} differences: "
-        f"{name} is {mine} in training and {stored} in the checkpoint.{ending * (len(rows) > 1)}",
+        f"{name} is {mine} in training and {stored} in the checkpoint.{ending}",
         "\n".join(table),
     )
 
@@ -248,6 +253,7 @@ def _by_entry(
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns lines with aligned columns."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
@@ -325,21 +331,20 @@ def decode(data: bytes, where: str) -> Checkpoint:
     begin = FRONT.size + length
     checkpoint, is_nominal = parse_header(bytes(body[FRONT.size : begin]), where)
     sizes = [0 if is_nominal else e.nbytes for e in checkpoint.entries]
-    steps = [n + -n % ALIGNMENT for n in sizes]
-    if begin + sum(steps) != len(body):
+    padded = [n + -n % ALIGNMENT for n in sizes]
+    if begin + sum(padded) != len(body):
         raise ModelError(
-            f"{where}: must hold {sum(steps)} bytes of arrays, but got {len(body) - begin}. "
+            f"{where}: must hold {sum(padded)} bytes of arrays, but got {len(body) - begin}. "
             "The file is damaged or truncated."
         )
     if is_nominal:
         return checkpoint
-    starts = accumulate(steps, initial=begin)
-    arrays = [
-        np.frombuffer(body, np.dtype(e.dtype).newbyteorder("<"), math.prod(e.shape), at).reshape(
-            e.shape
-        )
-        for e, at in zip(checkpoint.entries, starts, strict=False)
-    ]
+    *starts, _ = accumulate(padded, initial=begin)
+    arrays: list[Array] = []
+    for entry, start in zip(checkpoint.entries, starts, strict=True):
+        dtype = np.dtype(entry.dtype).newbyteorder("<")
+        flat = np.frombuffer(body, dtype, math.prod(entry.shape), start)
+        arrays.append(flat.reshape(entry.shape))
     return replace(checkpoint, arrays=tuple(arrays))
 
 
@@ -359,6 +364,7 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
 
 
 def _checked(head: Mapping[str, Any]) -> Checkpoint:
+    """Returns the checkpoint of a header; raises any error if a value is invalid."""
     progress = parse_progress(head["progress"])
     entries = tuple(
         Entry(string(e["tensor"]), string(e["role"]), tuple(map(natural, e["shape"])), e["dtype"])

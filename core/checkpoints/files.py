@@ -34,7 +34,7 @@ from odt.errors import ModelError, OptionError
 from odt.kernels.rows.opdef import Array
 
 HEADER = "header"
-SOUND = "must be a checkpoint as odt writes it"
+RULE = "must be a checkpoint as odt writes it"
 FORMATS = {".odt": "odt", ".npz": "npz", ".h5": "h5", ".hdf5": "h5"}  # all other files are onert's
 BEGINNINGS = {checkpoint.MAGIC: "odt", ZIP: "npz", HDF5: "h5"}
 
@@ -65,13 +65,13 @@ def decode_any(data: bytes, where: str, model: Model | None = None) -> Checkpoin
 
 
 def write_any(
-    path: str | os.PathLike[str], written: Checkpoint, where: str, model: Model | None = None
+    path: str | os.PathLike[str], state: Checkpoint, where: str, model: Model | None = None
 ) -> None:
     """Writes a checkpoint in the format given by the suffix of the name.
 
     Args:
         path: the file to write.
-        checkpoint: the checkpoint.
+        state: the checkpoint.
         where: name of the file that the checkpoint comes from.
         model: the model, all of whose constants an onert checkpoint holds.
 
@@ -82,24 +82,26 @@ def write_any(
     kind = FORMATS.get(os.path.splitext(path)[1].lower(), "onert")
     chunks: Iterable[Any]
     if kind == "onert":
-        chunks = [_to_onert(written, where, model)]
+        chunks = [_to_onert(state, where, model)]
     elif kind == "odt":
-        chunks = checkpoint.encode(written)
+        chunks = checkpoint.encode(state)
     else:
-        chunks = [{"npz": _to_npz, "h5": _to_h5}[kind](written, os.fspath(path))]
+        chunks = [{"npz": _to_npz, "h5": _to_h5}[kind](state, os.fspath(path))]
     write_atomically(path, chunks)
 
 
-def _to_npz(written: Checkpoint, where: str) -> memoryview:
+def _to_npz(state: Checkpoint, where: str) -> memoryview:
     out = io.BytesIO()
-    named = dict(zip(map(_key, written.entries), written.arrays, strict=False))
-    np.savez(out, allow_pickle=False, **{HEADER: np.array(checkpoint.header(written)), **named})
+    arrays = {HEADER: np.array(checkpoint.header(state))}
+    for entry, a in zip(state.entries, state.arrays, strict=False):  # no arrays if nominal
+        arrays[_key(entry)] = a
+    np.savez(out, allow_pickle=False, **arrays)
     return out.getbuffer()
 
 
 def _from_npz(data: bytes, where: str) -> Checkpoint:
     with (
-        reading(where, SOUND, ModelError),
+        reading(where, RULE, ModelError),
         without_warnings(),
         np.load(io.BytesIO(data), allow_pickle=False) as file,
     ):
@@ -108,29 +110,30 @@ def _from_npz(data: bytes, where: str) -> Checkpoint:
         return _assemble(str(file[HEADER]), where, lambda e: file[_key(e)])
 
 
-def _to_h5(written: Checkpoint, where: str) -> memoryview:
+def _to_h5(state: Checkpoint, where: str) -> memoryview:
     h5py = load_h5py(where, ModelError)
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
-        file[HEADER] = checkpoint.header(written)
-        for entry, a in zip(written.entries, written.arrays, strict=False):
+        file[HEADER] = checkpoint.header(state)
+        for entry, a in zip(state.entries, state.arrays, strict=False):  # no arrays if nominal
             file[_h5_key(entry)] = a
     return out.getbuffer()
 
 
 def _from_h5(data: bytes, where: str) -> Checkpoint:
     h5py = load_h5py(where, ModelError)
-    with reading(where, SOUND, ModelError), h5py.File(io.BytesIO(data), "r") as file:
+    with reading(where, RULE, ModelError), h5py.File(io.BytesIO(data), "r") as file:
         text = text_of(data_set(file, HEADER, where, ModelError), data, where)
         return _assemble(text, where, lambda e: data_set(file, _h5_key(e), where, ModelError))
 
 
 def _assemble(text: bytes | str, where: str, read: Callable[[Entry], Any]) -> Checkpoint:
-    checkpoint, is_nominal = parse_header(text, where)
+    """Returns the checkpoint of a header, with arrays that `read` returns by their entries."""
+    state, is_nominal = parse_header(text, where)
     if is_nominal:
-        return checkpoint
+        return state
     arrays: list[Array] = []
-    for entry in checkpoint.entries:
+    for entry in state.entries:
         a = read(entry)
         if (a.shape, a.dtype.name) != (entry.shape, entry.dtype):
             raise ModelError(
@@ -138,7 +141,7 @@ def _assemble(text: bytes | str, where: str, read: Callable[[Entry], Any]) -> Ch
                 f"header says, but got {a.shape} {a.dtype.name}"
             )
         arrays.append(np.asarray(a))
-    return replace(checkpoint, arrays=tuple(arrays))
+    return replace(state, arrays=tuple(arrays))
 
 
 def _key(entry: Entry) -> str:
@@ -157,7 +160,7 @@ def _h5_key(entry: Entry) -> str:
 def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
     """Decodes an onert checkpoint, with the training info of the model."""
     _, sizes = onert_checkpoint.contents(data, where)
-    model = _needed(model)
+    model = _required(model)
     info = stored_training_info(model)
     fields = info.as_dict() if info else {}
     optimizer = "adam" if "m" in sizes else "sgd"
@@ -166,7 +169,7 @@ def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
         fields |= {"hyper_parameters": {}, "learning_rate": default.learning_rate}
     fields |= {"optimizer": optimizer}
     if "m" in sizes:
-        fields["trainable_ops"] = _with_moments(model.graph, sizes["m"])
+        fields["trainable_ops"] = _trained_operators(model.graph, sizes["m"])
     with _trainer(model, lambda graph: fields) as trainer:
         onert_checkpoint.decode(data, where, trainer.graph, trainer.parameters)
         progress = replace(
@@ -175,23 +178,29 @@ def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
         return checkpoint.capture(trainer.graph, trainer.parameters, progress)
 
 
-def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
-    """Returns the operators that were trained, by their moments; None for all."""
+def _trained_operators(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
+    """Returns the operators whose weights have moments; None for all.
+
+    Args:
+        graph: graph as in the file.
+        sizes: bytes of the first moment of each tensor, in the order of the checkpoint.
+    """
     order = checkpoint_order(graph)
     trained = {i for i, size in zip(order, sizes, strict=False) if size}
-    using = {n.origin for n in graph.nodes if trained & set(n.inputs)}
+    operators = {n.origin for n in graph.nodes if trained & set(n.inputs)}
     floats = {i for i in order if graph.tensors[i].spec.dtype.kind == "f"}
-    return None if floats <= trained else tuple(sorted(using))
+    return None if floats <= trained else tuple(sorted(operators))
 
 
-def _to_onert(checkpoint: Checkpoint, where: str, model: Model | None) -> bytes:
-    model, resume = _needed(model), Resume(where, checkpoint)
+def _to_onert(state: Checkpoint, where: str, model: Model | None) -> bytes:
+    model, resume = _required(model), Resume(where, state)
     with _trainer(model, resume.training_info) as trainer:
         resume.restore(trainer.graph, trainer.parameters)
         return b"".join(onert_checkpoint.encode(trainer.graph, trainer.parameters))
 
 
-def _needed(model: Model | None) -> Model:
+def _required(model: Model | None) -> Model:
+    """Returns the model; raises OptionError if there is none."""
     if model is None:
         raise OptionError(
             "model", "must be given, because onert's checkpoints hold no tensor names", "none"

@@ -77,7 +77,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
     first, second = starts[1], starts[2] if slots else 0
     yield HEADER.pack(MAGIC, SCHEMA, 0, first, second, starts[-1], len(order))
     # The first section's table follows the header, whose last field is its length.
-    for start, arrays in zip(starts, sections, strict=False):
+    for start, arrays in zip(starts[:-1], sections, strict=True):
         at = start + 4 * len(order)
         for a in arrays:
             yield struct.pack("<I", at)
@@ -121,11 +121,11 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
         sections.append(("m", _section(data, where, first, second, count)))
         sections.append(("v", _section(data, where, second, footer, count)))
     restored: list[tuple[Array, bytes]] = []
-    as_first = _trained_as_first(graph, parameters, order, sections[-1][1]) if adam else {}
+    sharing = _trained_as_first(graph, parameters, order, sections[-1][1]) if adam else {}
     for slot, blobs in sections:
         values = dict(zip(order, blobs, strict=True))
         for i in order:
-            blob = values[as_first.get(i, i)]
+            blob = values[sharing.get(i, i)]
             if i not in parameters.tensors:
                 if not slot and blob != _weight(graph, parameters, i).tobytes():
                     raise ModelError(
@@ -175,9 +175,8 @@ def with_weights(data: bytes, where: str, graph: Graph) -> Graph:
     _check_count(where, count, len(order))
     weights = _section(data, where, HEADER.size, first, count)
     tensors = list(graph.tensors)
-    for i, blob in zip(
-        _identify(where, graph, order, [len(w) for w in weights]), weights, strict=True
-    ):
+    order = _identify(where, graph, order, [len(w) for w in weights])
+    for i, blob in zip(order, weights, strict=True):
         spec, old = tensors[i].spec, tensors[i].real
         if old is not None and blob != old.tobytes():
             tensors[i] = replace(
@@ -187,6 +186,7 @@ def with_weights(data: bytes, where: str, graph: Graph) -> Graph:
 
 
 def _check_count(where: str, count: int, expected_count: int) -> None:
+    """Raises ModelError if a checkpoint has another number of tensors than the model."""
     if count != expected_count:
         raise ModelError(
             f"{where}: must hold the model's {expected_count} constants, but got {count} tensors"
@@ -204,12 +204,13 @@ def contents(data: bytes, where: str) -> tuple[int, dict[str, list[int]]]:
     stops = [first, second, footer]
     sizes = {
         name: [len(blob) for blob in _section(data, where, start, stop, count)]
-        for (name, start), stop in zip(starts.items(), stops, strict=False)
+        for (name, start), stop in zip(starts.items(), stops, strict=False)  # sgd: weights alone
     }
     return FOOTER.unpack_from(data, footer)[0], sizes
 
 
 def _weight(graph: Graph, parameters: Parameters, i: int) -> Array:
+    """Returns a weight as it is now: trained, or that of the model's file."""
     data = parameters.tensors.get(i, graph.tensors[i].real)
     assert data is not None
     return data
@@ -241,12 +242,12 @@ def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
             f"{FOOTER.size} bytes, but got {footer}. The file is damaged or truncated."
         )
     table = 4 * count
-    ends = [HEADER.size, first, *([second] if second else []), footer]
-    needs = [table] * (len(ends) - 1) if second else [table, 0]
-    if not second:
-        ends = [HEADER.size, first, footer]
-    for start, stop, need in zip(ends, ends[1:], needs, strict=False):
-        if stop - start < need:
+    if second:
+        ends, least_sizes = [HEADER.size, first, second, footer], [table, table, table]
+    else:
+        ends, least_sizes = [HEADER.size, first, footer], [table, 0]
+    for (start, stop), least_size in zip(pairwise(ends), least_sizes, strict=True):
+        if stop - start < least_size:
             raise ModelError(
                 f"{where}: sections must be in order and hold {count} offsets each, "
                 f"but got offsets {ends}. The file is damaged or truncated."
@@ -260,9 +261,10 @@ def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
 
 
 def _section(data: bytes, where: str, start: int, stop: int, count: int) -> list[bytes]:
+    """Returns the bytes of each tensor of a section, by the table at its start."""
     offsets = [*struct.unpack_from(f"<{count}I", data, start), stop]
     low = start + 4 * count
-    if any(a > b for a, b in zip([low, *offsets], offsets, strict=False)):
+    if any(a > b for a, b in pairwise([low, *offsets])):
         raise ModelError(
             f"{where}: offsets of the section at {start} must rise from {low} to {stop}, "
             f"but got [{listed(offsets[:-1])}]. The file is damaged or truncated."

@@ -31,6 +31,7 @@ class HashOrder:
             self.insert(key)
 
     def insert(self, key: int) -> None:
+        """Inserts a key, unless the map has it."""
         if key in self.keys:
             return
         size = len(self.keys) + 1
@@ -66,6 +67,7 @@ def checkpoint_order(graph: Graph) -> list[int]:
     used.update(graph.inputs, graph.outputs)
     constants = {i: i for i in sorted(used) if graph.tensors[i].data is not None}
 
+    # A copy of a map inserts the keys in the order in which it iterates over the original.
     operands = HashOrder(range(count))
     operands.erase(set(range(count)) - used)
     operands = HashOrder(operands.keys)

@@ -109,10 +109,10 @@ def read_ort_checkpoint(path: str | os.PathLike[str]) -> OrtCheckpoint:
         trained,
         frozen,
         moments,
-        max(group.get("step", 0), 0),
-        group.get("initial_learning_rate", RATE),
-        properties,
-        nominal,
+        step=max(group.get("step", 0), 0),
+        learning_rate=group.get("initial_learning_rate", RATE),
+        properties=properties,
+        is_nominal=nominal,
     )
 
 
@@ -173,15 +173,14 @@ def _arrays(checkpoint: OrtCheckpoint) -> Iterator[Array]:
 
 
 def _bag(properties: Mapping[str, Property]) -> dict[str, list[dict[str, Property]]] | None:
+    """Returns the table of properties, by type of the values; None without any."""
+    if not properties:
+        return None
     kinds = {"ints": int, "floats": float, "strings": str}
-    return (
-        {
-            key: [{"name": n, "value": v} for n, v in properties.items() if isinstance(v, kind)]
-            for key, kind in kinds.items()
-        }
-        if properties
-        else None
-    )
+    return {
+        key: [{"name": n, "value": v} for n, v in properties.items() if isinstance(v, kind)]
+        for key, kind in kinds.items()
+    }
 
 
 def _packed(name: str, values: Array, *, is_nominal: bool = False) -> dict[str, object]:

@@ -100,13 +100,16 @@ class Progress(CheckpointOptions):
     @property
     def step_before(self) -> int:
         """Number of updates before the current epoch, if `undo` is not empty."""
-        return int(self.undo[3])
+        _, _, _, step, _, _ = self.undo
+        return int(step)
 
     def stored(self) -> dict[str, Any]:
         """Returns the fields that a checkpoint holds, in the order of its header."""
         values = asdict(self)
-        names = (*ORDER, *STORED, *[INPUTS] * bool(self.input_values))
-        return {name: values[name] for name in dict.fromkeys(names)}
+        names = dict.fromkeys((*ORDER, *STORED))
+        if self.input_values:
+            names[INPUTS] = None
+        return {name: values[name] for name in names}
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:
@@ -163,8 +166,11 @@ def _probability(value: Any) -> float:
 
 
 def _undo(values: tuple[float, ...]) -> tuple[float, ...]:
-    if values and (len(values) != 6 or values[3] < 0 or values[3] != int(values[3])):
-        raise ValueError(f"{printable(repr(values))} for the state before an epoch")
+    """Checks the values of `Progress.undo`: none, or six with a whole number of updates."""
+    if values:
+        step = values[3] if len(values) == 6 else -1
+        if step < 0 or step != int(step):
+            raise ValueError(f"{printable(repr(values))} for the state before an epoch")
     return values
 
 

@@ -60,6 +60,7 @@ class Resume:
 
     @property
     def properties(self) -> Mapping[str, Property]:
+        """User metadata."""
         return self.checkpoint.properties if self.checkpoint else {}
 
     def training_info(self, graph: Graph) -> dict[str, Any]:
@@ -73,10 +74,8 @@ class Resume:
         """
         if self.checkpoint is None:
             return {}
-        progress, optimizer = (
-            with_separate_weights(self.checkpoint.progress, graph),
-            self.checkpoint.optimizer,
-        )
+        progress = with_separate_weights(self.checkpoint.progress, graph)
+        optimizer = self.checkpoint.optimizer
         options = {name: getattr(progress, name) for name in RESTORED}
         self._check_option(TRAINING_OPTIONS["optimizer"], optimizer)
         for name, value in options.items():
@@ -84,7 +83,7 @@ class Resume:
         self._check_loss(progress.loss)
         values = dict(self.checkpoint.hyper_parameters)
         rate = values.pop("learning_rate")
-        self._check(values)
+        self._check_hyper_parameters(values)
         fields = {
             "optimizer": optimizer,
             "hyper_parameters": values,
@@ -97,7 +96,8 @@ class Resume:
             "dropout": progress.dropout,
             **options,
         }
-        fields |= {"loss": progress.loss} if progress.loss else {}
+        if progress.loss:
+            fields["loss"] = progress.loss
         return fields | self._schedule(progress.schedule)
 
     def _schedule(self, text: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Resume:
         except OptionError as e:
             raise ModelError(f"{self.path}: its loss: {e.rule}, but got {e.got}") from e
 
-    def _check(self, values: Mapping[str, Property]) -> None:
+    def _check_hyper_parameters(self, values: Mapping[str, Property]) -> None:
         assert self.checkpoint is not None
         rule = OPTIMIZERS[self.checkpoint.optimizer]
         types: dict[str, type] = rule.attrs.__annotations__
@@ -250,15 +250,15 @@ class Resume:
         absent = {INPUTS: ""}
         then = absent | self.checkpoint.progress.stored() | dict(self.checkpoint.hyper_parameters)
         new = absent | now.progress.stored() | dict(now.hyper_parameters)
-        same = {"step", "epoch", "position", "plateau", "best", "monitor", "undo"} | (
-            {"seed"} if not order.shuffle else set()
-        )
+        same = {"step", "epoch", "position", "plateau", "best", "monitor", "undo"}
+        if not order.shuffle:
+            same.add("seed")
         if not shared_buffers(trainer.graph).keys() & trainer.parameters.tensors.keys():
             same.add("tied_by_buffer")
         # A checkpoint converted from onert's format lacks loss and samples, one of artifacts those
         # that the device chooses.
-        open_ones = ("loss", "samples", "micro_batch", "workers", "kernels", "schedule_steps")
-        same |= {name for name in open_ones if not then[name]}
+        optional = ("loss", "samples", "micro_batch", "workers", "kernels", "schedule_steps")
+        same |= {name for name in optional if not then[name]}
         if not then["samples"]:  # the order of a run that has not begun
             same |= {"shuffle", "seed", "drop_last", "stratified"}
         rows = [

@@ -24,7 +24,8 @@ class Saver:
         every: steps between two checkpoints; 0 for one after each epoch.
         properties: user metadata to add, which only odt's format holds.
         before: the checkpoint from which training resumes.
-        kept: the trainer's user metadata, to which `properties` are added.
+        state_properties: the trainer's user metadata, to which `properties` are added; None for
+            those of `before`.
 
     Raises:
         OptionError: if the format cannot hold the state or the properties.

@@ -1,4 +1,4 @@
-"""Weights that share a buffer, which the first odt trained as one."""
+"""Weights that share a buffer, which early versions of odt trained as one."""
 
 from dataclasses import replace
 

@@ -22,6 +22,7 @@ C_TYPES = {
     "int64": "int64_t",
     "bool": "uint8_t",
 }
+STATE_HEADER = 32  # bytes: digest of the program, step, learning rate, zeros
 
 
 def header(program: StepProgram, name: str) -> str:
@@ -110,17 +111,15 @@ def c_type(a: Argument) -> str:
 
 def _parameters(run: Pass, *, outputs: bool = False) -> str:
     """Returns the parameters of a function for the arrays of a batch."""
-    each = [(f"const {c_type(a)} *input_{k}") for k, a in enumerate(run.inputs)]
-    each += [(f"const {c_type(a)} *target_{k}") for k, a in enumerate(run.targets)]
+    parameters = [f"const {c_type(a)} *input_{k}" for k, a in enumerate(run.inputs)]
+    parameters += [f"const {c_type(a)} *target_{k}" for k, a in enumerate(run.targets)]
     if outputs:
-        each += [(f"{c_type(a)} *output_{k}") for k, a in enumerate(run.outputs)]
-    return ", ".join(each)
-
-
-STATE_HEADER = 32  # bytes: digest of the program, step, learning rate, zeros
+        parameters += [f"{c_type(a)} *output_{k}" for k, a in enumerate(run.outputs)]
+    return ", ".join(parameters)
 
 
 def _state_nbytes(program: StepProgram) -> int:
+    """Returns the bytes that `save` writes."""
     memory = (*program.weights, *program.state)
     return STATE_HEADER + sum(a.values.nbytes for a in memory)
 
@@ -242,6 +241,7 @@ def _update(program: StepProgram) -> Iterator[str]:
 
 
 def _function(name: str, rows: Sequence[Row], calls: _Calls) -> Iterator[str]:
+    """Yields a function that makes calls."""
     yield f"static void {name}_calls(void) {{"
     for row in rows:
         yield f"  {calls.statement(row)}"
@@ -252,15 +252,15 @@ def _function(name: str, rows: Sequence[Row], calls: _Calls) -> Iterator[str]:
 def _interface(program: StepProgram, name: str, calls: _Calls) -> Iterator[str]:
     """Yields the functions that compute a batch."""
     upper = name.upper()
-    flushed = "  uint32_t mode = get_float_mode();", "  set_float_mode(mode | FLUSH);"
+    flush = "  uint32_t mode = get_float_mode();", "  set_float_mode(mode | FLUSH);"
     yield f"int {name}_train({_parameters(program.train)}, float *loss) {{"
     yield from _fill(program.train, calls)
-    yield from flushed
+    yield from flush
     yield "  step += 1;"
     yield "  begin_update();"
     yield "  train_forward_calls();"
     yield f"  double sum = {_sum(program.train, calls)};"
-    yield "  int is_finite = sum - sum == 0;"
+    yield "  int is_finite = sum - sum == 0;"  # NaN for an infinite sum
     yield "  if (is_finite) train_backward_calls();"
     yield "  else step -= 1;"
     yield "  set_float_mode(mode);"
@@ -270,7 +270,7 @@ def _interface(program: StepProgram, name: str, calls: _Calls) -> Iterator[str]:
     yield ""
     yield f"int {name}_evaluate({_parameters(program.evaluate)}, float *loss) {{"
     yield from _fill(program.evaluate, calls)
-    yield from flushed
+    yield from flush
     yield "  evaluate_calls();"
     yield f"  double sum = {_sum(program.evaluate, calls)};"
     yield "  set_float_mode(mode);"
@@ -280,7 +280,7 @@ def _interface(program: StepProgram, name: str, calls: _Calls) -> Iterator[str]:
     yield ""
     yield f"void {name}_predict({_parameters(program.predict, outputs=True)}) {{"
     yield from _fill(program.predict, calls)
-    yield from flushed
+    yield from flush
     yield "  predict_calls();"
     yield "  set_float_mode(mode);"
     for k, a in enumerate(program.predict.outputs):
@@ -299,6 +299,7 @@ def _fill(run: Pass, calls: _Calls) -> Iterator[str]:
 
 
 def _sum(run: Pass, calls: _Calls) -> str:
+    """Returns the sum of the losses."""
     return " + ".join(f"(double)*(float *){calls.at(place)}" for place in run.losses)
 
 

@@ -53,10 +53,8 @@ def project(program: StepProgram, name: str, version: str) -> dict[str, str]:
     """
     check_name(name)
     weights = c_program.weights_source(program, name)
-    digest = int.from_bytes(
-        hashlib.sha256(c_program.source(program, name, 0).encode() + weights.encode()).digest()[:8],
-        "little",
-    )
+    text = c_program.source(program, name, 0) + weights
+    digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
     kernels = kernel_files(program.kernels)
     return {
         f"{name}.h": c_program.header(program, name),

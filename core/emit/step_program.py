@@ -94,7 +94,7 @@ class StepProgram:
         arena: bytes of the arena.
         weights, state: memory regions after the arena, in order.
         numbers: what updates read.
-        learning_rate: at first.
+        learning_rate: the initial one.
         train, evaluate, predict: what the program does with a batch.
     """
 
@@ -132,7 +132,7 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     programs = [e.programs.program(0, (batch,)) for e in (training, evaluating, predicting)]
     _check(trainer, programs, path)
     arena = max((p.arena for p in programs), key=len)
-    weights = [*by_name(trainer.graph, parameters.tensors).items()]
+    weights = list(by_name(trainer.graph, parameters.tensors).items())
     state = [
         (f"{slot} of {name}", a)
         for slot, arrays in parameters.slots.items()
@@ -193,9 +193,9 @@ def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
         return [*Table([run for run in loops if isinstance(run, Calls)], regions)]
 
     def place(a: Array) -> Place:
-        found = regions.place(address(a))
-        assert found is not None
-        return found
+        position = regions.place(address(a))
+        assert position is not None, "all arrays of a step are in its regions"
+        return position
 
     def arguments(names: Sequence[str]) -> list[Argument]:
         return [_argument(plan, n, place(program.array(n))) for n in names]
@@ -205,6 +205,7 @@ def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
         rows(at, None),
         arguments(plan.inputs),
         arguments(plan.targets),
+        # A prediction has no losses.
         [(place(a), s) for a, s in zip(program.scales, scales, strict=False)],
         [place(a) for a in program.losses],
         arguments(plan.outputs),
@@ -212,6 +213,7 @@ def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
 
 
 def _argument(plan: Plan, name: str, place: Place) -> Argument:
+    """Returns a value of a plan as an argument, with the name of its tensor."""
     value = plan.values[name]
     root = plan.values[plan.root(name)]
     tensor = value.tensor if value.tensor is not None else root.tensor

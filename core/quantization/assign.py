@@ -37,6 +37,7 @@ def quantized_nodes(graph: Graph, scheme: Scheme, float_positions: Collection[in
 
 
 def _has_constant_weights(graph: Graph, node: Node) -> bool:
+    """Whether weights and bias of a layer are constants."""
     layer = LAYERS[node.op]
     operands = (node.inputs[layer.w], *node.inputs[layer.b : layer.b + 1])
     return all(not _is_activation(graph, i) for i in operands if i != ABSENT)
@@ -61,8 +62,8 @@ def assign(
     Operators that move values have the quantization of their input, and a concatenation and its
     inputs have one, unless an operator prescribes another.
     """
-    group: dict[int, int] = {}
-    whole = dict(ranges)
+    group: dict[int, int] = {}  # activation → another one of its group; the root → itself
+    measured = dict(ranges)
 
     def root(i: int) -> int:
         while group.setdefault(i, i) != i:
@@ -77,33 +78,34 @@ def assign(
     }
     for node in nodes:
         inputs = float_activations(graph, node)
-        together = []
+        members: list[int] = []  # activations that have one quantization
         if node.op in SAME:
-            together = [inputs[0], *node.outputs]
+            members = [inputs[0], *node.outputs]
         elif node.op in ALL_SAME:
             roots = {root(i) for i in prescribed}
-            together = [*node.outputs, *(i for i in inputs if root(i) not in roots)]
+            members = [*node.outputs, *(i for i in inputs if root(i) not in roots)]
             for i in node.inputs:
                 data = graph.tensors[i].data if i != ABSENT else None
                 if data is not None and data.dtype.kind == "f":
                     (y,) = node.outputs
-                    whole[y] = whole[y].union(range_of(data))
+                    measured[y] = measured[y].union(range_of(data))
         for i in (*inputs, *node.outputs):
             root(i)
-        for i in together[1:]:
-            group[root(i)] = root(together[0])
+        for i in members[1:]:
+            group[root(i)] = root(members[0])
     unions: dict[int, Range] = {}
     for i in group:
-        if i in whole:
-            r = root(i)
-            unions[r] = unions[r].union(whole[i]) if r in unions else whole[i]
+        if i in measured:
+            first = root(i)
+            unions[first] = measured[i].union(unions.get(first, measured[i]))
     quantizations = {
-        r: range_quantization(union.lo, union.hi, scheme.activations) for r, union in unions.items()
+        first: range_quantization(union.lo, union.hi, scheme.activations)
+        for first, union in unions.items()
     }
     quantizations |= {root(i): quantization for i, quantization in prescribed.items()}
     return {i: quantizations[root(i)] for i in group if root(i) in quantizations}
 
 
 def range_of(values: Array) -> Range:
-    """The range of some values, with 0."""
+    """The range of some values, extended to contain 0."""
     return Range(min(float(values.min()), 0.0), max(float(values.max()), 0.0))

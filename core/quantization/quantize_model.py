@@ -132,7 +132,7 @@ def store_weights(model: Model, settings: Settings) -> QuantizationResult:
     _check_any(source.graph, nodes, settings)
     packed = with_stored_weights(source, nodes, settings.scheme)
     result, _ = _without_unused(source, packed)
-    return _quantized(source, result, nodes, ())
+    return _result(source, result, nodes, ())
 
 
 def quantize_model(
@@ -154,16 +154,17 @@ def quantize_model(
         DataError: if a sample cannot be read.
         LostFileError: if the model's file became shorter.
     """
-    measurement = _Measurement.of(model, open_samples, settings)
+    measurement = _Measurement.over_samples(model, open_samples, settings)
     graph, nodes = measurement.source.graph, measurement.nodes
     _check_ends(graph, measurement.activations, settings)
-    compared, number = measurement.written()
-    ends = settings.inputs, settings.outputs
-    result = compared if ends == (FLOAT, FLOAT) else measurement.written(*ends)[0]
+    compared, number = measurement.quantized()
+    result = compared
+    if (settings.inputs, settings.outputs) != (FLOAT, FLOAT):
+        result, _ = measurement.quantized(settings.inputs, settings.outputs)
     pairs = {node.outputs[0]: number[node.outputs[0]] for node in nodes}
     integers = Trace(integer_graph(compared), len(compared.graph.tensors))
     values = together(measurement.run(measurement.trace), measurement.run(integers), pairs)
-    return _quantized(measurement.source, result, nodes, _noise(graph, nodes, values))
+    return _result(measurement.source, result, nodes, _noise(graph, nodes, values))
 
 
 def integer_model(model: Model, open_samples: OpenSamples) -> tuple[Model, Mapping[int, int]]:
@@ -179,7 +180,7 @@ def integer_model(model: Model, open_samples: OpenSamples) -> tuple[Model, Mappi
     Raises:
         UnsupportedError, OptionError, DataError: as `quantize_model` does.
     """
-    return _Measurement.of(model, open_samples, Settings()).written()
+    return _Measurement.over_samples(model, open_samples, Settings()).quantized()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,10 @@ class _Measurement:
     means: Mapping[int, Array]
 
     @classmethod
-    def of(cls, model: Model, open_samples: OpenSamples, settings: Settings) -> "_Measurement":
+    def over_samples(
+        cls, model: Model, open_samples: OpenSamples, settings: Settings
+    ) -> "_Measurement":
+        """Measures the activations; arguments and errors as of `quantize_model`."""
         source, scheme = _float_model(model), SCHEMES[settings.scheme]
         graph = source.graph
         float_positions = _matching(graph, settings.keep_float)
@@ -222,13 +226,15 @@ class _Measurement:
         _check_any(graph, nodes, settings)
         activations = assign(graph, nodes, ranges, scheme)
 
-        def run(of: Trace) -> Iterable[tuple[int, Array]]:
-            return of.run(data, order[:COMPARED])
+        def run(program: Trace) -> Iterable[tuple[int, Array]]:
+            return program.run(data, order[:COMPARED])
 
         return cls(source, scheme, trace, run, nodes, activations, means)
 
-    def written(self, inputs: str = FLOAT, outputs: str = FLOAT) -> tuple[Model, Mapping[int, int]]:
-        """The model with integers, and the old number of each tensor → its new number.
+    def quantized(
+        self, inputs: str = FLOAT, outputs: str = FLOAT
+    ) -> tuple[Model, Mapping[int, int]]:
+        """Returns the model with integers, and the old number of each tensor → its new number.
 
         Args:
             inputs, outputs: types of the model's inputs and outputs.
@@ -259,9 +265,10 @@ def _float_model(model: Model) -> Model:
     return with_own_activations(model)[0] if needs_own_activations(model) else model
 
 
-def _quantized(
+def _result(
     source: Model, result: Model, nodes: Collection[Node], noise: Sequence[LayerNoise]
 ) -> QuantizationResult:
+    """Returns the quantized model with what changed, after a check of the model's file."""
     chosen = {node.origin for node in nodes}
     real = (f"{n.origin} {n.op}" for n in source.graph.nodes if n.origin not in chosen)
     source.check_file()
@@ -269,6 +276,7 @@ def _quantized(
 
 
 def _check_any(graph: Graph, nodes: Collection[Node], settings: Settings) -> None:
+    """Raises OptionError or UnsupportedError if no node can be quantized."""
     if nodes:
         return
     if settings.keep_float:
@@ -298,6 +306,7 @@ def _matching(graph: Graph, patterns: Sequence[str]) -> set[int]:
 
 
 def _check_ends(graph: Graph, activations: Mapping[int, Quantization], settings: Settings) -> None:
+    """Raises OptionError for a type of an input or output that operators use as float32."""
     for field, ends, dtype in (
         ("input_type", graph.inputs, settings.inputs),
         ("output_type", graph.outputs, settings.outputs),

@@ -9,6 +9,7 @@ from odt.kernels.geometry.quantize import Quantization, limits
 from odt.kernels.rows.opdef import Array
 
 TRIED = 25  # scales for few bits: 40 % to all of the scale of the largest weight
+MAX_BIAS = 2.0**30  # in integers: half of 32 bits, so that sums of products have room
 
 
 def channel_scales(weights: Array, axis: int) -> Array:
@@ -56,8 +57,8 @@ def weight_quantization(
     """
     scale = channel_scales(weights, axis)
     if bias is not None:
-        fits = np.abs(bias.reshape(-1)) / (float(x.scale[0]) * 2.0**30)
-        scale = np.maximum(scale, fits).astype(np.float32)
+        least = np.abs(bias.reshape(-1)) / (float(x.scale[0]) * MAX_BIAS)
+        scale = np.maximum(scale, least).astype(np.float32)
     return Quantization(scale, np.zeros(scale.size, np.int64), axis)
 
 

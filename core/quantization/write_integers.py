@@ -80,21 +80,20 @@ class IntegerModel:
         return packed_model(self.model, self.tables)
 
     def _add_input(self, i: int, dtype: str) -> None:
+        """Gives an input its type, and adds QUANTIZE after one of uint8."""
         if i not in self.activations or dtype == "float32":
             self.reals[i] = i
             return
         if dtype == "uint8":
-            quantization = self.activations[i]
-            zero = quantization.zero_point + UNSIGNED
-            self._set_type(i, "uint8", Quantization(quantization.scale, zero, 0))
-            self.integers[i] = self._copy(i, self._dtype, self._dtype, quantization)
+            self._set_unsigned(i, self.activations[i])
+            self.integers[i] = self._copy(i, self._dtype, self._dtype, self.activations[i])
             self._convert_type("QUANTIZE", i, self.integers[i])
         else:
             self._set_type(i, dtype, self.activations[i])
             self.integers[i] = i
 
     def _output(self, i: int, dtype: str) -> int:
-        """The tensor of an output of the model in the type that was asked for."""
+        """The tensor of an output of the model in a type; adds a conversion if it has another."""
         if i not in self.activations or (i in self.reals and dtype == "float32"):
             return self._real(i)
         integers = self._integer(i)
@@ -103,11 +102,9 @@ class IntegerModel:
         name = self.tensors[integers].get("name", b"")
         result = self._copy(i, "", dtype, None)
         if dtype == "uint8":
-            quantization = self.activations[i]
-            zero = quantization.zero_point + UNSIGNED
-            self._set_type(result, "uint8", Quantization(quantization.scale, zero, 0))
+            self._set_unsigned(result, self.activations[i])
         if integers == i:  # the name is that of the output
-            self.tensors[integers]["name"] = _named(name, self._dtype)
+            self.tensors[integers]["name"] = _with_suffix(name, self._dtype)
         self._convert_type("QUANTIZE" if dtype == "uint8" else "DEQUANTIZE", integers, result)
         return result
 
@@ -160,8 +157,8 @@ class IntegerModel:
     def _layer_constants(self, node: Node) -> dict[int, int]:
         """Adds weights and bias of a layer; returns them by position.
 
-        The scale of a bias is that of x times that of the weights. It is reduced by
-        the change of the mean that rounded weights cause.
+        The scale of a bias is that of x times that of the weights. A bias is reduced by the change
+        of the mean that rounded weights cause.
         """
         layer = LAYERS[node.op]
         x, w = self.activations[node.inputs[layer.x]], node.inputs[layer.w]
@@ -179,8 +176,8 @@ class IntegerModel:
                 bias = bias - mean_change(node.op, error, mean).astype(bias.dtype)
             scale = (x.scale * quantization.scale).astype(np.float32)
             steps = bias_steps(bias, scale, self.scheme.bias)
-            of_bias = Quantization(scale, np.zeros(scale.size, np.int64), 0)
-            constants[layer.b] = self._new_constant(b, steps, of_bias)
+            bias_quantization = Quantization(scale, np.zeros(scale.size, np.int64), 0)
+            constants[layer.b] = self._new_constant(b, steps, bias_quantization)
         return constants
 
     def _constant(self, i: int, values: Array, quantization: Quantization) -> int:
@@ -211,6 +208,7 @@ class IntegerModel:
         return self.reals.get(i, i)
 
     def _convert_type(self, op: str, x: int, y: int) -> None:
+        """Adds a QUANTIZE or DEQUANTIZE from tensor x to tensor y."""
         options = f"{op.capitalize()}Options"
         self.operators.append(
             {
@@ -239,10 +237,15 @@ class IntegerModel:
         }
         self.tensors.append(tensor)
         if suffix:
-            tensor["name"] = _named(tensor.get("name", b""), suffix)
+            tensor["name"] = _with_suffix(tensor.get("name", b""), suffix)
         tensor["buffer"] = 0
         self._set_type(len(self.tensors) - 1, dtype, quantization)
         return len(self.tensors) - 1
+
+    def _set_unsigned(self, i: int, quantization: Quantization) -> None:
+        """Makes a tensor uint8, with the real numbers of a quantization of int8."""
+        zero = quantization.zero_point + UNSIGNED
+        self._set_type(i, "uint8", Quantization(quantization.scale, zero, 0))
 
     def _set_type(self, i: int, dtype: str, quantization: Quantization | None) -> None:
         tensor = self.tensors[i]
@@ -256,5 +259,5 @@ class IntegerModel:
             }
 
 
-def _named(name: Any, suffix: str) -> bytes:
+def _with_suffix(name: Any, suffix: str) -> bytes:
     return bytes(name) + b"_" + suffix.encode()

@@ -26,7 +26,7 @@ STORED = ("int8-weights", "int4-weights", "float16")
 # Operators on real numbers that read weights of int8, and of int4, with a scale for each unit.
 HYBRID = frozenset(op for op, row in QUANTIZED.items() if row.hybrid)
 HYBRID_INT4 = frozenset(op for op in HYBRID if "int4" in QUANTIZED[op].hybrid)
-LARGEST_INT4 = 7
+LARGEST_INT4 = 7  # symmetric: -8 is not used
 
 
 def has_weights(graph: Graph, node: Node) -> bool:
@@ -71,26 +71,26 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
 def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int) -> int:
     """Adds a constant with the values of tensor i; returns its index."""
     tensors = tables["subgraphs"][0]["tensors"]
-    new = {**tensors[i], "buffer": len(tables["buffers"])}
+    tensor = {**tensors[i], "buffer": len(tables["buffers"])}
     if scheme == "float16":
-        halves: Array = values.astype(np.float16)
+        stored: Array = values.astype(np.float16)
         dtype = "float16"
     else:
         dtype = scheme.removesuffix("-weights")
         largest = LARGEST_INT4 if dtype == "int4" else LARGEST
         scale = least_error_scales(values, axis, largest)
         quantization = Quantization(scale, np.zeros(scale.size, np.int64), axis)
-        halves = quantize(values, quantization, np.dtype(np.int8), (-largest, largest))
+        stored = quantize(values, quantization, np.dtype(np.int8), (-largest, largest))
         if dtype == "int4":
-            halves = pack_int4(halves)
-        new["quantization"] = {
+            stored = pack_int4(stored)
+        tensor["quantization"] = {
             "scale": quantization.scale,
             "zero_point": quantization.zero_point,
             "quantized_dimension": axis,
         }
-    new["type"] = code_of("TensorType", dtype.upper())
-    tables["buffers"].append(buffer_entry(halves))
-    tensors.append(new)
+    tensor["type"] = code_of("TensorType", dtype.upper())
+    tables["buffers"].append(buffer_entry(stored))
+    tensors.append(tensor)
     return len(tensors) - 1
 
 
