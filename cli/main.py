@@ -24,10 +24,8 @@ from odt.cli.output.spelling import spell
 from odt.errors import MAX_MESSAGE, OdtError, escaped, one_line
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
-FORMER = {
-    "diff": ("verify", "--diff"),
-    "runs": ("report", "--list"),
-}  # name → words that replace it
+# Former name of a command → words that replace it.
+FORMER = {"diff": ("verify", "--diff"), "runs": ("report", "--list")}
 INTERRUPTED = 130  # exit status that shells report after Ctrl-C
 
 
@@ -103,7 +101,7 @@ class Group(click.Group):
 def quick_imports() -> Iterator[None]:
     """Pauses garbage collection, which finds nothing in imports and takes a fifth of their time.
 
-    It ignores what is imported afterwards, too.
+    Later collections skip the objects that the imports created.
     """
     before = len(sys.modules)
     gc.disable()
@@ -150,10 +148,10 @@ def _module(name: str) -> str:
     return f"odt.cli.commands.{name.replace('-', '_')}"
 
 
-def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+def print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     """Prints odt's version, the kernels in use and why, and the platform, and exits."""
-    if asked:
-        try:
+    if value:
+        try:  # imported here, because no other option of this group needs them
             kernels = importlib.import_module("odt.kernels.native.library").describe_kernels()
         except OdtError as e:
             raise click.ClickException(spell(str(e))) from e

@@ -116,7 +116,7 @@ def command(
         raise OdtError("--output: must be given: the folder to write.")
     refuse_alone("--load-input", load_input, "--load-expected", load_expected)
     refuse_alone("--load-expected", load_expected, "--load-input", load_input)
-    options = TrainOptions.of(values)
+    options = TrainOptions.from_values(values)
     session = options.session
     refuse_alone("--cache-dtype", session.cache_dtype, "--cache-frozen", session.cache_frozen)
     source = model_of(model, options.model)

@@ -96,7 +96,8 @@ def _short(value: object) -> str:
     if not isinstance(value, list):
         return str(value)
     shown = ", ".join(map(_short, value[:SHOWN]))
-    return f"[{shown}{f', … ({len(value)} values)' if len(value) > SHOWN else ''}]"
+    ending = f", … ({len(value)} values)" if len(value) > SHOWN else ""
+    return f"[{shown}{ending}]"
 
 
 def table_lines(rows: Sequence[NamedStatistics]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
+from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import leave, stop_on_signals
 
 if TYPE_CHECKING:
@@ -68,11 +69,12 @@ def simulate(**values: Any) -> None:
     of odt train; the defaults are SGD with momentum 0.9, learning rate 0.05, batch size 8 and
     gradients clipped to norm 3.
     """
+    # Imported here, because help does not need the engine.
     with quick_imports():
         from odt.cli.options import fed_run
         from odt.cli.output.fed_report import begin_lines, draw_plot, round_line
         from odt.cli.output.training_log import warnings_as_lines
-    options = FedOptions.of(values)
+    options = FedOptions.from_values(values)
     fed_run.check_files(options)
     trainer = fed_run.trainer_of(options)
     with trainer, warnings_as_lines(), stop_on_signals() as stopped:
@@ -117,6 +119,7 @@ def init(ctx: click.Context, /, folder: str, **values: Any) -> None:
 
     README.md in DIR explains how it runs: in one process, with flwr run, and on devices with TLS.
     """
+    # Imported here, because help does not need the engine.
     with quick_imports():
         from odt.cli.options import fed_init
         from odt.federated.flower.scaffold import scaffold
@@ -146,7 +149,7 @@ def merge(files: tuple[str, ...], weights: str | None, model: str | None, output
 
     The optimizer state of the new checkpoint is 0, so that training begins at its weights.
     """
-    from odt.cli.output.output_paths import check_outputs
+    # Imported here, because help does not need the engine.
     from odt.federated.merging import merge as run
 
     read = {f"FILE {k}": path for k, path in enumerate(files, 1)}

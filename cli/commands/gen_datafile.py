@@ -11,7 +11,7 @@ import click
 
 from odt.cli.options.datafile import DatafileOptions
 from odt.cli.options.datafile_record import recorded_request
-from odt.cli.options.datafile_source import like_sounds, opened
+from odt.cli.options.datafile_source import like_sounds, open_selected
 from odt.cli.options.datafile_splits import (
     checked_splits,
     default_splits,
@@ -60,7 +60,7 @@ class GenDatafile(Command):
 
 def spread(args: Sequence[str]) -> list[str]:
     """Repeats the name of a list option before each of its values."""
-    result: list[str] = []
+    words: list[str] = []
     option = None
     for arg in args:
         if arg in LISTS:
@@ -68,8 +68,8 @@ def spread(args: Sequence[str]) -> list[str]:
             continue
         if arg.startswith("-") or (option == "--length" and not arg.isdecimal()):
             option = None
-        result += [arg] if option is None else [option, arg]
-    return result
+        words += [arg] if option is None else [option, arg]
+    return words
 
 
 @click.command(cls=GenDatafile)
@@ -82,55 +82,60 @@ def command(**values: Any) -> None:
     ONE's tool. For your own data give --source instead. `odt gen-datafile random MODEL` makes
     random inputs and the model's outputs for them. docs/data.md has an example of each source.
     """
-    o = group(DatafileOptions, values)
-    if o.show_datasets:
+    options = group(DatafileOptions, values)
+    if options.show_datasets:
         click.echo("Dataset list :")
         click.echo("[" + ",\n".join(PUBLISHED) + "]")
         return
-    source, request = recorded_request(o.as_record, o) if o.as_record else requested(o)
+    if options.as_record:
+        source, request = recorded_request(options.as_record, options)
+    else:
+        source, request = request_of(options)
     request = replace(
         request,
-        output=o.output_format,
-        skip=o.on_error == "skip",
-        workers=o.workers or ((os.cpu_count() or 1) if source.decoded else 1),
+        output=options.output_format,
+        skip=options.on_error == "skip",
+        workers=options.workers or ((os.cpu_count() or 1) if source.decoded else 1),
     )
     with undo_on_signals(), closing(Progress()) as bar:
-        every = generate(source, request, bar)
-    for split in every:
+        splits = generate(source, request, bar)
+    for split in splits:
         report(split)
     for note in (*source.notes, *source.remarked()):
         click.echo(spell(note), err=True)
     click.echo("The data files are created!")
 
 
-def requested(o: DatafileOptions) -> tuple[Source, Request]:
-    """Returns the source and what is made of it, as the options say."""
-    like = read_signature(o.like) if o.like else None
-    o = like_sounds(o, like)
-    splits = parse_splits(o.split, lengths(o))
-    steps = Steps(o, like)
-    source = opened(o, steps.early_resize(), steps.resize)
+def request_of(options: DatafileOptions) -> tuple[Source, Request]:
+    """Returns the source and the request that the options describe."""
+    like = read_signature(options.like) if options.like else None
+    options = like_sounds(options, like)
+    splits = parse_splits(options.split, lengths(options))
+    steps = Steps(options, like)
+    source = open_selected(options, steps.early_resize(), steps.resize)
     check_samples(source, steps.moves())
-    if o.label_map:
-        source = relabel(source, parse_label_map(o.label_map))
-    if o.classes and source.classes:
-        source = order_classes(source, class_names(o.classes))
-    inputs = steps.of(source)
+    if options.label_map:
+        source = relabel(source, parse_label_map(options.label_map))
+    if options.classes and source.classes:
+        source = order_classes(source, class_names(options.classes))
+    inputs = steps.preprocessing(source)
     if note := steps.note(source, inputs):
         source = replace(source, notes=(*source.notes, note))
-    splits = splits or default_splits(source, lengths(o), o)
-    shuffle = False if o.shuffle is None and unlabelled(o) else o.shuffle
-    division = Division(shuffle, o.seed, o.stratify, o.group_by, fold(o.fold, splits))
-    source = checked_splits(source, splits, division, o)
+    splits = splits or default_splits(source, lengths(options), options)
+    shuffle = False if options.shuffle is None and unlabelled(options) else options.shuffle
+    division = Division(
+        shuffle, options.seed, options.stratify, options.group_by, fold(options.fold, splits)
+    )
+    source = checked_splits(source, splits, division, options)
     request = Request(
         splits=splits,
-        out_dir=o.out_dir,
-        prefix=o.prefix_name,
+        out_dir=options.out_dir,
+        prefix=options.prefix_name,
         division=division,
         inputs=inputs,
-        targets=Targets(source.classes, o.labels == "one-hot"),
+        targets=Targets(source.classes, options.labels == "one-hot"),
         like=like,
-        drop_targets=o.missing_target == "drop",
+        drop_targets=options.missing_target == "drop",
     )
     return source, request
 

@@ -16,6 +16,7 @@ from odt.cli.output.training_log import warnings_as_lines
 from odt.core.options.option import DATA, EXPORT
 from odt.core.options.personalize_options import PERSONALIZE_OPTIONS
 
+REPLACES = ("--output", "MODEL")  # the output may be the model's own file
 EXAMPLES = (
     "odt personalize model.tflite --source training-photos/ --epochs 0   # before it is shipped",
     "odt personalize model.tflite --source new-photos/                   # on the device",
@@ -81,6 +82,3 @@ def command(
             file, samples, classes=names, store=store, out=output, show=show_note, **options
         )
     click.echo(str(result))
-
-
-REPLACES = ("--output", "MODEL")

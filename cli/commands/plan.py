@@ -87,5 +87,5 @@ def resident() -> int | None:
         importlib.import_module(name)
     try:
         return usage().rss * 1024
-    except OptionError:  # only Linux tells it
+    except OptionError:  # only Linux reports it
         return None

@@ -155,9 +155,8 @@ def _check_outputs(count: int, path: str | None, index: int | None) -> None:
     if extension != ".npz" and index is None and count > 1:
         raise OdtError(
             f"--output {path}: must end in .npz, because the model has {count} outputs, but got "
-            f"{extension}. "
-            f"Choose one of them with --output-index, or write {os.path.splitext(path or '')[0]}"
-            ".npz."
+            f"{extension}. Choose one of them with --output-index, or write "
+            f"{os.path.splitext(path or '')[0]}.npz."
         )
 
 

@@ -101,14 +101,14 @@ def command(
     epochs, and TIME the time of all training steps. The last columns show the options in which the
     recipes differ.
     """
-    of_page = {
+    page_options = {
         "--load-input": load_input,
         "--load-expected": load_expected,
         "--wrong": wrong,
         "--output": output,
     }
     if as_list:
-        for name, value in of_page.items():
+        for name, value in page_options.items():
             if value is not None:
                 raise OdtError(f"{name}: must be given without --list, but got both.")
         _list_runs(runs, metric, svg_path, png)

@@ -75,7 +75,7 @@ def command(model: str, print_config: bool, **values: Any) -> None:
         from odt.cli.output.rate_report import find_rate
         from odt.cli.output.training_log import TrainingLog, warnings_as_lines
 
-    options = TrainOptions.of(values)
+    options = TrainOptions.from_values(values)
     if print_config:
         return run.print_recipe(model, options)
     options = in_run_dir(options)

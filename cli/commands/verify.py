@@ -56,7 +56,7 @@ def command(
     Weights are compared as float32. The exit status is 1 if the models differ.
     """
     if diff:
-        of_outputs = {
+        output_options = {
             "--load-input": load_input,
             "--tolerance": tolerance,
             "--input-shape": input_shapes,
@@ -65,7 +65,7 @@ def command(
             "--micro-batch": micro_batch,
             "--workers": workers,
         }
-        for name, value in of_outputs.items():
+        for name, value in output_options.items():
             if value is not None:
                 raise OdtError(f"{name}: must be given without --diff, but got both.")
         same = _same_files(first, second)

@@ -8,7 +8,7 @@ from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.options.option import SELECTION
 
 added_option = keyword_options(MODEL_OPTIONS, "adapters")
-# Of commands that train.
+# The same option of commands that train.
 adapters_option = option(
     SELECTION,
     "--adapters",

@@ -14,33 +14,33 @@ from odt.datasets.splits import Division, RequestedSplit
 from odt.errors import OdtError
 
 
-def recorded_request(path: str, o: DatafileOptions) -> tuple[Source, Request]:
-    """Returns the source of new data and what is made of it.
+def recorded_request(path: str, options: DatafileOptions) -> tuple[Source, Request]:
+    """Returns the source of new data, and the request for its files.
 
     Args:
         path: path of the record, or of a model that holds it.
-        o: the options.
+        options: the options.
 
     Raises:
         OdtError: for options that the record decides, and without --source.
     """
     refuse_decided()
-    if not o.source or len(o.split) > 1 or "=" in "".join(o.split):
+    if not options.source or len(options.split) > 1 or "=" in "".join(options.split):
         raise OdtError("--as: must be given with --source and at most one name of a --split.")
-    check_source(o)
+    check_source(options)
     record = load_record(path)
-    source = open_new(opening(o.source, o, None), record)
+    source = open_new(opening(options.source, options, None), record)
     check_samples(source, ())
     (part,) = source.parts.values()
-    name = o.split[0] if o.split else "new"
-    lengths = o.length[:1] or (None,)
+    name = options.split[0] if options.split else "new"
+    lengths = options.length[:1] or (None,)
     request = Request(
         splits=(RequestedSplit(name, lengths[0]),),
-        out_dir=o.out_dir,
-        prefix=o.prefix_name,
-        division=Division(shuffle=o.shuffle or False, seed=o.seed),
+        out_dir=options.out_dir,
+        prefix=options.prefix_name,
+        division=Division(shuffle=options.shuffle or False, seed=options.seed),
         inputs=parse_steps(record.steps),
-        targets=Targets(source.classes, o.labels == "one-hot"),
+        targets=Targets(source.classes, options.labels == "one-hot"),
         record=record,
     )
     return replace(source, parts={name: part}), request

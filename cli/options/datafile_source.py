@@ -33,47 +33,51 @@ SOUND_SETTINGS = ("rate", "seconds", "mel", "mfcc", "frame", "hop", "frames", "m
 DEFAULT = "fashion_mnist"  # as in ONE's tool
 
 
-def opened(o: DatafileOptions, resize: Resize | None, size: Resize | None = None) -> Source:
+def open_selected(
+    options: DatafileOptions, resize: Resize | None, mask_resize: Resize | None = None
+) -> Source:
     """Opens the data source that the options select.
 
     Args:
-        o: the options.
+        options: the options.
         resize: size that decoding gives images; None if other steps come before.
-        size: size that images get at last, which masks get too.
+        mask_resize: final size of the images, which masks get too.
     """
-    form = check_source(o)
-    if o.source:
-        how = replace(opening(o.source, o, resize), masks=o.masks, mask_resize=size)
-        source = open_source(how, form)
-        if not o.test_source:
+    form = check_source(options)
+    if options.source:
+        training = replace(
+            opening(options.source, options, resize), masks=options.masks, mask_resize=mask_resize
+        )
+        source = open_source(training, form)
+        if not options.test_source:
             return source
-        return with_test_source(source, replace(how, text=o.test_source))
-    if o.fetch and not (o.name or o.dataset_name):
+        return with_test_source(source, replace(training, text=options.test_source))
+    if options.fetch and not (options.name or options.dataset_name):
         raise OdtError("--download: must be given with the NAME of a data set, but got none.")
-    name = published_name(o.name or o.dataset_name or DEFAULT)
-    if o.model and name not in PROFILES[o.model][0]:
-        raise DataError(f"{name} does not fit {PROFILES[o.model][1]}.")
+    name = published_name(options.name or options.dataset_name or DEFAULT)
+    if options.model and name not in PROFILES[options.model][0]:
+        raise DataError(f"{name} does not fit {PROFILES[options.model][1]}.")
     if name not in PUBLISHED:
-        return open_source(Opening(name, "tfds", data_dir=o.data_dir))
-    if o.fetch:
+        return open_source(Opening(name, "tfds", data_dir=options.data_dir))
+    if options.fetch:
         with closing(Progress("B")) as bar:
-            download(PUBLISHED[name].files, o.data_dir, bar)
-    return open_published(name, o.data_dir, o.variant)
+            download(PUBLISHED[name].files, options.data_dir, bar)
+    return open_published(name, options.data_dir, options.variant)
 
 
-def like_sounds(o: DatafileOptions, like: ModelSignature | None) -> DatafileOptions:
-    """The options with the settings of sounds that --like gives and the command line does not.
+def like_sounds(options: DatafileOptions, like: ModelSignature | None) -> DatafileOptions:
+    """Returns the options with the settings of sounds from --like; the command line overrides them.
 
-    A model that was trained on sounds holds them in its preprocessing record; of another model that
-    reads a waveform, the number of samples is the length of a clip.
+    A model that was trained on sounds holds the settings in its preprocessing record. For another
+    model that reads a waveform, the number of its input values determines the length of a clip.
     """
     if like is None:
-        return o
+        return options
     shape = [n for n in like.inputs[0].shape if n > 1]
     if like.record is not None and like.record.sound:
         sound = parse_sound(like.record.sound)
         alike = replace(
-            o,
+            options,
             rate=sound.rate,
             seconds=sound.seconds,
             mel=sound.mel,
@@ -83,79 +87,90 @@ def like_sounds(o: DatafileOptions, like: ModelSignature | None) -> DatafileOpti
             frames=sound.frames,
             mel_range=f"{sound.low},{sound.high}",
         )
-    elif len(shape) == 1 and not o.mel and o.rate:
-        alike = replace(o, seconds=shape[0] / o.rate)
+    elif len(shape) == 1 and not options.mel and options.rate:
+        alike = replace(options, seconds=shape[0] / options.rate)
     else:
-        return o
+        return options
     source = click.get_current_context().get_parameter_source
     names = (n for n in SOUND_SETTINGS if source(n) is not ParameterSource.DEFAULT)
-    return replace(alike, **{name: getattr(o, name) for name in names})
+    return replace(alike, **{name: getattr(options, name) for name in names})
 
 
-def check_source(o: DatafileOptions) -> str:
+def check_source(options: DatafileOptions) -> str:
     """Returns the format of the source.
 
     Raises:
         OdtError: for options that do not fit it.
     """
-    if o.source:
-        form = format_of(Path(o.source), Opening(o.source, o.form))
-        if Path(o.source).exists() or not SOURCE_FORMATS[form].is_path:
-            check_format(o.source, form)
+    if options.source:
+        form = format_of(Path(options.source), Opening(options.source, options.form))
+        if Path(options.source).exists() or not SOURCE_FORMATS[form].is_path:
+            check_format(options.source, form)
         return form
-    if o.name and o.dataset_name:
+    if options.name and options.dataset_name:
         raise OdtError("--dataset-name: must be given without NAME, but got both. Leave one out.")
-    name = published_name(o.name or o.dataset_name or DEFAULT)
+    name = published_name(options.name or options.dataset_name or DEFAULT)
     form = BY_NAME if name in PUBLISHED else BUILT
     check_format(name, form)
     return form
 
 
-def opening(path: str, o: DatafileOptions, resize: Resize | None) -> Opening:
+def opening(path: str, options: DatafileOptions, resize: Resize | None) -> Opening:
     """Returns how --source, which is `path`, is opened.
 
     Raises:
         OdtError: if options contradict each other.
     """
-    if o.name:
+    if options.name:
         raise OdtError("--source: must be given without NAME, but got both. Leave one of them out.")
-    rate = o.rate
-    usual = min(8000.0, rate / 2) if rate else 8000.0
-    low, high = (*numbers(o.mel_range, "mel_range"), 300.0, usual)[:2]
+    low, high = _mel_range(options)
     sound = Sound(
-        rate,
-        o.seconds,
-        o.mel,
-        o.frame,
-        o.hop,
-        o.frames,
-        low,
-        high,
-        mfcc=o.mfcc,
-    )
-    classes = class_names(o.classes) if o.classes else ()
+        rate=options.rate, seconds=options.seconds, mel=options.mel, mfcc=options.mfcc,
+        frame=options.frame, hop=options.hop, frames=options.frames, low=low, high=high,
+    )  # fmt: skip
+    classes = class_names(options.classes) if options.classes else ()
     table = TableOptions(
-        label="none" if o.unlabelled else o.label_column, header=o.header,
-        delimiter=o.delimiter, leave_out=o.leave_out, one_hot=o.one_hot,
-        regression=o.regression, drop=o.missing == "drop", skip=o.on_error == "skip",
-        window=o.window or 0, stride=o.stride, horizon=o.horizon,
-        series=o.group_by if o.window else "", dates=o.date,
-        drop_targets=o.missing_target == "drop", groups=o.group_by,
+        label="none" if options.unlabelled else options.label_column, header=options.header,
+        delimiter=options.delimiter, leave_out=options.leave_out, one_hot=options.one_hot,
+        regression=options.regression,
+        drop=options.missing == "drop", skip=options.on_error == "skip",
+        window=options.window or 0, stride=options.stride, horizon=options.horizon,
+        series=options.group_by if options.window else "", dates=options.date,
+        drop_targets=options.missing_target == "drop", groups=options.group_by,
     )  # fmt: skip
     arrays = ArrayOptions(
-        o.x, o.y, classes, o.regression, shape(o.shape, "--shape"),
-        o.source_dtype, o.unlabelled, o.unlabelled,
+        x=options.x, y=options.y, classes=classes, regression=options.regression,
+        shape=shape(options.shape, "--shape"), dtype=options.source_dtype,
+        unlabelled=options.unlabelled, inputs_only=options.unlabelled,
     )  # fmt: skip
     return Opening(
-        path, o.form, o.target_source, _data_dir(o), table, arrays, sound,
-        o.on_error == "skip", resize, Naming(o.label_pattern, o.unlabelled),
+        path, format=options.form, targets=options.target_source, data_dir=_data_dir(options),
+        table=table, arrays=arrays, sound=sound, skip=options.on_error == "skip",
+        resize=resize, naming=Naming(options.label_pattern, options.unlabelled),
     )  # fmt: skip
 
 
-def _data_dir(o: DatafileOptions) -> Path | None:
+def _mel_range(options: DatafileOptions) -> tuple[float, float]:
+    """Parses --mel-range; the default ends at 8 kHz, or at half of a lower sample rate.
+
+    Raises:
+        OdtError: if there are not two numbers.
+    """
+    if not options.mel_range:
+        return 300.0, min(8000.0, options.rate / 2) if options.rate else 8000.0
+    bounds = numbers(options.mel_range, "mel_range")
+    if len(bounds) != 2:
+        raise OdtError(
+            f"--mel-range: must be LOW,HIGH in Hz, such as 300,8000, but got {options.mel_range}."
+        )
+    low, high = bounds
+    return low, high
+
+
+def _data_dir(options: DatafileOptions) -> Path | None:
     """--data-dir for a builder: its own folder, unless one is given."""
     source = click.get_current_context().get_parameter_source("data_dir")
-    return None if source is ParameterSource.DEFAULT else o.data_dir
+    return None if source is ParameterSource.DEFAULT else options.data_dir
 
 
 def published_name(text: str) -> str:

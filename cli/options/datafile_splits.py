@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from odt.cli.options.datafile import ONES_LENGTHS, DatafileOptions
 from odt.datasets.preprocess import numbers
@@ -14,20 +13,20 @@ from odt.errors import OdtError
 NAMES = {2: ("train", "test"), 3: ("train", "validation", "test")}
 
 
-def lengths(o: DatafileOptions) -> tuple[int, ...]:
+def lengths(options: DatafileOptions) -> tuple[int, ...]:
     """Returns the length of each split: --length, ONE's earlier options, or ONE's defaults."""
-    former = (o.train_length, o.test_length)
+    former = (options.train_length, options.test_length)
     if any(former):
-        if o.length or o.split not in ((), ("train", "test")):
+        if options.length or options.split not in ((), ("train", "test")):
             raise OdtError(
                 "--train-length, --test-length: must be given without --split and --length, but "
                 "got both. Give --split and --length."
             )
         return tuple(n or usual for n, usual in zip(former, ONES_LENGTHS, strict=True))
-    names = [s for s in o.split if "=" not in s]
-    if o.model and not o.length and len(o.split) == len(names) in (0, 2):
+    names = [s for s in options.split if "=" not in s]
+    if options.model and not options.length and len(options.split) == len(names) in (0, 2):
         return ONES_LENGTHS
-    return tuple(o.length)
+    return tuple(options.length)
 
 
 def parse_splits(splits: Sequence[str], lengths: Sequence[int]) -> tuple[RequestedSplit, ...]:
@@ -36,7 +35,7 @@ def parse_splits(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Request
     Raises:
         OdtError: if the counts differ, or a fraction is not a number.
     """
-    splits = [text for some in splits for text in _several(some)]
+    splits = [text for group in splits for text in _several(group)]
     if not splits:
         return ()
     if lengths and len(lengths) != len(splits):
@@ -51,8 +50,8 @@ def parse_splits(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Request
         raise OdtError(
             f"--split: must name each part, such as --split {spelled}, but got {' '.join(splits)}."
         )
-    every: list[Any] = [*lengths] or [None] * len(splits)
-    return tuple(_parse_split(text, n) for text, n in zip(splits, every, strict=True))
+    counts: Sequence[int | None] = lengths or [None] * len(splits)
+    return tuple(_parse_split(text, n) for text, n in zip(splits, counts, strict=True))
 
 
 def _several(text: str) -> Sequence[str]:
@@ -66,9 +65,9 @@ def _is_number(text: str) -> bool:
 
 def _parse_split(text: str, length: int | None) -> RequestedSplit:
     name, equals, fraction = text.partition("=")
-    value = None
+    value: float | None = None
     if equals:
-        (value,) = (*numbers(fraction, "split"), 0.0)[:1]
+        value = next(iter(numbers(fraction, "split")), 0.0)
         if not value > 0 or ("." in fraction and value > 1):
             raise OdtError(
                 "--split: must be NAME=FRACTION, such as test=0.2, or NAME=SAMPLES, such as "
@@ -83,28 +82,29 @@ def _parse_split(text: str, length: int | None) -> RequestedSplit:
 
 
 def default_splits(
-    source: Source, lengths: Sequence[int], o: DatafileOptions
+    source: Source, lengths: Sequence[int], options: DatafileOptions
 ) -> tuple[RequestedSplit, ...]:
-    """Returns the splits without --split: train, validation and test of the source, or train test.
+    """Returns the splits without --split: those of the source, or train and test.
 
     Data without targets become one split, new: they are for predictions, one for each sample.
 
     Args:
         source: the data.
         lengths: --length, for ONE's two splits.
-        o: the options.
+        options: the options.
     """
-    if unlabelled(o) and not (lengths or o.fold or o.group_by) and "all" in source.parts:
+    divides = lengths or options.fold or options.group_by
+    if unlabelled(options) and not divides and "all" in source.parts:
         return (RequestedSplit("new", fraction=1.0),)
     names: Sequence[str] = ("train", "test")
     streams = any(part.sequential for part in source.parts.values())
-    if not (lengths or o.fold or streams):
+    if not (lengths or options.fold or streams):
         names = [n for n in ("train", "validation", "test") if n in source.parts] or names
     return parse_splits(names, lengths)
 
 
 def checked_splits(
-    source: Source, splits: Sequence[RequestedSplit], division: Division, o: DatafileOptions
+    source: Source, splits: Sequence[RequestedSplit], division: Division, options: DatafileOptions
 ) -> Source:
     """The source, with a note if its own splits are divided again.
 
@@ -115,8 +115,8 @@ def checked_splits(
     if divides_again(source, splits, division):
         note = f"note: {source.name}: its own splits ({parts}) are joined and divided again."
         return replace(source, notes=(*source.notes, note)) if len(source.parts) > 1 else source
-    fractions = any(w.fraction is not None for w in splits)
-    if o.group_by and not (o.window or fractions or "all" in source.parts):
+    fractions = any(split.fraction is not None for split in splits)
+    if options.group_by and not (options.window or fractions or "all" in source.parts):
         raise OdtError(
             f"--group-by: {source.name} has splits of its own ({', '.join(source.parts)}), which "
             "are kept. Leave --group-by out, or give fractions: --split train test=0.2."
@@ -124,16 +124,16 @@ def checked_splits(
     return source
 
 
-def unlabelled(o: DatafileOptions) -> bool:
+def unlabelled(options: DatafileOptions) -> bool:
     """Whether the options say that the data have no targets."""
-    return bool(o.unlabelled) or o.label_column == "none"
+    return bool(options.unlabelled) or options.label_column == "none"
 
 
 def fold(text: str | None, splits: Sequence[RequestedSplit]) -> tuple[int, int] | None:
     """Parses the K/N of --fold, which decides the fractions of the splits."""
     if text is None:
         return None
-    if any(w.fraction is not None for w in splits):
+    if any(split.fraction is not None for split in splits):
         raise OdtError("--fold: must be given without fractions of --split, but got both.")
     k, _, n = text.partition("/")
     if not (k.isdecimal() and n.isdecimal()):

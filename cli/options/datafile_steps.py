@@ -1,5 +1,7 @@
 """Preprocessing of `odt gen-datafile` from its options."""
 
+from typing import Any
+
 import numpy as np
 
 from odt.cli.options.datafile import DatafileOptions
@@ -12,83 +14,92 @@ from odt.errors import OdtError
 
 
 class Steps:
-    """Preprocessing steps from the options and --like. The constructor checks the options."""
+    """Preprocessing steps from the options and --like.
 
-    def __init__(self, o: DatafileOptions, like: ModelSignature | None) -> None:
-        self._o = o
+    Args:
+        options: the options.
+        like: the model of --like; None for none.
+
+    Raises:
+        OdtError: if the options are invalid or contradict each other.
+    """
+
+    def __init__(self, options: DatafileOptions, like: ModelSignature | None) -> None:
+        self._options = options
         self._like = like
-        self._augmentation = parse_augmentation(o.augment, o.augment_factor)
-        self._mean, self._std = numbers(o.mean, "mean"), numbers(o.std, "std")
-        if any(s <= 0 for s in self._std):
-            raise OdtError(f"--std: must be above 0, but got {o.std}.")
-        if o.scale == "standardize" and (self._mean or self._std):
+        self._augmentation = parse_augmentation(options.augment, options.augment_factor)
+        self._mean, self._std = numbers(options.mean, "mean"), numbers(options.std, "std")
+        if any(std <= 0 for std in self._std):
+            raise OdtError(f"--std: must be above 0, but got {options.std}.")
+        if options.scale == "standardize" and (self._mean or self._std):
             raise OdtError(
                 "--scale standardize: must be given without --mean and --std, which it computes, "
                 "but got both. Leave one out."
             )
-        size = shape(o.size, "--size") if o.size else None
+        size = shape(options.size, "--size") if options.size else None
         if size is not None and len(size) != 2:
-            raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {o.size}.")
-        fit = o.fit
-        if o.model == "mobilenetv2":
+            raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {options.size}.")
+        fit = options.fit
+        if options.model == "mobilenetv2":
             size, fit = (224, 224), "crop-or-pad"
         if size is None and like is not None:
             size = like.picture_size()
-        self.resize = Resize(*size, o.resize, fit) if size else None
-        if o.masks and self.moves():
+        self.resize = Resize(*size, options.resize, fit) if size else None
+        if options.masks and self.moves():
             raise OdtError("--augment: must be noise alone with --masks, which do not move.")
-        self._colour = o.color or (like.colour() if like else "keep")
-        values_given = o.scale or self._mean or self._std
-        self._recorded = like.record if like and not values_given else None
+        self._colour = options.color or (like.colour() if like else "keep")
+        has_scaling = options.scale or self._mean or self._std
+        self._record = like.record if like and not has_scaling else None
 
     def moves(self) -> tuple[str, ...]:
         """Returns the names of augmentations that move values of a sample."""
-        a = self._augmentation
-        return tuple(n for n in ("flip", "shift", "crop") if a is not None and getattr(a, n))
+        if self._augmentation is None:
+            return ()
+        return tuple(n for n in ("flip", "shift", "crop") if getattr(self._augmentation, n))
 
     def early_resize(self) -> Resize | None:
         """Returns the resize that decoding can do, if no other step comes before it."""
         return None if self.moves() or self._colour == "grayscale" else self.resize
 
-    def of(self, source: Source) -> Preprocessing:
+    def preprocessing(self, source: Source) -> Preprocessing:
         """Returns the preprocessing for the samples of a source."""
-        picture = source.kind == "image"
-        target = self._like.inputs[0] if self._like else None
-        mean, std = self._mean, self._std
-        dtype, default = target.dtype if target else np.dtype(np.float32), "0..1"
-        quantized = self._like is not None and self._like.is_quantized()
-        if self._like is not None and quantized:  # data are quantized when they are read
-            of_bytes = picture and not mean and self._recorded is None
-            dtype, default = (
-                np.dtype(np.uint8 if of_bytes else np.float32),
-                self._like.picture_scale(),
-            )
-        dtype = np.dtype(self._o.dtype or dtype)
+        like, is_image = self._like, source.kind == "image"
+        dtype: np.dtype[Any] = np.dtype(np.float32)
+        default_scale = "0..1"
+        is_quantized = like is not None and like.is_quantized()
+        if like is not None and is_quantized:  # data are quantized when they are read
+            has_bytes = is_image and not self._mean and self._record is None
+            dtype = np.dtype(np.uint8 if has_bytes else np.float32)
+            default_scale = like.picture_scale()
+        elif like is not None:
+            dtype = like.inputs[0].dtype
+        dtype = np.dtype(self._options.dtype or dtype)
         # Other integer inputs of the model take 0 … 255.
-        whole = dtype.kind in "iu" and not self._o.dtype and not quantized
-        scale = self._o.scale or (default if picture and not whole else "none")
-        if self._recorded is not None and not whole:
-            steps = parse_steps(self._recorded.steps)
+        is_integer = dtype.kind in "iu" and not self._options.dtype and not is_quantized
+        scale = self._options.scale or (default_scale if is_image and not is_integer else "none")
+        mean, std = self._mean, self._std
+        if self._record is not None and not is_integer:
+            steps = parse_steps(self._record.steps)
             scale, mean, std = steps.scale, steps.mean, steps.std
         return Preprocessing(
-            missing=self._o.missing,
-            colour=self._colour if picture else "keep",
+            missing=self._options.missing,
+            colour=self._colour if is_image else "keep",
             augmentation=self._augmentation,
-            resize=self.resize if picture else None,
+            resize=self.resize if is_image else None,
             scale=scale,
             mean=mean,
             std=std,
-            channels_first=picture and self._like is not None and self._like.channels_first(),
-            shape=target.shape if target and self._like and len(self._like.inputs) == 1 else (),
-            flatten=self._o.flatten,
+            channels_first=is_image and like is not None and like.channels_first(),
+            shape=like.inputs[0].shape if like is not None and len(like.inputs) == 1 else (),
+            flatten=self._options.flatten,
             dtype=dtype,
         )
 
     def note(self, source: Source, inputs: Preprocessing) -> str:
         """Returns a note on the scale of images for --like; empty for none."""
-        if self._like is None or source.kind != "image" or self._o.scale or self._mean:
+        if self._like is None or source.kind != "image" or self._options.scale or self._mean:
             return ""
-        if self._recorded is not None:
+        if self._record is not None:
             return f"note: {self._like.path}: its metadata give the scale of the inputs."
         if inputs.scale != "0..1":
             return ""

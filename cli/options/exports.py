@@ -75,14 +75,14 @@ class ExportOptions:
     @property
     def paths(self) -> dict[str, str]:
         """The files to write by format, the adapters by ADAPTERS."""
-        every = {
+        paths = {
             "circle": self.export_circle,
             "tflite": self.export_tflite,
             "circle+": self.export_circleplus,
             "onnx": self.export_onnx,
             ADAPTERS: self.export_adapters,
         }
-        return {kind: path for kind, path in every.items() if path}
+        return {kind: path for kind, path in paths.items() if path}
 
     @property
     def float_weights(self) -> bool:
@@ -91,7 +91,7 @@ class ExportOptions:
 
 
 export_options = combine(adapters_option, declared_options(ExportOptions))
-# Of commands that train clients of a federation.
+# Options of commands that train the clients of a federation.
 model_options = combine(
     adapters_option,
     declared_options(

@@ -7,7 +7,7 @@ import click
 import odt
 from odt.cli.options.fed_options import FedOptions
 from odt.cli.options.fed_run import part_of
-from odt.cli.options.sections import GIVEN
+from odt.cli.options.sections import RAW_VALUES
 from odt.cli.options.shared import require
 from odt.errors import DataError, OdtError
 from odt.federated.flower.settings import FEDERATION, KEYS
@@ -24,7 +24,7 @@ def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
     Raises:
         OdtError: if an option cannot be a setting, or model or data are not there.
     """
-    options = FedOptions.of(ctx.params)
+    options = FedOptions.from_values(ctx.params)
     partition = options.federation.partition
     if partition.endswith(".npy"):
         raise OdtError(
@@ -41,7 +41,7 @@ def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
         if data is not None:
             settings[f"{name}-input"] = os.path.abspath(data.x)
             settings[f"{name}-expected"] = os.path.abspath(data.y)
-    texts = ctx.meta.get(GIVEN, {})
+    texts = ctx.meta.get(RAW_VALUES, {})
     for parameter in ctx.command.params:
         name, value = str(parameter.name), ctx.params.get(str(parameter.name))
         key = max((o.lstrip("-") for o in parameter.opts), key=len)

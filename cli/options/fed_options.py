@@ -38,16 +38,16 @@ class FedOptions:
     recipe: Mapping[str, Any]
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Returns the options of a command.
 
         Args:
             values: what Click passes to the command.
         """
         return cls(
-            group(FederationOptions, values),
-            group(SampleFiles, values),
-            group(FederationFiles, values),
-            group(ExportOptions, values),
-            values,
+            federation=group(FederationOptions, values),
+            samples=group(SampleFiles, values),
+            files=group(FederationFiles, values),
+            exports=group(ExportOptions, values),
+            recipe=values,
         )

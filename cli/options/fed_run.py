@@ -34,9 +34,9 @@ def check_files(options: FedOptions) -> None:
     written = {"--log": files.log, "--plot": files.plot}
     written["--export-checkpoint"] = files.export_checkpoint
     written |= {f"--export-{kind}": path for kind, path in exports.items()}
-    samples = keywords(options.samples).items()
-    read = {"--model": files.model, **{f"--{n.replace('_', '-')}": path for n, path in samples}}
-    read |= {"--adapters": files.adapters, "--checkpoint": files.checkpoint}
+    read = {"--model": files.model, "--adapters": files.adapters, "--checkpoint": files.checkpoint}
+    for name, path in keywords(options.samples).items():
+        read[f"--{name.replace('_', '-')}"] = path
     replaces = [("--export-checkpoint", "--checkpoint"), ("--export-adapters", "--adapters")]
     replaces += [(f"--export-{kind}", "--model") for kind in exports if kind != ADAPTERS]
     check_outputs(written, read, replaces)
@@ -116,6 +116,6 @@ def part_of(options: FedOptions, part: str) -> odt.DataSet | None:
 
 def _file(folder: str, part: str, kind: str) -> str:
     """The data file of a part; empty if there is none or several."""
-    every = sorted(glob.glob(f"{os.path.join(glob.escape(folder), part)}.{kind}*"))
-    files = [path for path in every if not path.endswith(".json")]
+    paths = sorted(glob.glob(f"{os.path.join(glob.escape(folder), part)}.{kind}*"))
+    files = [path for path in paths if not path.endswith(".json")]
     return files[0] if len(files) == 1 else ""

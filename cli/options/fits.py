@@ -1,8 +1,7 @@
 """Which sources each option of `odt gen-datafile` fits, and the check of all of them.
 
-An option without effect on a source would be ignored in silence, so it is refused. The rows stand
-with the options, in datafile.py; here is what they say, and the only place that compares them with
-a source.
+An option without effect on a source would be ignored in silence, so it is refused. datafile.py
+declares with each option which sources it fits; only this module compares that with a source.
 """
 
 from collections.abc import Collection
@@ -16,7 +15,7 @@ from odt.datasets.source import Source
 from odt.errors import OdtError
 
 PUBLISHED = "published"  # format of the data sets that NAME names
-BUILT = "built"  # of those that TensorFlow Datasets has under this NAME
+BUILT = "built"  # format of the data sets that TensorFlow Datasets has under NAME
 TABULAR = ("csv", "tsv", "text", "tables")
 FILES = ("images", "wav")
 NAMED = ("npz", "hdf5")
@@ -35,11 +34,11 @@ NOUNS = {
 KINDS = {"image": "images", "sound": "sounds", "features": "numbers"}
 
 
-def given_options() -> dict[str, Option]:
-    """The options of the command line, by parameter, in the order of the help.
+def command_line_options() -> dict[str, Option]:
+    """Returns the options on the command line, by parameter, in the order of the help.
 
-    Without those that switch off what is done with classes, such as --no-stratify: they ask for
-    nothing that a source without classes lacks.
+    Switches that turn off the handling of classes, such as --no-stratify, are left out: they need
+    no classes.
     """
     context = click.get_current_context()
     return {
@@ -66,9 +65,9 @@ def check_format(name: str, form: str) -> None:
     Raises:
         OdtError: for options without effect.
     """
-    options = given_options()
-    wrong = [o for o in options.values() if (f := o.fits.formats) and form not in f]
-    if wrong and form in NOUNS:  # a format that was added may use any option
+    options = command_line_options()
+    wrong = [o for o in options.values() if o.fits.formats and form not in o.fits.formats]
+    if wrong and form in NOUNS:  # a format without a noun is new: any option may fit it
         raise _without_effect(name, NOUNS[form], wrong)
     for option in options.values():
         row, shown = option.fits, _name(option)
@@ -95,13 +94,13 @@ def check_samples(source: Source, augmented: Collection[str]) -> None:
     Raises:
         OdtError: for options without effect.
     """
-    names = given_options()
-    options = names.values()
-    wrong = [o for o in options if (k := o.fits.kinds) and source.kind not in k]
+    options = command_line_options()
+    wrong = [o for o in options.values() if o.fits.kinds and source.kind not in o.fits.kinds]
     if wrong:
         raise _without_effect(source.name, KINDS[source.kind], wrong)
-    of_masks = "masks" in names  # --classes names their values
-    wrong = [o for o in options if o.fits.classes and not (of_masks and o.name == "classes")]
+    wrong = [o for o in options.values() if o.fits.classes]
+    if "masks" in options:  # whose values --classes names
+        wrong = [o for o in wrong if o.name != "classes"]
     if wrong and not source.classes:
         raise _without_effect(source.name, "without classes", wrong)
     if augmented:
@@ -126,7 +125,7 @@ def refuse_decided() -> None:
     Raises:
         OdtError: for options without effect beside --as.
     """
-    wrong = [_name(o) for o in given_options().values() if not o.fits.recorded]
+    wrong = [_name(o) for o in command_line_options().values() if not o.fits.recorded]
     context = click.get_current_context()
     if context.params.get("name"):
         wrong.insert(0, "NAME")
@@ -145,7 +144,7 @@ def _rank(source: Source) -> int:
 
 
 def _without_effect(name: str, noun: str, options: list[Option]) -> OdtError:
-    """All options without effect, with what they are for."""
+    """Returns the error for options without effect; its message tells what each is for."""
     purposes: dict[str, list[str]] = {}
     for option in options:
         purposes.setdefault(option.fits.purpose, []).append(_name(option))

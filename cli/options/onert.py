@@ -35,7 +35,7 @@ NAMES: Mapping[str, str | None] = {
 EACH_STEP = "--export_checkpoint"  # with underscore: after each step
 OUTPUT_SIZES = "--output_sizes"
 SPELLINGS = [  # as listed by the help
-    *((name, f"Same as {odt or 'MODEL'}.") for name, odt in NAMES.items()),
+    *((name, f"Same as {option or 'MODEL'}.") for name, option in NAMES.items()),
     (EACH_STEP, "Same as --export-checkpoint with --export-checkpoint-every step."),
     (OUTPUT_SIZES, "Ignored."),
 ]
@@ -159,38 +159,41 @@ def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bo
         if word == "--":
             words += [word, *rest]
             break
-        value_of_flag = value if equals else rest[0] if rest else ""
-        if (
-            name == "--mem_poll" and value_of_flag.lower() in BOOLEANS
-        ):  # earlier releases gave it a value
-            has_one_name = True
-            words += ["--mem-poll"] * BOOLEANS[value_of_flag.lower()]
-            del rest[: not equals]
-            continue
         if not word.startswith("-"):
             words.append(word)
             continue
+        if name == "--mem_poll":  # a switch, but with a value in earlier releases
+            text = value if equals else next(iter(rest), "")
+            is_on = BOOLEANS.get(text.lower())
+            if is_on is not None:
+                has_one_name = True
+                if is_on:
+                    words.append("--mem-poll")
+                if not equals:
+                    rest.pop(0)
+                continue
         one = _one_name(name)
-        odt = name.replace("_", "-") if one is None else NAMES.get(one, one)
+        option = name.replace("_", "-") if one is None else NAMES.get(one, one)
         has_one_name |= one is not None
-        if odt in flags:
-            words.append(odt + equals + value)
+        if option in flags:
+            words.append(option + equals + value)
             continue
         attached = not word.startswith("--") and len(word) > 2  # -v1
         values = [value] if equals else [rest.pop(0)] if rest and not attached else []
-        if one == OUTPUT_SIZES or (odt == "--metric" and values == ["-1"]):
+        if one == OUTPUT_SIZES or (option == "--metric" and values == ["-1"]):
             continue  # onert_train ignores the sizes; metric −1 means none
-        if odt is None:
+        if option is None:
             models += values
             continue
         if one == EACH_STEP:
             words += ["--export-checkpoint-every", "step"]
-            odt = "--export-checkpoint"
-        words += [odt, *values]
+            option = "--export-checkpoint"
+        words += [option, *values]
     return [*models, *words], has_one_name
 
 
 def _one_name(name: str) -> str | None:
+    """The name in ONE's spelling if only ONE has it; None for odt's own names."""
     if name == EACH_STEP:
         return name
     spelled = f"--{name[2:].replace('-', '_')}" if name.startswith("--") else name

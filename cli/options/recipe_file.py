@@ -9,7 +9,7 @@ import click
 
 import odt
 from odt.cli.options.onert import spelled_as_one
-from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
+from odt.cli.options.sections import RAW_VALUES, RECIPE, RUNS, combine, option
 from odt.cli.options.types import ClassWeights, OutputPath
 from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
@@ -99,20 +99,20 @@ def _value(where: str, value: object, parameter: click.Parameter) -> str | bool 
         return [_text(where, item) for item in items]
     if isinstance(parameter, click.Option) and parameter.is_flag:
         if not isinstance(value, bool):
-            raise OdtError(f"{where}: must be true or false, but got {_shown(value)}.")
+            raise OdtError(f"{where}: must be true or false, but got {_json(value)}.")
         return value
     return _text(where, value)
 
 
 def _text(where: str, value: object) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise OdtError(f"{where}: must be a string or a number, but got {_shown(value)}.")
+        raise OdtError(f"{where}: must be a string or a number, but got {_json(value)}.")
     if "\0" in str(value):
-        raise OdtError(f"{where}: must have no null byte, but got {_shown(value)}.")
+        raise OdtError(f"{where}: must have no null byte, but got {_json(value)}.")
     return str(value)
 
 
-def _shown(value: object) -> str:
+def _json(value: object) -> str:
     return printable(json.dumps(value, default=str))
 
 
@@ -130,7 +130,7 @@ def recipe_of(ctx: click.Context) -> Recipe:
             "--print-config, --run-dir: must be given with odt's own option names, but got "
             "onert_train's. odt train --help lists both."
         )
-    texts, keys = ctx.meta.get(GIVEN, {}), keys_of(ctx.command)
+    texts, keys = ctx.meta.get(RAW_VALUES, {}), keys_of(ctx.command)
     usual: dict[str, str] = {}
     for key, parameter in keys.items():
         usual.setdefault(str(parameter.name), key)

@@ -46,7 +46,7 @@ FORMS: Mapping[str, click.ParamType[Any]] = {
 
 
 def row_options(rows: Mapping[str, Option], *names: str) -> Decorator:
-    """The options of rows, in this order; one that is left out is None.
+    """The options of rows, in this order; the value of an option that is left out is None.
 
     Args:
         rows: the rows by name.
@@ -56,12 +56,12 @@ def row_options(rows: Mapping[str, Option], *names: str) -> Decorator:
 
 
 def recipe_options(*names: str) -> Decorator:
-    """The options of the recipe with these names, in this order; one that is left out is None."""
+    """The options of the recipe with these names, in this order, with the default None."""
     return row_options(RECIPE_OPTIONS, *names)
 
 
 def keyword_options(rows: Mapping[str, Option], *names: str) -> Decorator:
-    """The options of rows; one that is left out has the default of its row."""
+    """The options of rows, with the defaults of the rows."""
     chosen = [rows[name] for name in names or rows]
     defaults = [row.default if row.of_train is None else row.of_train for row in chosen]
     return combine(*map(_option, chosen, defaults))
@@ -90,7 +90,7 @@ def _option(row: Option, default: Any) -> Decorator:
 
 
 def _collection(kind: Kind) -> type[tuple[Any, ...]] | type[dict[Any, Any]] | None:
-    """What the values of an option make that may be given several times; None for other options."""
+    """Collection of the values of a repeatable option; None for other options."""
     if isinstance(kind, ByOutput | ByPattern):
         return tuple
     if isinstance(kind, Form) and kind.several:
@@ -99,7 +99,7 @@ def _collection(kind: Kind) -> type[tuple[Any, ...]] | type[dict[Any, Any]] | No
 
 
 def click_type(kind: Kind) -> click.ParamType[Any]:
-    """The type of Click for a kind of values; for the values of an option that is repeated."""
+    """The type of Click for a kind of values; of one value if the option is repeatable."""
     chosen: click.ParamType[Any]
     match kind:
         case Number(least=least, most=most, open_least=above, open_most=below):
@@ -117,7 +117,7 @@ def click_type(kind: Kind) -> click.ParamType[Any]:
                 chosen = types.ScheduleText()
             else:
                 text = types.LossText if register is LOSSES else types.Word
-                chosen = text(register, was=first_zero, also=also)
+                chosen = text(register, first_zero=first_zero, also=also)
         case ByOutput(values, word):
             chosen = types.OfOutput(click_type(values), f"OUTPUT={word}")
         case ByPattern(numbers, word, has_default):
@@ -151,12 +151,15 @@ def declared_options(kind: type, *names: str) -> Decorator:
         names: names of the fields to take; all if left out.
     """
     declared = {f.name: f.metadata[DECLARED] for f in fields(kind) if DECLARED in f.metadata}
-    every = [(name, *declared[name]) for name in names or declared]
-    return combine(*(option(section, *flags, name, **a) for name, section, flags, a in every))
+    options = []
+    for name in names or declared:
+        section, flags, attributes = declared[name]
+        options.append(option(section, *flags, name, **attributes))
+    return combine(*options)
 
 
 def group(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Returns a group of options, of all that a command received.
+    """Returns one group of the options that a command received.
 
     Args:
         kind: the dataclass of the group. What the command does not have keeps its default.
@@ -167,5 +170,5 @@ def group(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def keywords(options: Any) -> Mapping[str, Any]:
-    """Returns a group of options as keywords, for a function that has all of them."""
+    """Returns a group of options as keyword arguments by name."""
     return {f.name: getattr(options, f.name) for f in fields(options)}

@@ -144,6 +144,7 @@ def run_logs(trainer: "odt.Trainer", options: "TrainOptions") -> "list[RowLog]":
     path, log = options.run.run_dir, options.run.log
     if not path and not log:
         return []
+    # Imported here, because most training has no run and no log.
     from pathlib import Path
 
     from odt.cli.runs import folder
@@ -169,5 +170,6 @@ def _recipe() -> Recipe:
     if ctx.meta.get(CONTINUED):
         before = parse_recipe(ctx.meta[RECIPE])
         recipe.pop("checkpoint", None)
-        recipe |= {key: before[key] for key in ("checkpoint",) if key in before}
+        if "checkpoint" in before:
+            recipe["checkpoint"] = before["checkpoint"]
     return recipe

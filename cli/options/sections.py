@@ -28,7 +28,7 @@ ONE = "Samsung ONE's spellings"
 TRAINING = (FEDERATION, DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, RUNS, ONE)
 MANY = 20  # A command with more options than this lists the common ones, and all with --help-all.
 ALL = f"{__name__}.all"  # in a context: whether the help lists all options
-GIVEN = f"{__name__}.given"  # in a context: name of a parameter → its value before conversion
+RAW_VALUES = f"{__name__}.raw"  # in a context: name of a parameter → its value before conversion
 RECIPE = f"{__name__}.recipe"  # in a context: path of the recipe that --config has read
 
 
@@ -63,7 +63,7 @@ class Option(click.Option):
 
     Args:
         section: title of the section.
-        common: whether most people need it, so that the help of a command with many options has it.
+        common: whether the short help of a command with many options lists it.
         fits: which data the option fits; None for all.
     """
 
@@ -89,7 +89,7 @@ class Option(click.Option):
         """
         source = ctx.get_parameter_source(str(self.name))
         if source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP):
-            ctx.meta.setdefault(GIVEN, {})[self.name] = value
+            ctx.meta.setdefault(RAW_VALUES, {})[self.name] = value
         try:
             return super().type_cast_value(ctx, value)
         except click.BadParameter as e:
@@ -109,9 +109,9 @@ def is_typed(parameter: click.Parameter | None, ctx: click.Context | None) -> bo
     return ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
 
 
-def _print_all(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+def _print_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     """Prints the help with all options, and exits."""
-    if asked and not ctx.resilient_parsing:
+    if value and not ctx.resilient_parsing:
         ctx.meta[ALL] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
@@ -143,7 +143,7 @@ class Command(click.Command):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses a command line; says which option takes a data file that is given without one.
+        """Parses a command line; an extra argument gets a hint at the options for data files.
 
         Raises:
             click.UsageError: if the command line is invalid.
@@ -162,7 +162,7 @@ class Command(click.Command):
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Returns the sections in order: title → (option names, help text) of each option.
 
-        Of a command with many options, they have the common ones unless all are asked for.
+        A shortened help has the common options only.
         """
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in TRAINING}
         for parameter in self.get_params(ctx):

@@ -44,7 +44,7 @@ class TrainOptions:
     frozen_int8: bool
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Returns the options of `odt train`, or of a command that has some of them.
 
         Args:
@@ -69,9 +69,9 @@ class TrainOptions:
     @property
     def selects(self) -> bool:
         """Whether options select weights, besides whole operators."""
-        chosen = self.selection
-        patterns = bool(chosen.patterns or chosen.freeze or self.recipe["sparse"])
-        return patterns or chosen.bias_only or chosen.freeze_norm
+        weights = self.selection
+        patterns = bool(weights.patterns or weights.freeze or self.recipe["sparse"])
+        return patterns or weights.bias_only or weights.freeze_norm
 
     def saving_to(self, path: str) -> Self:
         """Returns the options with another checkpoint to write."""

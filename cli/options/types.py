@@ -1,4 +1,7 @@
-"""Click types of option values: words, sizes, intervals, NAME=VALUE."""
+"""Click types of option values: words, sizes, intervals, NAME=VALUE.
+
+Modules of the engine are imported when a value is converted, because help does not need them.
+"""
 
 import json
 import math
@@ -28,7 +31,7 @@ class Word(click.ParamType[str]):
     Args:
         words: accepted words, or a registry.
         ids: numbers of the current onert_train → words; a registry's rows have their own.
-        was: meaning of 0 in the first onert_train; undefined in the current one.
+        first_zero: meaning of 0 in the first onert_train; undefined in the current one.
         also: further accepted words, listed after the others.
     """
 
@@ -38,11 +41,11 @@ class Word(click.ParamType[str]):
         self,
         words: Collection[str],
         ids: Mapping[str, str] | None = None,
-        was: str = "",
+        first_zero: str = "",
         also: tuple[str, ...] = (),
     ) -> None:
         self._words, self._ids, self._also = words, ids or {}, also
-        self.was = was
+        self.first_zero = first_zero
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -68,11 +71,11 @@ class Word(click.ParamType[str]):
         by_spelling = {name.replace("-", "_"): name for name in self.words}
         if word in by_spelling:
             return by_spelling[word]
-        if word == "0" and self.was:
+        if word == "0" and self.first_zero:
             ids = ", ".join(f"{n} {_kebab(name)}" for n, name in self.ids.items())
             self.fail(
-                f"0 is undefined in today's onert_train and was {_kebab(self.was)} in the first. "
-                f"Give a word, or today's {ids}.",
+                f"0 is undefined in today's onert_train and was {_kebab(self.first_zero)} in the "
+                f"first. Give a word, or today's {ids}.",
                 param,
                 ctx,
             )
@@ -199,10 +202,10 @@ class Duration(click.ParamType[float]):
             return value
         text = str(value).strip().lower()
         match = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s?)?", text)
-        hours, minutes, seconds = (
-            (float(part or 0) for part in match.groups()) if match else (0,) * 3
-        )
-        total = 3600 * hours + 60 * minutes + seconds
+        total = 0.0
+        if match:
+            hours, minutes, seconds = map(float, match.groups("0"))
+            total = 3600 * hours + 60 * minutes + seconds
         if not total:
             self.fail(f"must be a time above 0 such as 90s, 30m or 1h30m, but got {value}.")
         return total
@@ -324,7 +327,7 @@ class ClassWeights(click.ParamType[str | dict[int, float]]):
 
         if not isinstance(value, str) or value == BALANCED:
             return value  # type: ignore[no-any-return]
-        pairs: Any = [item.partition("=")[::2] for item in value.split(",")]
+        pairs: Any = [item.split("=", 1) for item in value.split(",")]
         if "=" not in value:
             with reading(value, "must be a JSON object of weights by class"):
                 pairs = list(json.loads(read_input(value, "weights by class")).items())

@@ -41,17 +41,20 @@ def round_line(result: Round, rounds: int) -> str:
 
 
 def plotted_name(rounds: Sequence[Round]) -> str:
-    """Returns the metric that a plot shows: of the validation, else of the clients' training."""
-    names = list(rounds[-1].metrics)
+    """Returns the metric that a plot shows: of the validation, else of the clients.
+
+    An accuracy comes first, then any other metric, then the loss.
+
+    Raises:
+        OdtError: if no round has a metric.
+    """
+    means = [n for n in rounds[-1].metrics if not n.startswith(("client_min_", "client_max_"))]
     for prefix in ("val_", "client_", ""):
-        names = [
-            n
-            for n in names
-            if n.startswith(prefix) and not n.startswith(("client_min_", "client_max_"))
-        ]
-        better = [n for n in names if "accuracy" in n] or [n for n in names if "loss" not in n]
-        if better or names:
-            return (better or names)[0]
+        names = [n for n in means if n.startswith(prefix)]
+        accuracies = [n for n in names if "accuracy" in n]
+        others = [n for n in names if "loss" not in n]
+        if names:
+            return (accuracies or others or names)[0]
     raise OdtError("--plot: must have a round to show, but got none. Give --rounds 1 or more.")
 
 

@@ -15,11 +15,15 @@ from odt.core.recipe.inspection import Inspection
 from odt.dataclass import dataclass
 from odt.errors import OdtError, one_line
 
-HIGH, GAP, LAYER = 46, 16, 34  # of a box, between boxes, and between layers
+# Sizes in pixels.
+HEIGHT, MIN_WIDTH = 46, 90  # of a box
+GAP, LAYER_GAP = 16, 34  # between boxes of a layer, and between layers
+PADDING = 16  # of the texts in a box, on both sides together
+BASELINE, LINE = 14, 13  # of the first text in a box, and distance of the next texts
 LETTER, BOLD = 6.7, 8.8  # widths of letters
-MARGIN, LEAST = 16, 90
+MARGIN = 16  # around the picture
 POINT = 10  # width of an edge that passes a layer
-SWEEPS = 8
+SWEEPS = 8  # passes down and up that improve order and positions; few change after them
 MAX_NAME, MAX_SHAPES = 32, 2
 MAX_BOXES, MAX_POINTS = 20_000, 20_000  # of a picture: boxes, and points of edges between layers
 STUB = 12  # length of what is drawn of other edges, at both ends
@@ -50,7 +54,7 @@ class Box:
     def width(self) -> float:
         """Width in pixels, by the longest text."""
         widths = (LETTER * len(line) for line in self.lines)
-        return max(LEAST, BOLD * len(self.lines[0]) + 16, *(w + 16 for w in widths))
+        return max(MIN_WIDTH - PADDING, BOLD * len(self.lines[0]), *widths) + PADDING
 
 
 def draw(graph: Graph, inspection: Inspection) -> str:
@@ -72,12 +76,14 @@ def draw(graph: Graph, inspection: Inspection) -> str:
     layers, paths = layered(len(boxes), edges)
     widths = [box.width for box in boxes] + [POINT] * (sum(map(len, layers)) - len(boxes))
     x = positions(layers, paths, widths)
-    whole = max(x[k] + widths[k] / 2 for layer in layers for k in layer) + MARGIN
-    y = {k: MARGIN + n * (HIGH + LAYER) for n, layer in enumerate(layers) for k in layer}
-    high = MARGIN * 2 + len(layers) * (HIGH + LAYER) - LAYER
+    width = max(x[k] + widths[k] / 2 for layer in layers for k in layer) + MARGIN
+    y: dict[int, int] = {}
+    for n, layer in enumerate(layers):
+        y |= dict.fromkeys(layer, MARGIN + n * (HEIGHT + LAYER_GAP))
+    height = MARGIN * 2 + len(layers) * (HEIGHT + LAYER_GAP) - LAYER_GAP
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="g" width="{whole:.0f}" height="{high}" '
-        f'viewBox="0 0 {whole:.0f} {high}"><style>{STYLE}</style>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="g" width="{width:.0f}" height="{height}" '
+        f'viewBox="0 0 {width:.0f} {height}"><style>{STYLE}</style>'
         '<rect class="back" width="100%" height="100%"/>'
     ]
     parts += [_edge(path, x, y, len(boxes)) for path in paths]
@@ -87,10 +93,11 @@ def draw(graph: Graph, inspection: Inspection) -> str:
         left = x[k] - box.width / 2
         parts.append(
             f'<g><rect class="{box.kind}" x="{left:.1f}" y="{y[k]}" width="{box.width:.1f}" '
-            f'height="{HIGH}" rx="6"/>'
+            f'height="{HEIGHT}" rx="6"/>'
         )
-        for n, (text, style) in enumerate(zip(box.lines, ("op", "small", "small"), strict=False)):
-            line = y[k] + 14 + n * 13
+        for n, text in enumerate(box.lines):
+            style = "small" if n else "op"
+            line = y[k] + BASELINE + n * LINE
             parts.append(f'<text class="{style}" x="{x[k]:.1f}" y="{line}">{escape(text)}</text>')
         parts.append("</g>")
     return "".join([*parts, "</svg>\n"])
@@ -116,12 +123,14 @@ def boxes_of(graph: Graph, inspection: Inspection) -> tuple[list[Box], list[tupl
     for node in graph.nodes:
         count = inspection.values(inspection.trained.get(node.origin, ()))
         lines = [f"{node.origin} {node.op}", shapes(node.outputs)]
-        lines += [f"{count:,} parameters"] if count else []
+        if count:
+            lines.append(f"{count:,} parameters")
         edges += sorted({(source[i], len(boxes)) for i in node.inputs if i in source})
         source |= dict.fromkeys(node.outputs, len(boxes))
         boxes.append(Box("trained" if count else "box", tuple(lines)))
     for i in graph.outputs:
-        edges += [(source[i], len(boxes))] if i in source else []
+        if i in source:
+            edges.append((source[i], len(boxes)))
         boxes.append(end("output", i))
     return boxes, edges
 
@@ -139,10 +148,11 @@ def layered(
         The boxes of each layer, with further numbers for edges that pass it; and each edge as the
         numbers from its first to its last box.
     """
-    depth = [0] * count
+    depth = [0] * count  # the layer of each box; that of `a` is final before it is read
     for a, b in sorted(edges, key=lambda edge: edge[1]):
         depth[b] = max(depth[b], depth[a] + 1)
-    first: dict[int, int] = {}  # a source with one reader far below is moved down to it
+    # A box without inputs moves down to the layer above its first reader.
+    first: dict[int, int] = {}
     for a, b in edges:
         first[a] = min(first.get(a, depth[b]), depth[b])
     read = {b for _, b in edges}
@@ -152,6 +162,7 @@ def layered(
     layers: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
     for k in range(count):
         layers[depth[k]].append(k)
+    # An edge gets a point in each layer that it passes.
     paths, following = [], count
     for a, b in whole_edges(edges, depth):
         points = list(range(following, following + depth[b] - depth[a] - 1))
@@ -159,6 +170,7 @@ def layered(
             layers[n].append(point)
         following += len(points)
         paths.append((a, *points, b))
+    # Sort each layer by the mean place of the neighbors in the layer before it.
     above, below = neighbors(paths)
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
@@ -199,7 +211,7 @@ def neighbors(
 def positions(
     layers: Sequence[list[int]], paths: Sequence[tuple[int, ...]], widths: Sequence[float]
 ) -> dict[int, float]:
-    """Centers: each near those that it is joined to, without overlap."""
+    """Returns the horizontal center of each box and point: near its neighbors, without overlap."""
     x: dict[int, float] = {}
     for layer in layers:
         edge = -sum(widths[k] + GAP for k in layer) / 2
@@ -238,15 +250,12 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 def _edge(path: Sequence[int], x: Mapping[int, float], y: Mapping[int, float], boxes: int) -> str:
     """An edge as a curve through its points."""
     a = path[0]
-    parts = [f"M{x[a]:.1f} {y[a] + HIGH}"]
-    at = y[a] + HIGH
-    for last, k in pairwise(path):
-        middle = (at + y[k]) / 2
-        before = x[last]
-        parts.append(f"C{before:.1f} {middle:.1f} {x[k]:.1f} {middle:.1f} {x[k]:.1f} {y[k]}")
-        if k >= boxes:
-            parts.append(f"V{y[k] + HIGH}")
-        at = y[k] + HIGH
+    parts = [f"M{x[a]:.1f} {y[a] + HEIGHT}"]
+    for before, k in pairwise(path):
+        middle = (y[before] + HEIGHT + y[k]) / 2
+        parts.append(f"C{x[before]:.1f} {middle:.1f} {x[k]:.1f} {middle:.1f} {x[k]:.1f} {y[k]}")
+        if k >= boxes:  # a point: the edge passes the layer straight down
+            parts.append(f"V{y[k] + HEIGHT}")
     return f'<path class="edge" d="{"".join(parts)}"/>'
 
 
@@ -265,7 +274,7 @@ def _stubs(
     for a, ends in to.items():
         names = ", ".join(boxes[b].lines[0] for b in ends[:MAX_SHAPES])
         ending = f" and {len(ends) - MAX_SHAPES} more" if len(ends) > MAX_SHAPES else ""
-        parts.append(_stub(x[a], y[a] + HIGH, f"to {names}{ending}"))
+        parts.append(_stub(x[a], y[a] + HEIGHT, f"to {names}{ending}"))
     return parts
 
 

@@ -14,7 +14,7 @@ def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, objec
     """Returns file, signatures, tensors, operators and training info.
 
     Args:
-        lowered: the file.
+        lowered: the lowered model of the file.
         inspection: shapes, and the parameters that train.
     """
     model, from_each = lowered.file, inspection.from_each()

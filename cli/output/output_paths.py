@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from odt.errors import OdtError
 
 FORMATS = {".circle": "circle", ".tflite": "tflite"}  # file name extension → model format
-# Extensions of other file formats, to which no model is written.
+# Other extensions that are no free choice: a model gets one only if its format has it, as .onnx.
 FOREIGN = {".h5", ".hdf5", ".keras", ".onnx", ".pb", ".pt", ".pth", ".ckpt", ".odt"}
 FOREIGN |= {".npy", ".npz", ".csv", ".json", ".zip", ".py"}
 
@@ -62,7 +62,7 @@ def check_ending(name: str, path: str, kind: str) -> None:
     Args:
         name: name of the option or argument.
         path: path of the file.
-        kind: format of the model: circle, circle+ or tflite.
+        kind: format of the model: circle, circle+, tflite or onnx.
 
     Raises:
         OdtError: if the extension belongs to another format.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 DELAY = 2.0  # seconds
-SHOWN: "list[Progress]" = []  # whose bars are on the terminal
+SHOWN: "list[Progress]" = []  # those with a bar on the terminal
 
 
 def clear_bars() -> None:
@@ -24,9 +24,11 @@ class Progress:
 
     def __init__(self, unit: str = " samples") -> None:
         self._unit = unit
-        self._shown = sys.stderr.isatty()
+        self._is_terminal = sys.stderr.isatty()
         self._name = ""
-        self._bar: Any = None
+        self._total: int | None = None
+        self._begun = 0.0  # time of `begin`
+        self._bar: Any = None  # made after DELAY
 
     def begin(self, name: str, total: int | None) -> None:
         """Ends the previous bar and begins a new one at 0.
@@ -49,9 +51,9 @@ class Progress:
 
         Args:
             done: number of finished units.
-            note: returns the text after the bar; called only while a bar is shown.
+            note: returns the text after the bar, by default none; called only while a bar is shown.
         """
-        if not self._shown:
+        if not self._is_terminal:
             return
         if self._bar is None:
             seconds = time.monotonic() - self._begun

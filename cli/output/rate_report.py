@@ -19,7 +19,7 @@ def find_rate(trainer: odt.Trainer, data: DataSet, fit: FitOptions, png: str | N
     Args:
         trainer: the trainer.
         data: training samples.
-        fit: options of `fit`, of which it has the seed and the weights of samples.
+        fit: options of `fit`; the seed and the sample weights are used.
         png: path of the plot; None for none.
     """
     figure = new_figure(figsize=(8, 5)) if png else None

@@ -13,7 +13,8 @@ from odt.core.training.passes import Result
 from odt.kernels.rows.scheduledef import Schedule as LearningRate
 from odt.training.memory_text import describe_cache
 
-HUGE = 1e7  # from here on digits before the point say nothing
+HUGE = 1e7  # values from here on are printed with an exponent
+OTHERS = -2  # number of trainable operators that are not the last ones
 RULE = "=" * 35
 
 
@@ -48,7 +49,9 @@ def parameter_block(
     def note(*names: str) -> str:
         return f"  ({', '.join(origins_by_name[n] for n in names)})" if origins_by_name else ""
 
-    listed = f" = operators {', '.join(map(str, trainable_ops))}"
+    listed = ""
+    if num_of_trainable_ops == OTHERS:
+        listed = f" = operators {', '.join(map(str, trainable_ops))}"
     return "\n".join(
         [
             "== training parameter ==",
@@ -58,9 +61,7 @@ def parameter_block(
             + note("loss", "reduction"),
             f"- optimizer            = {_words(optimizer)}{note('optimizer')}",
             *(f"- {n:<20} = {v}{note(n)}" for n, v in (hyper_parameters or {}).items()),
-            f"- num_of_trainable_ops = {num_of_trainable_ops}"
-            + listed * (num_of_trainable_ops == -2)
-            + note("trainable_ops"),
+            f"- num_of_trainable_ops = {num_of_trainable_ops}{listed}{note('trainable_ops')}",
             "=" * 24,
         ]
     )
@@ -152,8 +153,14 @@ def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float], fir
 
 
 def feed_line(waited: float, epochs_ms: Sequence[float]) -> str:
-    """Formats the fraction of the steps' time in which they waited for augmented batches."""
-    return f"augmentation: steps waited {100_000 * waited / sum(epochs_ms):.1f} % of their time"
+    """Formats the fraction of the steps' time in which they waited for augmented batches.
+
+    Args:
+        waited: time of waiting in seconds.
+        epochs_ms: sum of the step times of each epoch.
+    """
+    waited_ms = 1000 * waited
+    return f"augmentation: steps waited {100 * waited_ms / sum(epochs_ms):.1f} % of their time"
 
 
 def memory_tables(usages: Mapping[str, Usage]) -> str:

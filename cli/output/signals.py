@@ -87,14 +87,14 @@ class Output:
     """A text stream that may be closed by its reader, such as a pipe.
 
     Attributes:
-        go_on: whether the program continues after the stream is closed, because it has files to
-            write. Later output is then dropped; otherwise the error is raised immediately.
+        keeps_going: whether the program continues after the stream is closed, because it has files
+            to write. Later output is then dropped; otherwise the error is raised immediately.
         lost: the error that closed it.
     """
 
-    def __init__(self, stream: TextIO, *, go_on: bool) -> None:
+    def __init__(self, stream: TextIO, *, keeps_going: bool) -> None:
         self._stream = stream
-        self.go_on = go_on
+        self.keeps_going = keeps_going
         self.lost: OSError | None = None
 
     def write(self, text: str) -> int:
@@ -116,17 +116,17 @@ class Output:
         """Raises the error that closed the stream; a closed pipe stays quiet, as in a shell."""
         if self.lost is None:
             return
-        if self.lost.errno == errno.EPIPE and not self.go_on:
+        if self.lost.errno == errno.EPIPE and not self.keeps_going:
             raise self.lost
         reason = (self.lost.strerror or str(self.lost)).lower()
-        done = ". All requested files are written." if self.go_on else ""
+        done = ". All requested files are written." if self.keeps_going else ""
         raise OutputError(f"standard output: must accept all output, but got: {reason}{done}")
 
     def _lose(self, e: OSError) -> None:
         self.lost = e
         with open(os.devnull, "wb") as nowhere:  # also receives what a buffer still holds
             os.dup2(nowhere.fileno(), self._stream.fileno())
-        if not self.go_on:
+        if not self.keeps_going:
             self.check()
 
     def __getattr__(self, name: str) -> Any:
@@ -145,11 +145,10 @@ def printing() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # Windows pipes lack →; a "?" ends no command
             stream.reconfigure(errors="replace")
-    with open(
-        os.devnull, "w", encoding="utf-8"
-    ) as nowhere:  # replaces a stream that was closed from the start
-        out = Output(sys.stdout or nowhere, go_on=False)
-        err = Output(sys.stderr or nowhere, go_on=True)
+    # Replaces a stream that was closed from the start.
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        out = Output(sys.stdout or nowhere, keeps_going=False)
+        err = Output(sys.stderr or nowhere, keeps_going=True)
         with redirect_stdout(out), redirect_stderr(err):
             yield
         out.check()
@@ -158,4 +157,4 @@ def printing() -> Iterator[None]:
 def keep_going() -> None:
     """Lets the command continue if stdout is closed from now on, because it writes files."""
     if isinstance(sys.stdout, Output):
-        sys.stdout.go_on = True
+        sys.stdout.keeps_going = True

@@ -29,7 +29,7 @@ class RunLog(Protocol):
 
 @contextmanager
 def warnings_as_lines(logs: Sequence[RunLog] = ()) -> Iterator[None]:
-    """Prints warnings of odt as lines on stderr, and tells them to logs."""
+    """Prints warnings of odt as lines on stderr, and passes them to logs."""
 
     def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
         text = spell(str(message))
@@ -58,7 +58,7 @@ class TrainingLog(odt.Callback):
         self._first = 1
         self._bar, self._evaluation = Progress("step"), Progress()
         self._done = 0  # steps of the run
-        self._sum, self._steps = 0.0, 0  # of the losses of the epoch, and of its steps
+        self._sum, self._steps = 0.0, 0  # sum of the losses of the epoch, and number of its steps
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +135,7 @@ class TrainingLog(odt.Callback):
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
         """Prints the epoch's line."""
         record = self.trainer.session.epoch
-        assert record is not None
+        assert record is not None, "`fit` sets the epoch before its callbacks"
         self._evaluation.close()
         self._bar.clear()
         self._times.append(record.training.seconds * 1000)

@@ -16,6 +16,8 @@ from typing import Any
 from odt.runs.epoch_log import append
 
 VARINT, DOUBLE, BYTES, FLOAT = 0, 1, 2, 5  # wire types
+CASTAGNOLI = 0x82F63B78  # polynomial of CRC-32C, with reversed bits
+MASK_DELTA = 0xA282EAD8  # added to a rotated checksum
 
 
 def _crc_table() -> tuple[int, ...]:
@@ -23,7 +25,7 @@ def _crc_table() -> tuple[int, ...]:
     for byte in range(256):
         crc = byte
         for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+            crc = crc >> 1 ^ (CASTAGNOLI if crc & 1 else 0)
         table.append(crc)
     return tuple(table)
 
@@ -42,7 +44,7 @@ def crc32c(data: bytes) -> int:
 def masked(data: bytes) -> bytes:
     """Computes the checksum of a TFRecord: CRC-32C rotated right by 15 bits, plus a constant."""
     crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF)
 
 
 def record(message: bytes) -> bytes:

@@ -40,7 +40,7 @@ from odt.runs.run import (
     read_run,
 )
 
-OFTEN = 5.0  # seconds between two drawings of the curves
+INTERVAL = 5.0  # least number of seconds between two drawings of the curves
 UNFINISHED, STOPPED, FINISHED = "unfinished", "stopped", "finished"
 
 
@@ -101,7 +101,8 @@ class RowLog(odt.Callback):
         """Number of the first epoch."""
         session = self.trainer.session
         samples = session.build().info.step_samples
-        return session.resume.start(samples, self.params["steps"] or 0)[0]
+        epoch, _ = session.resume.start(samples, self.params["steps"] or 0)
+        return epoch
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
         """Adds epoch 0 before the first epoch."""
@@ -118,7 +119,7 @@ class RowLog(odt.Callback):
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
         """Adds the epoch."""
         session = self.trainer.session
-        assert session.epoch is not None
+        assert session.epoch is not None, "`fit` sets the epoch before its callbacks"
         seconds, step = session.epoch.training.seconds, session.build().parameters.step
         self.write(row_of(epoch + 1, step, logs, seconds, self._rate))
 
@@ -155,7 +156,7 @@ class RunFolder(RowLog):
         super().__init__(path / LOG, path / CSV)
         self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
         self._warnings = read_lines(path / WARNINGS)
-        self._begun_as = read_run(path).record if (path / RECORD).exists() else {}
+        self._earlier = read_run(path).record if (path / RECORD).exists() else {}
         self._record: Record = {
             "format": FORMAT,
             "version": VERSION,
@@ -167,10 +168,10 @@ class RunFolder(RowLog):
             "platform": platform.platform(),
             "monitor": monitor,
             "files": {name: describe(file) for name, file in files.items()},
-            "outputs": {**self._begun_as.get("outputs", {}), **outputs},
-            "starts": list(self._begun_as.get("starts", [])),
+            "outputs": {**self._earlier.get("outputs", {}), **outputs},
+            "starts": list(self._earlier.get("starts", [])),
         }
-        for name, file in self._begun_as.get("outputs", {}).items():
+        for name, file in self._earlier.get("outputs", {}).items():
             if name not in outputs:
                 click.echo(
                     f"Warning: {printable(name)}: the run also wrote {printable(file)} before. It "
@@ -189,7 +190,7 @@ class RunFolder(RowLog):
         )
         self._put(RECORD, json.dumps(self._record, indent=1))
         for name, now in self._record["files"].items():
-            if self._begun_as.get("files", {}).get(name, now)["sha256"] != now["sha256"]:
+            if self._earlier.get("files", {}).get(name, now)["sha256"] != now["sha256"]:
                 warn(f"Warning: {now['path']} has changed since the run began.")
         self._put(MEMORY, memory_of(self.trainer))
         self._events = EventFile(self._folder) if self._tensorboard else None
@@ -204,7 +205,7 @@ class RunFolder(RowLog):
         trained = [r for r in self._rows if r["epoch"]]
         if trained and best_row(monitored(self._monitor, trained), trained) is row:
             self.trainer.save_checkpoint(self._folder / BEST)
-        if time.monotonic() - self._drawn > OFTEN:
+        if time.monotonic() - self._drawn > INTERVAL:
             self._draw()
 
     def on_train_end(self, logs: odt.Logs) -> None:

@@ -198,7 +198,8 @@ def test_a_recipe_imports_nothing(
     recipe: Path, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "marker_module", raising=False)
+    monkeypatch.setitem(sys.modules, "marker_module", None)  # so that undoing removes the import
+    del sys.modules["marker_module"]
     Path("marker_module.py").write_text("open('MARKER', 'w').close()\n")
     name = {"loss": "marker_module:loss", "output-loss": "0=marker_module:loss"}[key]
     with recipe.open("a") as file:
