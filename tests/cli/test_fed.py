@@ -84,6 +84,19 @@ def test_plots_are_png_with_matplotlib(options: list[object]) -> None:
     assert Path("plot.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_without_validation_the_plot_shows_the_metric_of_the_clients(
+    options: list[object], folder: Path
+) -> None:
+    files = ("--load-input", folder / "train.input.npy")
+    files += ("--load-expected", folder / "train.output.npy")
+    words = [word for word in options if word not in ("--data", folder)]
+    run(*words, *files, "--rounds", 2, "--log", "log.csv", "--plot", "plot.svg")
+    with open("log.csv") as file:
+        accuracy = [float(row["accuracy"]) for row in csv.DictReader(file) if row["accuracy"]]
+    drawn = values_of(Path("plot.svg").read_text())["accuracy"]
+    assert [y for _, y in drawn] == pytest.approx(accuracy, abs=0.01)
+
+
 def test_clients_may_be_given_by_a_file(options: list[object]) -> None:
     np.save("clients.npy", np.arange(120) % 3)
     done = run(*options, "--clients", 3, "--rounds", 0, "--partition", "clients.npy")

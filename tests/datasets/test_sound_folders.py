@@ -133,6 +133,10 @@ def test_faults_are_separated_and_in_order(tmp_path: Path, monkeypatch: pytest.M
     [
         (("--mel", 40, "--rate", 0), "--rate: must be above 0 with --mel, but got 0"),
         (
+            ("--mel", 40, "--mel-range", "100"),
+            "--mel-range: must be LOW,HIGH in Hz, such as 300,8000, but got 100.",
+        ),
+        (
             ("--mel", 40, "--rate", 8000, "--mel-range", "300,5000"),
             "must be between 0 and 4000 Hz, half of --rate 8000, but got 300 … 5000 Hz",
         ),
