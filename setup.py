@@ -1,6 +1,6 @@
-"""The compiled kernels; pyproject.toml says the rest.
+"""Builds the compiled kernels; pyproject.toml describes the package.
 
-They are optional: without a C compiler NumPy does their work.
+The kernels are optional: without a C compiler, NumPy does their work.
 """
 
 import sys
@@ -30,13 +30,14 @@ class BuildExt(build_ext):
     def build_extension(self, extension: Extension) -> None:
         """Compiles and links the kernels."""
         if sys.platform == "linux":
-            compiled, linked = extension.extra_compile_args, extension.extra_link_args
-            extension.extra_compile_args = [*compiled, "-ffunction-sections"]
-            extension.extra_link_args = [*linked, f"-Wl,-T,{SOURCES}/sections.ld"]
+            compile_args, link_args = extension.extra_compile_args, extension.extra_link_args
+            extension.extra_compile_args = [*compile_args, "-ffunction-sections"]
+            extension.extra_link_args = [*link_args, f"-Wl,-T,{SOURCES}/sections.ld"]
             try:
                 return super().build_extension(extension)
             except LinkError:  # a linker without such scripts
-                extension.extra_compile_args, extension.extra_link_args = compiled, linked
+                extension.extra_compile_args = compile_args
+                extension.extra_link_args = link_args
         return super().build_extension(extension)
 
 

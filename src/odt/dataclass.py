@@ -29,6 +29,7 @@ def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
 
 def _with_defaults(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the values of all parameters of a call, in their order."""
+    # With too many arguments, the counts below differ.
     arguments = dict(zip(self.__match_args__, args, strict=False)) | kwargs
     values = self._defaults | arguments
     for name, factory in self._factories.items():
@@ -108,6 +109,7 @@ METHODS = {
 
 
 def _getter(names: list[str]) -> "attrgetter[Any]":
+    """Returns a function that reads attributes; without names, one that is equal in a class."""
     return attrgetter(*names or ["__class__"])
 
 
@@ -122,26 +124,31 @@ else:
 
         def decorate(cls):
             # Subclasses of a standard frozen dataclass are frozen in the standard way.
-            frozen = any(
+            inherits_frozen = any(
                 base.__dataclass_params__.frozen for base in filter(is_dataclass, cls.__mro__[1:])
             )
             for name, method in METHODS.items():
-                if name not in vars(cls) and not (frozen and name in FROZEN):
+                if name not in vars(cls) and not (inherits_frozen and name in FROZEN):
                     setattr(cls, name, method)
             cls.__doc__ = cls.__doc__ or cls.__name__  # the standard one would write a signature
-            new_class = standard(init=False, repr=False, eq=False, slots=True, frozen=frozen)(cls)
-            every = fields(new_class)
-            new_class._parameters = {f.name: None for f in every if f.init}.keys()
+            decorator = standard(
+                init=False, repr=False, eq=False, slots=True, frozen=inherits_frozen
+            )
+            new_class = decorator(cls)
+            new_fields = fields(new_class)
+            new_class._parameters = {f.name: None for f in new_fields if f.init}.keys()
             new_class._stores = tuple(
                 getattr(new_class, name).__set__ for name in new_class._parameters
             )
             by_position = new_class.__match_args__ == (*new_class._parameters,)
             new_class._positional = len(new_class._parameters) if by_position else None
-            new_class._defaults = {f.name: f.default for f in every if f.default is not MISSING}
-            factories = [f for f in every if f.default_factory is not MISSING]
+            new_class._defaults = {
+                f.name: f.default for f in new_fields if f.default is not MISSING
+            }
+            factories = [f for f in new_fields if f.default_factory is not MISSING]
             new_class._factories = {f.name: f.default_factory for f in factories}
-            compared = [f.name for f in every if f.compare]
-            hashed = [f.name for f in every if (f.compare if f.hash is None else f.hash)]
+            compared = [f.name for f in new_fields if f.compare]
+            hashed = [f.name for f in new_fields if (f.compare if f.hash is None else f.hash)]
             new_class._compared = _getter(compared)
             new_class._hashed = new_class._compared if hashed == compared else _getter(hashed)
             return new_class

@@ -11,18 +11,20 @@ import sys
 import warnings
 
 MAX_MESSAGE = 400  # maximum length of a message in characters
+ELLIPSIS = " … "
 
 
-def one_line(text: str, most: int) -> str:
-    """Text on one line, with its middle left out if it is longer than `most`."""
-    if len(text) > most:
-        begin = most * 2 // 3
-        text = f"{text[:begin]} … {text[begin + 3 - most :]}"
-    return text if text.isprintable() else one_line(escaped(text), most)
+def one_line(text: str, limit: int) -> str:
+    """Returns text on one line, without its middle if it has more than `limit` characters."""
+    if len(text) > limit:
+        begin = limit * 2 // 3
+        end = limit - begin - len(ELLIPSIS)
+        text = f"{text[:begin]}{ELLIPSIS}{text[-end:]}"
+    return text if text.isprintable() else one_line(escaped(text), limit)
 
 
 def escaped(text: str) -> str:
-    """Text with control characters written as Python's escape sequences."""
+    """Returns text with control characters written as Python's escape sequences."""
     control = {
         ord(c): c.encode("unicode_escape").decode() for c in set(text) if not c.isprintable()
     }

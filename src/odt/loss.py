@@ -53,6 +53,9 @@ def add_loss(loss: Any, name: str = "") -> str:
 
     Returns:
         The name that selects the loss.
+
+    Raises:
+        OptionError: if the object does not have both functions.
     """
     name = name or f"{loss.__class__.__module__}:{loss.__class__.__qualname__}"
     if isinstance(loss, LossDef):
@@ -67,7 +70,11 @@ def add_loss(loss: Any, name: str = "") -> str:
 
 
 def loss_text(loss: Any) -> str:
-    """Returns the text of a loss given as text, as an odt.Loss or as a custom loss."""
+    """Returns the text that selects a loss: text, an odt.Loss or a custom loss.
+
+    Raises:
+        OptionError: if a custom loss cannot be imported or is not a loss.
+    """
     if isinstance(loss, Loss):
         return str(loss)
     if not isinstance(loss, str):

@@ -180,7 +180,7 @@ def test_a_federation_goes_on_after_its_server_was_killed(
         flower.start_link()
         first.join()
         log = flower.run(app)
-    assert "goes on after round " in log
+    assert "resumes after round " in log
     assert "round 4 of 4: 4 clients" in log
     assert same(trained(app / "trained.circle"), simulated(data, 4, tmp_path))
 

@@ -70,9 +70,9 @@ def test_a_stopped_federation_trains_the_same_bits(
     with pytest.raises(PowerCutError):
         run(tmp_path, strategy=Stops(), state=state)
     assert same(run(tmp_path, strategy=strategy(), state=state), whole)
-    assert f"{state}: goes on after round 1 of 3." in caplog.text
+    assert f"{state}: resumes after round 1 of 3." in caplog.text
     assert same(run(tmp_path, strategy=strategy(), state=state), whole)
-    assert "goes on after round 3 of 3." in caplog.text
+    assert "resumes after round 3 of 3." in caplog.text
 
 
 def test_more_rounds_go_on_after_the_last(tmp_path: Path) -> None:

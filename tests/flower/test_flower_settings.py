@@ -138,7 +138,7 @@ def test_wrong_settings_are_one_line(
 )
 def test_wrong_settings_of_the_server_are_one_line(setting: str, value: Any, words: str) -> None:
     with pytest.raises(OptionError) as caught:
-        ServerSettings.of(context({setting: value}))
+        ServerSettings.from_context(context({setting: value}))
     assert words in str(caught.value)
 
 

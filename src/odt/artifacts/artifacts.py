@@ -88,9 +88,9 @@ class Artifacts:
     def __str__(self) -> str:
         rows = [(f"  {name}", size(nbytes)) for name, nbytes in self.sizes.items()]
         lines = [f"{self.folder}: artifacts of odt {self.version}", *table(rows, right=(1,))]
-        lines.append(f"  first losses on synthetic data: {_shown(self.losses)}")
+        lines.append(f"  first losses on synthetic data: {_figures(self.losses)}")
         if self.data_losses:
-            lines.append(f"  first losses on the samples: {_shown(self.data_losses)}")
+            lines.append(f"  first losses on the samples: {_figures(self.data_losses)}")
         return "\n".join(lines)
 
 
@@ -204,18 +204,19 @@ def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> E
                 return replace(expected, losses=first_losses(probe, expected))
         except (DataError, TrainingError) as e:
             refused = refused or e
-    assert refused is not None
+    assert refused is not None, "FLOATS has at least one range"
     raise refused
 
 
 def _check(session: Session, out: Path, steps: int, seed: int) -> None:
     """Raises OptionError for options that artifacts cannot hold."""
     external = {span.location for span in session.recipe.model.external.values()}
-    if elsewhere := sorted(n for n in external if n in NAMES or not is_file_name(n)):
+    misplaced = sorted(n for n in external if n in NAMES or not is_file_name(n))
+    if misplaced:
         raise OptionError(
             "model",
             "must have its external data beside it in artifacts, under other names than theirs",
-            listed(elsewhere),
+            listed(misplaced),
             "Write the model again with one data file, model.onnx.data.",
         )
     for field, value, least in (("steps", steps, 1), ("seed", seed, 0)):
@@ -233,13 +234,14 @@ def _check(session: Session, out: Path, steps: int, seed: int) -> None:
                 "loss", "must be one of odt's in artifacts", f"the custom loss {name}"
             )
     names = entries(out)
-    if others := sorted(names - {*NAMES} - external) or sorted(
-        names if MANIFEST not in names else ()
-    ):
+    others = names - {*NAMES} - external
+    if MANIFEST not in names:  # files of these names that are no artifacts
+        others = others or names
+    if others:
         raise OptionError(
             "out",
             "must be a new folder, or one of artifacts alone",
-            f"{os.fspath(out)} with {listed(others)}",
+            f"{os.fspath(out)} with {listed(sorted(others))}",
             "Give another folder, or move its files.",
         )
 
@@ -277,9 +279,9 @@ def _start(trainer: Trainer) -> Checkpoint:
 def _losses_on(trainer: Trainer, x: Any, y: Any, steps: int) -> tuple[float, ...]:
     """Trains some steps on samples; returns their losses."""
     losses: list[float] = []
-    see = LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
+    record = LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
     last = trainer.session.build().parameters.step + steps
-    trainer.fit(x, y, max_steps=last, callbacks=[see], new_data=True)
+    trainer.fit(x, y, max_steps=last, callbacks=[record], new_data=True)
     return tuple(losses)
 
 
@@ -330,5 +332,5 @@ def _selection(
     return Trainable(patterns=patterns, freeze=frozen)
 
 
-def _shown(losses: Sequence[float]) -> str:
+def _figures(losses: Sequence[float]) -> str:
     return ", ".join(f"{loss:.4g}" for loss in losses)

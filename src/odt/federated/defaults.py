@@ -6,9 +6,9 @@ from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.models.model import Model, load_model
 from odt.training.trainer import Trainer
 
-DEFAULTS = {n: r.clients for n, r in TRAINING_OPTIONS.items() if r.clients is not None}
+DEFAULTS = {name: row.clients for name, row in TRAINING_OPTIONS.items() if row.clients is not None}
 MOMENTUM = 0.9
-OF_SGD = ("optimizer", "learning_rate", "clip_norm")  # rate and norm suit SGD alone
+SGD_ONLY = ("optimizer", "learning_rate", "clip_norm")  # defaults that suit no other optimizer
 
 
 def new_trainer(model: Any, **options: Any) -> Trainer:
@@ -20,8 +20,8 @@ def new_trainer(model: Any, **options: Any) -> Trainer:
     small, move as far as the others. Small batches make more steps between two averages.
 
     Args:
-        model: a model or the path of its file. Training info in the file comes before the defaults.
-        options: arguments of Trainer, which come before both.
+        model: a model or the path of its file. Training info in the file replaces the defaults.
+        options: arguments of Trainer, which override both.
 
     Raises:
         OdtError: as Trainer.
@@ -32,7 +32,7 @@ def new_trainer(model: Any, **options: Any) -> Trainer:
         return Trainer(loaded, **({"ema": DEFAULTS["ema"]} | settings))
     defaults = dict(DEFAULTS)
     if "optimizer" in settings:
-        defaults = {name: value for name, value in DEFAULTS.items() if name not in OF_SGD}
+        defaults = {name: value for name, value in DEFAULTS.items() if name not in SGD_ONLY}
     else:
         values = settings.get("hyper_parameters") or {}
         chosen_values = {name: value for name, value in values.items() if value is not None}

@@ -18,7 +18,7 @@ from odt.federated.update import Array, Tensors, Update
 from odt.training.trainer import Trainer
 
 # Streams of random numbers that belong to no client, in place of its number in a seed.
-SAMPLING, OFFLINE, HOLDING = 2**31 + 1, 2**31 + 2, 2**31 + 3
+SAMPLING, OFFLINE, HOLD_OUT = 2**31 + 1, 2**31 + 2, 2**31 + 3
 
 
 class Federation:
@@ -64,7 +64,7 @@ class Federation:
         self.residuals: list[Tensors] = [{} for _ in parts]
         self.rounds: list[Round] = []
         self.clients: list[Client] = []
-        # Clients on their held-back samples; None for a client without.
+        # Clients that evaluate on their held-back samples; None for a client without such samples.
         self._held_back: list[Client | None] = []
         for k, part in enumerate(parts):
             training, held_back = self._split(part, k)
@@ -79,14 +79,14 @@ class Federation:
             samples=samples,  # type: ignore[arg-type]  # an array is read like a Sequence
             partition=k,
             epochs=settings.epochs,
-            rounds=settings.falling,
+            rounds=settings.decay_rounds,
             seed=settings.seed,
         )
 
     def _split(self, part: Array, k: int) -> tuple[Array, Array]:
         """Divides a client's samples into those for training and those held back."""
         count = int(len(part) * self.settings.client_validation)
-        order = np.random.default_rng((self.settings.seed, k, HOLDING)).permutation(part)
+        order = np.random.default_rng((self.settings.seed, k, HOLD_OUT)).permutation(part)
         return np.sort(order[count:]), np.sort(order[:count])
 
     @property
@@ -108,7 +108,18 @@ class Federation:
 
     def begin(self) -> None:
         """Evaluates the model before training, as round 0."""
-        self.rounds.append(Round(0, 0, 0, (), 0, 0, 0, self._evaluated()))
+        self.rounds.append(
+            Round(
+                round=0,
+                sampled=0,
+                trained=0,
+                refused=(),
+                samples=0,
+                bytes_up=0,
+                bytes_down=0,
+                metrics=self._evaluate(),
+            )
+        )
 
     def load(self) -> None:
         """Loads the tensors into the trainer."""
@@ -118,8 +129,8 @@ class Federation:
         """Runs one round: the clients train, and the strategy makes new tensors.
 
         Raises:
-            TrainingError: if there are fewer updates than the settings ask for; the tensors are
-                unchanged.
+            TrainingError: if there are fewer updates than `min_clients`, or the new tensors cannot
+                be evaluated; the tensors are unchanged.
         """
         settings, number = self.settings, self.number + 1
         kind = settings.payload
@@ -130,7 +141,7 @@ class Federation:
         upload = 0  # bytes
         sampled = self._sampled(number)
         for k in sampled[self._online(number, len(sampled))]:
-            before = dict(self.residuals[k])
+            residual = dict(self.residuals[k])
             try:
                 update = self.clients[k].train(begin, number)
                 payload = encode(update.tensors, begin, kind, self.residuals[k])
@@ -141,7 +152,7 @@ class Federation:
                 check_update(update, self.tensors, settings.norm_bound, name)
                 updates.append(update)
             except (DataError, TrainingError) as e:
-                self.residuals[k] = before
+                self.residuals[k] = residual
                 line = str(e).removeprefix(f"client {k}: ")
                 refused.append(f"round {number}: client {k}: {line}")
                 warn(refused[-1])
@@ -155,17 +166,25 @@ class Federation:
         before, state = self.tensors, dict(self.strategy.state)
         self.tensors = self.strategy.aggregate(number, self.tensors, updates)
         try:
-            metrics = weighted_metrics(updates) | self._evaluated()
+            metrics = weighted_metrics(updates) | self._evaluate()
         except (DataError, TrainingError) as e:
             self.tensors, self.strategy.state = before, state
             self.load()
             raise TrainingError(
                 f"round {number}: {e} The model is that of round {number - 1}."
             ) from e
-        samples = sum(u.samples for u in updates)
-        download = nbytes_of(sent) * len(sampled)
-        counts = (number, len(sampled), len(updates), tuple(refused), samples, upload, download)
-        self.rounds.append(Round(*counts, metrics))
+        self.rounds.append(
+            Round(
+                round=number,
+                sampled=len(sampled),
+                trained=len(updates),
+                refused=tuple(refused),
+                samples=sum(u.samples for u in updates),
+                bytes_up=upload,
+                bytes_down=nbytes_of(sent) * len(sampled),
+                metrics=metrics,
+            )
+        )
 
     def _sampled(self, number: int) -> Array:
         """Numbers of the clients of a round, in ascending order."""
@@ -178,7 +197,7 @@ class Federation:
         answers: Array = rng.random(count) >= self.settings.offline
         return answers
 
-    def _evaluated(self) -> dict[str, float]:
+    def _evaluate(self) -> dict[str, float]:
         """Loads the tensors, and computes loss and metrics on the data for evaluation."""
         trainer = self.trainer
         self.load()
@@ -209,7 +228,7 @@ def weighted_metrics(updates: Sequence[Update]) -> dict[str, float]:
     """
     means = {}
     for name in dict.fromkeys(n for update in updates for n in update.metrics):
-        having = [u for u in updates if name in u.metrics]
-        total = sum(u.samples for u in having)
-        means[name] = sum(u.samples * u.metrics[name] for u in having) / total
+        reports = [u for u in updates if name in u.metrics]
+        total = sum(u.samples for u in reports)
+        means[name] = sum(u.samples * u.metrics[name] for u in reports) / total
     return means

@@ -65,7 +65,7 @@ def save(path: str | os.PathLike[str], federation: Federation) -> None:
         Progress(step=federation.number),
         tuple(entries),
         tuple(arrays),
-        {SETTINGS: json.dumps(described(federation)), ROUNDS: to_json(federation.rounds)},
+        {SETTINGS: json.dumps(fixed_settings(federation)), ROUNDS: to_json(federation.rounds)},
     )
     write_atomically(os.fspath(path), checkpoint.encode(state))
 
@@ -84,22 +84,22 @@ def resume(path: str | os.PathLike[str], federation: Federation) -> None:
     where = os.fspath(path)
     state = checkpoint.decode(read_input(where, "a checkpoint of a federation"), where)
     groups: dict[str, Tensors] = {}
+    # A checkpoint of names and shapes has no arrays; the checks below refuse it.
     for entry, a in zip(state.entries, state.arrays, strict=False):
         groups.setdefault(entry.role, {})[entry.tensor] = a.astype(a.dtype.newbyteorder("="))
     try:
-        then: Mapping[str, Any] = dict(json.loads(str(state.properties[SETTINGS])))
+        before: Mapping[str, Any] = dict(json.loads(str(state.properties[SETTINGS])))
         rounds = from_json(str(state.properties[ROUNDS]))
         last = rounds[-1].round
     except Exception as e:  # JSON may hold values of any type
         raise ModelError(
             f"{where}: must be a checkpoint of a federation, but got: {reason(e)}."
         ) from e
-    now = described(federation)
-    for name, value in now.items():
-        if then.get(name) != value:
+    for name, value in fixed_settings(federation).items():
+        if before.get(name) != value:
             raise OptionError(
                 "checkpoint",
-                f"must go on with {name} {printable(then.get(name))} as before",
+                f"must go on with {name} {printable(before.get(name))} as before",
                 value,
                 "Give the same settings, or begin a new federation.",
             )
@@ -121,14 +121,14 @@ def resume(path: str | os.PathLike[str], federation: Federation) -> None:
     federation.rounds = list(rounds)
 
 
-def described(federation: Federation) -> dict[str, Any]:
+def fixed_settings(federation: Federation) -> dict[str, Any]:
     """Settings of federation and clients that must stay the same, as JSON values.
 
     Args:
         federation: a federation.
     """
     info = federation.trainer.session.build().info
-    return federation.settings.described() | {
+    return federation.settings.json_values() | {
         "samples": sum(len(c.samples) for c in federation.clients),
         "optimizer": info.optimizer,
         "learning_rate": info.learning_rate,

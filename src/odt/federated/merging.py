@@ -60,7 +60,7 @@ def merge(
                 f"{os.fspath(second)}: must be of the same model and optimizer as "
                 f"{os.fspath(first)}, but got other tensors or {b.optimizer}."
             )
-    write_any(output, merged(states, weights), os.fspath(checkpoints[0]), read)
+    write_any(output, mean_checkpoint(states, weights), os.fspath(checkpoints[0]), read)
 
 
 def _read(path: str, model: Model | None) -> Checkpoint:
@@ -70,7 +70,7 @@ def _read(path: str, model: Model | None) -> Checkpoint:
     return state
 
 
-def merged(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint:
+def mean_checkpoint(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint:
     """Returns the weighted mean of checkpoints with the same entries.
 
     Weights with moving averages become the mean of these, with which training begins anew.

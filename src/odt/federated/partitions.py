@@ -23,7 +23,7 @@ from odt.errors import OptionError
 from odt.federated.update import Array
 
 KINDS = ("iid", "dirichlet", "by-label", "by-column")
-DIVIDING = 2**31  # in place of a client's number in the seed
+DIVISION = 2**31  # in place of a client's number in the seed
 FEWEST = 10  # samples of a client that a Dirichlet partition has, if there are enough
 DRAWS = 1000  # of a Dirichlet partition, until every client has enough samples
 
@@ -55,8 +55,8 @@ def partition(
     if not isinstance(kind, str):
         parts = _by_list(np.asarray(kind), data.length, clients)
     else:
-        rng = np.random.default_rng((seed, 0, DIVIDING))
-        parts = _drawn(kind, data, labels, clients, rng, record)
+        rng = np.random.default_rng((seed, 0, DIVISION))
+        parts = _by_text(kind, data, labels, clients, rng, record)
     for k, part in enumerate(parts):
         if not len(part):
             raise OptionError(
@@ -68,7 +68,7 @@ def partition(
     return [np.sort(part) for part in parts]
 
 
-def _drawn(
+def _by_text(
     text: str,
     data: DataSet,
     labels: Array | None,
@@ -76,6 +76,7 @@ def _drawn(
     rng: np.random.Generator,
     record: Record | None,
 ) -> list[Array]:
+    """Divides samples as a text in the table of this module says."""
     kind, _, value = text.strip().replace("_", "-").partition(":")
     if kind == "iid" and not value:
         return np.array_split(rng.permutation(data.length), clients)
@@ -119,13 +120,12 @@ def _dirichlet(labels: Array, alpha: float, clients: int, rng: np.random.Generat
         for label in np.unique(labels):
             samples = rng.permutation(np.flatnonzero(labels == label))
             ends = np.cumsum(rng.dirichlet(np.full(clients, alpha))) * len(samples)
-            for part, few in zip(
-                parts, np.split(samples, ends[:-1].round().astype(int)), strict=True
-            ):
-                part.append(few)
-        drawn = [np.concatenate(part) for part in parts]
-        if min(map(len, drawn)) >= fewest:
-            return drawn
+            pieces = np.split(samples, ends[:-1].round().astype(int))
+            for part, piece in zip(parts, pieces, strict=True):
+                part.append(piece)
+        whole_parts = [np.concatenate(part) for part in parts]
+        if min(map(len, whole_parts)) >= fewest:
+            return whole_parts
     raise OptionError(
         "partition",
         f"must give every client {fewest} samples",
@@ -135,6 +135,7 @@ def _dirichlet(labels: Array, alpha: float, clients: int, rng: np.random.Generat
 
 
 def _shards(labels: Array, shards: int, clients: int, rng: np.random.Generator) -> list[Array]:
+    """Sorts the samples by class, cuts them into shards, and deals these to the clients."""
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     parts = np.array_split(order, clients * shards)
@@ -143,6 +144,7 @@ def _shards(labels: Array, shards: int, clients: int, rng: np.random.Generator) 
 
 
 def _by_value(values: Array, clients: int, rng: np.random.Generator) -> list[Array]:
+    """Gives each client one value, or equal ranges of the sorted values if there are more."""
     distinct = np.unique(values)
     if len(distinct) == clients:
         return [np.flatnonzero(values == v) for v in distinct]
@@ -174,9 +176,10 @@ def column_of(data: DataSet, name: str, record: Record | None) -> Array:
         choices = ", ".join(columns) or f"0 to {size - 1}"
         raise OptionError("partition", f"must name one of the columns {choices}", name)
     values = np.empty(data.length, np.float64)
-    for at, rows in data.inputs[0].blocks():
-        few = rows[:, first : first + count]
-        values[at : at + len(few)] = few[:, 0] if count == 1 else few.argmax(axis=1)
+    for start, rows in data.inputs[0].blocks():
+        cells = rows[:, first : first + count]
+        numbers = cells[:, 0] if count == 1 else cells.argmax(axis=1)
+        values[start : start + len(cells)] = numbers
     return values
 
 

@@ -13,6 +13,7 @@ Stochastic Gradient Descent (2014); Karimireddy et al., Error Feedback Fixes Sig
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def received(payload: Mapping[str, Array], expected: Tensors, kind: str = "float
         DataError: if the payload does not match `expected` or has a value that is not finite.
     """
     halves = check_kind(kind) != "float32"
-    zeros = {n: a.astype(np.float16) if halves else a for n, a in _zeros(expected).items()}
+    zeros = _zeros(expected, np.float16 if halves else None)
     check_tensors(payload, zeros, "server", "The model is unchanged.")
     return {n: payload[n].astype(a.dtype) for n, a in expected.items()}
 
@@ -86,7 +87,7 @@ def encode(
             differences = {n: np.asarray(a - reference[n]) for n, a in tensors.items()}
             return {n: d.astype(np.float16) for n, d in differences.items()}
     payload: Tensors = {}
-    rests: Tensors = {}
+    leftovers: Tensors = {}
     scales = np.zeros(len(tensors), np.float32)
     for k, (name, a) in enumerate(tensors.items()):
         d = np.asarray(a - reference[name])
@@ -94,13 +95,15 @@ def encode(
             d = np.asarray(d + residual[name])
         scales[k] = np.abs(d).max(initial=0) / LEVELS
         if not np.isfinite(scales[k]):
-            raise DataError(f"{name}: trained values must be finite, but got {d.flat[d.argmax()]}.")
+            raise DataError(
+                f"{name}: trained values must be finite, but got {d[~np.isfinite(d)][0]}."
+            )
         scale = scales[k] or np.float32(1)
         q = np.asarray(np.clip(np.rint(d / scale), -LEVELS, LEVELS), np.int8)
         payload[name] = q
-        rests[name] = np.asarray(d - q * scale)
+        leftovers[name] = np.asarray(d - q * scale)
     if residual is not None:
-        residual.update(rests)
+        residual.update(leftovers)
     return payload | {SCALES: scales}
 
 
@@ -126,7 +129,7 @@ def decode(
         check_tensors(payload, reference, client)
         return {name: payload[name] for name in reference}
     dtype = np.float16 if kind == "float16" else np.int8
-    expected = {name: a.astype(dtype) for name, a in _zeros(reference).items()}
+    expected = _zeros(reference, dtype)
     if kind == "int8":
         expected[SCALES] = np.zeros(len(reference), np.float32)
     check_tensors(payload, expected, client)
@@ -167,6 +170,6 @@ def nbytes_of(payload: Mapping[str, Array]) -> int:
     return sum(a.nbytes for a in payload.values())
 
 
-def _zeros(tensors: Tensors) -> Tensors:
-    """Arrays of these shapes and dtypes that take no memory."""
-    return {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in tensors.items()}
+def _zeros(tensors: Tensors, dtype: Any = None) -> Tensors:
+    """Arrays of these shapes, with one dtype or their own; broadcast, they take no memory."""
+    return {n: np.broadcast_to(np.zeros((), dtype or a.dtype), a.shape) for n, a in tensors.items()}

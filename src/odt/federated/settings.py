@@ -42,17 +42,18 @@ class Settings(FederationOptions):
         return parse_strategy(self.strategy) if isinstance(self.strategy, str) else self.strategy
 
     @property
-    def falling(self) -> int | None:
+    def decay_rounds(self) -> int | None:
         """Number of rounds over which the learning rate falls; None for a constant rate."""
         return self.rounds if self.decay == "cosine" and self.rounds else None
 
-    def described(self) -> dict[str, Any]:
-        """The settings as JSON values; those that must be equal when a federation resumes."""
+    def json_values(self) -> dict[str, Any]:
+        """Returns, as JSON values, the settings that must be equal when a federation resumes."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["rounds"] = values.pop("rounds") if self.falling else None  # compared last
+        # The rounds count only for a decay; moved to the end, they are compared last.
+        values["rounds"] = values.pop("rounds") if self.decay_rounds else None
         if not isinstance(self.partition, str):
             values["partition"] = f"clients {zlib.crc32(np.asarray(self.partition).tobytes()):08x}"
         if not isinstance(self.strategy, str):
             values["strategy"] = type(self.strategy).__name__
-        described: dict[str, Any] = json.loads(json.dumps(values))
-        return described
+        json_values: dict[str, Any] = json.loads(json.dumps(values))
+        return json_values

@@ -34,7 +34,7 @@ from odt.training.trainer import Trainer
 SUFFIX = ".features.npz"  # of a store, after the name of its model
 FORGETTING = "the model forgets"
 NO_BETTER = "the held-back samples do not improve"
-Scores: TypeAlias = tuple[Logs | None, Logs | None]
+Scores: TypeAlias = tuple[Logs | None, Logs | None]  # of the old and the new model
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Personalization:
             (self.replayed, "stored samples", self.replay_before, self.replay_after),
         ):
             if was and now:
-                lines.append(f"{count} {what}: {_shown(was)} before; {_shown(now)} after")
+                lines.append(f"{count} {what}: {_figures(was)} before; {_figures(now)} after")
         if not self.held_back and (self.kept or self.rolled_back):
             lines.append("no new sample held back: old and new model are not compared on them")
         if self.kept:
@@ -192,18 +192,18 @@ def personalize(
     head = class_head(source._lowered.graph, logits=source.format == ONNX)
     show, remarks = show or _no_note, _no_remarks
     if isinstance(samples, NewData):
-        folder, (x, y) = _opened_folder(source, samples, show)
+        folder, (x, y) = _open_folder(source, samples, show)
         classes, remarks = classes or folder.classes, folder.remarked
     else:
         x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
-    old, model_classes = _opened(source, head, paths.old_store)
+    old, model_classes = _open_store(source, head, paths.old_store)
     new_samples = match_classes(labels_of(y, classes), model_classes, head.classes)
     if len(new_samples.names) > head.classes and not epochs:
         rule = "must be above 0 for new classes, which must be trained"
         raise OptionError("epochs", rule, epochs)
     old = old.with_names(new_samples.names)
     limit = nbytes(store_bytes)
-    assert limit is not None
+    assert limit is not None, "store_bytes has no None"
     count = old.samples_within(samples_per_class, limit)
     with Trainer(
         _with_classes(source, head, new_samples.names),
@@ -217,7 +217,7 @@ def personalize(
         cache_frozen="ram",
     ) as trainer:
         replay = Replay(trainer, head, old, new_samples, x, held_back if epochs else 0.0, seed)
-        scores: Scores = (None, None)  # of the old and the new model on held-back samples
+        scores: Scores = (None, None)
         replay_scores: Scores = (None, None)
         if epochs:
             _warn_of_missing([new_samples.names[k] for k in replay.missing])
@@ -269,7 +269,7 @@ def _paths(model: Model, out: Path | None, store: Path | None) -> _Paths:
     path = model.path if out is None else os.fspath(out)
     suffix = os.path.splitext(path)[1].lstrip(".").lower()
     if suffix in FORMATS and ONNX in (suffix, model.format) and suffix != model.format:
-        rule = f"must have the format of the model, {model.format}, of whose layers the store is"
+        rule = f"must have the format of the model and its store, {model.format}"
         raise OptionError("out", rule, path)
     old = model.path + SUFFIX if store is None else os.fspath(store)
     new = path + SUFFIX if store is None else old
@@ -325,11 +325,11 @@ def improves(before: Logs, after: Logs) -> bool:
     )
 
 
-def _shown(logs: Logs) -> str:
+def _figures(logs: Logs) -> str:
     return f"accuracy {logs['accuracy']:.4f}, loss {logs['loss']:.4f}"
 
 
-def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tuple[str, ...]]:
+def _open_store(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tuple[str, ...]]:
     """Opens the store of a model, or begins one; returns it with the names of the model's classes.
 
     Classes of the store that the model does not have are left out.
@@ -362,7 +362,7 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
     )
 
 
-def _opened_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tuple[Any, Any]]:
+def _open_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tuple[Any, Any]]:
     """Opens a folder with a folder for each class; its samples are inputs and names of classes."""
     record = new.record_for(model._file)
     source = open_source(new.source, record, show, new_classes=True)

@@ -147,7 +147,8 @@ def _held_back(labels: Array, fraction: float, seed: int) -> Array:
     for k in np.unique(labels):
         numbers = rng.permutation(np.flatnonzero(labels == k))
         if fraction and len(numbers) >= FEW:
-            chosen.append(numbers[: min(max(round(fraction * len(numbers)), 1), len(numbers) - 1)])
+            count = max(round(fraction * len(numbers)), 1)
+            chosen.append(numbers[: min(count, len(numbers) - 1)])  # one sample trains
     return np.sort(np.concatenate(chosen))
 
 

@@ -165,7 +165,7 @@ class nnfw_session:
         """
         check_learning_rate(value)
         optimizer = self._prepared().parameters.optimizer
-        assert optimizer is not None
+        assert optimizer is not None, "train_prepare makes it"
         optimizer.learning_rate = value
 
     def train_set_input(self, index: int, values: Array) -> None:

@@ -145,7 +145,8 @@ class TrainSession:
                 f"Train Loss: {loss:.4f}",
             ]
             if validation_split > 0:
-                parts.append(f"Validation Loss: {self._run(validation, update=False)[0]:.4f}")
+                loss, _, _ = self._run(validation, update=False)
+                parts.append(f"Validation Loss: {loss:.4f}")
                 parts += [f"{type(m).__name__}: {m.result():.4f}" for m in self.metrics]
                 for metric in self.metrics:
                     metric.reset_state()
@@ -157,7 +158,10 @@ class TrainSession:
         return self.total_time
 
     def _run(self, data: Iterable[Batch], *, update: bool) -> tuple[float, float, float]:
-        """Returns mean loss, mean ms of setting inputs, mean ms of a step; zeros for no batches."""
+        """Runs all batches; returns the means of loss, of input and of step times in ms.
+
+        Without batches, they are 0.
+        """
         sums = np.zeros(3)
         batches = 0
         for inputs, expecteds in data:

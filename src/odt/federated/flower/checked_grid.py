@@ -25,9 +25,8 @@ class CheckedGrid(Grid):
     Messages leave with the tensors as a payload. Replies come back as float32 tensors, sorted by
     partition, so that a mean does not depend on their order of arrival. A reply that breaks a rule
     is left out with a line in the log: names, shapes, dtypes, finite values, counts, the norm
-    bound, and one reply for each node. What a client says of itself is not believed where it
-    matters: its metrics replace none of the server's, and a partition that two nodes state only
-    orders them.
+    bound, and one reply for each node. Clients are not trusted with what they report: their metrics
+    replace none of the server's, and a partition that two nodes report only orders the replies.
 
     Attributes:
         refused: lines of the replies that were left out since the last messages.
@@ -95,8 +94,9 @@ class CheckedGrid(Grid):
     ) -> Iterable[Message]:
         """Sends messages and returns the replies that arrive in time, checked and sorted."""
         messages = self._outgoing(messages)
-        for message in messages if timeout is not None else ():
-            message.metadata.ttl = timeout  # a client that was away gets no outdated tensors
+        if timeout is not None:
+            for message in messages:
+                message.metadata.ttl = timeout  # a client that was away gets no outdated tensors
         replies = self._incoming(self._grid.send_and_receive(messages, timeout=timeout))
         missing = len(messages) - len(replies) - len(self.refused)
         if missing:
@@ -121,8 +121,9 @@ class CheckedGrid(Grid):
         return messages
 
     def _incoming(self, replies: Iterable[Message]) -> list[Message]:
-        """Leaves out bad replies, sorts the others by partition, then those with an error."""
-        good: dict[int, tuple[int, Message]] = {}  # by node: partition and reply
+        """Leaves out bad replies; returns the others by partition, then those with an error."""
+        good: dict[int, Message] = {}  # by node
+        partitions: dict[int, int] = {}  # by node
         failed: list[Message] = []
         for reply in replies:
             if reply.has_error():
@@ -134,32 +135,16 @@ class CheckedGrid(Grid):
                 with reading(f"node {node}", "must answer what it was sent"):
                     if node in good:
                         raise DataError(f"node {node}: must answer once, but did again. {REFUSED}")
-                    good[node] = self._check(reply), reply
+                    partitions[node] = self._check(reply)
+                    good[node] = reply
             except DataError as e:
                 self.refused.append(str(e))
                 log().warning("%s", e)
-        self._warn_of_shared(good)
-        order = sorted(good, key=lambda node: (good[node][0], node))
-        ordered = [good[node][1] for node in order]
+        _warn_of_shared(partitions)
+        order = sorted(good, key=lambda node: (partitions[node], node))
+        ordered = [good[node] for node in order]
         _keep_common_metrics(ordered)
         return ordered + failed
-
-    def _warn_of_shared(self, good: Mapping[int, tuple[int, Message]]) -> None:
-        """Warns of partitions that several nodes state: by mistake, or one pretends to be another.
-
-        Neither is refused, because nothing shows which is right.
-        """
-        nodes: dict[int, list[int]] = {}
-        for node, (partition, _) in good.items():
-            nodes.setdefault(partition, []).append(node)
-        for partition, several in nodes.items():
-            if len(several) > 1:
-                log().warning(
-                    "partition %d: must be answered by one node, but got answers of %s. All of "
-                    "them are used.",
-                    partition,
-                    " and ".join(map(str, sorted(several))),
-                )
 
     def _check(self, reply: Message) -> int:
         """Checks a reply and replaces its payload by tensors; returns its partition."""
@@ -183,8 +168,8 @@ class CheckedGrid(Grid):
         check_counts(samples, metrics, where)
         metrics.pop(EQUAL, None)  # the server's own
         counts = {SAMPLES: samples, EQUAL: 1.0}
-        read = (*self._needed, self._weight) if trained else (self._weight,)
-        self._check_read(read, {**metrics, **counts}, where)
+        names = (*self._needed, self._weight) if trained else (self._weight,)
+        self._check_metrics(names, {**metrics, **counts}, where)
         arrays = {}
         if trained:
             record = content.array_records.get(ARRAYS)
@@ -199,8 +184,8 @@ class CheckedGrid(Grid):
         reply.content = RecordDict({**arrays, METRICS: MetricRecord({**metrics, **counts})})
         return partition
 
-    def _check_read(self, names: Iterable[str], metrics: Mapping[str, Any], where: str) -> None:
-        """Raises DataError if a metric that the strategy reads is missing, or no weight."""
+    def _check_metrics(self, names: Iterable[str], metrics: Mapping[str, Any], where: str) -> None:
+        """Raises DataError if the strategy cannot read the metrics, or the weight is invalid."""
         for name in names:
             if name not in metrics:
                 raise DataError(f"{where}: must have the metric {name}, but has not. {REFUSED}")
@@ -209,6 +194,27 @@ class CheckedGrid(Grid):
             raise DataError(
                 f"{where}: {self._weight}, the weight of the reply, must be above 0 and at most "
                 f"{MAX_SAMPLES}, but got {weight}. {REFUSED}"
+            )
+
+
+def _warn_of_shared(partitions: Mapping[int, int]) -> None:
+    """Warns of a partition that several nodes report: by mistake, or one pretends to be another.
+
+    Neither is refused, because nothing shows which is right.
+
+    Args:
+        partitions: partition by node.
+    """
+    nodes_of: dict[int, list[int]] = {}
+    for node, partition in partitions.items():
+        nodes_of.setdefault(partition, []).append(node)
+    for partition, nodes in nodes_of.items():
+        if len(nodes) > 1:
+            log().warning(
+                "partition %d: must be answered by one node, but got answers of %s. All of them "
+                "are used.",
+                partition,
+                " and ".join(map(str, sorted(nodes))),
             )
 
 

@@ -48,20 +48,20 @@ def client_app(
     """
     clients: dict[int, Client] = {}
 
-    def of(context: Context) -> Client:
+    def member_of(context: Context) -> Client:
         partition = int(context.node_config.get(PARTITION, 0))
         if partition not in clients:
             clients[partition] = client(context)
         return clients[partition]
 
-    def payload(message: Message, context: Context, then: Handler) -> Message:
+    def payload(message: Message, context: Context, handler: Handler) -> Message:
         """Decodes what the server sent and encodes what leaves the client; the outermost mod."""
         config = cast(ConfigRecord, message.content[CONFIG])
         kind = str(config.get(PAYLOAD, "float32"))
         sent = from_record(message.content.array_records[ARRAYS], SERVER)
-        tensors = received(sent, of(context).tensors, kind)
+        tensors = received(sent, member_of(context).tensors, kind)
         message.content = RecordDict({ARRAYS: to_record(tensors), CONFIG: config})
-        reply = then(message, context)
+        reply = handler(message, context)
         if reply.has_error() or ARRAYS not in reply.content:
             return reply
         residual = {}
@@ -74,13 +74,13 @@ def client_app(
             context.state[RESIDUAL] = to_record(residual)
         return reply
 
-    app = ClientApp(mods=[_one_line, payload])
+    app = ClientApp(mods=[_error_reply, payload])
 
     @app.train(mods=list(mods))
     def train(message: Message, context: Context) -> Message:
         tensors = from_record(message.content.array_records[ARRAYS], SERVER)
         config = message.content.config_records[CONFIG]
-        member = of(context)
+        member = member_of(context)
         core = member.trainer.session.build()
         core.parameters.proximal_mu = float(cast(float, config.get(PROXIMAL, 0.0)))
         update = member.train(tensors, int(cast(int, config[ROUND])))
@@ -91,7 +91,7 @@ def client_app(
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         tensors = from_record(message.content.array_records[ARRAYS], SERVER)
-        member = of(context)
+        member = member_of(context)
         metrics = _metrics(len(member.samples), member.partition, member.evaluate(tensors))
         return Message(RecordDict({METRICS: metrics}), reply_to=message)
 
@@ -102,11 +102,11 @@ def _metrics(samples: int, partition: int, metrics: Any) -> MetricRecord:
     return MetricRecord({SAMPLES: samples, PARTITION: partition, **metrics})
 
 
-def _one_line(message: Message, context: Context, then: Handler) -> Message:
-    """Turns an exception into an error reply without its text, which can quote samples."""
+def _error_reply(message: Message, context: Context, handler: Handler) -> Message:
+    """Turns an exception into an error reply without its text, which can quote samples; a mod."""
     log = logging.getLogger("flwr")
     try:
-        return then(message, context)
+        return handler(message, context)
     except OdtError as e:
         log.error("%s", e)
         reason = type(e).__name__

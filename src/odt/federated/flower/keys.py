@@ -51,7 +51,7 @@ def make_keys(
         OdtError: if the folder has files, because keys are never overwritten, or cannot be made; if
             a host is no name, or a number is out of range.
     """
-    to = Path(folder)
+    path = Path(folder)
     check_whole("nodes", nodes, 1)
     check_whole("days", days, 1)
     if nodes > MAX_NODES or days > MAX_DAYS:
@@ -63,11 +63,11 @@ def make_keys(
         raise OdtError("make_keys: hosts must be names or addresses, but got none.")
     addresses = [_host(name) for name in hosts]
     try:
-        if to.exists() and any(to.iterdir()):
-            raise OdtError(f"{to}: must be empty, but got files. Keys are never overwritten.")
-        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists() and any(path.iterdir()):
+            raise OdtError(f"{path}: must be empty, but got files. Keys are never overwritten.")
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as e:
-        raise OdtError(unwritable(to, e, "folder")) from e
+        raise OdtError(unwritable(path, e, "folder")) from e
     authority, server = ec.generate_private_key(CURVE), ec.generate_private_key(CURVE)
     root = _name("odt federation")
     constraints = x509.BasicConstraints(ca=True, path_length=0)
@@ -86,16 +86,16 @@ def make_keys(
         .add_extension(names, critical=False)
         .sign(authority, hashes.SHA384())
     )
-    _write(to / "ca.key", _private(authority))
-    _write(to / "ca.crt", ca.public_bytes(Encoding.PEM), 0o644)
-    _write(to / "server.key", _private(server))
-    _write(to / "server.crt", certificate.public_bytes(Encoding.PEM), 0o644)
+    _write(path / "ca.key", _private(authority))
+    _write(path / "ca.crt", ca.public_bytes(Encoding.PEM), 0o644)
+    _write(path / "server.key", _private(server))
+    _write(path / "server.crt", certificate.public_bytes(Encoding.PEM), 0o644)
     for k in range(nodes):
         key = ec.generate_private_key(CURVE)
         ssh = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
         public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        _write(to / f"node-{k}.key", ssh)
-        _write(to / f"node-{k}.pub", public + b"\n", 0o644)
+        _write(path / f"node-{k}.key", ssh)
+        _write(path / f"node-{k}.pub", public + b"\n", 0o644)
 
 
 def _certificate(

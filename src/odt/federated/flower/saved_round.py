@@ -60,8 +60,8 @@ class SavedRound:
         arrays = {TENSOR + name: a for name, a in self.tensors.items()}
         arrays |= {STRATEGY + name: np.asarray(a) for name, a in self.strategy.items()}
         buffer = io.BytesIO()
-        everything: dict[str, Any] = {HEADER: np.array(header), **arrays}
-        np.savez(buffer, **everything)
+        members: dict[str, Any] = {HEADER: np.array(header), **arrays}
+        np.savez(buffer, **members)
         with AtomicFile(path, OdtError) as file:
             file.write(buffer.getbuffer())
 
@@ -93,10 +93,10 @@ class SavedRound:
             if not all(0 <= value < math.inf for value in noise):
                 raise ValueError("noise that is no finite number from 0")
             settings = dict(header["settings"])
-        tensors = _part(arrays, TENSOR)
+        tensors = _with_prefix(arrays, TENSOR)
         check_tensors(tensors, expected, path, "Delete the file to begin with round 1.")
         ordered = {name: tensors[name] for name in expected}
-        return cls(last, ordered, _part(arrays, STRATEGY), accountant, noise, settings)
+        return cls(last, ordered, _with_prefix(arrays, STRATEGY), accountant, noise, settings)
 
 
 def saved_round(
@@ -117,16 +117,16 @@ def saved_round(
     """
     values: dict[str, Any] = {}
     accountant = None
-    for depth, part in enumerate(parts(strategy)):
+    for depth, link in enumerate(chain(strategy)):
         for moment in MOMENTS:
-            for name, a in (getattr(part, moment, None) or {}).items():
+            for name, a in (getattr(link, moment, None) or {}).items():
                 values[f"{depth}:{moment}:{name}"] = a
-        for k, a in enumerate(getattr(part, MOMENTUM, None) or ()):
+        for k, a in enumerate(getattr(link, MOMENTUM, None) or ()):
             values[f"{depth}:{MOMENTUM}:{k}"] = a
-        if hasattr(part, NORM):
-            values[f"{depth}:{NORM}:"] = float(getattr(part, NORM))
-        if getattr(part, "accountant", None) is not None:
-            accountant = part.accountant.state_dict()
+        if hasattr(link, NORM):
+            values[f"{depth}:{NORM}:"] = float(getattr(link, NORM))
+        if getattr(link, "accountant", None) is not None:
+            accountant = link.accountant.state_dict()
     return SavedRound(number, tensors, values, accountant, noise, settings or {})
 
 
@@ -143,22 +143,22 @@ def restore(saved: SavedRound, strategy: "Strategy", path: str = "the saved roun
     """
     shapes = {name: a.shape for name, a in saved.tensors.items()}
     with reading(path, "must be the state of this strategy", OdtError):
-        for depth, part in enumerate(parts(strategy)):
+        for depth, link in enumerate(chain(strategy)):
             for moment in MOMENTS:
-                if arrays := _part(saved.strategy, f"{depth}:{moment}:"):
+                if arrays := _with_prefix(saved.strategy, f"{depth}:{moment}:"):
                     _check_moments(arrays, shapes)
-                    setattr(part, moment, arrays)
-            if arrays := _part(saved.strategy, f"{depth}:{MOMENTUM}:"):
-                every = [arrays[str(k)] for k in range(len(arrays))]
-                _check_moments(dict(zip(shapes, every, strict=True)), shapes)
-                setattr(part, MOMENTUM, every)
+                    setattr(link, moment, arrays)
+            if arrays := _with_prefix(saved.strategy, f"{depth}:{MOMENTUM}:"):
+                momenta = [arrays[str(k)] for k in range(len(arrays))]
+                _check_moments(dict(zip(shapes, momenta, strict=True)), shapes)
+                setattr(link, MOMENTUM, momenta)
             norm = saved.strategy.get(f"{depth}:{NORM}:")
             if norm is not None:
                 if not 0 < float(norm) < math.inf:
                     raise ValueError(f"{NORM} {float(norm)}")
-                setattr(part, NORM, float(norm))
-            if saved.accountant is not None and getattr(part, "accountant", None) is not None:
-                part.accountant.load_state_dict(saved.accountant)
+                setattr(link, NORM, float(norm))
+            if saved.accountant is not None and getattr(link, "accountant", None) is not None:
+                link.accountant.load_state_dict(saved.accountant)
 
 
 def _check_moments(arrays: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
@@ -177,12 +177,12 @@ def exists(path: str) -> bool:
     return bool(path) and os.path.exists(path)
 
 
-def parts(strategy: Any) -> Iterator[Any]:
+def chain(strategy: Any) -> Iterator[Any]:
     """A strategy, then the strategies that it wraps."""
     while strategy is not None:
         yield strategy
         strategy = getattr(strategy, "strategy", None)
 
 
-def _part(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _with_prefix(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}

@@ -25,24 +25,24 @@ def scaffold(folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> Non
         OdtError: if the folder has files, or cannot be written.
         OptionError: if its name cannot be the name of an app.
     """
-    to = Path(folder)
-    name = re.sub(r"[^a-z0-9]+", "-", to.resolve().name.lower()).strip("-")[:32].strip("-")
+    path = Path(folder)
+    name = re.sub(r"[^a-z0-9]+", "-", path.resolve().name.lower()).strip("-")[:32].strip("-")
     if not name:
         raise OptionError("DIR", "must have a letter or digit in its name", os.fspath(folder))
     for key, value in settings.items():
         if isinstance(value, str) and not _is_utf8(value):
             raise OptionError(key, "must be text in UTF-8, which TOML needs", printable(value))
     try:
-        if to.exists() and any(to.iterdir()):
-            raise OdtError(f"{to}: must be new or empty, but has files. Give another folder.")
-        to.mkdir(parents=True, exist_ok=True)
+        if path.exists() and any(path.iterdir()):
+            raise OdtError(f"{path}: must be new or empty, but has files. Give another folder.")
+        path.mkdir(parents=True, exist_ok=True)
         lines = "\n".join(f"{key} = {_toml(value)}" for key, value in settings.items())
         words = {"name": name, "clients": settings["clients"], "settings": lines}
         for template in sorted(TEMPLATES.glob("*.in")):
             text = Template(template.read_text(encoding="utf-8")).substitute(words)
-            (to / template.name.removesuffix(".in")).write_text(text, encoding="utf-8")
+            (path / template.name.removesuffix(".in")).write_text(text, encoding="utf-8")
     except OSError as e:
-        raise OdtError(unwritable(to, e, "folder")) from e
+        raise OdtError(unwritable(path, e, "folder")) from e
 
 
 def _is_utf8(text: str) -> bool:

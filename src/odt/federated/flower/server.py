@@ -22,7 +22,7 @@ from odt.federated.flower.checked_grid import EQUAL, CheckedGrid, log
 from odt.federated.flower.noise import is_private, noise_multipliers
 from odt.federated.flower.record_keys import NORM_BIT, SAMPLES
 from odt.federated.flower.records import to_record
-from odt.federated.flower.saved_round import SavedRound, parts
+from odt.federated.flower.saved_round import SavedRound, chain
 from odt.federated.flower.settings import ServerSettings, trainer_of
 from odt.federated.privacy import composed_loss
 from odt.federated.tensors import load_tensors, tensors_of
@@ -54,8 +54,8 @@ def server_app(
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         try:
-            chosen = strategy if isinstance(strategy, Strategy) else strategy(context)
-            Federation(grid, context, chosen, trainer(context)).run()
+            instance = strategy if isinstance(strategy, Strategy) else strategy(context)
+            Federation(grid, context, instance, trainer(context)).run()
         except OdtError as e:
             log().error("%s", e)
             raise
@@ -80,8 +80,8 @@ class Federation:
     """
 
     def __init__(self, grid: Grid, context: Context, strategy: Strategy, trainer: Trainer) -> None:
-        self._settings = ServerSettings.of(context)
-        weights = [part.weighted_by_key for part in parts(strategy) if has_weights(part)]
+        self._settings = ServerSettings.from_context(context)
+        weights = [link.weighted_by_key for link in chain(strategy) if has_weights(link)]
         self._grid = CheckedGrid(
             grid,
             payload=self._settings.payload,
@@ -114,7 +114,7 @@ class Federation:
                         now,
                     )
             log().info(
-                "%s: goes on after round %d of %d.", settings.state, saved.round, settings.rounds
+                "%s: resumes after round %d of %d.", settings.state, saved.round, settings.rounds
             )
         self._wait()
         while self.round < settings.rounds:
@@ -201,9 +201,9 @@ def numbers(metrics: Mapping[str, Any] | None, what: str = "") -> list[str]:
     return [f"{what}{printable(name)} {value:.4f}" for name, value in shown.items()]
 
 
-def has_weights(part: Any) -> bool:
+def has_weights(strategy: Any) -> bool:
     """Whether a strategy weights the replies by one of their metrics."""
-    return isinstance(getattr(part, "weighted_by_key", None), str)
+    return isinstance(getattr(strategy, "weighted_by_key", None), str)
 
 
 def check_clipping(strategy: Strategy, payload: str) -> None:

@@ -24,6 +24,9 @@ from odt.kernels.registry import LOSSES
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 
+if TYPE_CHECKING:
+    from flwr.app import Context
+
 # Settings have the names of options of `odt fed simulate`, where there is one.
 TRAINER = {
     row.word: row
@@ -40,9 +43,6 @@ FEDERATION = (
 )
 SAME = (*TRAINER, *HYPER, *SELECTION, "partition", "epochs", "decay", "seed")  # in all rounds
 KEYS = ("model", *TRAINER, *HYPER, *SELECTION, *DATA, *FEDERATION)
-if TYPE_CHECKING:
-    from flwr.app import Context
-
 ROUNDS = 20
 WHERE = "tool.flwr.app.config"
 
@@ -85,8 +85,8 @@ def trainer_of(context: "Context") -> Trainer:
         **_values(settings, TRAINER),
     )
     files = (str(settings.get(name, "")) for name in ("load-input", "validation-input"))
-    there = next((path for path in files if os.path.isfile(path)), None)
-    trainer.record = recorded(there)  # the trained model says how its inputs are prepared
+    data = next((path for path in files if os.path.isfile(path)), None)
+    trainer.record = recorded(data)  # for the metadata of the trained model
     return trainer
 
 
@@ -175,7 +175,7 @@ class ServerSettings:
     validation_files: tuple[str, str] | None
 
     @classmethod
-    def of(cls, context: "Context") -> Self:
+    def from_context(cls, context: "Context") -> Self:
         """Returns the settings of a context, checked.
 
         Raises:
@@ -188,7 +188,9 @@ class ServerSettings:
             value = settings.get(name, 1)
             if not isinstance(value, int | float) or not value > 0:
                 raise OptionError(name, "must be a number above 0", value)
-        inputs = settings.get("validation-input")
+        validation_files = None
+        if inputs := settings.get("validation-input"):
+            validation_files = str(inputs), str(needed(settings, "validation-expected"))
         return cls(
             rounds=settings.get("rounds", ROUNDS),
             clients=settings.get("clients", 2),
@@ -200,9 +202,7 @@ class ServerSettings:
             out=str(settings.get("out", "")),
             delta=float(settings.get("delta", DELTA)),
             training={name: settings[name] for name in SAME if name in settings},
-            validation_files=(str(inputs), str(needed(settings, "validation-expected")))
-            if inputs
-            else None,
+            validation_files=validation_files,
         )
 
     def judge(self, trainer: Trainer) -> Client | None:

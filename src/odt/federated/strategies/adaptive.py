@@ -44,7 +44,8 @@ class Adaptive(Strategy):
         new: Tensors = {}
         for name, w in tensors.items():
             delta = mean[name] - w
-            m, v = (self.state.get(f"{moment}/{name}", np.zeros_like(w)) for moment in "mv")
+            m = self.state.get(f"m/{name}", np.zeros_like(w))
+            v = self.state.get(f"v/{name}", np.zeros_like(w))
             m = self.beta_1 * m + (1 - self.beta_1) * delta
             v = self.second_moment(v, delta * delta)
             self.state |= {f"m/{name}": np.asarray(m), f"v/{name}": np.asarray(v)}

@@ -36,7 +36,7 @@ class Strategy:
 
 
 def check_number(name: str, value: float, least: float, *, below: float = math.inf) -> float:
-    """Returns a number that a strategy was given.
+    """Checks a number among the options of a strategy, and returns it.
 
     Args:
         name: name of the number, for the message.
@@ -48,8 +48,8 @@ def check_number(name: str, value: float, least: float, *, below: float = math.i
         OptionError: if the value is out of range.
     """
     if not least <= value < below:
-        most = "" if below == math.inf else f" and below {below:g}"
-        raise OptionError("strategy", f"`{name}` must be at least {least:g}{most}", value)
+        limit = "" if below == math.inf else f" and below {below:g}"
+        raise OptionError("strategy", f"`{name}` must be at least {least:g}{limit}", value)
     return value
 
 
