@@ -87,8 +87,8 @@ def test_plots_are_png_with_matplotlib(options: list[object]) -> None:
 def test_without_validation_the_plot_shows_the_metric_of_the_clients(
     options: list[object], folder: Path
 ) -> None:
-    files = ("--load-input", folder / "train.input.npy")
-    files += ("--load-expected", folder / "train.output.npy")
+    x, y = folder / "train.input.npy", folder / "train.output.npy"
+    files = ("--load-input", x, "--load-expected", y)
     words = [word for word in options if word not in ("--data", folder)]
     run(*words, *files, "--rounds", 2, "--log", "log.csv", "--plot", "plot.svg")
     with open("log.csv") as file:
