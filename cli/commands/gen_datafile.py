@@ -101,7 +101,7 @@ def command(**values: Any) -> None:
         splits = generate(source, request, bar)
     for split in splits:
         report(split)
-    for note in (*source.notes, *source.remarked()):
+    for note in (*source.notes, *source.remark_notes()):
         click.echo(spell(note), err=True)
     click.echo("The data files are created!")
 

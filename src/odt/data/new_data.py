@@ -70,7 +70,7 @@ class OpenedData:
             show: called with each note; None for none.
         """
         if show is not None:
-            for remark in self.source.remarked():
+            for remark in self.source.remark_notes():
                 show(remark)
 
 

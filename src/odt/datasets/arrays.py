@@ -1,6 +1,5 @@
 """Opens `.npy`, `.npz`, HDF5 and raw files as a source, memory-mapped."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,15 @@ from odt.kernels.rows.opdef import Array
 INPUTS = ("x", "inputs", "input", "data", "images", "image", "features")
 TARGETS = ("y", "targets", "target", "labels", "label", "output")
 MAGIC = {HDF5: "hdf5", NPY: "npy", ZIP: "npz"}  # first bytes → format
-SPLITS = ("train", "test", "validation", "val")
+# Part of an array's name → part of the source.
+PARTS = {
+    "": "all",
+    "train": "train",
+    "test": "test",
+    "validation": "validation",
+    "val": "validation",
+}
+MAX_CLASSES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,8 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
     """
     arrays = _arrays(path, options)
     if targets_path is not None:
-        (x,) = _only(path, arrays)
-        (y,) = _only(targets_path, _arrays(targets_path, ArrayOptions(dtype=options.dtype)))
+        x = _only(path, arrays)
+        y = _only(targets_path, _arrays(targets_path, ArrayOptions(dtype=options.dtype)))
         return _source(path, {"all": ([x], [y])}, options)
     if len(arrays) == 1 and not options.unlabelled:
         raise DataError(
@@ -68,7 +75,7 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
     if options.inputs_only or (options.unlabelled and lacking):
         return _inputs_alone(path, arrays, options)
     parts: dict[str, tuple[list[Array], list[Array]]] = {}
-    for split in ("", *SPLITS):
+    for split, name in PARTS.items():
         inputs = _pick(arrays, options.x, INPUTS, split)
         if not inputs:
             continue
@@ -78,7 +85,6 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
                 f"{path}: must have targets for {listed(inputs)}, but has "
                 f"{listed(arrays)}. Name them with `y=`, or give `target_source=`."
             )
-        name = {"": "all", "val": "validation"}.get(split, split)
         parts[name] = ([arrays[n] for n in inputs], [arrays[n] for n in targets])
     if not parts:
         raise DataError(
@@ -90,28 +96,26 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
 
 def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions) -> Source:
     """A source without targets."""
-    parts = {
-        {"": "all", "val": "validation"}.get(split, split): names
-        for split in ("", *SPLITS)
-        if (names := _pick(arrays, options.x, INPUTS, split))
-    } or ({"all": [*arrays]} if len(arrays) == 1 else {})
-    if not parts:
+    inputs: dict[str, list[Array]] = {}
+    for split, part in PARTS.items():
+        names = _pick(arrays, options.x, INPUTS, split)
+        if names:
+            inputs[part] = [arrays[name] for name in names]
+    if not inputs and len(arrays) == 1:
+        inputs["all"] = [*arrays.values()]
+    if not inputs:
         raise DataError(
             f"{path}: must have an array called x, but has {listed(arrays)}. Name it with `x=`."
         )
-    inputs = {part: [arrays[n] for n in names] for part, names in parts.items()}
-    for every in inputs.values():
-        _check_lengths(path, every)
-    kind = _kind(next(iter(inputs.values())))
-    parts_by_name: dict[str, Part] = {
-        n: ArrayPart(a, [], False, str(path)) for n, a in inputs.items()
+    for part_arrays in inputs.values():
+        _check_lengths(path, part_arrays)
+    parts: dict[str, Part] = {
+        name: ArrayPart(part_arrays, [], classes=False, name=str(path))
+        for name, part_arrays in inputs.items()
     }
-    return Source(
-        str(path),
-        kind,
-        parts_by_name,
-        files=mapped_files(a for every in inputs.values() for a in every),
-    )
+    kind = _kind(next(iter(inputs.values())))
+    files = mapped_files(a for part_arrays in inputs.values() for a in part_arrays)
+    return Source(str(path), kind, parts, files=files)
 
 
 def _check_lengths(path: Path, arrays: Sequence[Array]) -> None:
@@ -152,10 +156,11 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
         return {"0": np.ndarray((length, *options.shape), dtype, MappedFile(f.fileno(), path))}
 
 
-def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:
+def _only(path: Path, arrays: Mapping[str, Array]) -> Array:
     if len(arrays) != 1:
         raise DataError(f"{path}: must hold one array, but has {listed(arrays)}.")
-    return (next(iter(arrays.values())),)
+    (array,) = arrays.values()
+    return array
 
 
 def _pick(arrays: Mapping[str, Array], names: str, usual: Sequence[str], split: str) -> list[str]:
@@ -166,8 +171,8 @@ def _pick(arrays: Mapping[str, Array], names: str, usual: Sequence[str], split: 
             if spelling.lower() in by_lower:
                 if not names:
                     return [by_lower[spelling.lower()]]
-                every = [re.sub(re.escape(base), b, spelling) for b in names.split(",")]
-                return [by_lower[n.lower()] for n in every if n.lower() in by_lower]
+                spellings = [spelling.replace(base, name).lower() for name in names.split(",")]
+                return [by_lower[name] for name in spellings if name in by_lower]
     return []
 
 
@@ -205,7 +210,7 @@ def _are_values(target: Array) -> bool:
 
 def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
     least, most = min(int(t.min()) for t in targets), max(int(t.max()) for t in targets)
-    if least < 0 or most > 100_000:
+    if least < 0 or most > MAX_CLASSES:
         raise DataError(
             f"{path}: class numbers must begin with 0, but got {least} … {most}. "
             "Give `regression=True` if they are numbers to predict."

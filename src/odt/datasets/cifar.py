@@ -31,11 +31,13 @@ Read = tuple[dict[str, Part], tuple[str, ...]]
 
 
 def read_cifar10(tree: Tree, variant: str) -> Read:
+    """Reads the parts train and test, and the class names; there are no variants."""
     names = {"train": BATCHES, "test": ("test_batch",)}
     return {part: _part(tree, files, "", CIFAR10) for part, files in names.items()}, CIFAR10
 
 
 def read_cifar100(tree: Tree, variant: str) -> Read:
+    """Reads the parts train and test, and the class names; the variant is fine or coarse."""
     classes = _classes(tree, variant)
     names = {"train": ("train",), "test": ("test",)}
     return {part: _part(tree, files, variant, classes) for part, files in names.items()}, classes
@@ -43,16 +45,16 @@ def read_cifar100(tree: Tree, variant: str) -> Read:
 
 def _part(tree: Tree, files: tuple[str, ...], variant: str, classes: tuple[str, ...]) -> ArrayPart:
     """Makes a part from several files; images are mapped from an unnamed temporary copy."""
-    every = []
+    labels_of_files = []
     with tempfile.TemporaryFile() as plain:
         for name in files:
             pictures, labels = _file(tree, name, variant)
-            every.append(labels.astype(np.int32))
-            for at in range(0, len(pictures), ROWS):
-                plain.write(np.ascontiguousarray(pictures[at : at + ROWS]).data)
-            del pictures
+            labels_of_files.append(labels.astype(np.int32))
+            for first in range(0, len(pictures), ROWS):
+                plain.write(np.ascontiguousarray(pictures[first : first + ROWS]).data)
+            del pictures  # before the next file is read
         plain.flush()
-        labels = np.concatenate(every)
+        labels = np.concatenate(labels_of_files)
         check_labels(f"{tree.name}: {files[0]}", labels, len(classes))
         shape = (len(labels), 3, 32, 32)
         planes = np.memmap(cast(Any, plain), np.uint8, "r", 0, shape)
@@ -74,13 +76,12 @@ def _file(tree: Tree, name: str, variant: str) -> tuple[Array, Array]:
 
 def _binary(tree: Tree, path: str, variant: str) -> tuple[Array, Array]:
     data = np.frombuffer(tree.read(path, LIMIT), np.uint8)
-    labels = 2 if variant else 1
-    if not len(data) or len(data) % (PICTURE + labels):
-        raise DataError(
-            f"{tree.where(path)}: must be rows of {PICTURE + labels} bytes, but has {len(data)}."
-        )
-    rows = data.reshape(-1, PICTURE + labels)
-    return rows[:, labels:], rows[:, 1 if variant == "fine" else 0]
+    label_bytes = 2 if variant else 1
+    row = PICTURE + label_bytes
+    if not len(data) or len(data) % row:
+        raise DataError(f"{tree.where(path)}: must be rows of {row} bytes, but has {len(data)}.")
+    rows = data.reshape(-1, row)
+    return rows[:, label_bytes:], rows[:, 1 if variant == "fine" else 0]
 
 
 def _pickle(tree: Tree, path: str, variant: str) -> tuple[Array, Array]:

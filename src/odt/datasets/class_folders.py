@@ -59,36 +59,41 @@ def place_files(names: Sequence[str], *, by_folder: bool = False) -> list[Place]
     """
     paths = [name.rpartition("/") for name in names]
     folders = {folder: PurePosixPath(folder).parts for folder, _, _ in paths}
-    every = dict(zip(folders, _places(list(folders.values()), by_folder), strict=True))
+    place_of = dict(zip(folders, _places(list(folders.values()), by_folder), strict=True))
     places = []
     for folder, _, file in paths:
-        place = every[folder]
+        place = place_of[folder]
         below = f"{place.below}/{file}" if place.below else file
         places.append(Place(place.split, place.label, place.folder, below))
     return places
 
 
 def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
-    """The places of different folders; `below` is the path of a folder below that of its split."""
-    for find in (_loose, _leading, _exact):
-        at = [next((k for k, f in enumerate(parts) if find(f)), -1) for parts in folders]
+    """The places of different folders; `below` is the path of a folder below that of its split.
+
+    First finds the folder of the split in each path, by the loosest rule that fits all paths; then
+    the folder of the class, below the split or above it.
+    """
+    for split_of in (_loose, _leading, _exact):
+        # Position of the folder of the split in each path; −1 for a path without one.
+        positions = [next((k for k, f in enumerate(parts) if split_of(f)), -1) for parts in folders]
         below = [
-            _below(parts[k + 1 :], find) if k >= 0 else ()
-            for parts, k in zip(folders, at, strict=True)
+            _below(parts[k + 1 :], split_of) if k >= 0 else ()
+            for parts, k in zip(folders, positions, strict=True)
         ]
         nested = any(below)
-        splits = {find(parts[k]) for parts, k in zip(folders, at, strict=True) if k >= 0}
+        splits = {split_of(parts[k]) for parts, k in zip(folders, positions, strict=True) if k >= 0}
         # Folders of classes may be named like splits, so all must be splits, or have folders below.
-        whole = -1 not in at and find is not _loose
-        if len(splits) > 1 and (nested or whole or not by_folder):
+        all_in_splits = -1 not in positions and split_of is not _loose
+        if len(splits) > 1 and (nested or all_in_splits or not by_folder):
             break
-    on_top = {*at} <= {-1, _shared(folders)}
-    if len(splits) < 2 and -1 in at and not (by_folder and nested and on_top):
-        at, below = [-1] * len(at), [()] * len(at)
-    above = not nested and -1 not in at  # the class may be the folder above: cat/train/1.jpg
-    shared = _shared([p for p, k in zip(folders, at, strict=True) if k < 0 or above])
+    on_top = {*positions} <= {-1, _shared(folders)}
+    if len(splits) < 2 and -1 in positions and not (by_folder and nested and on_top):
+        positions, below = [-1] * len(folders), [()] * len(folders)
+    above = not nested and -1 not in positions  # the class may be the folder above: cat/train/1.jpg
+    shared = _shared([p for p, k in zip(folders, positions, strict=True) if k < 0 or above])
     places = []
-    for parts, k, inner in zip(folders, at, below, strict=True):
+    for parts, k, inner in zip(folders, positions, below, strict=True):
         outer = parts[:k] if k >= 0 else parts
         # The folder of all files is a class, if there is no other.
         first = min(shared, len(outer) - 1) if len(folders) == 1 and k < 0 else shared
@@ -97,36 +102,40 @@ def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
         else:
             folder = outer[: first + 1] if len(outer) > first >= 0 and (above or k < 0) else ()
         path = PurePosixPath(*folder)
-        split = find(parts[k]) if k >= 0 else ALL
+        split = split_of(parts[k]) if k >= 0 else ALL
         places.append(Place(split, path.name, path, "/".join(parts[k + 1 :])))
     return places
 
 
 @lru_cache
 def _exact(folder: str) -> str:
+    """The split that a folder is named by; empty for none."""
     return SPLITS.get(folder.lower(), "")
 
 
 @lru_cache
 def _loose(folder: str) -> str:
+    """The split whose name is a part of a folder's name, such as seg_train; empty for none."""
     match = LOOSE.fullmatch(folder.lower())
     return SPLITS[match[2]] if match else ""
 
 
 @lru_cache
 def _leading(folder: str) -> str:
+    """The split with which the name of a folder begins, such as train2017; empty for none."""
     match = LOOSE.fullmatch(folder.lower())
     return SPLITS[match[2]] if match and not match[1] else ""
 
 
-def _below(parts: tuple[str, ...], find: Callable[[str], str]) -> tuple[str, ...]:
+def _below(parts: tuple[str, ...], split_of: Callable[[str], str]) -> tuple[str, ...]:
     """The folders below a split, without repetitions of it, as in seg_train/seg_train/forest."""
-    while len(parts) > 1 and find(parts[0]):
+    while len(parts) > 1 and split_of(parts[0]):
         parts = parts[1:]
     return parts
 
 
 def _shared(folders: Sequence[tuple[str, ...]]) -> int:
     """The number of first folders that are the same in all paths."""
+    # Paths differ in length; levels that all share end with the shortest.
     same = itertools.takewhile(lambda level: len({*level}) == 1, zip(*{*folders}, strict=False))
     return len(list(same))

@@ -18,6 +18,7 @@ from odt.kernels.rows.opdef import Array
 TILE = 96  # pixels of a sample's longer side
 TEXT = 14  # pixels of each line below it
 GAP = 4
+LETTER = 6  # pixels of a letter's width
 DARK = np.uint8(32)
 
 
@@ -43,13 +44,13 @@ def write_sheet(
     count, lines = len(numbers), max((x.count("\n") + 1 for x in labels), default=1)
     rows = np.empty((count, column.spec.size), column.spec.dtype)
     column.read(numbers, rows)
-    wide = max(1, math.ceil(math.sqrt(count)))
-    high = math.ceil(count / wide)
-    step, line = TILE + GAP, TILE + lines * TEXT + GAP
-    sheet = image.new("RGB", (wide * step + GAP, high * line + GAP), (int(DARK),) * 3)
+    across = max(1, math.ceil(math.sqrt(count)))
+    down = math.ceil(count / across)
+    width, height = TILE + GAP, TILE + lines * TEXT + GAP
+    sheet = image.new("RGB", (across * width + GAP, down * height + GAP), (int(DARK),) * 3)
     draw = ImageDraw.Draw(sheet)
     for k, row in enumerate(rows):
-        x, y = GAP + k % wide * step, GAP + k // wide * line
+        x, y = GAP + k % across * width, GAP + k // across * height
         sheet.paste(_tile(image, picture(row, column.spec.shape)), (x, y))
         for n, text in enumerate(labels[k].split("\n")):
             draw.text((x, y + TILE + 1 + n * TEXT), printable(text), fill=(255, 255, 255))
@@ -104,4 +105,4 @@ def _tile(image: Any, pixels: Array) -> Any:
 
 def printable(label: str) -> str:
     """Returns the part of a label that Pillow's built-in font can draw and that fits a tile."""
-    return label.encode("latin1", "replace").decode("latin1")[: TILE // 6]
+    return label.encode("latin1", "replace").decode("latin1")[: TILE // LETTER]

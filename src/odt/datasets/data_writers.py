@@ -24,10 +24,10 @@ from odt.datasets.tree import COPY
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-GATHER = 1 << 20  # bytes that are handed over together
-SYNC = 1 << 25  # bytes after which the disk may begin
-AHEAD = 8  # times as many may wait
-MARGIN = 1 << 18  # bytes for what HDF5 writes besides
+GATHER = 1 << 20  # bytes that are handed to the writing thread together
+AHEAD = 8  # such batches that may wait for the thread
+SYNC = 1 << 25  # bytes after which the system is asked to begin writing to the disk
+MARGIN = 1 << 18  # bytes that HDF5 may write besides the samples
 CHUNK = 1 << 20  # bytes of an HDF5 chunk, or one sample if that is larger
 
 
@@ -66,6 +66,7 @@ class Output:
         raise NotImplementedError
 
     def commit(self, path: Path) -> None:
+        """Gives the complete file its name."""
         self._file.path = path
         self._file.commit()
 
@@ -81,7 +82,7 @@ class RawOutput(Output):
         self._waiting: deque[Future[None]] = deque()
         self._pieces: list[Any] = []
         self._gathered = self._unsynced = 0
-        self._later = [_nameless(path.parent, stack) for _ in self.tensors[1:]]
+        self._later = [_unnamed_file(path.parent, stack) for _ in self.tensors[1:]]
 
     def append(self, arrays: Sequence[Array]) -> None:
         self._add(_bytes(arrays[0]))
@@ -127,7 +128,7 @@ class NpzOutput(Output):
     ending = "npz"
 
     def _open(self, path: Path, stack: ExitStack) -> None:
-        self._parts = [_nameless(path.parent, stack) for _ in self.tensors]
+        self._parts = [_unnamed_file(path.parent, stack) for _ in self.tensors]
 
     def append(self, arrays: Sequence[Array]) -> None:
         for file, array in zip(self._parts, arrays, strict=True):
@@ -135,7 +136,7 @@ class NpzOutput(Output):
         self.samples += 1
 
     def finish(self) -> str:
-        assert self._file.temporary is not None
+        assert self._file.temporary is not None, "the file is not committed yet"
         try:
             with zipfile.ZipFile(self._file.temporary, "w", zipfile.ZIP_STORED) as archive:
                 for k, (spec, part) in enumerate(zip(self.tensors, self._parts, strict=True)):
@@ -193,7 +194,7 @@ class Hdf5Output(Output):
         self.samples += 1
 
     def finish(self) -> str:
-        assert self._file.temporary is not None
+        assert self._file.temporary is not None, "the file is not committed yet"
         for data, rows in zip(self._sets, self._rows, strict=True):
             rest = self.samples % len(rows)
             if rest:
@@ -237,7 +238,7 @@ def _bytes(a: Array) -> Any:
     return a.reshape(-1).view(np.uint8).data
 
 
-def _nameless(folder: Path, stack: ExitStack) -> IO[bytes]:
+def _unnamed_file(folder: Path, stack: ExitStack) -> IO[bytes]:
     file = cast(IO[bytes], tempfile.TemporaryFile(dir=folder))  # noqa: SIM115  # the stack closes it
     stack.callback(_close_anyway, file)
     return file

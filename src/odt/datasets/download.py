@@ -32,6 +32,7 @@ class Remote:
 
     @property
     def name(self) -> str:
+        """Name of the file, the last part of its address."""
         return self.url.rpartition("/")[2]
 
 
@@ -70,30 +71,31 @@ def download(
 
 
 def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None], None]) -> None:
-    have = partial.stat().st_size if partial.exists() else 0
-    request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})
+    received = partial.stat().st_size if partial.exists() else 0
+    headers = {"Range": f"bytes={received}-"} if received else {}
+    request = urllib.request.Request(file.url, headers=headers)
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as e:
-        if have and e.code == 416:  # nothing is missing
+        if received and e.code == 416:  # nothing is missing
             return
         raise
     with response, open(partial, "ab" if response.status == 206 else "wb") as out:
-        have = out.tell()
+        received = out.tell()  # 0 if the server sends the whole file again
         length = response.headers.get("Content-Length", "")
         if length and not re.fullmatch("[0-9]{1,18}", length):
             raise OSError(f"Content-Length {printable(length)} instead of a number")
-        total = have + int(length) if length else None
+        total = received + int(length) if length else None
         if total is not None and total > MAX_BYTES:
             raise OSError(f"{total} bytes instead of at most {MAX_BYTES}")
         while chunk := response.read(COPY):
-            have += len(chunk)
-            if have > MAX_BYTES:
+            received += len(chunk)
+            if received > MAX_BYTES:
                 raise OSError(f"more than {MAX_BYTES} bytes")
             out.write(chunk)
-            progress(file.name, have, total)
-        if total is not None and have < total:
-            raise OSError(f"the connection ended after {have} of {total} bytes")
+            progress(file.name, received, total)
+        if total is not None and received < total:
+            raise OSError(f"the connection ended after {received} of {total} bytes")
 
 
 def _check(downloaded: Path, path: Path, file: Remote) -> None:

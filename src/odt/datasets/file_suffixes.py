@@ -61,8 +61,8 @@ def remedy_of(suffix: str) -> str:
     return "convert to JPEG or PNG" if suffix in OTHER_PICTURES else ""
 
 
-def counted(names: Iterable[str], *, remedies: bool = True) -> str:
-    """Returns how many files have which suffix, such as "3 .heic (…), 1 .txt".
+def suffix_counts(names: Iterable[str], *, remedies: bool = True) -> str:
+    """Returns the number of files by suffix, as text such as "3 .heic (…), 1 .txt".
 
     Args:
         names: names of the files.
@@ -88,16 +88,18 @@ def files(count: int) -> str:
     return "1 file" if count == 1 else f"{count} files"
 
 
-def of_kind(names: Iterable[str], kind: Kind) -> tuple[list[str], list[str]]:
+def split_by_kind(names: Iterable[str], kind: Kind) -> tuple[list[str], list[str]]:
     """Divides file names into those of a kind that can be read, and all others."""
     suffixes = suffixes_of(kind)
-    every: tuple[list[str], list[str]] = ([], [])
+    readable: list[str] = []
+    others: list[str] = []
     for name in names:
-        every[suffix_of(name) not in suffixes].append(name)
-    return every
+        (readable if suffix_of(name) in suffixes else others).append(name)
+    return readable, others
 
 
 def shown_suffixes(kind: Kind) -> str:
     """Returns the usual suffixes of a kind for messages."""
+    # .wav; .jpg .jpeg and .png to .tiff
     usual: Sequence[str] = SOUNDS[:1] if kind == "sound" else PICTURES[:2] + PICTURES[4:10]
     return " ".join(usual)

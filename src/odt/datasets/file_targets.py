@@ -10,7 +10,7 @@ import numpy as np
 
 from odt.core.storage.reading import guard, listed, printable, reading
 from odt.datasets.class_folders import ALL
-from odt.datasets.file_suffixes import files, of_kind
+from odt.datasets.file_suffixes import files, split_by_kind
 from odt.datasets.folders import LIMIT, Decode, FilePart, files_of, parts_of
 from odt.datasets.picture_files import MAX_FLAT, opened_picture
 from odt.datasets.pictures import Resize
@@ -80,14 +80,12 @@ def open_with_table(
         columns[0].lower() in PLURAL or any(SEPARATORS.search(row[0]) for row in cells)
     )
     if several and not all(is_number(row[0]) for row in cells):
-        tags = [set(filter(None, SEPARATORS.split(row[0]))) for row in cells]
-        columns = sorted(set().union(*tags))
-        cells = [
-            [str(int(name in tags_or_classes)) for name in columns] for tags_or_classes in tags
-        ]
-    asked = True if several else regression
+        tags_of_rows = [set(filter(None, SEPARATORS.split(row[0]))) for row in cells]
+        columns = sorted(set().union(*tags_of_rows))
+        cells = [[str(int(name in tags)) for name in columns] for tags in tags_of_rows]
     cells = plain_numbers(cells, delimiter)
-    target, tags_or_classes, are_classes = read_targets(path, cells, columns, (), asked)
+    as_values = True if several else regression
+    target, target_names, are_classes = read_targets(path, cells, columns, (), as_values)
     remarks = Remarks()
 
     def part(numbers: Sequence[int]) -> Part:
@@ -98,8 +96,8 @@ def open_with_table(
             tree, names_of_part, lambda k: np.asarray(target[numbers[k]]), decode, remarks
         )
 
-    classes, tags_of = (tags_or_classes, ()) if are_classes else ((), tags_or_classes)
-    return _source(tree, kind, names, part, notes, remarks, classes, tags_of)
+    classes, tags = (target_names, ()) if are_classes else ((), target_names)
+    return _source(tree, kind, names, part, notes, remarks, classes, tags)
 
 
 def _source(
@@ -146,8 +144,9 @@ def open_with_masks(
     """
     names, notes = files_of(tree, "image")
     pictures, _ = files_of(masks, "image")
-    endings = [e for e in MASKS if all(_stem(name).endswith(e) for name in pictures)]
-    by_stem = {_stem(name).removesuffix((*endings, "")[0]): name for name in pictures}
+    endings = (e for e in MASKS if all(_stem(name).endswith(e) for name in pictures))
+    ending = next(endings, "")
+    by_stem = {_stem(name).removesuffix(ending): name for name in pictures}
     lacking = [name for name in names if _stem(name) not in by_stem]
     if lacking:
         raise DataError(
@@ -159,8 +158,8 @@ def open_with_masks(
         notes.append(f"left out {files(len(others))} of {masks.name} without an image: {shown}")
     nearest = None if resize is None else replace(resize, method="nearest")
 
-    def target(of: str) -> Array:
-        name = by_stem[_stem(of)]
+    def target(picture: str) -> Array:
+        name = by_stem[_stem(picture)]
         mask = _decode_mask(masks.where(name), masks.read(name, LIMIT))
         if nearest is not None:
             mask = nearest.apply(mask)
@@ -195,19 +194,16 @@ def _stem(name: str) -> str:
     return str(PurePosixPath(name).with_suffix(""))
 
 
-def _files(tree: Tree, kind: Kind, path: Path, roles: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files that a table names, by path or by a name that only one file has; and notes.
-
-    A name may lack its suffix.
-    """
-    every, _ = of_kind(tree.sizes, kind)
+def _files(tree: Tree, kind: Kind, path: Path, texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files that a table names, by path or by a name that only one file has; and notes."""
+    names, _ = split_by_kind(tree.sizes, kind)
     by_name: dict[str, list[str]] = {}
     by_stem: dict[str, list[str]] = {}  # tables may name files without their suffix
-    for name in every:
+    for name in names:
         by_name.setdefault(PurePosixPath(name).name, []).append(name)
         by_stem.setdefault(PurePosixPath(name).stem, []).append(name)
     paths, lacking = [], []
-    for text in roles:
+    for text in texts:
         last = PurePosixPath(text).name
         same = [text] if text in tree.sizes else by_name.get(last) or by_stem.get(last, [])
         if len(same) == 1:
@@ -216,6 +212,6 @@ def _files(tree: Tree, kind: Kind, path: Path, roles: Sequence[str]) -> tuple[li
             lacking.append(printable(text))
     if lacking:
         raise DataError(f"{path}: must name files of {tree.name}, but got {listed(lacking)}.")
-    others = sorted({*every} - {*paths})
+    others = sorted({*names} - {*paths})
     notes = [f"left out {files(len(others))} that {path} does not name: {listed(others)}"]
     return paths, notes if others else []

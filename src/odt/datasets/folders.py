@@ -10,8 +10,8 @@ import numpy as np
 from odt.core.storage.reading import listed, printable
 from odt.dataclass import dataclass
 from odt.datasets.class_folders import ALL, Place, place_files
-from odt.datasets.file_suffixes import counted, of_kind, shown_suffixes
 from odt.datasets.file_suffixes import files as counted_files
+from odt.datasets.file_suffixes import shown_suffixes, split_by_kind, suffix_counts
 from odt.datasets.source import Kind, Part, Remark, Remarks, Sample, SampleError, Source
 from odt.datasets.tree import Tree
 from odt.errors import DataError, OptionError
@@ -140,11 +140,12 @@ def open_folders(
     if naming.values:
         classes = tuple(sorted({label for by_class in files.values() for label in by_class}))
     faults: list[str] = []
-    seen = {} if naming.pattern else _folders(tree, places)
-    for part in () if naming.values else _sorted(files):
-        faults += _check_classes(
-            tree, kind, part, files, classes, seen.get(part, set()), skip, notes
-        )
+    if not naming.values:
+        folders = {} if naming.pattern else _folders(tree, places)
+        for part in _sorted(files):
+            faults += _check_classes(
+                tree, kind, part, files, classes, folders.get(part, set()), skip, notes
+            )
     remarks = Remarks()
     parts = {}
     for part in _sorted(files):
@@ -191,12 +192,14 @@ def _by_class(
     if outside and ALL not in files:
         count = counted_files(len(outside))
         notes.append(f"left out {count} outside of {listed(_sorted(files))}: {listed(outside)}")
-    lacking = [
-        n for n, p, x in zip(names, places, labels, strict=True) if p.split in files and not x
+    without_class = [
+        name
+        for name, place, label in zip(names, places, labels, strict=True)
+        if place.split in files and not label
     ]
-    if lacking:
-        count = counted_files(len(lacking))
-        notes.append(f"left out {count} outside of class folders: {listed(lacking)}")
+    if without_class:
+        count = counted_files(len(without_class))
+        notes.append(f"left out {count} outside of class folders: {listed(without_class)}")
     return files
 
 
@@ -211,11 +214,13 @@ def files_of(tree: Tree, kind: Kind) -> tuple[list[str], list[str]]:
     Raises:
         DataError: if there are no such files.
     """
-    names, others = of_kind(tree.sizes, kind)
+    names, others = split_by_kind(tree.sizes, kind)
     notes = []
     if others:
         what = "images" if kind == "image" else "WAV"
-        notes.append(f"left out {counted_files(len(others))} other than {what}: {counted(others)}")
+        notes.append(
+            f"left out {counted_files(len(others))} other than {what}: {suffix_counts(others)}"
+        )
     if tree.links:
         notes.append(f"left out {_links(tree.links)}")
     if kind == "sound":
@@ -256,11 +261,11 @@ def _check_classes(
     part: str,
     files: dict[str, dict[str, list[str]]],
     classes: Sequence[str],
-    seen: set[str],
+    folders: set[str],
     skip: bool,
     notes: list[str],
 ) -> list[str]:
-    """Faults in the classes of a part; notes instead if faults are to be skipped."""
+    """Returns the faults in the classes of a part; adds notes instead if faults are skipped."""
     by_class = files[part]
     faults = []
     if unknown := sorted({*by_class} - {*classes}):
@@ -275,10 +280,10 @@ def _check_classes(
                 '`on_error="skip"`'
             )
     where = "" if part == ALL else f"in {part} "
-    if empty := sorted((seen | {*classes}) - {*by_class}):
-        _, others = of_kind(tree.sizes, kind)
+    if empty := sorted((folders | {*classes}) - {*by_class}):
+        _, others = split_by_kind(tree.sizes, kind)
         inside = [name for name in others if {*empty} & {*PurePosixPath(name).parts[:-1]}]
-        contents = f", which have {counted(inside)}" if inside else ""
+        contents = f", which have {suffix_counts(inside)}" if inside else ""
         if skip:
             notes.append(f"no files {where}for {listed(empty)}{contents}")
         else:
@@ -322,16 +327,17 @@ def _open_new(
     """All files as one part; they have classes if their folders are those of a record."""
     number = {name: k for k, name in enumerate(naming.classes or ())}
     folders = [_folder_of(PurePosixPath(name).parent.parts, number) for name in names]
-    in_classes = [folder in number for folder in folders]
-    labelled = any(in_classes) and (naming.labelled or all(in_classes))
-    others = listed(sorted({f or "." for f, k in zip(folders, in_classes, strict=True) if not k}))
-    unknown = f"{counted_files(in_classes.count(False))} in folders that are no class of the record"
-    if labelled and not all(in_classes):
-        notes.append(f"left out {unknown}: {others}")
-        names = [name for name, k in zip(names, in_classes, strict=True) if k]
-        folders = [folder for folder, k in zip(folders, in_classes, strict=True) if k]
-    elif any(in_classes) and not labelled:
-        notes.append(f"no labels, because of {unknown}: {others}")
+    others = [folder for folder in folders if folder not in number]
+    has_labels = len(others) < len(folders)
+    labelled = has_labels and (naming.labelled or not others)
+    shown = listed(sorted({folder or "." for folder in others}))
+    unknown = f"{counted_files(len(others))} in folders that are no class of the record: {shown}"
+    if labelled and others:
+        notes.append(f"left out {unknown}")
+        names = [name for name, f in zip(names, folders, strict=True) if f in number]
+        folders = [folder for folder in folders if folder in number]
+    elif has_labels and not labelled:
+        notes.append(f"no labels, because of {unknown}")
     labels = np.asarray([number[f] for f in folders], np.int32) if labelled else None
     remarks = Remarks()
     return Source(
@@ -358,12 +364,12 @@ def _folders(tree: Tree, places: Sequence[Place]) -> dict[str, set[str]]:
     folders = {PurePosixPath(folder) for folder in tree.empty}
     folders |= {PurePosixPath(name).parent for name in tree.sizes}
     folders |= {above for folder in folders for above in folder.parents}
-    seen: dict[str, set[str]] = {}
+    by_split: dict[str, set[str]] = {}
     for folder in folders:
         for split, parent in parents:
             if folder.name not in ("", NOISE) and folder.parent == parent:
-                seen.setdefault(split, set()).add(folder.name)
-    return seen
+                by_split.setdefault(split, set()).add(folder.name)
+    return by_split
 
 
 def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
@@ -378,7 +384,7 @@ def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
     if not tree.sizes:
         return f"{rule}, but has none."
     remedy = "Unpack tables and arrays, and give each as `source=` of its own."
-    contents = counted(tree.sizes)
+    contents = suffix_counts(tree.sizes)
     if "(" in contents:  # the remedy of some of them
         return f"{rule}, but has none: it holds {contents}."
     return f"{rule}, but has none: it holds {contents} files. {remedy}"

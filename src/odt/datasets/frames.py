@@ -17,6 +17,7 @@ from odt.kernels.rows.opdef import Array
 CHUNK = 1 << 16
 MAX_JPEG = 1 << 26  # bytes of one file
 WITHOUT_LENGTH = (0x01, *range(0xD0, 0xD9))  # markers that no length follows
+START = b"\xff\xd8"  # first marker of a file
 SCAN, END = 0xDA, 0xD9
 
 
@@ -67,7 +68,8 @@ def read_frames(
     """
     if pixel_format == JPEG:
         for data in _jpegs(stream):
-            yield decode_picture(data)[0]
+            picture, _ = decode_picture(data)
+            yield picture
         return
     form = RAW[pixel_format]
     if form.nbytes == 2 and width % 2:
@@ -123,7 +125,7 @@ def jpeg_end(data: bytearray, number: int) -> int:
     Raises:
         DataError: if the bytes do not begin with a JPEG.
     """
-    if data[:2] != b"\xff\xd8"[: len(data)]:
+    if data[:2] != START[: len(data)]:  # there may be one byte, or none yet
         raise DataError(
             f"frame {number}: must be a JPEG, but begins with {bytes(data[:4]).hex(' ')}. For raw "
             "frames give their size: `frame_size=640x480`."

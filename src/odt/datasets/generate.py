@@ -3,7 +3,7 @@
 import dataclasses
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import field, replace
@@ -98,6 +98,8 @@ class SplitFiles:
 
 @dataclasses.dataclass(slots=True)
 class _Pending:
+    """A split whose files are written, but do not have their names yet."""
+
     split: SplitFiles
     data: tuple[Output, ...]
     sidecars: list[AtomicFile]
@@ -120,9 +122,9 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Split
         DataError: if the source or the request is invalid, or the files cannot be written.
         LostFileError: if a file of the source became shorter.
     """
-    picked = select(source, request.splits, request.division)
-    request = replace(request, inputs=_fitted(request, picked))
-    record = request.record or _record(source, request, picked)
+    splits = select(source, request.splits, request.division)
+    request = replace(request, inputs=_fitted(request, splits))
+    record = request.record or _record(source, request, splits)
     try:
         request.out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -131,18 +133,18 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Split
     with ExitStack() as stack:
         pending = []
         faults = [f"{source.name}: {'; '.join(source.faults)}."] if source.faults else []
-        for p in picked:
-            pending.append(_write_split(source, request, p, record, faults, stack, progress))
+        for split in splits:
+            pending.append(_write_split(source, request, split, record, faults, stack, progress))
         if faults:
-            raise _all_faults(faults, any(q.split.samples for q in pending))
-        for read in source.files:
-            read.check()
-        for q in pending:
-            for file, path in zip(q.data, q.split.files, strict=True):
+            raise _all_faults(faults, any(new.split.samples for new in pending))
+        for mapped in source.files:
+            mapped.check()
+        for new in pending:
+            for file, path in zip(new.data, new.split.files, strict=True):
                 file.commit(path)
-            for sidecar in q.sidecars:
+            for sidecar in new.sidecars:
                 sidecar.commit()
-    return [q.split for q in pending]
+    return [new.split for new in pending]
 
 
 def _all_faults(faults: list[str], others: bool) -> DataError:
@@ -167,16 +169,16 @@ def _all_faults(faults: list[str], others: bool) -> DataError:
     return DataError(text(listed), details=text(len(ordered)) if listed < len(ordered) else "")
 
 
-def training_split(picked: Iterable[SplitSamples]) -> SplitSamples:
+def training_split(splits: Sequence[SplitSamples]) -> SplitSamples:
     """Returns the training split, which provides statistics and is augmented."""
-    every = list(picked)
-    return next((p for p in every if p.name.startswith("train")), every[0])
+    return next((split for split in splits if split.name.startswith("train")), splits[0])
 
 
-def _fitted(request: Request, picked: list[SplitSamples]) -> Preprocessing:
+def _fitted(request: Request, splits: list[SplitSamples]) -> Preprocessing:
+    """The preprocessing of the inputs, with the statistics of the training split."""
     if not request.inputs.must_be_fitted:
         return request.inputs
-    return request.inputs.fitted(lambda: _raw(training_split(picked)))
+    return request.inputs.fitted(lambda: _raw(training_split(splits)))
 
 
 def _raw(picked: SplitSamples) -> Iterator[Array]:
@@ -193,15 +195,14 @@ def _raw(picked: SplitSamples) -> Iterator[Array]:
             return
 
 
-def _record(source: Source, request: Request, picked: list[SplitSamples]) -> Record:
+def _record(source: Source, request: Request, splits: list[SplitSamples]) -> Record:
     """The preprocessing record of the data."""
     steps = request.inputs
-    if source.kind == "image" and (first := next(_raw(picked[0]), None)) is not None:
+    if source.kind == "image" and (first := next(_raw(splits[0]), None)) is not None:
         steps = explicit(steps, first)
-    described = tuple(steps.describe())
     return Record(
         source.kind,
-        described,
+        tuple(steps.describe()),
         request.targets.classes,
         source.tags,
         source.sound,
@@ -222,17 +223,19 @@ def _write_split(
     stack: ExitStack,
     progress: Progress,
 ) -> _Pending:
+    """Writes the files of a split; after a fault only counts samples and collects other faults."""
     data: tuple[Output, ...] | None = None
     specs: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
     balance = Counter(dict.fromkeys(request.targets.classes, 0))
-    skipped = whole = 0
+    skipped = usable = 0
     reasons: list[str] = []
     total = None if picked.numbers is None else len(picked.numbers) * _copies(request, picked)
     for done, ready in enumerate(_samples(source, request, picked)):
         progress(picked.name, done + 1, total)
         if ready.fault:
             faults.append(ready.problem)
-        whole += ready.arrays is not None
+        if ready.arrays is not None:
+            usable += 1
         if faults:
             continue  # to find the others; nothing is written
         if ready.arrays is None:
@@ -255,12 +258,12 @@ def _write_split(
                 f"{picked.name} is {_shapes(shapes)} and earlier ones {_shapes(specs)}. Give "
                 "`size=` for images, `seconds=` for sounds."
             )
-        for file, arrays in zip(data, ready.arrays, strict=False):
+        for file, arrays in zip(data, ready.arrays, strict=False):  # there may be no targets
             file.append(arrays)
         if request.targets.classes:
             balance[request.targets.classes[ready.label]] += 1
     if faults:
-        return _Pending(SplitFiles(picked.name, whole, (), (), (), {}), (), [])
+        return _Pending(SplitFiles(picked.name, usable, (), (), (), {}), (), [])
     if data is None:
         raise _no_samples(source, picked.name, reasons)
     samples = data[0].samples
@@ -318,14 +321,14 @@ def _samples(source: Source, request: Request, picked: SplitSamples) -> Iterator
 
     for copy in range(_copies(request, picked)):
         jobs = ((k, copy) for k in _numbers(picked))
-        taken = in_order(ready, jobs, 1 if picked.part.sequential else request.workers)
+        samples = in_order(ready, jobs, 1 if picked.part.sequential else request.workers)
         limit = picked.request.length if picked.numbers is None else None
         try:
-            yield from islice(taken, limit)
+            yield from islice(samples, limit)
         except EndOfSamplesError:
             continue
         finally:
-            taken.close()
+            samples.close()
 
 
 def _remedy(request: Request, e: MissingValueError) -> str:
@@ -352,9 +355,9 @@ def in_order(
         yield from map(function, jobs)
         return
 
-    def chunk(some: list[tuple[int, int]]) -> list[_Ready | BaseException]:
+    def run(chunk: list[tuple[int, int]]) -> list[_Ready | BaseException]:
         results: list[_Ready | BaseException] = []
-        for job in some:
+        for job in chunk:
             try:
                 results.append(function(job))
             except (DataError, EndOfSamplesError) as e:  # raised again at its turn
@@ -365,8 +368,8 @@ def in_order(
     with ThreadPoolExecutor(workers) as pool:
         try:
             while True:
-                while len(waiting) < workers * AHEAD and (some := list(islice(jobs, CHUNK))):
-                    waiting.append(pool.submit(chunk, some))
+                while len(waiting) < workers * AHEAD and (chunk := list(islice(jobs, CHUNK))):
+                    waiting.append(pool.submit(run, chunk))
                 if not waiting:
                     return
                 for result in waiting.popleft().result():
@@ -400,23 +403,24 @@ def _sidecars(
     stack: ExitStack,
 ) -> list[AtomicFile]:
     """Returns the sidecars of both files."""
-    augmentation = request.inputs.augmentation
+    augmentation = None
+    if request.inputs.augmentation is not None and _copies(request, picked) > 1:
+        augmentation = request.inputs.augmentation.describe()
+    names = [path.name for path in split.files]  # there may be no targets
     recipe = {
         "split": split.name,
-        "files": {r: p.name for r, p in zip(("input", "output"), split.files, strict=False)},
+        "files": dict(zip(("input", "output"), names, strict=False)),
         "source": {"name": source.name, "kind": source.kind, **source.origin},
         **record.to_json(),
         **({"columns": [*source.columns]} if 0 < len(source.columns) <= MAX_NAMED else {}),
         "targets": request.targets.describe() if split.targets else "none",
         **({"missing target": "drop"} if request.drop_targets else {}),
-        "augmentation": augmentation.describe()
-        if augmentation is not None and _copies(request, picked) > 1
-        else None,
+        "augmentation": augmentation,
         "seed": request.division.seed,
         "balance": split.balance,
         "skipped": split.skipped,
     }
-    result = []
+    sidecars = []
     for file, path, scale in zip(data, split.files, (split.scale, ""), strict=False):
         sidecar = Sidecar(
             file.tensors, split.samples, request.targets.classes, file.finish(), recipe, scale
@@ -424,5 +428,5 @@ def _sidecars(
         out = AtomicFile(sidecar_path(str(path)), DataError)
         stack.callback(out.discard)
         out.write(sidecar.to_bytes())
-        result.append(out)
-    return result
+        sidecars.append(out)
+    return sidecars

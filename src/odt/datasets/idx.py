@@ -41,11 +41,12 @@ def read_idx(tree: Tree, name: str, axes: int) -> Array:
 
 
 def _read(stream: IO[bytes], where: str, axes: int, packed: int) -> Array:
-    zero, kind, count = struct.unpack(">HBB", _exactly(stream, 4))
+    header = _exactly(stream, 4)
+    zero, kind, count = struct.unpack(">HBB", header)
     if zero or kind != UNSIGNED_BYTE or count != axes:
         raise DataError(
             f"{where}: must be IDX of unsigned bytes with {axes} axes, but begins with "
-            f"{bytes([zero >> 8, zero & 255, kind, count]).hex(' ')}."
+            f"{header.hex(' ')}."
         )
     shape = struct.unpack(f">{axes}I", _exactly(stream, 4 * axes))
     nbytes = math.prod(shape)

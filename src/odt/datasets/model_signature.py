@@ -74,12 +74,12 @@ class ModelSignature:
         classes: int,
     ) -> None:
         """Raises DataError if the samples of a split do not match the model."""
+        # Their numbers are compared afterwards.
         for k, (actual, expected) in enumerate(zip(inputs, self.inputs, strict=False)):
-            real = (
-                expected.dtype.kind == "f" and actual.dtype.kind in "iu"
-            )  # converted when it is read
-            quantized = k < len(self.quantizations) and self.quantizations[k] is not None
-            fits = actual.dtype == expected.dtype or real or quantized
+            # Integers become floats when they are read.
+            is_converted = expected.dtype.kind == "f" and actual.dtype.kind in "iu"
+            is_quantized = k < len(self.quantizations) and self.quantizations[k] is not None
+            fits = actual.dtype == expected.dtype or is_converted or is_quantized
             if actual.shape != expected.shape or not fits:
                 raise DataError(
                     f"{self.path}: input {k} must be {expected}, but {name} has {actual} of {kind} "
@@ -94,12 +94,14 @@ class ModelSignature:
         width = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
         count = classes or (targets[0].shape[-1] if targets[0].shape else 1)
         if count != width:
-            some = " If they are some of its classes, list all: `classes=NAME,NAME,…`."
+            noun, hint = ("classes", "") if classes else ("values", "")
+            if 0 < classes < width:
+                hint = " If they are some of its classes, list all: `classes=NAME,NAME,…`."
             raise DataError(
                 f"{self.path}: its output has {width} values, but {name} has {count} "
-                f"{'classes' if classes else 'values'}. Give the model an output of {count}: "
+                f"{noun}. Give the model an output of {count}: "
                 f"odt replace-head {self.path} `classes={count}`, or merge classes with "
-                f"`label_map=`.{some if 0 < classes < width else ''}"
+                f"`label_map=`.{hint}"
             )
 
 

@@ -139,10 +139,13 @@ def for_model(record: Record, spec: TensorSpec, *, quantized: bool = False) -> P
         quantized: whether the input is quantized, so that the result is real numbers.
     """
     steps, dtype = parse_steps(record.steps), np.dtype(np.float32) if quantized else spec.dtype
-    first = steps.channels_first
+    channels_first = steps.channels_first
     if record.kind == "image" and len(spec.shape) == 3:  # the record may be that of another model
-        first = is_channels_first(spec.shape) or (first and spec.shape[0] in (1, 3))
-    return replace(steps, channels_first=first, shape=spec.shape, flatten=False, dtype=dtype)
+        is_ambiguous = spec.shape[0] in (1, 3)
+        channels_first = is_channels_first(spec.shape) or (channels_first and is_ambiguous)
+    return replace(
+        steps, channels_first=channels_first, shape=spec.shape, flatten=False, dtype=dtype
+    )
 
 
 class SourceColumn(Column):
@@ -227,7 +230,7 @@ def new_samples(
             f"{source.name}: must have targets to evaluate one output: folders that are named by "
             f"the classes ({listed(record.classes) or 'none'}), or target columns of a table."
         )
-    (name, output) = losses[0]
+    ((name, output),) = losses
     if source.classes and len(source.classes) != max(2, *output.shape[-1:]):
         raise DataError(
             f"{source.name}: the model must have an output for each of {len(source.classes)} "

@@ -51,7 +51,7 @@ def with_values(source: Source) -> Source:
 def with_values_of_folders(source: Source) -> Source:
     """New data with the numbers that name their folders as targets, if all folders do so."""
     (part,) = source.parts.values()
-    assert part.length is not None
+    assert part.length is not None, "files are counted"
     folders = [PurePosixPath(part.label_of(k)).parent.name for k in range(part.length)]
     numbers = [_number(name) for name in folders]
     if part.labels is not None or any(number is None for number in numbers):

@@ -17,7 +17,8 @@ from odt.kernels.rows.opdef import Array
 # Only these formats: for some others Pillow runs a program, whatever the file's name.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 SEVERAL = ("GIF", "PNG", "TIFF", "WEBP")  # formats whose files may hold several pictures
-MAX_FLAT = 1 << 27  # bytes of a picture that its file, of one colour perhaps, has hardly any of
+MAX_FLAT = 1 << 27  # bytes of pixels that even a tiny file, such as one of one colour, may have
+ORIENTATION = 0x0112  # tag of EXIF
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 AVIF_BRANDS = (b"avif", b"avis")
 FIRST = Remark("of several pictures in the file, only the first is read")
@@ -85,15 +86,15 @@ def _formats(data: bytes) -> tuple[str, ...]:
 def _rgb(picture: Any) -> Any:
     if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"{picture.width}×{picture.height} pixels")
-    if picture.mode[0] in "IF":
+    if picture.mode[0] in "IF":  # integers of 16 or 32 bits, and floats
         raise ValueError(f"mode {picture.mode}, more than 8 bits per channel")
-    turned = _upright(picture)
-    return turned if turned.mode == "RGB" else turned.convert("RGB")
+    upright = _upright(picture)
+    return upright if upright.mode == "RGB" else upright.convert("RGB")
 
 
 def _upright(picture: Any) -> Any:
     """Rotates an image by its EXIF orientation; most images have none."""
-    if 0x0112 not in picture.getexif():
+    if ORIENTATION not in picture.getexif():
         return picture
     from PIL import ImageOps
 

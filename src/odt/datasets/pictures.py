@@ -45,7 +45,7 @@ def to_gray(x: Array) -> Array:
         return x[..., :1]
     if x.dtype != np.uint8:
         return np.asarray(x[..., :3] @ np.array([[0.299], [0.587], [0.114]], x.dtype))
-    wide = x.astype(np.uint32)
+    wide = x.astype(np.uint32)  # with the weights 0.299, 0.587 and 0.114 times 2¹⁶
     luma = wide[..., :1] * 19595 + wide[..., 1:2] * 38470 + wide[..., 2:3] * 7471
     return ((luma + 0x8000) >> 16).astype(np.uint8)
 
@@ -78,6 +78,7 @@ class Resize:
             )
 
     def apply(self, x: Array) -> Array:
+        """Resizes an image (H, W) or (H, W, C) to (height, width, C)."""
         if x.ndim == 2:
             x = x[..., None]
         _channels(x)
@@ -184,13 +185,19 @@ class Augmentation:
             y = np.zeros_like(x)
             steps = random.integers(-self.shift, self.shift + 1, axes)
             steps = np.clip(steps, -np.array(x.shape[:axes]), x.shape[:axes])
-            to = tuple(slice(max(0, s), x.shape[i] + min(0, s)) for i, s in enumerate(steps))
-            of = tuple(slice(max(0, -s), x.shape[i] - max(0, s)) for i, s in enumerate(steps))
-            y[to] = x[of]
+            sizes = x.shape[:axes]
+            target = tuple(
+                slice(max(0, s), size + min(0, s)) for s, size in zip(steps, sizes, strict=True)
+            )
+            source = tuple(
+                slice(max(0, -s), size - max(0, s)) for s, size in zip(steps, sizes, strict=True)
+            )
+            y[target] = x[source]
             x = y
         return x
 
     def add_noise(self, x: Array, random: np.random.Generator) -> Array:
+        """Adds normal noise to the values of a sample."""
         if not self.noise:
             return x
         noise = random.standard_normal(x.shape, np.float32)

@@ -80,6 +80,7 @@ class Preprocessing:
 
     @property
     def must_be_fitted(self) -> bool:
+        """Whether `fitted` must compute values from samples first."""
         return self.scale == "standardize" or (self.missing in FITTED and not self.fill)
 
     def fitted(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
@@ -90,10 +91,11 @@ class Preprocessing:
         """
         if self.missing == "median":
             medians = _medians(self.resized(x) for x in samples())
-            return replace(self, fill=medians)._standardized(samples)
-        return self._standardized(samples)
+            return replace(self, fill=medians)._with_statistics(samples)
+        return self._with_statistics(samples)
 
-    def _standardized(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
+    def _with_statistics(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
+        # Numbers of values, their means, and the sums of squared differences from these.
         count: Any = 0
         mean: Any = 0.0
         spread: Any = 0.0
@@ -134,7 +136,7 @@ class Preprocessing:
         if self.scale in OF_BYTES and not self.scale_left:
             x = x.astype(np.float32)
             rescale(x, self.scale)
-        x = self._standardised(x)
+        x = self._standardize(x)
         if random is not None and self.augmentation is not None:
             x = self.augmentation.add_noise(x, random)
         if self.channels_first and x.ndim == 3:
@@ -145,10 +147,10 @@ class Preprocessing:
             if not same_layout(x.shape, self.shape):
                 raise DataError(f"must become {self.shape}, but is {x.shape} after preprocessing")
             x = x.reshape(self.shape)
-        return _converted(self._whole(x), self.dtype)
+        return _convert(self._check_integers(x), self.dtype)
 
-    def _whole(self, x: Array) -> Array:
-        """Checks that an integer dtype can hold the values; float dtypes round."""
+    def _check_integers(self, x: Array) -> Array:
+        """Returns the values; raises DataError if an integer dtype cannot hold them."""
         if self.dtype.kind in "iu" and not np.can_cast(x.dtype, self.dtype):
             limits = np.iinfo(self.dtype)
             bad = x[(x < limits.min) | (x > limits.max) | (x != np.rint(x))]
@@ -178,7 +180,7 @@ class Preprocessing:
             x = self.augmentation.move(x, random)
         return x if self.resize is None else self.resize.apply(x)
 
-    def _standardised(self, x: Array) -> Array:
+    def _standardize(self, x: Array) -> Array:
         if not self.mean and not self.std:
             return x
         channels = x.shape[-1] if x.ndim else 1
@@ -249,7 +251,7 @@ class Targets:
         if not self.classes:
             if target.dtype.kind == "f" and np.isnan(target).any():
                 raise MissingValueError("the target is missing (NaN)")
-            return _converted(np.atleast_1d(target), np.dtype(np.float32))
+            return _convert(np.atleast_1d(target), np.dtype(np.float32))
         label = int(target)
         if not 0 <= label < len(self.classes):
             raise DataError(f"labels must be 0 … {len(self.classes) - 1}, but got {label}")
@@ -265,7 +267,7 @@ class Targets:
         return "one-hot" if self.one_hot else "sparse"
 
 
-def _converted(x: Array, dtype: np.dtype[Any]) -> Array:
+def _convert(x: Array, dtype: np.dtype[Any]) -> Array:
     """Converts values to the dtype of the file.
 
     Raises:

@@ -22,7 +22,7 @@ FASHION = (
     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
 KANA = ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo")
-MNIST_PARTS = {"train": "train", "test": "t10k"}  # part: how its files begin
+MNIST_PARTS = {"train": "train", "test": "t10k"}  # part → prefix of its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ def _archive(folder: Path, published: PublishedDataSet) -> Path:
 def _mnist(classes: tuple[str, ...]) -> Callable[[Tree, str], tuple[dict[str, Part], Any]]:
     def read(tree: Tree, variant: str) -> tuple[dict[str, Part], tuple[str, ...]]:
         parts: dict[str, Part] = {
-            part: _idx_part(tree, f"{begin}-images", f"{begin}-labels", classes)
-            for part, begin in MNIST_PARTS.items()
+            part: _idx_part(tree, f"{prefix}-images", f"{prefix}-labels", classes)
+            for part, prefix in MNIST_PARTS.items()
         }
         return parts, classes
 
@@ -124,10 +124,9 @@ def _emnist(tree: Tree, variant: str) -> tuple[dict[str, Part], tuple[str, ...]]
     classes = EMNIST[variant]
     parts: dict[str, Part] = {}
     for part in ("train", "test"):
-        begin = f"emnist-{variant}-{part}"
-        images = _idx_part(
-            tree, f"{begin}-images", f"{begin}-labels", classes, int(variant == "letters")
-        )
+        prefix = f"emnist-{variant}-{part}"
+        first = 1 if variant == "letters" else 0
+        images = _idx_part(tree, f"{prefix}-images", f"{prefix}-labels", classes, first)
         images.inputs = (images.inputs[0].transpose(0, 2, 1, 3),)
         parts[part] = images
     return parts, classes

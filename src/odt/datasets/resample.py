@@ -63,7 +63,7 @@ def resample(
     side = reach(old, new)
     taps = 2 * side
     table = _table(up, down, side) if up * taps <= MAX_WEIGHTS else None
-    most = max(1, MAX_GROUP // taps)  # phases whose weights are computed at once without a table
+    group_size = max(1, MAX_GROUP // taps)  # phases whose weights are computed at once, if no table
     y = np.empty(count_out, np.float32)
     step = max(1, min(BLOCK, BLOCK * new // old))
     for first in range(0, count_out, step):
@@ -73,15 +73,16 @@ def resample(
         x = np.zeros(stop - start)
         part = read(max(0, start), min(stop, length))
         x[max(0, -start) : max(0, -start) + len(part)] = part
-        windows = np.lib.stride_tricks.sliding_window_view(x, taps)
+        windows = np.lib.stride_tricks.sliding_window_view(x, taps)  # a view, not a copy
+        # Outputs that are `up` apart have the same weights, and inputs that are `down` apart.
         for k in range(min(up, count)):
-            at, phase = divmod((first + k) * down, up)
-            if table is None and k % most == 0:
-                phases = (first + np.arange(k, min(k + most, up, count))) * down % up
+            middle, phase = divmod((first + k) * down, up)
+            if table is None and k % group_size == 0:
+                phases = (first + np.arange(k, min(k + group_size, up, count))) * down % up
                 group = _weights(phases, up, down, side)
-            weights = group[k % most] if table is None else table[phase]
-            size = -(-(count - k) // up)
-            begin = at - side + 1 - start
+            weights = group[k % group_size] if table is None else table[phase]
+            size = -(-(count - k) // up)  # rounded up
+            begin = middle - side + 1 - start
             rows = windows[begin : begin + (size - 1) * down + 1 : down]
             y[first + k : first + count : up] = rows @ weights
     return y

@@ -43,15 +43,15 @@ def open_series(path: Path, classes: Sequence[str] | None = None) -> Source:
     targets: list[Array] = []
     names: tuple[str, ...] = ()
     if labelled and classes:
-        names, targets = (*classes,), [class_numbers(path, [c[0] for c in cells], classes)]
+        names = tuple(classes)
+        targets = [class_numbers(path, [cell for (cell,) in cells], classes)]
     elif labelled:
         values = header.get("@targetlabel", "false") == TRUE
         target, names, _ = read_targets(path, cells, ["class"], (), values)
         targets = [target]
-        if classes_of_header and {*names} <= {
-            *classes_of_header
-        }:  # the file says the order of its classes
-            targets = [class_numbers(path, [c[0] for c in cells], classes_of_header)]
+        # The header determines the order of the classes.
+        if classes_of_header and {*names} <= {*classes_of_header}:
+            targets = [class_numbers(path, [cell for (cell,) in cells], classes_of_header)]
             names = classes_of_header
     part = ArrayPart([samples], targets, bool(names), str(path))
     return Source(str(path), "features", {"all": part}, names)

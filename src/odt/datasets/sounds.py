@@ -30,7 +30,7 @@ MAX_SECONDS = 3600
 MAX_SAMPLES = 1 << 26  # of a clip whose length is set
 MAX_FRAME = 1 << 14  # samples
 MAX_BANDS = 512
-MAX_VALUES = 1 << 24  # of a clip's spectrogram; and frames that are 64 times as long
+MAX_VALUES = 1 << 24  # of a clip's spectrogram; of its frames, 64 times as many
 BLOCK = 1 << 20  # values of frames that are transformed at a time
 
 
@@ -116,8 +116,11 @@ class Sound:
         if self.mel and 0 < self.frames < frames - 1:  # one frame less is rounding
             text = f"cut to the first {self.frames} of {frames} frames (`frames=`)"
             remarks.append(Remark(text))
-        values = self.mfccs(x) if self.mfcc else self.log_mel(x) if self.mel else x
-        return values, tuple(remarks)
+        if self.mfcc:
+            x = self.mfccs(x)
+        elif self.mel:
+            x = self.log_mel(x)
+        return x, tuple(remarks)
 
     def log_mel(self, x: Array) -> Array:
         """Computes the log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
@@ -139,8 +142,8 @@ class Sound:
         angles = np.outer(np.arange(self.mel) + 0.5, np.arange(self.mfcc)) * (np.pi / self.mel)
         cosines = np.cos(angles)
 
-        def cepstrum(part: Array) -> Array:
-            spectrum = np.abs(np.fft.rfft(part * window, size, axis=1))
+        def cepstrum(block: Array) -> Array:
+            spectrum = np.abs(np.fft.rfft(block * window, size, axis=1))
             logs = np.log(spectrum @ bands + 1e-6)
             return np.asarray(logs @ cosines * math.sqrt(2 / self.mel), np.float32)
 
@@ -149,8 +152,8 @@ class Sound:
     def _in_blocks(self, frames: Array, transform: Callable[[Array], Array]) -> Array:
         """Transforms frames (frames, samples), as many at a time as have BLOCK values."""
         step = max(1, BLOCK // self.frame)
-        parts = [transform(frames[k : k + step]) for k in range(0, len(frames), step)]
-        return np.concatenate(parts)
+        blocks = [transform(frames[k : k + step]) for k in range(0, len(frames), step)]
+        return np.concatenate(blocks)
 
     def _frames(self, x: Array) -> Array:
         """Returns the frames of a clip (frames, samples)."""
@@ -199,6 +202,7 @@ class Sound:
         return np.asarray(np.maximum(0, np.minimum(up, down)))
 
     def describe(self) -> dict[str, Any]:
+        """Returns the settings that have an effect, as JSON values."""
         names = ["rate", "seconds"]
         if self.mel:
             names += ["mel", "frame", "hop", "frames", "low", "high", "floor"]
@@ -214,8 +218,8 @@ def parse_sound(settings: Mapping[str, Any]) -> Sound:
         DataError: for other settings.
     """
     with reading("", "the preprocessing record must have settings of sounds"):
-        usual = Sound()
-        kinds = {name: type(getattr(usual, name)) for name in settings}
+        defaults = Sound()
+        kinds = {name: type(getattr(defaults, name)) for name in settings}
         values = {name: kinds[name](value) for name, value in settings.items()}
         try:
             return Sound(**values)

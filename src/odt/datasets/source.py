@@ -17,8 +17,7 @@ from odt.kernels.rows.opdef import Array
 # image: uint8 (H, W, C). sound: float (samples,). features: numbers of any shape.
 Kind: TypeAlias = Literal["image", "sound", "features"]
 
-
-GIVE_BACK = 1 << 26  # bytes read from mapped files before their pages are released
+RELEASE_AFTER = 1 << 26  # bytes read from mapped files before their pages are released
 
 
 class SampleError(DataError):
@@ -62,10 +61,10 @@ class Remarks:
 
     def lines(self) -> list[str]:
         """Returns one line for each kind of remark: how many samples, and which text."""
-        every = [remark for remarks in self._by_sample.values() for remark in remarks]
-        counts = Counter(remark.text for remark in every)
+        remarks = [remark for group in self._by_sample.values() for remark in group]
+        counts = Counter(remark.text for remark in remarks)
         return [
-            f"{count} of {len(self._by_sample)} files: {text}{_longest(every, text)}."
+            f"{count} of {len(self._by_sample)} files: {text}{_longest(remarks, text)}."
             for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         ]
 
@@ -153,14 +152,14 @@ class ArrayPart(Part):
         self.length = len(self.inputs[0])
         self.labels = np.asarray(self.targets[0]).reshape(self.length) if classes else None
         self._maps = [m for a in (*self.inputs, *self.targets) for m in _maps(a)]
-        self._unread = GIVE_BACK
+        self._until_release = RELEASE_AFTER
         self._nbytes = sum(int(np.prod(a.shape[1:])) * a.dtype.itemsize for a in self.inputs)
 
     def read(self, k: int) -> Sample:
         inputs, targets = self.inputs, self.targets
-        self._unread -= self._nbytes
-        if self._unread < 0:
-            self._unread = GIVE_BACK
+        self._until_release -= self._nbytes
+        if self._until_release < 0:
+            self._until_release = RELEASE_AFTER
             for m in self._maps:
                 m.madvise(mmap.MADV_DONTNEED)
         with reading(f"{self._name}: sample {k}", "must be readable", SampleError):
@@ -168,7 +167,10 @@ class ArrayPart(Part):
 
 
 def _maps(a: Any) -> Iterator[mmap.mmap]:
-    """Returns the mapped file of an array, if there is one and the system can release its pages."""
+    """Yields the mapped file of an array, if there is one and the system can release its pages.
+
+    A view holds its array, and an array its map, as `base`.
+    """
     while a is not None:
         if isinstance(a, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             yield a
@@ -216,10 +218,13 @@ class Source:
     table: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[MappedFile, ...] = ()
 
-    def remarked(self) -> list[str]:
-        """Returns a note for each kind of thing that was done to the samples read so far."""
-        every = self.remarks.items()
-        return [f"note: {name}: {line}" for name, remarks in every for line in remarks.lines()]
+    def remark_notes(self) -> list[str]:
+        """Returns a note for each kind of remark about the samples read so far."""
+        return [
+            f"note: {name}: {line}"
+            for name, remarks in self.remarks.items()
+            for line in remarks.lines()
+        ]
 
 
 # What to do about a missing value in new data.
@@ -239,7 +244,7 @@ def missing_value(source: Source, part: Part, k: int, e: MissingValueError, reme
 def check_labels(name: str, labels: Array, classes: int) -> None:
     """Raises DataError for a label that is not a class number."""
     if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
-        bad = int(np.argmax((labels < 0) | (labels >= classes)))
+        bad = int(np.argmax((labels < 0) | (labels >= classes)))  # the first
         raise DataError(
             f"{name}: labels must be 0 … {classes - 1}, but sample {bad} has {labels[bad]}."
         )

@@ -17,7 +17,7 @@ from odt.datasets.source import EndOfSamplesError, Part, Sample, Source
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
 
-SERIES_OF_VALUES = 4  # series for each split, of which each may have another value
+VALUE_SERIES = 4  # series for each split that stay whole if targets are values
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,17 @@ class Pool(Part):
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = tuple(parts)
-        self.sequential = any(p.sequential for p in self._parts)
-        lengths = [length_of(p) for p in self._parts]
+        self.sequential = any(part.sequential for part in self._parts)
+        lengths = [length_of(part) for part in self._parts]
         self._starts = np.cumsum([0, *lengths])
         self.length = int(self._starts[-1])
-        labels = [p.labels for p in self._parts if p.labels is not None]
+        labels = [part.labels for part in self._parts if part.labels is not None]
         self.labels = np.concatenate(labels) if len(labels) == len(self._parts) else None
 
     def _find(self, k: int) -> tuple[Part, int]:
-        at = int(np.searchsorted(self._starts, k, side="right")) - 1
-        return self._parts[at], k - int(self._starts[at])
+        """The part that holds sample k, and the number of the sample there."""
+        n = int(np.searchsorted(self._starts, k, side="right")) - 1
+        return self._parts[n], k - int(self._starts[n])
 
     def read(self, k: int) -> Sample:
         part, number = self._find(k)
@@ -92,7 +93,7 @@ class Pool(Part):
         return part.label_of(number)
 
     def groups(self, rule: str) -> Sequence[str]:
-        return [g for p in self._parts for g in p.groups(rule)]
+        return [group for part in self._parts for group in part.groups(rule)]
 
 
 def length_of(part: Part) -> int:
@@ -120,9 +121,9 @@ def select(
     if len(set(names)) < len(names):
         raise OptionError("split", "names must differ", ", ".join(names))
     if _cuts_from_training(source, requests):
-        picked = _cut_from_training(source, requests, division)
+        splits = _cut_from_training(source, requests, division)
     elif list(source.parts) == ["all"] or divides_again(source, requests, division):
-        picked = _divide(source, requests, division)
+        splits = _divide(source, requests, division)
     else:
         if division.stratify:
             raise OptionError(
@@ -131,8 +132,8 @@ def select(
                 "they are",
                 remedy='Leave it out, or give fractions: `split="train=0.8 test=0.2"`.',
             )
-        picked = [_take(source, r, division) for r in requests]
-    return [_cut(source, p) for p in picked]
+        splits = [_take(source, request, division) for request in requests]
+    return [_shorten(source, split) for split in splits]
 
 
 def divides_again(source: Source, requests: Sequence[RequestedSplit], division: Division) -> bool:
@@ -150,6 +151,7 @@ def _cuts_from_training(source: Source, requests: Sequence[RequestedSplit]) -> b
 
 
 def _take(source: Source, request: RequestedSplit, division: Division) -> SplitSamples:
+    """Takes a part of the source as a split."""
     part = source.parts.get(request.name)
     if part is None:
         raise OptionError(
@@ -167,7 +169,7 @@ def _take(source: Source, request: RequestedSplit, division: Division) -> SplitS
                 remedy="Shuffle the samples in the source.",
             )
         return SplitSamples(request.name, part, None, request)
-    assert part.length is not None
+    assert part.length is not None, "only sequential parts have no length"
     numbers: Sequence[int] = range(part.length)
     if shuffle:
         random = np.random.default_rng(division.seed)
@@ -184,15 +186,16 @@ def _cut_from_training(
     """
     training = [r for r in requests if r.fraction is not None or r.name == "train"]
     alone = replace(source, parts={"all": source.parts["train"]}, series=())
-    divided = {p.name: p for p in _divide(alone, training, division)}
-    return [divided.get(r.name) or _take(source, r, division) for r in requests]
+    splits = {split.name: split for split in _divide(alone, training, division)}
+    return [splits.get(r.name) or _take(source, r, division) for r in requests]
 
 
 def _divide(
     source: Source, requests: Sequence[RequestedSplit], division: Division
 ) -> list[SplitSamples]:
+    """Divides all samples: by series, in the order of time, by group, or by class."""
     pool = Pool(list(source.parts.values()))
-    assert pool.length is not None
+    assert pool.length is not None, "a pool counts its samples"
     counts = _counts(source, requests, division, pool.length)
     in_order = bool(source.overlap) and division.shuffle is None and not division.group_by
     shuffle = division.shuffle is not False and not in_order
@@ -223,18 +226,19 @@ def _divide(
         if division.fold:
             pieces = pieces[::-1]
     if pool.sequential or not shuffle:
-        pieces = [np.sort(p) for p in pieces]
+        pieces = [np.sort(piece) for piece in pieces]
     else:
-        pieces = [random.permutation(p) for p in pieces]
+        pieces = [random.permutation(piece) for piece in pieces]
     return [
-        SplitSamples(r.name, pool, p.tolist(), r) for r, p in zip(requests, pieces, strict=True)
+        SplitSamples(request.name, pool, piece.tolist(), request)
+        for request, piece in zip(requests, pieces, strict=True)
     ]
 
 
 def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
     """Whether each class has a series for each split, or values have several: series stay whole."""
-    least = splits if pool.labels is not None else SERIES_OF_VALUES * splits
-    return all(len(some) >= least for some in _series_by_class(source, pool).values())
+    least = splits if pool.labels is not None else VALUE_SERIES * splits
+    return all(len(series) >= least for series in _series_by_class(source, pool).values())
 
 
 def _series_by_class(source: Source, pool: Pool) -> dict[int, list[Array]]:
@@ -251,14 +255,17 @@ def _series_by_class(source: Source, pool: Pool) -> dict[int, list[Array]]:
 def _by_recording(
     source: Source, pool: Pool, fractions: Array, random: np.random.Generator
 ) -> list[Array]:
-    """Divides the series of each class, which stay whole."""
+    """Gives each whole series of a class to the split that lacks most samples of it.
+
+    The last series of a class fill the splits that have none.
+    """
     pieces: list[list[Array]] = [[] for _ in fractions]
     for series in _series_by_class(source, pool).values():
         shortfall = fractions * sum(map(len, series))
         empty = {*range(len(fractions))}
         for n, k in enumerate(random.permutation(len(series))):
-            some = [*empty] if len(series) - n <= len(empty) else [*range(len(fractions))]
-            split = max(some, key=lambda s: shortfall[s])
+            choices = [*empty] if len(series) - n <= len(empty) else [*range(len(fractions))]
+            split = max(choices, key=lambda s: shortfall[s])
             empty.discard(split)
             shortfall[split] -= len(series[k])
             pieces[split].append(series[k])
@@ -298,7 +305,7 @@ def _counts(
         if len(requests) == 1:
             return [total]
         if [r.name for r in requests] != ["train", "test"]:
-            shown = " ".join(f"{r.name}={'1.0' if len(requests) == 1 else '…'}" for r in requests)
+            shown = " ".join(f"{r.name}=…" for r in requests)
             raise OptionError(
                 "split",
                 f"{source.name} has no splits of its own",
@@ -306,10 +313,14 @@ def _counts(
             )
         fractions = [None, 0.2]
     counts, sum_of_fractions = [], 0.0
-    for s in fractions:  # boundaries are rounded, so that two halves of 7 samples have 7 samples
+    for fraction in fractions:
+        if isinstance(fraction, int):  # a number of samples
+            counts.append(fraction)
+            continue
+        # Boundaries are rounded, so that two halves of 7 samples have 7 samples.
         before = round(sum_of_fractions * total)
-        sum_of_fractions += 0 if s is None or isinstance(s, int) else s
-        counts.append(s if isinstance(s, int) else round(sum_of_fractions * total) - before)
+        sum_of_fractions += fraction or 0
+        counts.append(round(sum_of_fractions * total) - before)
     rest = total - sum(counts)
     open_fractions = fractions.count(None)
     if rest < 0 or open_fractions > 1:
@@ -318,12 +329,15 @@ def _counts(
             f"the splits must fit into {total} samples, with at most one split without a number",
             ", ".join(f"{r.name}={c}" for r, c in zip(requests, counts, strict=True)),
         )
-    return [rest if s is None else c for s, c in zip(fractions, counts, strict=True)]
+    return [
+        rest if fraction is None else count
+        for fraction, count in zip(fractions, counts, strict=True)
+    ]
 
 
 def _order(pool: Pool, division: Division, random: np.random.Generator | None) -> Array:
     """Returns all samples in an order that spreads each class evenly."""
-    assert pool.length is not None
+    assert pool.length is not None, "a pool counts its samples"
     order = np.arange(pool.length) if random is None else random.permutation(pool.length)
     if division.stratify and pool.labels is None:
         raise OptionError("stratify", "needs classes, but the targets are values")
@@ -343,8 +357,9 @@ def _by_group(
     split_of = np.empty(len(names), np.int64)
     empty = {k for k, count in enumerate(counts) if count}
     for n, group in enumerate(order):
-        some = [*empty] if len(order) - n <= len(empty) else [*range(len(counts))]
-        split = max(some, key=lambda k: shortfall[k])
+        # The last groups fill the splits that have none.
+        choices = [*empty] if len(order) - n <= len(empty) else [*range(len(counts))]
+        split = max(choices, key=lambda k: shortfall[k])
         empty.discard(split)
         split_of[group] = split
         shortfall[split] -= sizes[group]
@@ -360,12 +375,13 @@ def _by_group(
     return pieces
 
 
-def _cut(source: Source, picked: SplitSamples) -> SplitSamples:
-    length, numbers = picked.request.length, picked.numbers
+def _shorten(source: Source, split: SplitSamples) -> SplitSamples:
+    """Returns a split with the requested number of samples."""
+    length, numbers = split.request.length, split.numbers
     if numbers is None or length is None:
-        return picked
+        return split
     if length > len(numbers):
         raise OptionError(
-            "length", f"{picked.name} of {source.name} has {len(numbers)} samples", length
+            "length", f"{split.name} of {source.name} has {len(numbers)} samples", length
         )
-    return SplitSamples(picked.name, picked.part, numbers[:length], picked.request)
+    return replace(split, numbers=numbers[:length])

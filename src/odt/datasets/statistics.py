@@ -118,7 +118,11 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
             sparse = bool(rows.min() >= 0 and rows.max() < len(classes))
             if sparse:
                 labels += np.bincount(rows[:, 0], minlength=len(classes))
-    by_class = counts if one_hot else labels if sparse else np.zeros(0, np.int64)
+    by_class = np.zeros(0, np.int64)
+    if one_hot:
+        by_class = counts
+    elif sparse:
+        by_class = labels
     names = classes if len(classes) == len(by_class) else [str(k) for k in range(len(by_class))]
     return ColumnStatistics(
         column.name,
@@ -194,6 +198,6 @@ def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
     column.read(slice(0, len(rows)), rows)
     if not sidecar.classes:
         return [f"{row[0]:.4g}" for row in rows]
-    picked = rows.argmax(axis=1) if column.spec.size > 1 else rows[:, 0]
+    labels = rows.argmax(axis=1) if column.spec.size > 1 else rows[:, 0]
     names = dict(enumerate(sidecar.classes))
-    return [names.get(k, printable(k)) for k in picked.tolist()]
+    return [names.get(k, printable(k)) for k in labels.tolist()]

@@ -22,8 +22,8 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 IMAGE_KEYS = ("image", "img", "images", "x", "input")
-END = object()
 LABEL_KEYS = ("label", "labels", "fine_label", "y", "target")
+END = object()  # no sample: the stream has ended
 
 
 @contextmanager
@@ -95,8 +95,8 @@ def as_sample(where: str, sample: Any) -> Sample:
 
 
 def _arrays(where: str, value: Any) -> tuple[Array, ...]:
-    every = value if isinstance(value, tuple) else (value,)
-    arrays = tuple(np.array(v) for v in every)  # the function may reuse its array
+    values = value if isinstance(value, tuple) else (value,)
+    arrays = tuple(np.array(v) for v in values)  # the function may reuse its array
     for a in arrays:
         if a.dtype.kind not in "biuf":
             raise DataError(f"{where}: must be numbers, but got {a.dtype}.")
@@ -162,8 +162,6 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
     except Exception as e:
         raise DataError(f"{name}: TensorFlow Datasets says: {reason(e)}.") from e
     info = builder.info
-    label = next((k for k in LABEL_KEYS if k in info.features), None)
-    classes = tuple(getattr(info.features[label], "names", ())) if label else ()
     parts: dict[str, Part] = {
         split: StreamPart(
             f"{name} {split}",
@@ -172,7 +170,14 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
         )
         for split in info.splits
     }
+    classes = _class_names(info.features)
     return Source(name, _kind(parts), parts, classes, origin={"builder": "tensorflow_datasets"})
+
+
+def _class_names(features: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the classes of the first feature that is a label; empty if it has none."""
+    label = next((key for key in LABEL_KEYS if key in features), None)
+    return tuple(getattr(features[label], "names", ())) if label else ()
 
 
 def _rows(tfds: Any, builder: Any, split: str) -> Iterable[Any]:
@@ -198,10 +203,9 @@ def open_hugging_face(name: str, data_dir: str | None) -> Source:
     except Exception as e:
         raise DataError(f"{name}: Hugging Face datasets says: {reason(e)}.") from e
     first = next(iter(loaded.values()))
-    label = next((k for k in LABEL_KEYS if k in first.features), None)
-    classes = tuple(getattr(first.features[label], "names", ())) if label else ()
     parts: dict[str, Part] = {
         split: StreamPart(f"{name} {split}", partial(iter, rows), len(rows))
         for split, rows in loaded.items()
     }
+    classes = _class_names(first.features)
     return Source(name, _kind(parts), parts, classes, origin={"builder": "datasets"})

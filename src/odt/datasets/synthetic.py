@@ -18,7 +18,7 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 BATCH = 16  # samples that are computed at once
-CLASSES = 10  # exclusive upper bound of random integers, unless the user gives one
+CLASSES = 10  # random integers are below this number, or below `high` if that is larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,17 @@ class SyntheticData:
         self._randomness = randomness
 
     def sample(self, k: int) -> list[Array]:
-        r = self._randomness
-        random = np.random.default_rng((r.seed, k))
-        return [
-            random.uniform(r.low, r.high, s.shape).astype(s.dtype)
-            if s.dtype.kind == "f"
-            else random.integers(int(r.low), max(int(r.high), CLASSES), s.shape).astype(s.dtype)
-            for s in self._specs
-        ]
+        """Returns an array for each input."""
+        low, high = self._randomness.low, self._randomness.high
+        random = np.random.default_rng((self._randomness.seed, k))
+        arrays: list[Array] = []
+        for spec in self._specs:
+            if spec.dtype.kind == "f":
+                array: Array = random.uniform(low, high, spec.shape)
+            else:
+                array = random.integers(int(low), max(int(high), CLASSES), spec.shape)
+            arrays.append(array.astype(spec.dtype))
+        return arrays
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for row, k in enumerate(samples):
@@ -82,18 +85,21 @@ def synthetic_data(
     graphs = lower_model(read_model(model_path)).graphs
     with ExitStack() as stack:
         predictor = stack.enter_context(Predictor(graphs, min(BATCH, length), workers=1))
-        every = predictor.runtime.output_specs
-        positions = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
-        specs = (list(predictor.runtime.input_specs), [every[k] for k in positions])
+        outputs_of_model = predictor.runtime.output_specs
+        positions = [k for k, spec in enumerate(outputs_of_model) if spec.dtype.kind == "f"]
+        positions = positions or [*range(len(outputs_of_model))]
+        specs = (
+            list(predictor.runtime.input_specs),
+            [outputs_of_model[k] for k in positions],
+        )
         data = SyntheticData(specs[0], randomness)
         files = [OUTPUTS[output](path, s, stack) for path, s in zip(paths, specs, strict=True)]
         done = 0
         for outputs in predictor.run(data, range(length)):
             for row in range(len(outputs[0])):
                 files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
-                files[1].append(
-                    [outputs[k][row].copy() for k in positions]
-                )  # the arrays are reused
+                # Copied, because the predictor reuses its arrays.
+                files[1].append([outputs[k][row].copy() for k in positions])
                 done += 1
             if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
                 raise DataError(
@@ -111,8 +117,8 @@ def synthetic_data(
         for file, path in zip(files, paths, strict=True):
             sidecar = AtomicFile(sidecar_path(str(path)), DataError)
             stack.callback(sidecar.discard)
-            described = Sidecar(file.tensors, length, (), file.finish(), recipe)
-            sidecar.write(described.to_bytes())
+            content = Sidecar(file.tensors, length, (), file.finish(), recipe)
+            sidecar.write(content.to_bytes())
             sidecars.append(sidecar)
         for file, path, sidecar in zip(files, paths, sidecars, strict=True):
             file.commit(path)

@@ -40,7 +40,7 @@ MAX_DATE = 40  # characters
 DATE = re.compile(r"\d[-./:]\d|\d[- ][A-Za-z]{3}|[A-Za-z]{3},? \d")  # in every date
 FORMATS = (ISO, *(f"{day}{time}" for day in DAYS for time in TIMES), "%H:%M", "%H:%M:%S")
 DAY, WEEK, YEAR = "time of day", "weekday", "time of year"
-TURNS = {WEEK: 7.0, YEAR: 366.0, DAY: 86400.0}  # in days, days and seconds
+TURNS = {WEEK: 7.0, YEAR: 366.0, DAY: 86400.0}  # length of a period, in days, days and seconds
 LEAST_NUMBERS = 0.8  # of the cells of a column of numbers
 MAX_HEAD = 200  # cells with which each format of dates is tried
 
@@ -97,8 +97,8 @@ class NumberCells:
         if self.style != PLAIN:
             text = _bare(cell)
             if STYLES[self.style].fullmatch(text) and any(c.isdigit() for c in text):
-                marks = ",." if self.style == POINT else ".,"
-                text = text.replace(marks[0], "").replace(marks[1], ".")
+                thousands, decimal = (",", ".") if self.style == POINT else (".", ",")
+                text = text.replace(thousands, "").replace(decimal, ".")
         return (float(text),)
 
     def names(self, column: str) -> list[str]:
@@ -171,9 +171,9 @@ class DateCells:
         if date is None:
             raise ValueError(f"must hold dates of the form {self.form}")
         seconds = date.hour * 3600 + date.minute * 60 + date.second
-        at = {WEEK: date.weekday(), YEAR: date.timetuple().tm_yday - 1, DAY: seconds}
-        angles = [2 * math.pi * at[part] / TURNS[part] for part in self.parts]
-        return [f(angle) for angle in angles for f in (math.sin, math.cos)]
+        time = {WEEK: date.weekday(), YEAR: date.timetuple().tm_yday - 1, DAY: seconds}
+        angles = [2 * math.pi * time[part] / TURNS[part] for part in self.parts]
+        return [function(angle) for angle in angles for function in (math.sin, math.cos)]
 
     def names(self, column: str) -> list[str]:
         return [f"{column} {part} {f}" for part in self.parts for f in ("sin", "cos")]
@@ -259,6 +259,7 @@ def find_cells(cells: Sequence[str], delimiter: str) -> Cells | None:
 
 
 def _find(values: Sequence[str], delimiter: str) -> Cells | None:
+    """What cells hold that are neither missing nor text; None if they have nothing in common."""
     if all(map(is_number, values)):
         return NumberCells()
     words = {c.strip().lower() for c in values} - {"0", "1"}
@@ -292,11 +293,12 @@ def find_dates(cells: Sequence[str], form: str = "") -> list[DateCells]:
     values = [c for c in cells if not is_missing(c)]
     forms = [form] if form else _likely(values[0]) if values else []
     possible = []
-    for one in forms:
-        if all(_date(c, one) is not None for c in values[:MAX_HEAD]):
-            dates = [_date(c, one) for c in values]
-            if None not in dates:
-                possible.append(DateCells(one, _parts([d for d in dates if d], one)))
+    for candidate in forms:
+        if any(_date(cell, candidate) is None for cell in values[:MAX_HEAD]):
+            continue
+        dates = [date for cell in values if (date := _date(cell, candidate)) is not None]
+        if len(dates) == len(values):
+            possible.append(DateCells(candidate, _parts(dates, candidate)))
     return possible
 
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from odt.core.storage.reading import listed, printable, reading
 from odt.datasets.class_folders import ALL, Place, place_files
-from odt.datasets.file_suffixes import counted, suffix_of
+from odt.datasets.file_suffixes import suffix_counts, suffix_of
 from odt.datasets.folders import LIMIT, Naming, matches
 from odt.datasets.source import Source
 from odt.datasets.table_source import FILE, table_source
@@ -33,6 +33,7 @@ from odt.errors import DataError
 ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".data")
 CLASS = "(class)"
 USUAL_CLASSES = 30  # more files than this in one folder are hardly a class each
+HEAD = 20  # lines of the first file from which the names of the columns are found
 
 
 def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
@@ -51,25 +52,27 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
     places = place_files(files, by_folder=True)
     classes = _classes(places, files, naming)
     rows = _Rows(tree, files, classes, [place.split for place in places], options)
-    inside = options.label not in ("-1", "none")  # the target is a column of the tables
-    out = (*options.leave_out, FILE, *((CLASS,) if inside else ()))
-    if options.label == "none":
-        out = (*out, CLASS)
-    read = replace(
+    class_is_target = options.label == "-1"  # otherwise a column of the tables, or nothing
+    leave_out = (*options.leave_out, FILE)
+    if not class_is_target:
+        leave_out = (*leave_out, CLASS)
+    table_options = replace(
         options,
-        label=options.label if inside or options.label == "none" else CLASS,
+        label=CLASS if class_is_target else options.label,
         header=True,
-        leave_out=out,
+        leave_out=leave_out,
         groups=options.groups if options.groups in rows.names else "",
         series=options.series if options.series in rows.names else "",
     )
     with reading(tree.name, "must hold tables of text"):
-        table = parse_table(path, iter(rows), read, delimiter=rows.delimiter, where=rows.where)
+        table = parse_table(
+            path, iter(rows), table_options, delimiter=rows.delimiter, where=rows.where
+        )
     table.has_header = rows.has_header
     names = [table.names[k] for k in table.layout.labels]
     table.notes += notes
-    source = table_source(path, table, table.targets, names, read)
-    if options.like or inside or options.label == "none" or not source.classes:
+    source = table_source(path, table, table.targets, names, table_options)
+    if options.like or not class_is_target or not source.classes:
         return source
     by_file = classes == [PurePosixPath(name).stem for name in files]
     note = (
@@ -78,7 +81,9 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
     )
     if by_file and len(source.classes) > USUAL_CLASSES:
         note += " If several files are of one class, give `label_pattern=`."
-    return replace(source, notes=(*source.notes, *(() if naming.pattern else (note,))))
+    if naming.pattern:
+        return source
+    return replace(source, notes=(*source.notes, note))
 
 
 def _tables(tree: Tree) -> tuple[list[str], list[str]]:
@@ -91,7 +96,7 @@ def _tables(tree: Tree) -> tuple[list[str], list[str]]:
     others = [name for name in tree.sizes if suffix_of(name) != usual]
     if not others:
         return files, []
-    left_out = counted(others, remedies=False)
+    left_out = suffix_counts(others, remedies=False)
     return files, [
         f"note: {tree.name}: reads {len(files)} {usual} files and leaves out others: {left_out}."
     ]
@@ -143,18 +148,18 @@ class _Rows:
         first = 0
         for k, name in enumerate(self._files):
             self._starts.append(first)
-            added = [self._classes[k], name, *(self._parts[k : k + 1])]
-            last, begun = 0, False
+            extra = [self._classes[k], name, *(self._parts[k : k + 1])]
+            last, is_first = 0, True
             for number, cells in rows_of(self._text(k), self.delimiter):
                 last = number
-                if not begun and self.has_header:
+                if is_first and self.has_header:
                     self._check_names(name, cells)
                 elif len(cells) >= len(self.names):
-                    yield first + number, [*cells[: len(self.names)], *added, *self._rest(cells)]
+                    yield first + number, [*cells[: len(self.names)], *extra, *self._rest(cells)]
                 else:
-                    yield first + number, [*cells, *added]
-                begun = True
-            first += last + 1
+                    yield first + number, [*cells, *extra]
+                is_first = False
+            first += last + 1  # lines of all files are numbered in one row; `where` undoes it
 
     def where(self, number: int) -> str:
         """The file and line of a row."""
@@ -174,11 +179,11 @@ class _Rows:
         first = next(rows, None)
         if first is None:
             raise DataError(f"{self._tree.where(self._files[0])}: must have lines, but is empty.")
-        head, _ = with_head(rows, 20)
+        head, _ = with_head(rows, HEAD)
+        _, cells = first
         like = self._options.like
-        named = bool(like) and bool(like["header"])
-        asked = True if named else self._options.header
-        names, _, is_header = find_header(first[1], [cells for _, cells in head], asked)
+        has_header = True if like and like["header"] else self._options.header
+        names, _, is_header = find_header(cells, [row for _, row in head], has_header)
         return names, is_header
 
     def _check_names(self, name: str, cells: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Tables as sources: samples of one row, or windows over rows of a series."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -37,11 +38,11 @@ class TablePart(ArrayPart):
         """Values (…, numbers) with one-hot rows in place of numbers of words."""
         if not any(ranks is not None for ranks in self._ranks):
             return rows
-        parts, at = [], 0
+        parts, first = [], 0
         for cells, ranks in zip(self.columns, self._ranks, strict=True):
-            values = rows[..., at : at + cells.width]
+            values = rows[..., first : first + cells.width]
             parts.append(values if ranks is None else _one_hot(values[..., 0], ranks))
-            at += cells.width
+            first += cells.width
         return np.concatenate(parts, axis=-1)
 
     def label_of(self, k: int) -> str:
@@ -91,8 +92,8 @@ class SomePart(Part):
         return self._part.label_of(int(self._numbers[k]))
 
     def groups(self, rule: str) -> Sequence[str]:
-        every = self._part.groups(rule)
-        return [every[k] for k in self._numbers]
+        groups = self._part.groups(rule)
+        return [groups[k] for k in self._numbers]
 
 
 class WindowPart(Part):
@@ -101,14 +102,14 @@ class WindowPart(Part):
     def __init__(self, rows: TablePart, options: TableOptions) -> None:
         self._rows = rows
         self._window, self._ahead = options.window, options.horizon
-        assert rows.length is not None
+        assert rows.length is not None, "arrays have a length"
         starts = [
             np.arange(first, last - options.window - options.horizon + 1, options.stride)
             for first, last in pairwise(rows.series(options.series))
         ]
         self._starts = np.concatenate(starts).astype(np.int64)
         self.first_row = self._starts
-        self.series = tuple(len(some) for some in starts if len(some))
+        self.series = tuple(len(series) for series in starts if len(series))
         self.length = len(self._starts)
         self.labels = None if rows.labels is None else rows.labels[self._target(self._starts)]
 
@@ -119,8 +120,8 @@ class WindowPart(Part):
         return Sample((rows,), tuple(np.asarray(t[row]) for t in self._rows.targets))
 
     def groups(self, rule: str) -> Sequence[str]:
-        every = self._rows.groups(rule)
-        return [every[k] for k in self._starts]
+        groups = self._rows.groups(rule)
+        return [groups[k] for k in self._starts]
 
     def label_of(self, k: int) -> str:
         start = int(self._starts[k])
@@ -196,12 +197,13 @@ def table_source(
         classes = options.classes
         targets = [class_numbers(path, [row[0] for row in cells], classes)]
     elif cells:
-        regression = None if not options.like else not options.classes
-        asked = options.regression if options.regression is not None else regression
-        target, tags_or_classes, are_classes = read_targets(
-            path, cells, names, table.classes, asked
+        regression = options.regression
+        if regression is None and options.like:
+            regression = not options.classes  # as in the training data
+        target, target_names, are_classes = read_targets(
+            path, cells, names, table.classes, regression
         )
-        classes, tags = (tags_or_classes, ()) if are_classes else ((), tags_or_classes)
+        classes, tags = (target_names, ()) if are_classes else ((), target_names)
         targets = [target]
     rows = TablePart(table, targets, bool(classes), str(path))
     part: Part = rows
@@ -210,11 +212,10 @@ def table_source(
     first_row = np.arange(len(table.lines))
     if options.window:
         windows, span = WindowPart(rows, options), options.window + options.horizon
-        overlap = -(-span // options.stride) - 1
+        overlap = math.ceil(span / options.stride) - 1
         if not windows.length:
             raise DataError(
-                f"{path}: must have {options.window + options.horizon} rows for a window, but has "
-                f"{rows.length} in all series."
+                f"{path}: must have {span} rows for a window, but has {rows.length} in all series."
             )
         part, series, first_row = windows, windows.series, windows.first_row
     parts: dict[str, Part] = {"all": part}

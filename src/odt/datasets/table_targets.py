@@ -11,6 +11,9 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 MAX_CLASSES = 1000
+USUAL_CLASSES = (
+    20  # numbers that are hardly classes have more different values, in half of the lines
+)
 EXACT = 2.0**53  # float64 represents every integer up to this
 
 
@@ -18,7 +21,7 @@ def read_targets(
     path: Path,
     cells: Sequence[Sequence[str]],
     names: Sequence[str],
-    counted: tuple[str, ...],
+    header_classes: tuple[str, ...],
     regression: bool | None,
 ) -> tuple[Array, tuple[str, ...], bool]:
     """Targets of all rows, names of classes or columns, and whether targets are class numbers.
@@ -27,14 +30,14 @@ def read_targets(
         path: the table, for messages.
         cells: cells of the target columns of each row.
         names: names of the target columns.
-        counted: class names in the first line, as in scikit-learn's files.
+        header_classes: class names in the first line, as in scikit-learn's files.
         regression: whether targets are values; None to decide by the cells.
 
     Raises:
         DataError: if the cells are neither classes nor values.
     """
     if len(names) == 1:
-        target, classes = _one(path, [row[0] for row in cells], counted, regression)
+        target, classes = _read_column(path, [row[0] for row in cells], header_classes, regression)
         return target, classes, bool(classes)
     for row in cells:
         if not all(map(is_number, row)):
@@ -93,10 +96,10 @@ def class_numbers(path: Path, cells: Sequence[str], classes: Sequence[str]) -> A
     return np.asarray(rows, np.int32)
 
 
-def _one(
+def _read_column(
     path: Path, cells: list[str], names: tuple[str, ...], regression: bool | None
 ) -> tuple[Array, tuple[str, ...]]:
-    """Returns class numbers and class names, or values without names."""
+    """Returns class numbers and class names, or values and no names, of one target column."""
     numeric = all(is_number(c) for c in cells)
     values = np.array([float(c) for c in cells]) if numeric else None
     if regression is None:
@@ -117,9 +120,8 @@ def _one(
         distinct, labels = np.unique(whole, return_inverse=True)
     else:  # words, or numbers too large for float64 to distinguish
         distinct, labels = np.unique(np.asarray(cells), return_inverse=True)
-    if len(distinct) > MAX_CLASSES or (
-        values is not None and 2 * len(distinct) > max(40, len(cells))
-    ):
+    are_values = values is not None and len(distinct) > max(USUAL_CLASSES, len(cells) / 2)
+    if len(distinct) > MAX_CLASSES or are_values:
         raise DataError(
             f"{path}: the target has {len(distinct)} different values in {len(cells)} lines, too "
             "many for classes. Give `regression=True` if it is a number to predict."

@@ -19,7 +19,7 @@ from odt.datasets.table_cells import is_number, looks_like_value
 from odt.errors import DataError
 
 BLOCK = 1 << 20
-LOOKED_AT = 20  # lines from which the delimiter is found
+SAMPLE_LINES = 20  # from which the delimiter is found
 MAX_CELL = 1 << 24  # characters of a cell, such as an image in one
 DELIMITERS = ",;\t|"
 SPELLED = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
@@ -106,7 +106,7 @@ def find_delimiter(text: IO[str], *, spaces: bool = False) -> str:
         spaces: whether spaces come before commas, for numbers with decimal commas.
     """
     text.seek(0)
-    lines = [line.rstrip("\r\n") for line in islice(filter(str.strip, text), LOOKED_AT)]
+    lines = [line.rstrip("\r\n") for line in islice(filter(str.strip, text), SAMPLE_LINES)]
     text.seek(0)
     if lines and (named := EXCEL.fullmatch(lines[0].strip())):
         return named[1]
@@ -135,19 +135,19 @@ def _score(rows: Sequence[Sequence[str]]) -> tuple[bool, float, int]:
 
 
 def find_header(
-    first: list[str], head: Sequence[list[str]], asked: bool | None
+    first: list[str], head: Sequence[list[str]], has_header: bool | None
 ) -> tuple[list[str], tuple[str, ...], bool]:
     """Returns column names, class names, and whether the first line is a header.
 
     Args:
         first: cells of the first line.
         head: cells of the lines after it.
-        asked: whether it is a header; None to detect that.
+        has_header: whether the first line is a header; None to detect that.
     """
     second = head[0] if head else None
-    if asked is None and second is not None and _counts(first, second):
+    if has_header is None and second is not None and _counts(first, second):
         return [str(k) for k in range(len(second))], tuple(first[2:]), True
-    if asked or (asked is None and _is_header(first, head)):
+    if has_header or (has_header is None and _is_header(first, head)):
         return _distinct(_without_end(first, head)), (), True
     return [str(k) for k in range(len(_without_end(first, head)))], (), False
 
@@ -191,7 +191,7 @@ def _is_header(first: list[str], head: Sequence[list[str]]) -> bool:
         return False
     above = [looks_like_value(c) for c in first]
     below = [looks_like_value(c) for c in head[0]]
-    if any(below):
+    if any(below):  # lines may differ in length
         return any(b and not a for a, b in zip(above, below, strict=False))
     for k, name in enumerate(first):
         column = [row[k].strip() for row in head if k < len(row)]
@@ -217,7 +217,7 @@ def find_columns(path: Path, names: Sequence[str], text: str, field: str) -> lis
     try:
         first, last = map(int, span.groups()) if span else (int(text),) * 2
     except ValueError:
-        first, last = 1, 0
+        first, last = 1, 0  # an empty range, which is refused below
     if not (first <= last and -len(names) <= first and last < len(names)):
         raise DataError(
             f"{path}: `{field}=` must be one of {listed(names)}, a number from 0 to "

@@ -230,23 +230,22 @@ def parse_table(
         raise DataError(f"{path}: must have lines, but is empty.")
     head, rows = with_head(rows, HEAD)
     first, head, rows, titles = _without_titles(first, head, rows)
-    named = _has_names(options.like, first[1])
-    asked = True if named else options.header
-    names, classes, is_header = find_header(first[1], [cells for _, cells in head], asked)
+    has_header = True if _has_names(options.like, first[1]) else options.header
+    names, classes, is_header = find_header(first[1], [cells for _, cells in head], has_header)
     if not head and not is_header and not any(map(is_number, first[1])):
         raise DataError(f"{path}: must have lines below the names of its columns, but has none.")
     if not is_header:
         head, rows = [first, *head], chain([first], rows)
-    whole = [cells for _, c in head if len(cells := _cut(c, len(names))) == len(names)]
+    rows_of_head = [_cut(cells, len(names)) for _, cells in head]
+    whole_rows = [cells for cells in rows_of_head if len(cells) == len(names)]
     table = Table(names, Layout((), (), (), {}), is_header, classes, where=where)
     table.has_header = is_header and not classes
     if titles:
         table.notes.append(f"note: {path}: lines above the table are left out: {titles}.")
-    table.layout = (
-        _layout_like(path, names, options, is_header)
-        if options.like
-        else _layout(path, table, options, whole, delimiter)
-    )
+    if options.like:
+        table.layout = _layout_like(path, names, options, is_header)
+    else:
+        table.layout = _layout(path, table, options, whole_rows, delimiter)
     if not table.layout.inputs and not only_targets:
         raise DataError(f"{path}: must have a column beside the target, but has {len(names)}.")
     _read_rows(path, rows, table, options)
@@ -278,12 +277,12 @@ def _cut(cells: list[str], count: int) -> list[str]:
 
 
 def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOptions) -> None:
+    """Reads all rows into the table; raises DataError for all faults together."""
     layout, names = table.layout, table.names
     table.texts = {names[k]: [] for k in layout.out}
     width = sum(layout.cells[k].width for k in layout.inputs)
     faults = _Faults(path, table)
-    every = (layout.cells[k] for k in layout.inputs)
-    plain = layout.split < 0 and all(c == NumberCells() for c in every)
+    plain = layout.split < 0 and all(layout.cells[k] == NumberCells() for k in layout.inputs)
     with tempfile.TemporaryFile() as numbers:
         for line, row in rows:
             cells = _cut(row, len(names))
@@ -431,13 +430,30 @@ def _first(table: Table, lines: Sequence[int]) -> str:
     return shown + (", …" if len(lines) > LISTED_LINES else "")
 
 
+@dataclasses.dataclass(slots=True)
+class _BadCells:
+    """Cells of a column that do not fit it.
+
+    Attributes:
+        line: number of the first line with such a cell.
+        cell: the cell there.
+        words: different cells, at most MAX_WORDS + 1.
+        count: number of lines.
+    """
+
+    line: int
+    cell: str
+    words: set[str] = field(default_factory=set)
+    count: int = 0
+
+
 class _Faults:
     """Faults of a table, which are reported together."""
 
     def __init__(self, path: Path, table: Table) -> None:
         self._path, self._table = path, table
         self._uneven: dict[int, int] = {}
-        self._bad: dict[int, tuple[int, str, set[str], int]] = {}
+        self._bad: dict[int, _BadCells] = {}  # by column
         self._targets: list[int] = []
         self._words: set[str] = set()
 
@@ -459,10 +475,10 @@ class _Faults:
             self._table.left_out.setdefault("a cell that does not fit", []).append(line)
             return
         for k in columns:
-            at, cell, words, count = self._bad.get(k, (line, cells[k], set(), 0))
-            if len(words) <= MAX_WORDS:
-                words.add(cells[k].strip())
-            self._bad[k] = (at, cell, words, count + 1)
+            bad = self._bad.setdefault(k, _BadCells(line, cells[k]))
+            bad.count += 1
+            if len(bad.words) <= MAX_WORDS:
+                bad.words.add(cells[k].strip())
 
     def no_target(self, line: int, cell: str) -> None:
         """A line without a target; words such as none count as missing."""
@@ -474,65 +490,65 @@ class _Faults:
         if not self:
             return
         count, where = len(self._table.names), self._table.where
-        texts = []
-        text = {k: f for k, f in self._bad.items() if isinstance(self._cells(k), _Text)}
-        if len(text) > 1:
-            texts.append(self._columns_of_text(text))
-        for k, faults in sorted(self._bad.items()):
-            if k not in text or len(text) == 1:
-                texts.append(f"{self._column(k, *faults)}.")
+        messages = []
+        text_columns = [k for k in sorted(self._bad) if isinstance(self._cells(k), _Text)]
+        if len(text_columns) > 1:
+            messages.append(self._columns_of_text(text_columns))
+        for k in sorted(self._bad):
+            if k not in text_columns or len(text_columns) == 1:
+                messages.append(f"{self._column(k)}.")
         if self._uneven:
             (line, cells), *rest = self._uneven.items()
             others = f", and {len(rest)} more lines have others" if rest else ""
-            texts.append(
+            messages.append(
                 f"{where(line)}: must have {count} cells, but has {cells}{others}. Leave such "
                 'lines out with `on_error="skip"`.'
             )
         if self._targets:
             others = f" ({len(self._targets)} lines)" if self._targets[1:] else ""
-            texts.append(
+            messages.append(
                 f"{where(self._targets[0])}: the target is missing{others}. Leave such lines out "
                 f'with `missing_target="drop"`{_or_rename(self._words)}.'
             )
-        raise DataError(f"{self._path}: {' '.join(texts)}")
+        raise DataError(f"{self._path}: {' '.join(messages)}")
 
     def _cells(self, k: int) -> Cells | None:
         return self._table.layout.cells.get(k)
 
-    def _column(self, k: int, line: int, cell: str, words: set[str], count: int) -> str:
+    def _column(self, k: int) -> str:
         """The fault of one column."""
-        name, cells = printable(self._table.names[k]), self._cells(k)
-        repeats = f" ({count} lines)" if count > 1 else ""
+        name, cells, bad = printable(self._table.names[k]), self._cells(k), self._bad[k]
+        repeats = f" ({bad.count} lines)" if bad.count > 1 else ""
         content = "numbers"
         if k == self._table.layout.split:
             content = f"names of splits, one of {listed(SPLITS)},"
         elif isinstance(cells, VectorCells):
             content = f"{cells.width} numbers in each cell"
-        shown, where = printable(cell, 40), self._table.where(line)
+        shown, where = printable(bad.cell, 40), self._table.where(bad.line)
         rule = f"{where}: column {name} must hold {content}, but got '{shown}'{repeats}"
         if not isinstance(cells, _Text):
             return f'{rule}. Correct it, or leave such lines out with `on_error="skip"`'
         if cells.dates:
             return f'{rule}. Encode its dates with `date="{name}"`'
         out = f'`leave_out="{name}"`'
-        if _are_names(words, count):
-            return f"{rule}. Leave it out with {out}: it has {_count(words)} different texts"
+        if _are_names(bad):
+            return f"{rule}. Leave it out with {out}: it has {_count(bad.words)} different texts"
         return f'{rule}. Leave it out with {out}, or encode its words with `one_hot="{name}"`'
 
-    def _columns_of_text(self, text: Mapping[int, tuple[int, str, set[str], int]]) -> str:
+    def _columns_of_text(self, columns: Sequence[int]) -> str:
         """All columns of text together, with an option for each."""
         shown, options = [], []
-        for k, (_, cell, words, count) in sorted(text.items()):
-            name, cells = printable(self._table.names[k]), self._cells(k)
-            kind, option = f"{len(words)} word{'s' if len(words) > 1 else ''}", "one_hot"
+        for k in columns:
+            name, cells, bad = printable(self._table.names[k]), self._cells(k), self._bad[k]
+            kind, option = "1 word" if len(bad.words) == 1 else f"{len(bad.words)} words", "one_hot"
             if isinstance(cells, _Text) and cells.dates:
                 kind, option = "dates", "date"
-            elif _are_names(words, count):
-                kind, option = f"{_count(words)} texts", "leave_out"
-            shown.append(f"{name} ({kind}, '{printable(cell, 20)}')")
+            elif _are_names(bad):
+                kind, option = f"{_count(bad.words)} texts", "leave_out"
+            shown.append(f"{name} ({kind}, '{printable(bad.cell, 20)}')")
             options.append(f'`{option}="{name}"`')
         return (
-            f"{len(text)} columns hold text, which must be encoded or left out: "
+            f"{len(columns)} columns hold text, which must be encoded or left out: "
             f"{', '.join(shown)}. Give, for example, {' '.join(options)}."
         )
 
@@ -544,9 +560,10 @@ def _or_rename(words: set[str]) -> str:
     return f", or rename the class if {listed(sorted(words))} is one"
 
 
-def _are_names(words: set[str], count: int) -> bool:
+def _are_names(bad: _BadCells) -> bool:
     """Whether a column has too many words for one-hot columns."""
-    return len(words) > USUAL_WORDS or (len(words) > MAX_FEW and 2 * len(words) > count)
+    words = len(bad.words)
+    return words > USUAL_WORDS or (words > MAX_FEW and 2 * words > bad.count)
 
 
 def _count(words: set[str]) -> str:
@@ -577,19 +594,19 @@ class _Text:
 def _layout(
     path: Path, table: Table, options: TableOptions, head: Sequence[list[str]], delimiter: str
 ) -> Layout:
+    """What the columns are, by the options and the first rows; adds notes to the table."""
     names = table.names
     labels: list[int] = []
     if options.label != "none":
         labels = find_columns(path, names, options.label, "label_column")
-    listed_out = [(c, "leave_out") for c in options.leave_out]
-    listed_out += [(options.groups, "group_by")] if options.groups else []
-    out = {k for c, of in listed_out for k in find_columns(path, names, c, of)}
-    words = {k for c in options.one_hot for k in find_columns(path, names, c, "one_hot")}
-    dates = {
-        k: form
-        for column, _, form in (d.partition("=") for d in options.dates)
-        for k in find_columns(path, names, column, "date")
-    }
+    groups = (options.groups,) if options.groups else ()
+    out = _positions(path, names, options.leave_out, "leave_out")
+    out |= _positions(path, names, groups, "group_by")
+    words = _positions(path, names, options.one_hot, "one_hot")
+    dates: dict[int, str] = {}
+    for text in options.dates:
+        column, _, form = text.partition("=")
+        dates |= dict.fromkeys(find_columns(path, names, column, "date"), form)
     columns = [[row[k] for row in head] for k in range(len(names))]
     taken = {*labels, *out, *words, *dates}
     split = next((k for k in range(len(names)) if k not in taken
@@ -621,8 +638,9 @@ def _layout(
             cells[k] = kind or cast(Cells, _Text(bool(find_dates(columns[k]))))
     targets: dict[int, Cells] = {}
     for k in labels:
-        if isinstance(c := find_cells(columns[k], delimiter), NumberCells):
-            targets[k] = c
+        target = find_cells(columns[k], delimiter)
+        if isinstance(target, NumberCells):
+            targets[k] = target
     table.notes += _read_thousands(path, names, columns, cells, targets)
     table.notes += [
         f"Warning: {path}: column {printable(names[k])} numbers the rows and is an input. Leave it "
@@ -633,6 +651,11 @@ def _layout(
     return Layout(inputs, labels, sorted(out), cells, targets, split)
 
 
+def _positions(path: Path, names: Sequence[str], texts: Sequence[str], field: str) -> set[int]:
+    """The positions of the columns that the texts of an option name."""
+    return {k for text in texts for k in find_columns(path, names, text, field)}
+
+
 def _dates(path: Path, name: str, column: Sequence[str], form: str) -> Cells:
     """How the dates of a column are read."""
     dates = find_dates(column, form)
@@ -640,10 +663,10 @@ def _dates(path: Path, name: str, column: Sequence[str], form: str) -> Cells:
     if len(dates) == 1:
         return dates[0]
     if dates:
-        every = " or ".join(f'`date="{name}={d.form}"`' for d in dates[:2])
+        options = " or ".join(f'`date="{name}={d.form}"`' for d in dates[:2])
         raise DataError(
             f"{path}: the dates of column {printable(name)}, such as {printable(shown)}, have "
-            f"several readings. Give {every}."
+            f"several readings. Give {options}."
         )
     of_form = f" of the form {form}" if form else ""
     text = printable(shown)
@@ -660,9 +683,9 @@ def _read_thousands(
     cells: dict[int, Cells],
     targets: dict[int, Cells],
 ) -> Iterator[str]:
-    """Reads 1.234 as 1234 in a table with decimal commas; says how unusual numbers are read."""
-    every = [c for c in (*cells.values(), *targets.values()) if isinstance(c, NumberCells)]
-    if any(c.style == COMMA for c in every):
+    """Reads 1.234 as 1234 in a table with decimal commas; yields notes on unusual numbers."""
+    numbers = [c for c in (*cells.values(), *targets.values()) if isinstance(c, NumberCells)]
+    if any(c.style == COMMA for c in numbers):
         for group in (cells, targets):
             for k, c in group.items():
                 plain = isinstance(c, NumberCells) and c.style == PLAIN
@@ -674,8 +697,10 @@ def _read_thousands(
             odd = [cell for cell in columns[k] if not is_missing(cell) and re.search(
                 r"[.,]\d{3}(?!\d)|[^\d.,+\-eE\s]|\d\s\d", cell)]  # fmt: skip
             if odd:
-                read = c.values(odd[0])[0]
-                shown.append(f"'{printable(odd[0])}' as {read:.10g} (column {printable(names[k])})")
+                (value,) = c.values(odd[0])
+                shown.append(
+                    f"'{printable(odd[0])}' as {value:.10g} (column {printable(names[k])})"
+                )
     if shown:
         yield f"note: {path}: reads {', '.join(shown[:LISTED_LINES])}."
 

@@ -22,8 +22,8 @@ from odt.core.storage.reading import guard, open_input, printable, reading
 from odt.errors import DataError
 
 COPY = 1 << 20
-MAX_LINKS = 10_000  # to folders, in a folder
-JUNK = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")  # that systems add on their own
+MAX_LINKS = 10_000  # links to folders that are followed
+JUNK = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")  # files that systems add on their own
 PACKED: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -123,6 +123,8 @@ class FileTree(Tree):
 
 
 class ZipTree(Tree):
+    """A zip archive."""
+
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         sizes: dict[str, int] = {}

@@ -90,9 +90,10 @@ class WaveFile:
         if width == 1:
             return (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / 128
         if width == 3:
-            at = slice(1, 4) if self._order == "<" else slice(0, 3)
+            # The three upper bytes of an integer of four.
+            upper = slice(1, 4) if self._order == "<" else slice(0, 3)
             wide = np.zeros((len(raw) // 3, 4), np.uint8)
-            wide[:, at] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
+            wide[:, upper] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
             return wide.view(f"{self._order}i4")[:, 0].astype(np.float32) / np.float32(2**31)
         integers = np.frombuffer(raw, f"{self._order}i{width}")
         return integers.astype(np.float32) / np.float32(2 ** (8 * width - 1))
@@ -119,7 +120,7 @@ def open_wave(data: bytes) -> WaveFile:
         body = at + 8
         if name == b"data":
             size = _size_of_data(view, body, size, claimed, long_size)
-            return _opened(form, view[body : body + size], order)
+            return _wave_file(form, view[body : body + size], order)
         if body + size > len(view):
             raise DataError(
                 f"must be a valid WAV file, but its chunk {name!r} has {len(view) - body} of "
@@ -152,7 +153,7 @@ def _size_of_data(view: memoryview, body: int, size: int, claimed: int, long_siz
     return size
 
 
-def _opened(form: bytes, data: memoryview, order: str) -> WaveFile:
+def _wave_file(form: bytes, data: memoryview, order: str) -> WaveFile:
     """The samples of a file by its format chunk."""
     if len(form) < 16:
         raise DataError("must be a valid WAV file, but has no format before its samples")
@@ -200,7 +201,11 @@ def _other(data: bytes) -> str:
 
 @cache
 def _law(kind: int) -> Array:
-    """Values of the 256 bytes of A-law or µ-law, −1 … 1."""
+    """Values of the 256 bytes of A-law or µ-law, −1 … 1.
+
+    A byte has a sign (0x80), a segment (0x70) and a step in the segment (0x0F), as in ITU-T G.711;
+    µ-law has inverted bits and the bias 0x84, A-law has every other bit inverted.
+    """
     code = np.arange(256)
     if kind == MU_LAW:
         code = ~code & 0xFF

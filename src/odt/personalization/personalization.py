@@ -193,7 +193,7 @@ def personalize(
     show, remarks = show or _no_note, _no_remarks
     if isinstance(samples, NewData):
         folder, (x, y) = _open_folder(source, samples, show)
-        classes, remarks = classes or folder.classes, folder.remarked
+        classes, remarks = classes or folder.classes, folder.remark_notes
     else:
         x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
     old, model_classes = _open_store(source, head, paths.old_store)
