@@ -46,8 +46,11 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         ModelError: if the format cannot hold the optimizer's state or the sizes.
         LostFileError: if the model's file became shorter.
     """
-    slots = (*parameters.slots, *(["ema"] if parameters.average.arrays else []))
-    slots += ("ranges of activations",) if parameters.ranges.ends else ()
+    slots = tuple(parameters.slots)
+    if parameters.average.arrays:
+        slots += ("ema",)
+    if parameters.ranges.ends:
+        slots += ("ranges of activations",)
     if slots not in ((), MOMENTS):
         raise ModelError(
             "checkpoint: onert's format holds the state of sgd or adam, but got "
@@ -65,8 +68,8 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         )
     order = checkpoint_order(graph)
     sections = [[_weight(graph, parameters, i) for i in order]]
-    nothing = np.empty(0, np.float32)
-    sections += [[parameters.slots[s].get(i, nothing) for i in order] for s in slots]
+    none = np.empty(0, np.float32)  # of a tensor that does not train
+    sections += [[parameters.slots[s].get(i, none) for i in order] for s in slots]
     starts = [HEADER.size]
     for arrays in sections:
         starts.append(starts[-1] + 4 * len(order) + sum(a.nbytes for a in arrays))
@@ -120,7 +123,7 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     if adam:
         sections.append(("m", _section(data, where, first, second, count)))
         sections.append(("v", _section(data, where, second, footer, count)))
-    restored: list[tuple[Array, bytes]] = []
+    updates: list[tuple[Array, bytes]] = []  # made when all sections have been checked
     sharing = _trained_as_first(graph, parameters, order, sections[-1][1]) if adam else {}
     for slot, blobs in sections:
         values = dict(zip(order, blobs, strict=True))
@@ -141,8 +144,8 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
                     f"{where}: {slot or 'weights'} of {graph.label(i)}: must have {target.nbytes} "
                     f"bytes, but got {len(blob)}. It was written with fewer trainable operators."
                 )
-            restored.append((target, blob))
-    for target, blob in restored:
+            updates.append((target, blob))
+    for target, blob in updates:
         target[...] = np.frombuffer(blob, target.dtype).reshape(target.shape)
     parameters.step = FOOTER.unpack_from(data, footer)[0]
 

@@ -16,6 +16,9 @@ _BUCKETS = (
 )
 
 
+FIRST_BUCKETS = 11  # that the first insertion of libstdc++ asks for, at least
+
+
 class HashOrder:
     """The iteration order of a std::unordered_map<uint32> with identity hash.
 
@@ -36,7 +39,7 @@ class HashOrder:
             return
         size = len(self.keys) + 1
         if size > self._limit:
-            need = max(size, 0 if self._limit else 11)
+            need = max(size, 0 if self._limit else FIRST_BUCKETS)
             if need >= self._buckets:
                 least = max(need + 1, 2 * self._buckets)
                 self._buckets = next(n for n in _BUCKETS if n >= least)

@@ -166,6 +166,7 @@ def write_ort_checkpoint(checkpoint: OrtCheckpoint, path: str | os.PathLike[str]
 
 
 def _arrays(checkpoint: OrtCheckpoint) -> Iterator[Array]:
+    """Yields the parameters, frozen ones too, and the moments."""
     yield from checkpoint.trained.values()
     yield from checkpoint.frozen.values()
     for arrays in checkpoint.moments.values():
@@ -184,6 +185,7 @@ def _bag(properties: Mapping[str, Property]) -> dict[str, list[dict[str, Propert
 
 
 def _packed(name: str, values: Array, *, is_nominal: bool = False) -> dict[str, object]:
+    """Returns the table of a tensor."""
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     return {
         "name": name,

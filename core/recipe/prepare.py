@@ -1,6 +1,6 @@
 """Prepares a training run: makes a recipe from request, checkpoint, model file and defaults."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -67,6 +67,16 @@ class Request:
 
     def __post_init__(self) -> None:
         assert self.options.keys() <= RECIPE_OPTIONS.keys(), "options without a row"
+
+    @property
+    def gives_operators(self) -> bool:
+        """Whether the user gives the operators that train."""
+        return self.last is not None or self.operators is not None
+
+    @property
+    def selects(self) -> bool:
+        """Whether the user selects what trains."""
+        return self.gives_operators or not self.selection.is_empty
 
     def resolved(self, name: str) -> Any:
         """Returns the value of an option that becomes another field; its default if left out."""
@@ -184,7 +194,6 @@ def prepare(
     new_fields = request.training_fields(model.graph)
     if new_fields.get("batch_norm", before.get("batch_norm", FIXED)) == BATCH:
         lowered = with_batch_norms(lowered)
-    graphs = lowered.graphs
     has_loss = "loss" in {*before, *new_fields} or {"loss", "output_losses"} & stored.keys()
     recorded = {} if has_loss else _recorded_loss(lowered)
     stored = recorded | stored
@@ -201,21 +210,10 @@ def prepare(
     for name, value in request.hyper_parameters.items():
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
-    among = request.last is not None or request.operators is not None
-    chooses = among or not request.selection.is_empty or "trainable_ops" in before
-    if lowered.adapted and not chooses:
-        adapted = lowered.adapted
-        resolved = replace(
-            resolved, trainable_ops=adapted.operators, trainable_tensors=adapted.trained
-        )
-    elif not chooses and "trainable_ops" not in stored and (head := fresh_head(lowered.graph)):
-        resolved = replace(resolved, trainable_ops=head)
+    resolved, is_fresh = _with_default_weights(lowered, resolved, request, stored, before)
+    if is_fresh:
         where["trainable_ops"] = ORIGIN
-    resolved = with_class_numbers(lowered, resolved)
-    chosen = select(graphs, resolved, request.selection, among=among)
-    chosen = choose_channels(graphs, chosen, request.resolved("sparse"))
-    chosen = choose_rates(graphs, chosen, request.resolved("learning_rate_of"))
-    chosen = choose_dropout(graphs, chosen, request.resolved("dropout"))
+    chosen = _with_selection(lowered.graphs, with_class_numbers(lowered, resolved), request)
     if new_fields.get("quant_ranges", FILE) != FILE:
         _check_quantized(model, "quant_ranges")
     if where["ema"] == "default" and not chosen.qas and has_quantized_activations(model):
@@ -226,6 +224,44 @@ def prepare(
     elif chosen.quant_ranges != FILE:
         lowered = with_equalized_weights(lowered, chosen)
     return Recipe(lowered, chosen, where)
+
+
+def _with_default_weights(
+    lowered: LoweredModel,
+    info: TrainingInfo,
+    request: Request,
+    stored: Collection[str],
+    before: Collection[str],
+) -> tuple[TrainingInfo, bool]:
+    """Selects adapters, or a new head, if nothing else selects the weights that train.
+
+    Args:
+        lowered: the model file, and its lowered graphs.
+        info: resolved training info.
+        request: options of the user.
+        stored: fields that the model holds.
+        before: fields that the checkpoint holds.
+
+    Returns:
+        The training info, and whether a new head alone trains.
+    """
+    if request.selects or "trainable_ops" in before:
+        return info, False
+    if lowered.adapted:
+        adapted = lowered.adapted
+        return replace(
+            info, trainable_ops=adapted.operators, trainable_tensors=adapted.trained
+        ), False
+    head = () if "trainable_ops" in stored else fresh_head(lowered.graph)
+    return (replace(info, trainable_ops=head), True) if head else (info, False)
+
+
+def _with_selection(graphs: LoweredGraphs, info: TrainingInfo, request: Request) -> TrainingInfo:
+    """Selects weights, channels, factors of the learning rate and dropout by the request."""
+    info = select(graphs, info, request.selection, among=request.gives_operators)
+    info = choose_channels(graphs, info, request.resolved("sparse"))
+    info = choose_rates(graphs, info, request.resolved("learning_rate_of"))
+    return choose_dropout(graphs, info, request.resolved("dropout"))
 
 
 def _recorded_loss(lowered: LoweredModel) -> dict[str, Any]:

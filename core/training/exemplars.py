@@ -73,7 +73,7 @@ class Exemplars:
         values, scales = self.values[:count].copy(), self.scales[:count].copy()
         return Exemplars(self.name, self.seen, self.mean, values, scales)
 
-    def offered(
+    def with_samples(
         self, features: Array, count: int, sampling: str, rng: np.random.Generator
     ) -> "Exemplars":
         """Returns the class after more samples were offered, of which some are stored.

@@ -72,7 +72,7 @@ class FeatureStore:
         added = [Exemplars.empty(n, self.width) for n in names[len(classes) :]]
         return replace(self, classes=(*classes, *added))
 
-    def offered(
+    def with_samples(
         self, features: Array, labels: Array, count: int, sampling: str, seed: int
     ) -> "FeatureStore":
         """Returns the store after more samples were offered.
@@ -86,7 +86,7 @@ class FeatureStore:
         """
         rng = np.random.default_rng(seed)
         classes = (
-            c.first(count).offered(features[labels == k], count, sampling, rng)
+            c.first(count).with_samples(features[labels == k], count, sampling, rng)
             for k, c in enumerate(self.classes)
         )
         return replace(self, classes=tuple(classes))

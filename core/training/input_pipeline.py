@@ -137,10 +137,10 @@ class InputPipeline(Closing):
             ]
             other = self._other
             self._augment(other, np.asarray(self._samples)[[position for _, position in draws]])
-            for row, (part, _) in enumerate(draws):
+            for row, (share, _) in enumerate(draws):
                 for a, b in zip(slot, other, strict=True):
-                    a[row] *= part
-                    b[row] *= 1 - part
+                    a[row] *= share
+                    b[row] *= 1 - share
                     a[row] += b[row]
 
     def _augment(self, slot: Sequence[Array], numbers: Array) -> None:

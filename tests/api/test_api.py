@@ -95,6 +95,14 @@ def test_batches_and_samples_train_like_arrays_in_order(data: object) -> None:
             np.testing.assert_array_equal(other.weights[name], values)
 
 
+def test_two_names_of_a_metric_leave_those_of_others() -> None:
+    names = ["accuracy", "categorical_accuracy", "auc"]
+    with trainer(metrics=names) as one, trainer(metrics=["acc", "auc"]) as other:
+        logs, expected = one.evaluate(X, Y), other.evaluate(X, Y)
+    assert list(logs) == ["loss", "accuracy", "auc"]
+    assert [*logs.values()] == [*expected.values()]
+
+
 def test_metrics_of_batches_are_those_of_all_samples_together() -> None:
     names = ["f1_score", "auc", "rmse", "r2"]  # not the mean of the values of batches
     with trainer(metrics=names, optimizer=odt.SGD(1e-9), reduction="sum") as one:

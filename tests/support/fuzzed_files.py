@@ -298,7 +298,7 @@ def features() -> bytes:
     """A store of features of the model's layers before the last: its inputs."""
     graph = trainer().graph
     store = FeatureStore(frozen_hash(graph, class_head(graph)), 4).with_names(CLASSES[:3])
-    return store.offered(samples(), np.arange(8) % 3, 20, "herding", 0).encoded()
+    return store.with_samples(samples(), np.arange(8) % 3, 20, "herding", 0).encoded()
 
 
 def stored_json(data: bytes, rng: np.random.Generator) -> bytes:
@@ -312,7 +312,7 @@ def stored_json(data: bytes, rng: np.random.Generator) -> bytes:
 def replayed(path: Path) -> object:
     store = read_store(path)
     names = [f"{k} {name}" for k, name in enumerate(store.names)]
-    more = store.with_names([*names, "new"]).offered(
+    more = store.with_names([*names, "new"]).with_samples(
         np.ones((3, store.width), np.float32), np.full(3, len(names)), 2, "reservoir", 0
     )
     assert np.isfinite(store.features).all()

@@ -19,6 +19,8 @@ COLORS = {  # for a light and for a dark background; distinct for color-blind re
 
 
 def _style() -> str:
+    """Returns the CSS of charts."""
+
     def rules(name: str, ink: str, grid: str) -> str:
         lines = (f".c{k}{{stroke:{c};fill:{c}}}" for k, c in enumerate(COLORS[name]))
         return f".chart{{color:{ink}}}.grid{{stroke:{grid}}}" + "".join(lines)
@@ -174,7 +176,9 @@ def _legend(chart: Chart) -> list[str]:
     for k, name in enumerate(chart.lines):
         most = max(4, int(max(width, 70) - 26) // int(LETTER))
         shown = name if len(name) <= most or len(chart.lines) == 1 else f"{name[: most - 1]}…"
-        look = f"line c{k % len(COLORS['light'])}" + " dashed" * (name in chart.dashed)
+        look = f"line c{k % len(COLORS['light'])}"
+        if name in chart.dashed:
+            look += " dashed"
         parts += [
             f'<line class="{look}" x1="{at:.0f}" x2="{at + 18:.0f}" y1="34" y2="34"/>',
             f'<text x="{at + 22:.0f}" y="38">{escape(shown)}</text>',

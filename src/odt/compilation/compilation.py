@@ -96,14 +96,14 @@ def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any
     files = project(program, name, version("odt"))
     _write(FilePath(folder), files)
     return CProgram(
-        os.fspath(folder),
-        name,
-        program.batch,
-        program.arena,
-        sum(a.values.nbytes for a in program.weights),
-        sum(a.values.nbytes for a in program.state),
-        len(program.train.forward) + len(program.train.backward),
-        tuple(sorted(program.kernels)),
+        folder=os.fspath(folder),
+        name=name,
+        batch_size=program.batch,
+        arena=program.arena,
+        weights=sum(a.values.nbytes for a in program.weights),
+        optimizer=sum(a.values.nbytes for a in program.state),
+        calls=len(program.train.forward) + len(program.train.backward),
+        kernels=tuple(sorted(program.kernels)),
     )
 
 

@@ -43,7 +43,8 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabelledSamples:
     """
     names, names_beside = tuple(classes or ()), tuple[str, ...]()
     if isinstance(y, str | os.PathLike):
-        where, (rows, names_beside) = os.fspath(y), _read(os.fspath(y))
+        where = os.fspath(y)
+        rows, names_beside = _read(where)
     else:
         where = "y"
         with reading(where, "must be an array of classes"):
@@ -62,9 +63,8 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabelledSamples:
         if not set(names_beside) <= set(names):
             rule = f"must have the classes beside {where}, {listed(names_beside)}"
             raise OptionError("classes", rule, listed(names))
-        return LabelledSamples(
-            np.array([names.index(n) for n in names_beside], np.intp)[labels], names
-        )
+        numbers_of_beside = np.array([names.index(n) for n in names_beside], np.intp)
+        return LabelledSamples(numbers_of_beside[labels], names)
     names = names or names_beside
     if names and labels.max() >= len(names):
         rule = f"must name all {labels.max() + 1} classes of the samples"

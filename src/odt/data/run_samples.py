@@ -24,7 +24,7 @@ class Samples:
         validation: numbers of the validation samples in `all`.
         labels: class of each training sample; None if the targets are not classes, or without
             validation.
-        judged: class of each validation sample, or None.
+        validation_labels: class of each validation sample; None as for `labels`.
         validation_set: separate validation samples; None if they are split off.
     """
 
@@ -33,7 +33,7 @@ class Samples:
     order: EpochOrder
     validation: SampleOrder
     labels: Array | None
-    judged: Array | None
+    validation_labels: Array | None
     validation_set: DataSet | None = None
 
     @property
@@ -82,7 +82,7 @@ def arrange(
     Args:
         data: the samples.
         losses: name of each loss, and the spec of one sample of its output.
-        batch: batch size.
+        batch: samples in a step.
         length: number of samples to use; None for all.
         fraction: fraction used for validation.
         stratify: whether to draw the fraction from each class, if the targets are classes;
@@ -128,12 +128,12 @@ def arrange(
             f"Give `batch_size={samples}` or less, or more data.",
         )
     order, validation = EpochOrder(parts.training, shuffle, seed, drop_last), parts.validation
-    judged = None
+    validation_labels = None
     if validation_set is not None:
         validation = range(count, count + validation_set.length)
-        judged = validation_set.labels(losses)
+        validation_labels = validation_set.labels(losses)
     elif labels is not None:
-        judged = labels[np.asarray(validation)]
+        validation_labels = labels[np.asarray(validation)]
     if labels is not None:
         labels = labels[np.asarray(order.samples)]
-    return Samples(data, count, order, validation, labels, judged, validation_set)
+    return Samples(data, count, order, validation, labels, validation_labels, validation_set)

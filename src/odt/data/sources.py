@@ -170,7 +170,7 @@ def is_batches(x: Any, y: Any) -> bool:
     """Whether x yields pairs (x, y) of batches or samples, as a torch DataLoader does."""
     if y is not None or isinstance(x, DataSet | str | os.PathLike | Mapping | np.ndarray):
         return False
-    return not hasattr(x, "__array__") and hasattr(x, "__iter__") | hasattr(x, "__getitem__")
+    return not hasattr(x, "__array__") and (hasattr(x, "__iter__") or hasattr(x, "__getitem__"))
 
 
 def weights_of(sample_weight: Any, samples: int) -> Array:
@@ -247,13 +247,14 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
     counts = len(model.input_specs), len(model.target_specs), 1
     for at in range(0, len(data), batch_size):
         items = [_parts(data[k]) for k in range(at, min(at + batch_size, len(data)))]
-        parts = zip(zip(*items, strict=True), counts, strict=False)
-        yield tuple(_stacked(each, count) for each, count in parts)
+        groups = zip(*items, strict=True)  # inputs, targets, and weights if there are any
+        yield tuple(_stacked(g, count) for g, count in zip(groups, counts, strict=False))
 
 
 def _is_sample(x: Any, specs: Sequence[TensorSpec]) -> bool:
     """Whether inputs, which may be a mapping or list of several, are those of one sample."""
-    values = [*x.values()] if isinstance(x, Mapping) else x if len(specs) > 1 else [x]
+    several = [*x.values()] if isinstance(x, Mapping) else x
+    values = several if isinstance(x, Mapping) or len(specs) > 1 else [x]
     return sorted(map(np.size, values)) == sorted(spec.size for spec in specs)
 
 
@@ -267,6 +268,7 @@ def _stacked(samples: Sequence[Any], count: int) -> Any:
 
 
 def _parts(item: Any) -> tuple[Any, ...]:
+    """Returns inputs, targets and perhaps weights of an item; raises DataError for others."""
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         actual = f"{len(item)} values" if isinstance(item, tuple | list) else type(item).__name__
         raise DataError(

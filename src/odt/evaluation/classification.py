@@ -85,8 +85,8 @@ class ClassificationReport:
         if len(names) > MAX_PRINTED:
             return "\n".join(_pairs(matrix, names))
         numbers = [str(k) for k in range(len(names))]
-        wide = max(map(len, names)) + 2 + sum(max(len(n), 5) + 2 for n in names)
-        if names != numbers and wide > MAX_WIDE:
+        width = max(map(len, names)) + 2 + sum(max(len(n), 5) + 2 for n in names)
+        if names != numbers and width > MAX_WIDE:
             names = [f"{k} {name}" for k, name in enumerate(names)]
             heads = numbers
         else:
@@ -106,8 +106,8 @@ def _pairs(matrix: Array, names: Sequence[str]) -> list[str]:
         true, predicted = divmod(int(k), len(names))
         count = int(wrong[true, predicted])
         if count:
-            part = f"{100 * count / matrix[true].sum():.1f} %"
-            rows.append((names[true], names[predicted], str(count), part))
+            fraction = f"{100 * count / matrix[true].sum():.1f} %"
+            rows.append((names[true], names[predicted], str(count), fraction))
     return table(rows, right=(2, 3))
 
 

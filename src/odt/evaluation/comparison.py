@@ -118,6 +118,7 @@ def _constants(a: Graph, b: Graph) -> Iterator[tuple[int, int]]:
 
 
 def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
+    """Returns how tensor i of graph a differs from tensor j of graph b; None if it does not."""
     old, new = a.tensors[i].data, b.tensors[j].data
     if old is None or (
         new is not None and np.array_equal(old, new, equal_nan=old.dtype.kind == "f")
@@ -128,14 +129,14 @@ def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
     if new is None or old.shape != new.shape:
         return Change(*where, old.size, old.size, float("nan"), float("nan"))
     before, after = old.astype(np.float64), new.astype(np.float64)
-    moved = after - before
+    difference = after - before
     norm = float(np.linalg.norm(before))
     return Change(
         *where,
-        int(np.count_nonzero(moved)),
+        int(np.count_nonzero(difference)),
         old.size,
-        float(np.abs(moved).max(initial=0)),
-        float(np.linalg.norm(moved)) / norm if norm else float("inf"),
+        float(np.abs(difference).max(initial=0)),
+        float(np.linalg.norm(difference)) / norm if norm else float("inf"),
     )
 
 
@@ -238,19 +239,19 @@ def compare_outputs(
         shapes = [[s.shape for s in p.runtime.output_specs] for p in (one, other)]
         if shapes[0] != shapes[1]:
             raise OdtError(f"B: must have outputs of A's shapes {shapes[0]}, but got {shapes[1]}.")
-        running_totals = [_Running() for _ in shapes[0]]
+        totals = [_AgreementTotals() for _ in shapes[0]]
         at, order = 0, range(data.length)
         runs = zip(one.run(data, order), other.run(others, order), strict=True)
         for ours, theirs in runs:
-            for running, a, b in zip(running_totals, ours, theirs, strict=True):
-                running.add(at, a, b)
+            for total, a, b in zip(totals, ours, theirs, strict=True):
+                total.add(at, a, b)
             at += len(ours[0])
             if progress is not None:
                 progress(at, data.length)
-        return tuple(running.result(data.length) for running in running_totals)
+        return tuple(total.result(data.length) for total in totals)
 
 
-class _Running:
+class _AgreementTotals:
     """Accumulates an Agreement batch by batch."""
 
     def __init__(self) -> None:
@@ -258,17 +259,19 @@ class _Running:
         self._least, self._most, self._classes = float("inf"), float("-inf"), 0
 
     def add(self, at: int, a: Array, b: Array) -> None:
+        """Adds the outputs of both models for the samples from number `at` on."""
         rows, others = (x.reshape(len(x), -1).astype(np.float64) for x in (a, b))
-        moved = np.abs(rows - others).max(axis=1)
-        worst = int(np.argmax(moved))  # the first NaN, if there is one
-        if not moved[worst] <= self._largest:
-            self._largest, self._sample = float(moved[worst]), at + worst
+        differences = np.abs(rows - others).max(axis=1)
+        worst = int(np.argmax(differences))  # the first NaN, if there is one
+        if not differences[worst] <= self._largest:
+            self._largest, self._sample = float(differences[worst]), at + worst
         self._least = min(self._least, float(rows.min()))
         self._most = max(self._most, float(rows.max()))
         self._classes = rows.shape[1]
         self._same += int(np.count_nonzero(rows.argmax(axis=1) == others.argmax(axis=1)))
 
     def result(self, length: int) -> Agreement:
+        """Returns the agreement over all samples, `length` of them."""
         top = self._same / length if self._classes > 1 else None
         return Agreement(self._largest, self._most - self._least, self._sample, top, length)
 
@@ -291,8 +294,14 @@ def describe_difference(difference: Difference, names: Sequence[str]) -> list[st
         return lines
     rows = [("OPERATOR", "TENSOR", "SHAPE", "VALUES", "LARGEST", "RELATIVE")]
     rows += [
-        (c.node, c.tensor, c.spec, f"{c.values:,} of {c.size:,}", f"{c.largest:.3g}",
-         f"{c.relative:.2%}")
-        for c in difference.changes
-    ]  # fmt: skip
+        (
+            change.node,
+            change.tensor,
+            change.spec,
+            f"{change.values:,} of {change.size:,}",
+            f"{change.largest:.3g}",
+            f"{change.relative:.2%}",
+        )
+        for change in difference.changes
+    ]
     return [*lines, *table(rows, right=(3, 4, 5))]

@@ -17,7 +17,7 @@ from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import NONE, Seen, unseen
 from odt.core.training.sample_results import SampleResults
-from odt.data.new_data import NewData, Show, open_labelled
+from odt.data.new_data import NewData, OpenedData, Show, open_labelled
 from odt.data.sources import DataSet, samples_of, weights_of
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -132,8 +132,10 @@ class ModelEvaluator(Closing):
         if per_class:
             form = check_classes(form, data)
         counts = class_counter(form) if form else None
-        shape = form or numbers_form(self.samples), self.samples.losses[0][1]
-        results = SampleResults(data.length, *shape) if per_sample else None
+        results = None
+        if per_sample:
+            _, output = self.samples.losses[0]
+            results = SampleResults(data.length, form or numbers_form(self.samples), output)
         result = self._evaluator.run(
             data,
             range(data.length) if order is None else order,
@@ -156,7 +158,8 @@ class ModelEvaluator(Closing):
         **options: Any,
     ) -> Evaluation:
         """Opens samples and evaluates the model on them; arguments as of `odt.evaluate`."""
-        specs, record, opened = self._evaluator.runtime, read_record(self._file), None
+        specs, record = self._evaluator.runtime, read_record(self._file)
+        opened: OpenedData | None = None
         if isinstance(x, NewData):
             record = x.record_for(self._file)
             opened = open_labelled(x.source, record, specs, show)

@@ -40,11 +40,9 @@ class SampleTable:
         last = ("loss",) if self._label is None else ("loss", "source")
         if self.results.probability is not None:
             return "sample", *CLASSES, "probability", *last
-        return (
-            ("sample", *last)
-            if self.results.true is None
-            else ("sample", "target", "output", *last)
-        )
+        if self.results.true is not None:
+            return "sample", "target", "output", *last
+        return "sample", *last
 
     def cells(self, sample: int) -> tuple[str, ...]:
         """The row of a sample."""
@@ -56,8 +54,8 @@ class SampleTable:
         both = results.true[sample], results.predicted[sample]
         if results.probability is None:
             return str(sample), *(f"{value:.6g}" for value in both), *last
-        named = (self._names[k] if self._names else str(k) for k in both)
-        return str(sample), *named, f"{results.probability[sample]:.4f}", *last
+        names = (self._names[k] if self._names else str(k) for k in both)
+        return str(sample), *names, f"{results.probability[sample]:.4f}", *last
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The heads, and the rows of all samples."""

@@ -65,9 +65,7 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
         DataError: if the data cannot be read, or have several inputs or targets.
     """
     if isinstance(like, tuple):
-        arrays = [np.asarray(a) for a in like]
-        specs = [TensorSpec(a.shape[1:], a.dtype) for a in arrays]
-        x, y = (array_columns([a], [s], n)[0] for a, s, n in zip(arrays, specs, "xy", strict=True))
+        x, y = (_array_column(a, name) for a, name in zip(like, "xy", strict=True))
         return _with_targets(Form(_as_float(x, None)), y, None, "")
     path = _input_file(os.fspath(like))
     column, sidecar = _open_one(path)
@@ -80,8 +78,8 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
     other = _target_path(path, sidecar)
     if not other:
         return form
-    targets, described = _open_one(other)
-    return _with_targets(form, targets, described or sidecar, other)
+    targets, target_sidecar = _open_one(other)
+    return _with_targets(form, targets, target_sidecar or sidecar, other)
 
 
 def new_model(
@@ -197,7 +195,8 @@ def scaling_of(column: Column) -> Scaling:
     features = column.spec.shape[-1] if column.spec.shape else 1
     moments: list[Array] = []
     for power in (1, 2):
-        total, mean = np.zeros(features), moments[0] if moments else 0.0
+        total = np.zeros(features)
+        mean = moments[0] if moments else 0.0  # the second moment is about the first
         for _, rows in column.blocks():
             values = rows.reshape(-1, features).astype(np.float64) - mean
             total += (values**power).sum(axis=0)
@@ -228,6 +227,7 @@ def _input_file(path: str) -> str:
 
 
 def _open_one(path: str) -> tuple[Column, Sidecar | None]:
+    """Opens a data file of one array; returns it with the content of its JSON file."""
     with open_input(path) as f, reading(path, "must be a readable file"):
         start = f.read(START)
     has_header = start.startswith((HDF5, NPY, ZIP))
@@ -244,6 +244,13 @@ def _open_one(path: str) -> tuple[Column, Sidecar | None]:
             f"{len(columns)}."
         )
     return columns[0], sidecar
+
+
+def _array_column(values: Any, name: str) -> Column:
+    """Returns an array (N, …) as a column with its own shape and dtype."""
+    array = np.asarray(values)
+    (column,) = array_columns([array], [TensorSpec(array.shape[1:], array.dtype)], name)
+    return column
 
 
 def _as_float(column: Column, path: str | None) -> Column:

@@ -58,7 +58,8 @@ def describe_file(model: Model) -> list[str]:
     graph = model.graph
     lines = [
         f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} operators, "
-        f"{len(graph.tensors)} tensors, {model.subgraphs} subgraph{'s'[: model.subgraphs - 1]}"
+        f"{len(graph.tensors)} tensors, {model.subgraphs} "
+        f"{'subgraph' if model.subgraphs == 1 else 'subgraphs'}"
     ]
     if model.description:
         lines.append(f"description: {one_line(model.description, MAX_MESSAGE)}")
@@ -93,11 +94,15 @@ def describe_training_info(model: Model) -> list[str]:
 def describe_interface(graph: Graph, inspection: Inspection) -> list[str]:
     """Describes inputs and outputs: names and shapes."""
     roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
-    named = {i: graph.tensors[i] for i in graph.inputs if graph.tensors[i].symbols}
-    left_open = {i: f", open: {t.open_text}" for i, t in named.items() if t.open_axes}
+    inputs = {i: graph.tensors[i] for i in graph.inputs}
+    notes = {
+        i: f", open: {tensor.open_text}"
+        for i, tensor in inputs.items()
+        if tensor.symbols and tensor.open_axes
+    }
     return table(
         [
-            (role, _spec(inspection.specs[i]), f"{_label(graph, i)}{left_open.get(i, '')}")
+            (role, _spec(inspection.specs[i]), f"{_label(graph, i)}{notes.get(i, '')}")
             for role, i in roles
         ]
     )

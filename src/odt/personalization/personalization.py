@@ -228,7 +228,7 @@ def personalize(
         rolled_back = _reason(scores, replay_scores, forgetting)
         new = old
         if not rolled_back:
-            new = old.offered(replay.new_features, new_samples.labels, count, sampling, seed)
+            new = old.with_samples(replay.new_features, new_samples.labels, count, sampling, seed)
             for file in {paths.new_store, paths.model}:
                 remove_leftovers(os.path.dirname(os.path.realpath(file)))
             new.write(paths.new_store)  # before the model: docs/personalization.md says why

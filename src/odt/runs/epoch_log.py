@@ -57,7 +57,7 @@ class EpochLog:
             endings = " or ".join(ENDINGS)
             raise OdtError(f"{path}: a log must end in {endings}, but got {path.suffix or 'none'}.")
         lines = _complete_lines(path) if first > 1 else []
-        head = lines[: self._csv]
+        head = lines[:1] if self._csv else []
         self._names = head[0].split(",") if head else []
         rows = [line for line in lines if line not in head]  # two runs at once wrote two heads
         rows_before = head + [line for line in rows if self._epoch(line) < first]
@@ -132,6 +132,7 @@ def _is_value(value: Any) -> bool:
 
 
 def _is_epoch(value: Any) -> bool:
+    """Whether a value is the number of an epoch."""
     return type(value) is int and 0 <= value <= MAX_EPOCH
 
 

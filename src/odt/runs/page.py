@@ -78,13 +78,13 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
         warnings: further warnings.
     """
     name = escape(run.path.resolve().name)
-    told = [*read_lines(run.path / WARNINGS), *warnings]
+    lines = [*read_lines(run.path / WARNINGS), *warnings]
     body = "".join(
         [
             f"<h1>{name}</h1>",
-            f'<p class="pale">{escape(_begun(run))}</p>',
+            f'<p class="pale">{escape(_subtitle(run))}</p>',
             cards(run),
-            *(f'<p class="warning">{escape(line)}</p>' for line in told),
+            *(f'<p class="warning">{escape(line)}</p>' for line in lines),
             heading("Curves", curves(run)),
             *sections,
             heading("Epochs", epochs(run)),
@@ -168,6 +168,7 @@ def environment(run: Run) -> str:
 
 
 def _memory(run: Run) -> str:
+    """The section with the memory of a step; empty for a run that recorded none."""
     text = "".join(_text(run, MEMORY))
     if not text:
         return ""
@@ -181,7 +182,8 @@ def _memory(run: Run) -> str:
     return heading("Memory", f'<p>{escape(about)}</p><div class="memory">{chart}</div>')
 
 
-def _begun(run: Run) -> str:
+def _subtitle(run: Run) -> str:
+    """The path of the model, and the time of the first start."""
     starts: Sequence[Row] = run.record.get("starts", [])
     model = run.record.get("files", {}).get("model", {}).get("path", "")
     return ", ".join(text for text in (model, str(starts[0]["time"]) if starts else "") if text)

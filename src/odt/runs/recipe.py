@@ -9,7 +9,7 @@ MAX_BYTES = 1 << 20  # of a recipe
 
 
 def parse_recipe(path: str) -> dict[str, Any]:
-    """Reads the keys and values of a recipe.
+    """Reads a recipe; returns its values by option, as in the file.
 
     Raises:
         OdtError: if the file cannot be read.

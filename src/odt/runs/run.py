@@ -128,26 +128,29 @@ def read_lines(path: Path) -> list[str]:
 def _check_record(record: Any) -> None:
     """Raises ValueError unless a value has the form of run.json; further keys are ignored."""
     if not isinstance(record, dict):
-        raise ValueError("no object")  # a file that is wrong
+        raise ValueError("no object")
     files, starts = record.get("files", {}), record.get("starts", [])
     outputs = record.get("outputs", {})
     fits = {
         "monitor": isinstance(record.get("monitor", ""), str),
-        "files": isinstance(files, dict)
-        and all(
-            isinstance(file, dict)
-            and all(isinstance(file.get(key), str) for key in ("path", "sha256"))
-            and type(file.get("bytes")) is int
-            and 0 <= file["bytes"] < 2**63
-            for file in files.values()
-        ),
+        "files": isinstance(files, dict) and all(map(_describes_file, files.values())),
         "outputs": isinstance(outputs, dict)
         and all(isinstance(file, str) for file in outputs.values()),
         "starts": isinstance(starts, list)
         and all(isinstance(start, dict) and {"time", "epoch"} <= start.keys() for start in starts),
     }
-    if wrong := [name for name, right in fits.items() if not right]:
+    if wrong := [name for name, is_right in fits.items() if not is_right]:
         raise ValueError(f"{wrong[0]} of another form")
+
+
+def _describes_file(value: Any) -> bool:
+    """Whether a value has path, SHA-256 and size of a file."""
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(key), str) for key in ("path", "sha256"))
+        and type(value.get("bytes")) is int
+        and 0 <= value["bytes"] < 2**63
+    )
 
 
 def charts_of(run: Run) -> list[Chart]:

@@ -39,7 +39,7 @@ from odt.training.trainer import Trainer
 
 MAX_CLASSES = 30  # of a matrix that is shown whole
 FILES = ("load-input", "load-expected")
-HELD = ("validation-input", "validation-expected")
+VALIDATION_FILES = ("validation-input", "validation-expected")
 CUSTOM = "Samples of models with several losses or a custom loss are not shown."
 
 
@@ -81,7 +81,7 @@ def sample_sections(
     results = evaluation.results
     assert results is not None
     where = "given" if new_data else "validation"
-    weights = "" if model_of(run) else f", weights of {BEST}"
+    weights = "" if path else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
     sections = []
     report = evaluation.classes
@@ -113,7 +113,7 @@ def unavailable(run: Run, new_data: tuple[Any, Any] | None) -> str:
         return "The run has no trained model yet."
     if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
         return CUSTOM
-    if not new_data and HELD[0] not in recipe and not recipe.get("validation-split"):
+    if not new_data and VALIDATION_FILES[0] not in recipe and not recipe.get("validation-split"):
         return "The run has no validation data. Give inputs and expected outputs of test samples."
     return ""
 
@@ -146,12 +146,14 @@ def samples_to_judge(
         then: position of the run, with the seed of its split.
     """
     recipe = run.recipe
-    files = new_data or [recipe.get(key) for key in (HELD if HELD[0] in recipe else FILES)]
+    files = new_data or [
+        recipe.get(key) for key in (VALIDATION_FILES if VALIDATION_FILES[0] in recipe else FILES)
+    ]
     if new_data is None and not all(files):
         raise OdtError(f"{run.path}: the recipe must name the data files, but got none.")
     inputs, targets = new_data or map(str, files)
     data, names = samples_of(inputs, targets, specs), class_names(inputs, targets)
-    if new_data or HELD[0] in recipe:
+    if new_data or VALIDATION_FILES[0] in recipe:
         return data, range(data.length), names
     with reading(str(run.path / RECIPE), "must be the recipe of a run", OdtError):
         length = int(recipe.get("data-length", 0))
@@ -201,8 +203,8 @@ def _matrix(matrix: Array, names: Sequence[str]) -> str:
         total = max(int(matrix[k].sum()), 1)
         cells = ""
         for n, count in enumerate(matrix[k].tolist()):
-            kinds = " ".join(["right"] * (n == k) + ["zero"] * (not count))
-            mark = f' class="{kinds}"' if kinds else ""
+            kinds = [kind for kind, has in (("right", n == k), ("zero", not count)) if has]
+            mark = f' class="{" ".join(kinds)}"' if kinds else ""
             cells += f'<td{mark} style="--part:{0.7 * count / total:.3f}">{count}</td>'
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
     table = f'<table class="matrix" id="confusion">{"".join(rows)}</table>'

@@ -130,6 +130,7 @@ def read_manifest(folder: str) -> Manifest:
 
 
 def _manifest(content: Mapping[str, Any]) -> Manifest:
+    """Returns the manifest with this content; raises ValueError if a value is invalid."""
     files, expected = content["files"], content["expected"]
     models = [name for name in MODELS if name in files]
     lacks = not {RECIPE, CHECKPOINT} <= files.keys() or MANIFEST in files
@@ -191,25 +192,25 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _of_outputs(value: Any) -> tuple[tuple[str, str], ...]:
+def _by_name(value: Any) -> tuple[tuple[str, str], ...]:
     pairs = [text.rpartition("=") for text in _texts(value)]
     return tuple((name, last) for name, _, last in pairs)
 
 
 def _stored_losses(value: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((name, stored_loss(loss)) for name, loss in _of_outputs(value))
+    return tuple((name, stored_loss(loss)) for name, loss in _by_name(value))
 
 
 def _weights(value: Any) -> tuple[tuple[str, float], ...]:
-    return tuple((name, float(weight)) for name, weight in _of_outputs(value))
+    return tuple((name, float(weight)) for name, weight in _by_name(value))
 
 
 def _shapes(value: Any) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(map(int, shape.split("x"))) for name, shape in _of_outputs(value)}
+    return {name: tuple(map(int, shape.split("x"))) for name, shape in _by_name(value)}
 
 
 def _input_values(value: Any) -> dict[str, list[float]]:
-    return {name: [*map(_number, text.split(","))] for name, text in _of_outputs(value)}
+    return {name: [*map(_number, text.split(","))] for name, text in _by_name(value)}
 
 
 def _number(text: str) -> float:
@@ -251,8 +252,8 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "input-shape": ("input_shapes", _shapes),
     "input-value": ("input_values", _input_values),
 }
-OF_INPUTS = ("input_shapes", "input_values")  # are arguments of load_model
-EQUATIONS = ("output_losses", "loss_weights", *OF_INPUTS)  # have values by name
+INPUT_OPTIONS = ("input_shapes", "input_values")  # arguments of load_model
+EQUATIONS = ("output_losses", "loss_weights", *INPUT_OPTIONS)  # whose values are by name
 FILES = ("model", "adapters", "checkpoint")  # keys whose values the manifest determines
 
 

@@ -117,15 +117,15 @@ def check(
     check_signature(lowered.file)
     refused = lowered.graphs.unsupported
     if refused:
-        could = what_trains(lowered, refused)
-        lines.add(*describe_refusals(refused, could))
-        return CheckResult(False, tuple(map(str, refused)), could_train=could, text=str(lines))
+        part = what_trains(lowered, refused)
+        lines.add(*describe_refusals(refused, part))
+        return CheckResult(False, tuple(map(str, refused)), could_train=part, text=str(lines))
     check_arguments(options, Trainer.__init__, Trainer.fit)
     with open_session(source, single_runs=True, **options) as session:
         core, recipe = session.build(), session.recipe
         facts = trainability(recipe.graph, core.info, core.plan)
         graph, memory, schedule = core.plan.graph, core.memory(), core.runtime.schedule
-        forward, both = flops(graph), training_flops(core.plan)
+        forward, whole = flops(graph), training_flops(core.plan)
         left_out, note = describe_left_out(lowered), litert_note(lowered.file)
         lines.add(
             *filter(None, (left_out, one_line(note, MAX_MESSAGE))),
@@ -133,19 +133,19 @@ def check(
             *describe_weights(graph, facts),
         )
         result = CheckResult(
-            False,
-            (),
-            tuple(map(graph.label, facts.trained)),
-            tuple(map(graph.label, facts.untrained)),
+            trains=False,
+            findings=(),
+            trained=tuple(map(graph.label, facts.trained)),
+            untrained=tuple(map(graph.label, facts.untrained)),
             flops=forward // schedule.micro_batch,
-            training_flops=both // schedule.micro_batch,
+            training_flops=whole // schedule.micro_batch,
             nbytes=memory.total,
         )
         if facts.blocked and not facts.trained:
             nodes = [unsupported_node(lowered.graph, block.node) for block in facts.blocked]
-            could = largest_part(lowered, nodes)
-            lines.add(*describe_no_gradient(facts, could))
-            return replace(result, could_train=could, text=str(lines))
+            part = largest_part(lowered, nodes)
+            lines.add(*describe_no_gradient(facts, part))
+            return replace(result, could_train=part, text=str(lines))
         lines.add(
             f"arithmetic: {result.flops:,} FLOP a sample forward, "
             f"{result.training_flops:,} forward and backward",
@@ -172,12 +172,12 @@ def _samples(core: engine.Trainer, x: Any, y: Any, seed: int) -> tuple[Data, int
     return data, data.length
 
 
-def describe_refusals(refused: Sequence[UnsupportedNode], could: str) -> list[str]:
+def describe_refusals(refused: Sequence[UnsupportedNode], part: str) -> list[str]:
     """Describes the nodes that odt cannot compute; one of a loop once, not for each iteration.
 
     Args:
         refused: the nodes.
-        could: what could train; empty for none.
+        part: what could train; empty for none.
     """
     first: dict[tuple[object, ...], UnsupportedNode] = {}
     for refusal in refused:
@@ -186,7 +186,7 @@ def describe_refusals(refused: Sequence[UnsupportedNode], could: str) -> list[st
     none = "none, because no weights precede or follow these operators"
     if any(refusal.node.op.startswith(PREFIX) for refusal in refused):
         none = "none, because odt cuts no part out of ONNX files"
-    return [*lines, f"could train: {could or none}", CANNOT]
+    return [*lines, f"could train: {part or none}", CANNOT]
 
 
 def describe_weights(graph: Graph, result: Trainability) -> list[str]:
@@ -208,16 +208,16 @@ def describe_weights(graph: Graph, result: Trainability) -> list[str]:
     return lines
 
 
-def describe_no_gradient(result: Trainability, could: str) -> list[str]:
+def describe_no_gradient(result: Trainability, part: str) -> list[str]:
     """Describes a model of which no weight can train.
 
     Args:
         result: the operators that block gradients.
-        could: the command that cuts out a part that trains; empty for none.
+        part: the command that cuts out a part that trains; empty for none.
     """
     ops = ", ".join(dict.fromkeys(block.node.op for block in result.blocked))
     none = (
         f"none, because the outputs depend on the weights through {ops}, which has no gradient. "
         "Another signature may have outputs before it"
     )
-    return [f"could train: {could or none}", CANNOT]
+    return [f"could train: {part or none}", CANNOT]

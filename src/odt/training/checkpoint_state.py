@@ -96,8 +96,8 @@ class CheckpointState:
                 file cannot be written.
             OptionError: if the path has another suffix.
         """
-        named = os.path.splitext(path)[1].lower() in FORMATS
-        if not named and (nominal or model is None):
+        is_named = os.path.splitext(path)[1].lower() in FORMATS
+        if not is_named and (nominal or model is None):
             raise OptionError("path", f"must end in {', '.join(FORMATS)}", path)
         if not nominal:
             self._check_values(trainable_only)
@@ -200,8 +200,9 @@ class CheckpointState:
 
     def _check_values(self, trainable_only: bool) -> None:
         """Raises ModelError if a parameter has no value."""
-        for entry in self._parameters(trainable_only) if self.is_nominal else ():
-            _check_value(self._source, entry, self._source.get(entry))
+        if self.is_nominal:
+            for entry in self._parameters(trainable_only):
+                _check_value(self._source, entry, self._source.get(entry))
 
     def _checkpoint(self, trainable_only: bool, names_only: bool) -> Checkpoint:
         whole = self._source.checkpoint()
@@ -214,11 +215,11 @@ class CheckpointState:
         return nominal(chosen) if names_only else chosen
 
     def __repr__(self) -> str:
-        train, every = self.trainable, len(self.parameters)
+        trainable, total = len(self.trainable), len(self.parameters)
         nominal = ", nominal" if self.is_nominal else ""
         return (
-            f"CheckpointState({self._source.where!r}, step {self.step}, {len(train)} trainable and "
-            f"{every - len(train)} frozen parameters, {len(self.properties)} properties{nominal})"
+            f"CheckpointState({self._source.where!r}, step {self.step}, {trainable} trainable and "
+            f"{total - trainable} frozen parameters, {len(self.properties)} properties{nominal})"
         )
 
 
@@ -369,10 +370,11 @@ def _put(source: Source, values: Mapping[Entry, Array]) -> None:
     """Sets parameters, and their moving averages."""
     by_tensor = {e.tensor: new for e, new in values.items()}
     averages = (e for e in source.entries() if e.role == AVERAGE and e.tensor in by_tensor)
-    source.put({**values, **{e: by_tensor[e.tensor] for e in averages}})
+    source.put(dict(values) | {e: by_tensor[e.tensor] for e in averages})
 
 
 def _check_value(source: Source, entry: Entry, array: Array | None) -> Array:
+    """Returns the array of an entry; raises ModelError if it has none."""
     if array is None:
         raise ModelError(
             f"{source.where}: {printable(entry.tensor)}: must have a value, but the checkpoint is "

@@ -12,8 +12,8 @@ from odt.models.model import Path, load_model
 from odt.training.artifact_files import (
     ADAPTERS,
     CHECKPOINT,
+    INPUT_OPTIONS,
     MANIFEST,
-    OF_INPUTS,
     ExpectedLosses,
     model_of,
     read_manifest,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from odt.training.trainer import Trainer
 
 MAX_SAMPLES = 256  # of a synthetic batch
-HERE = ("memory_budget", "micro_batch", "workers")  # options that do not change the losses
+DEVICE_OPTIONS = ("memory_budget", "micro_batch", "workers")  # which do not change the losses
 
 
 def trainer_from_folder(
@@ -48,8 +48,8 @@ def trainer_from_folder(
     manifest = read_manifest(where)
     recipe = read_recipe(where)
     if check:
-        here = {name: value for name, value in options.items() if name in HERE}
-        with trainer_of_first_steps(kind, where, manifest.files, here) as probe:
+        device = {name: value for name, value in options.items() if name in DEVICE_OPTIONS}
+        with trainer_of_first_steps(kind, where, manifest.files, device) as probe:
             _compare(where, probe, manifest.expected)
             if checkpoint is not None:
                 _check_checkpoint(probe, checkpoint)
@@ -96,9 +96,9 @@ def _trainer(
     kind: "type[Trainer]", folder: str, files: Mapping[str, str], options: Mapping[str, Any]
 ) -> "Trainer":
     adapters = os.path.join(folder, ADAPTERS) if ADAPTERS in files else None
-    of_inputs = {name: options[name] for name in OF_INPUTS if name in options}
-    others = {name: value for name, value in options.items() if name not in OF_INPUTS}
-    model = load_model(os.path.join(folder, model_of(files)), adapters, **of_inputs)
+    input_options = {name: options[name] for name in INPUT_OPTIONS if name in options}
+    others = {name: value for name, value in options.items() if name not in INPUT_OPTIONS}
+    model = load_model(os.path.join(folder, model_of(files)), adapters, **input_options)
     return kind(model, **{"checkpoint": os.path.join(folder, CHECKPOINT), **others})
 
 

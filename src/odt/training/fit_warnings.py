@@ -112,11 +112,10 @@ def worse_than_untrained(
     """
     if loss <= worst(before.loss, before.spread):
         return None
-    after, start = next(
-        (f"{loss:.{digits}g}", f"{before.loss:.{digits}g}")
-        for digits in range(4, 18)  # as many as show the difference
-        if digits == 17 or f"{loss:.{digits}g}" != f"{before.loss:.{digits}g}"
-    )
+    for digits in range(4, 18):  # as many as show the difference; 17 tell all floats apart
+        after, start = f"{loss:.{digits}g}", f"{before.loss:.{digits}g}"
+        if after != start:
+            break
     return (
         f"Warning: epoch {number}: the loss {after} is above {start}, the loss "
         f"before training. Give a smaller `learning_rate=` than {learning_rate:g}; "
@@ -188,16 +187,18 @@ def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], lea
     missing = np.flatnonzero((actual >= least) & (predicted == 0))
     if not missing.size:
         return ""
-    named = len(classes) == len(actual)
-    few = (
-        f"{one_line(classes[k], MAX_NAME) if named else k} "
+    has_names = len(classes) == len(actual)
+    labels = [
+        f"{one_line(classes[k], MAX_NAME) if has_names else k} "
         f"({actual[k]} {'samples' if actual[k] > 1 else 'sample'})"
         for k in missing[:MAX_NAMED]
-    )
+    ]
+    if missing.size > MAX_NAMED:
+        labels.append("…")
     verb = "is" if missing.size == 1 else "are"
     return (
         f"{missing.size} of {np.count_nonzero(actual)} classes {verb} never predicted: "
-        f"{', '.join(few)}{', …' * (missing.size > MAX_NAMED)}. "
+        f"{', '.join(labels)}. "
         'Training with `class_weight="balanced"` or more samples may help.'
     )
 
@@ -215,7 +216,7 @@ class ValidationClasses:
         """
         self._core, specs, self._names = session.build(), session.samples, names
         self._form = None
-        if samples.judged is not None and session.teacher is None:
+        if samples.validation_labels is not None and session.teacher is None:
             self._form = preferred_form(*specs.losses[0], logits=specs.logits[0])
         self._counts: ClassCounts | None = None
         self._counter: ClassCounts | None = None

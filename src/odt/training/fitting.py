@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from odt.training.trainer import Trainer
 
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
-UNTRAINED = 256  # training samples of epoch 0
-FEW = 8  # of them, whose inputs are looked at
+UNTRAINED = 256  # most training samples of epoch 0
+INSPECTED = 8  # of these, whose inputs a warning is about
 
 
 class Fit:
@@ -62,11 +62,18 @@ class Fit:
         callbacks: Callback | Sequence[Callback],
         options: FitOptions,
     ) -> None:
+        """Gives the callbacks their trainer.
+
+        Args:
+            trainer: the trainer.
+            callbacks: one or several callbacks of the user.
+            options: the other arguments of `fit`, checked.
+        """
         self.options, self.epochs = options, options.epochs
         self.max_steps = math.inf if options.max_steps is None else options.max_steps
         self.max_time = math.inf if options.max_time is None else options.max_time
         self.history = History()
-        self._compute: Callable[[], None] | None = None  # the outputs of a teacher
+        self._compute_outputs: Callable[[], None] | None = None  # of a teacher
         self.start: Epoch | None = None  # the results before training
         callbacks_of_user = [callbacks] if isinstance(callbacks, Callback) else callbacks
         callbacks = [self.history, *callbacks_of_user]
@@ -78,7 +85,7 @@ class Fit:
         self._batch_begin = _overriding(callbacks, "on_train_batch_begin")
         self._batch_end = _overriding(callbacks, "on_train_batch_end")
 
-    def arranged(self, data: DataSet, validation_set: DataSet | None) -> tuple[Samples, Weighting]:
+    def arrange(self, data: DataSet, validation_set: DataSet | None) -> tuple[Samples, Weighting]:
         """Splits, orders and weighs samples; options that are left out are the checkpoint's.
 
         Args:
@@ -107,22 +114,30 @@ class Fit:
         if options.augment is None:
             self.options = replace(options, augment=before.augment)
         classes: ClassWeights = ()
-        digest = options.class_weight
-        class_weight = dict(before.class_weight) if digest is None else digest
+        class_weight = options.class_weight
+        if class_weight is None:
+            class_weight = dict(before.class_weight)
         if class_weight:
             losses, training = session.samples.losses, samples.order.samples
             weighted, classes = class_weighted(data, losses, class_weight, training)
             samples = replace(samples, data=weighted)
         return samples, Weighting(classes, checksum(data.weights))
 
-    def samples(
+    def train_samples(
         self,
         samples: Samples,
         saver: Saver,
         fine_tune: bool,
         augmentations: Sequence["Augmentation"] = (),
     ) -> None:
-        """Trains on a data set, whose samples are read by number."""
+        """Trains on a data set, whose samples are read by number.
+
+        Args:
+            samples: samples of the run.
+            saver: writes checkpoints.
+            fine_tune: whether a default learning rate may be lowered, and epochs undone.
+            augmentations: augmentations of the training samples.
+        """
         trainer, session, resume = self.trainer, self.session, self.session.resume
         core = session.build()
         order = samples.order
@@ -138,8 +153,8 @@ class Fit:
         undoes = fine_tune and steps_left and session.rate_is_default
         core.undo = Undo(core.parameters) if undoes else None
         self._begin(steps)
-        if self._compute:
-            self._compute()
+        if self._compute_outputs:
+            self._compute_outputs()
         self._warn(samples)
 
         logs: dict[str, float] = {}
@@ -187,12 +202,15 @@ class Fit:
     def _sources(
         self, samples: Samples, augmentations: Sequence["Augmentation"]
     ) -> tuple[AbstractContextManager[Data], AbstractContextManager[Feed | None]]:
-        """The data that training reads: with a teacher's outputs, cached or augmented if wanted."""
+        """Returns the data that training reads, and the pipeline of augmented ones, if any.
+
+        The data have the outputs of a teacher, or are cached, if the options ask for it.
+        """
         session, core = self.session, self.session.build()
         data, targets = samples.all, samples.targets
         session.feed = None
         if session.teacher is not None:
-            data, targets, self._compute = taught_samples(
+            data, targets, self._compute_outputs = taught_samples(
                 session.teacher, samples, session.samples, core, session.memory_budget
             )
         if core.caches:
@@ -212,8 +230,8 @@ class Fit:
             return nullcontext(data), session.feed
         return nullcontext(data), nullcontext()
 
-    def batches(self, data: Any, validation_data: Any) -> None:
-        """Trains on an iterable of batches."""
+    def train_batches(self, data: Any, validation_data: Any) -> None:
+        """Trains on an iterable of batches; arguments are `x` and `validation_data` of `fit`."""
         trainer, session = self.trainer, self.session
         self._check_batches()
         core = session.build()
@@ -265,29 +283,28 @@ class Fit:
         session, core, resume = self.session, self.session.build(), self.session.resume
         order = samples.order
         first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
-        files = (
-            [samples.data]
-            if samples.validation_set is None
-            else [samples.data, samples.validation_set]
-        )
-        for note in (*session.recipe.notes, *(n for data in files for n in data.notes)):
+        data_sets = [samples.data]
+        if samples.validation_set is not None:
+            data_sets.append(samples.validation_set)
+        for note in (*session.recipe.notes, *(n for data in data_sets for n in data.notes)):
             warn(note)
         warn(one_class(samples, session.samples.losses))
         wrong = contradiction(session.recipe.lowered.part.graph, core.info)
         warn(wrong and f"Warning: {wrong}")
-        for data in files if self.options.check_data else ():
-            data.check_all()
+        if self.options.check_data:
+            for data in data_sets:
+                data.check_all()
         changed = resume.warning(core, order)
         warn(changed and f"Warning: {changed}")
-        if samples.labels is not None and samples.judged is not None:
-            warn(validation_warning(samples.labels, samples.judged))
+        if samples.labels is not None and samples.validation_labels is not None:
+            warn(validation_warning(samples.labels, samples.validation_labels))
         for message in warnings_before_training(core, samples, resume, first, self.epochs):
             warn(message)
 
     def _untrained(self, data: Data, samples: Samples) -> Epoch:
         """Computes epoch 0: results before the first step on training and validation samples."""
-        core, chosen = self.session.build(), _some(samples)
-        training, validation = core.evaluate(data, chosen, rest=True), None
+        core, validation = self.session.build(), None
+        training = core.evaluate(data, _untrained_samples(samples), rest=True)
         rest = samples.validation_set is not None or not samples.order.drop_last
         if len(samples.validation):
             validation = self.evaluation.validate(data, samples.validation, rest=rest)
@@ -318,24 +335,25 @@ class Fit:
         first, done = resume.start(
             core.info.step_samples, samples.order.steps(core.info.step_samples)
         )
-        warning, some = None, _some(samples)
-        if (first, done) == (1, 0):
+        warning, chosen = None, _untrained_samples(samples)
+        is_new = (first, done) == (1, 0)
+        if is_new:
             session.epoch = self.start = self._untrained(data, samples)
             self.history.start = self._logs(session.epoch)
             losses = session.samples.losses
             has_classes = LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS)
             if has_classes or core.undo:
-                constant = constant_loss(samples.data, some, losses)
+                constant = constant_loss(samples.data, chosen, losses)
             if has_classes:
                 loss = session.epoch.training.loss
-                warn(unscaled_inputs(samples.data, some[:FEW], loss, constant))
+                warn(unscaled_inputs(samples.data, chosen[:INSPECTED], loss, constant))
             if core.undo:
                 warning = self._choose_rate(data, samples, steps, constant, mixed=mixed)
             if session.teacher:  # whose loss is another one than that of the labels
                 core.undo = None
         if core.undo:
-            core.undo.measure = lambda: core.evaluate(data, some, rest=True).loss
-            if (first, done) != (1, 0):
+            core.undo.measure = lambda: core.evaluate(data, chosen, rest=True).loss
+            if not is_new:
                 core.undo.state = resume.progress.undo
             if done:
                 core.undo.resume(lambda: resume.restore_before(core.graph, core.parameters))
@@ -365,7 +383,7 @@ class Fit:
         highest = 1.0 if adapted else highest_of(loss, constant, len(numbers), name)
         trained = highest < 1
         if (
-            not loss >= NEW * constant
+            not loss >= NEW * constant  # also if the constant is not known, which is NaN
             and not session.rate_is_chosen
             and not session.resume.checkpoint
         ):
@@ -436,8 +454,11 @@ class Fit:
             callback.on_epoch_end(number, logs)
 
     def _logs(self, epoch: Epoch) -> dict[str, float]:
-        logs, validation = self.session.logs(epoch.training), epoch.validation
-        return logs | (self.session.logs(validation, "val_") if validation else {})
+        """Returns loss and metrics of an epoch, with those of its validation."""
+        logs = self.session.logs(epoch.training)
+        if epoch.validation:
+            logs |= self.session.logs(epoch.validation, "val_")
+        return logs
 
 
 class _Steps(Watch):
@@ -481,11 +502,11 @@ def _overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:
     return [c for c in callbacks if getattr(type(c), method) is not base or method in vars(c)]
 
 
-def _some(samples: Samples) -> Any:
+def _untrained_samples(samples: Samples) -> Any:
     """Returns the numbers of the training samples of epoch 0, evenly spaced."""
     numbers = samples.order.samples
-    some = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
-    return np.asarray(numbers)[some]
+    positions = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
+    return np.asarray(numbers)[positions]
 
 
 def pair(data: Any) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from odt.kernels.rows.opdef import Array
 
 
 def digest_of(weights: Mapping[int, Array]) -> bytes:
-    """Returns a hash of weights by number."""
+    """Returns a hash of weights, by tensor."""
     import hashlib
 
     hasher = hashlib.blake2b(digest_size=16)
@@ -54,7 +54,7 @@ class IntegerForm(Closing):
 
     @property
     def predictor(self) -> Predictor:
-        """What computes outputs."""
+        """The predictor of the model's outputs."""
         if self._predictor is None:
             self._predictor = self._make_predictor(self._graphs)
         return self._predictor

@@ -39,10 +39,12 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
         "kept": (memory.kept, "outputs that `metrics=auc` keeps until the end of an epoch"),
         "total": (memory.total, schedule.why and f"the batch is {split}: {schedule.why}"),
     }
-    for name in ("packed", "best", "prepared", "teacher", "kept"):
-        if not rows[name][0]:
-            del rows[name]
-    lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]
+    optional = ("packed", "best", "prepared", "teacher", "kept")
+    lines = [
+        f"- {name:<10} = {n:>13,} bytes  {note}"
+        for name, (n, note) in rows.items()
+        if n or name not in optional
+    ]
     return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])
 
 

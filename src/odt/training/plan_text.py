@@ -43,20 +43,20 @@ def slots_of(info: TrainingInfo, plan: Plan) -> tuple[str, ...]:
 
 def describe_calls(plan: Plan, memory: MemoryPlan) -> list[str]:
     """Describes the plan, its memory plan, and the calls of the program bound to it."""
-    # the program is only printed, not run: gradients go nowhere
+    # The program is printed, not run: nothing takes its gradients.
     program = Program(plan, memory, make_arena(memory.nbytes), {}, lambda *_: ())
     return ["", "plan", str(plan), "", "memory plan", str(memory), "", "calls", str(program)]
 
 
 def describe_schedule(forecast: Forecast) -> list[str]:
     """Describes how a batch is split into micro-batches."""
-    s = forecast.schedule
-    runs = -(-s.batch // s.micro_batch)
-    parts = f"{runs} micro-batches of {s.micro_batch}" if runs > 1 else "one micro-batch"
-    workers = f"{s.workers} worker{'s'[: s.workers - 1]}"
-    lines = [f"batch of {s.batch}: {parts}, on {workers}"]
-    if s.why:
-        lines.append(f"not split: {s.why}")
+    schedule = forecast.schedule
+    runs = -(-schedule.batch // schedule.micro_batch)
+    parts = f"{runs} micro-batches of {schedule.micro_batch}" if runs > 1 else "one micro-batch"
+    workers = f"{schedule.workers} {'worker' if schedule.workers == 1 else 'workers'}"
+    lines = [f"batch of {schedule.batch}: {parts}, on {workers}"]
+    if schedule.why:
+        lines.append(f"not split: {schedule.why}")
     return lines
 
 
@@ -97,24 +97,26 @@ def describe_memory(
             else "in the arena: immediate update",
         ),
         ("arenas", forecast.arena, f"{forecast.separate:,} bytes without reuse"),
-        ("constants", forecast.constants, "weights that are not trained, in the mapped model file"),
-        ("data", forecast.data, "pages of the mapped data files; more without a budget"),
-        ("other", forecast.overhead, "Python objects and libraries, estimated"),
-        ("peak", forecast.peak, f"{size(forecast.peak)}, without Python and its modules"),
     ]
     if forecast.packed:
         note = "weights in the layout of the kernels, packed once per step"
-        rows.insert(4, ("packed", forecast.packed, note))
+        rows.append(("packed", forecast.packed, note))
+    rows += [
+        ("constants", forecast.constants, "weights that are not trained, in the mapped model file"),
+        ("data", forecast.data, "pages of the mapped data files; more without a budget"),
+        ("other", forecast.overhead, "Python objects and libraries, estimated"),
+    ]
     if forecast.dequantized:
         note = "first values of the weights that the file stores in another type"
-        rows[-1:-1] = [("dequantized", forecast.dequantized, note)]
-    others = {what: n for what, n in reserves.items() if n and what in RESERVES}
-    rows[-1:-1] = [(RESERVES[what], n, what) for what, n in others.items()]
+        rows.append(("dequantized", forecast.dequantized, note))
+    rows += [(RESERVES[use], n, use) for use, n in reserves.items() if n and use in RESERVES]
     if cache:
-        rows[-1:-1] = [
+        rows += [
             ("frozen", forecast.frozen, "arenas of the frozen layers, in the first epoch only"),
             ("cache", reserves["a cache"], cache),
         ]
+    rows.append(("peak", forecast.peak, f"{size(forecast.peak)}, without Python and its modules"))
+    if cache:
         rows.append(("later", forecast.later, "peak of later epochs"))
     if modules is not None:
         whole = modules + forecast.peak
@@ -163,6 +165,8 @@ def _name(plan: Plan, name: str) -> str:
 
 
 def _ends(plan: Plan, life: Lifetime) -> tuple[str, str]:
+    """Names the first and the last entry of a lifetime."""
+
     def label(k: int) -> str:
         if k == BEFORE:
             return "the data"

@@ -36,7 +36,7 @@ from odt.training.trainer import Trainer
 
 @dataclass(frozen=True, slots=True)
 class MemoryDetails:
-    """What a forecast is made of, for its text.
+    """The parts of a forecast, from which its text is made.
 
     Attributes:
         recipe: the resolved training run.
@@ -79,7 +79,7 @@ class MemoryForecast:
         later: peak of later epochs.
         batch_size: samples of a batch.
         forward_calls: number of calls of the forward pass, which come first in a step.
-        details: what the forecast is made of; its form may change.
+        details: the parts of the forecast; their form may change.
     """
 
     peak: int
@@ -121,7 +121,8 @@ class MemoryForecast:
         info, note = details.recipe.info, ""
         if details.policy is not None:
             note = describe_cache(details.policy, details.cached)
-            note += "; mapped part of it" * details.policy.on_disk
+            if details.policy.on_disk:
+                note += "; mapped part of it"
         left_out = describe_left_out(details.recipe.lowered)
         lines = [
             *([left_out] if left_out else []),
@@ -166,22 +167,23 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
     session = Trainer(model, **options).session
     cache = session.options.cache_frozen, session.options.cache_dtype
     policy = cache_policy(*cache, data_length or 0)
-    counts = session.teacher is not None or bool(session.metrics)
-    if bool(policy) != bool(data_length) and not (policy is None and counts):
+    has_outputs = session.teacher is not None or bool(session.metrics)
+    if bool(policy) != bool(data_length) and not (policy is None and has_outputs):
         rule = "must be given with `data_length=`, the number of samples"
         raise OptionError("cache_frozen", rule, "one alone")
     recipe, info = session.recipe, session.recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
-    parts = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
-    reserves, cached = _reserves(session, plans, parts[0], data_length or 0), 0
-    plans = with_integer_weights(plans, parts[0], info)
+    runs = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
+    reserves, cached = _reserves(session, plans, runs[0], data_length or 0), 0
+    plans = with_integer_weights(plans, runs[0], info)
     if policy:
-        parts = split_frozen(plans, parts)
-        size = cache_size(plans, parts[0], info.batch_size, policy)
+        runs = split_frozen(plans, runs)
+        size = cache_size(plans, runs[0], info.batch_size, policy)
         reserves["a cache"], cached = size.resident, size.nbytes
+    training, _ = runs
     forecast = fit_budget(
         plans,
-        parts,
+        runs,
         info,
         session.memory_budget,
         session.micro_batch,
@@ -189,24 +191,24 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
         reserves=reserves,
     )
     return MemoryForecast(
-        forecast.peak,
-        forecast.parameters,
-        forecast.slots,
-        forecast.gradients,
-        forecast.arena,
-        forecast.schedule.micro_batch,
-        forecast.schedule.workers,
-        forecast.constants,
-        forecast.data,
-        forecast.overhead,
-        forecast.packed,
-        forecast.dequantized,
-        forecast.frozen,
-        forecast.cache,
-        forecast.later,
-        forecast.schedule.batch,
-        forecast.running.forward_entries,
-        MemoryDetails(recipe, forecast, parts[0], reserves, policy, cached),
+        peak=forecast.peak,
+        parameters=forecast.parameters,
+        optimizer=forecast.slots,
+        gradients=forecast.gradients,
+        arenas=forecast.arena,
+        micro_batch=forecast.schedule.micro_batch,
+        workers=forecast.schedule.workers,
+        constants=forecast.constants,
+        data=forecast.data,
+        overhead=forecast.overhead,
+        packed=forecast.packed,
+        dequantized=forecast.dequantized,
+        frozen=forecast.frozen,
+        cache=forecast.cache,
+        later=forecast.later,
+        batch_size=forecast.schedule.batch,
+        forward_calls=forecast.running.forward_entries,
+        details=MemoryDetails(recipe, forecast, training, reserves, policy, cached),
     )
 
 
@@ -214,12 +216,12 @@ def _graphs_of(session: Session, frozen_int8: Any) -> LoweredGraphs:
     """Returns the graphs that train, with a frozen part that computes integers where it does."""
     graphs = session.recipe.graphs
     if frozen_int8 is True:
-        samples = partial(_some_samples, graphs.file_batch)
+        samples = partial(_ones, graphs.file_batch)
         return frozen_in_int8(session.recipe, samples)
     return session.with_frozen_integers(graphs)
 
 
-def _some_samples(count: int, specs: SampleSpecs) -> DataSet:
+def _ones(count: int, specs: SampleSpecs) -> DataSet:
     """Returns samples of which all values are 1."""
     arrays = [np.ones((count, *spec.shape), spec.dtype) for spec in specs.input_specs]
     return DataSet(array_columns(arrays, specs.input_specs, "input", specs.quantizations))

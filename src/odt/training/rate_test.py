@@ -37,14 +37,19 @@ class RateTest:
     @property
     def best(self) -> int | None:
         """The step with the lowest change; None if no rate lowers the loss."""
-        lowest = int(np.argmin(self.changes)) if self.changes else 0
-        return lowest if self.changes and self.changes[lowest] < 0 else None
+        if not self.changes:
+            return None
+        lowest = int(np.argmin(self.changes))
+        return lowest if self.changes[lowest] < 0 else None
 
     def __str__(self) -> str:
         rows = [("LEARNING RATE", "LOSS", "CHANGE", "")]
-        shown = set(range(0, len(self.rates), -(-len(self.rates) // ROWS) or 1))
-        for k in sorted(shown | ({self.best} if self.best is not None else set())):
-            note = "lowest" if k == self.best else ""
+        best, interval = self.best, max(-(-len(self.rates) // ROWS), 1)
+        shown = set(range(0, len(self.rates), interval))
+        if best is not None:
+            shown.add(best)
+        for k in sorted(shown):
+            note = "lowest" if k == best else ""
             values = f"{self.rates[k]:.2e}", f"{self.losses[k]:.4f}", f"{self.changes[k]:+.4f}"
             rows.append((*values, note))
         return "\n".join(table(rows, right=(0, 1, 2)))

@@ -52,8 +52,8 @@ class Session(Closing):
         micro_batch: samples that a worker computes at once; None to choose them.
         workers: number of worker threads; None to choose it.
         graph: graph that trains, with its frozen weights as they are now.
-        outputs: whether steps of training compute the outputs for who looks at them; to be set
-            before memory is allocated.
+        outputs: whether steps of training compute the outputs too, for a caller that reads them;
+            to be set before memory is allocated.
         fitting: whether `fit` runs.
         rate_is_set: whether the learning rate was set after the trainer was made.
         rate_is_chosen: whether `fit` has chosen a rate in place of the default.
@@ -96,8 +96,12 @@ class Session(Closing):
         self.properties = dict(resume.properties)
         self.missing: set[str] = set()
         names, logits = forms.words_of(options.metrics), self.samples.logits[0]
-        self.metrics = fitting_metrics(names, *self.samples.losses[0], logits=logits)
-        self._names = dict(zip(self.metrics, names, strict=False))
+        loss, output = self.samples.losses[0]
+        self.metrics = fitting_metrics(names, loss, output, logits=logits)
+        self._names: dict[str, str] = {}  # full name of each metric → the user's first name for it
+        for name in names:
+            (full_name,) = fitting_metrics((name,), loss, output, logits=logits)
+            self._names.setdefault(full_name, name)
         self.memory_budget = forms.nbytes(options.memory_budget)
         self.micro_batch, self.workers = micro_batch, workers
         self._cache_policy = cache_policy(options.cache_frozen, options.cache_dtype)
@@ -214,15 +218,15 @@ class Session(Closing):
         if self._engine is None:
             batch, output = self.recipe.info.batch_size, self.samples.losses[0][1]
             taught = outputs_nbytes(self.teacher, self.samples, samples) if self.teacher else 0
-            m, w = self.resume.schedule(batch, self.micro_batch, self.workers)
+            micro_batch, workers = self.resume.schedule(batch, self.micro_batch, self.workers)
             graphs = self.resume.on(self.recipe.graphs)
             self.graph = graphs.graph
             graphs = self.with_frozen_integers(graphs)
             self._engine = core = engine.Trainer(
                 graphs,
                 self.recipe.info,
-                micro_batch=m,
-                workers=w,
+                micro_batch=micro_batch,
+                workers=workers,
                 budget=self.memory_budget,
                 metrics=self.metrics,
                 outputs=self.outputs,
@@ -326,9 +330,10 @@ class Session(Closing):
     # ---- facts
 
     def exported(self) -> dict[int, Any]:
-        """Weights by tensor of the file, with adapters merged, and what else moved.
+        """Returns all that training changed, by tensor of the file.
 
-        That are ranges of activations and running statistics of batch normalization.
+        These are weights, into which adapters are merged, ranges of activations, and running
+        statistics of batch normalization.
         """
         trainer, adapted = self.build(), self.recipe.lowered.adapted
         changed = changed_constants(self.recipe.graph, self.graph)

@@ -54,15 +54,24 @@ class FileContents:
     """
 
     def __init__(self, checkpoint: Checkpoint, where: str) -> None:
+        """Copies the arrays.
+
+        Args:
+            checkpoint: contents of the file.
+            where: path of the file, for messages.
+
+        Raises:
+            ModelError: if arrays contradict each other.
+        """
         self.where = where
         self.properties = dict(checkpoint.properties)
-        names = _checked(checkpoint, where)
+        names = _parameter_names(checkpoint, where)
         self.missing = set(names) if checkpoint.is_nominal else set()
-        self._checkpoint = checkpoint if not self.missing else _unused(checkpoint)
+        self._checkpoint = checkpoint if not self.missing else _untrained(checkpoint)
         self.step = self._checkpoint.progress.step
         self._arrays = {
             _key(entry): np.array(a, a.dtype.newbyteorder("="))
-            for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=False)
+            for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=False)  # or none
         }
 
     def entries(self) -> tuple[Entry, ...]:
@@ -103,7 +112,7 @@ class FileContents:
         return replace(whole, arrays=tuple(arrays))
 
 
-class Live:
+class TrainerContents:
     """The state of a trainer, in the arrays that train."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
@@ -169,7 +178,7 @@ class Live:
         return with_frozen(self._checkpoints.saver().state(), frozen)
 
 
-def _checked(checkpoint: Checkpoint, where: str) -> list[str]:
+def _parameter_names(checkpoint: Checkpoint, where: str) -> list[str]:
     """Returns the names of the parameters.
 
     Raises:
@@ -199,8 +208,8 @@ def _key(entry: Entry) -> tuple[str, str]:
     return entry.tensor, entry.role
 
 
-def _unused(checkpoint: Checkpoint) -> Checkpoint:
-    """A nominal checkpoint as before the first step."""
+def _untrained(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns a nominal checkpoint as before the first step."""
     progress = replace(
         checkpoint.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=()
     )

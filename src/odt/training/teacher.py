@@ -1,7 +1,8 @@
 """Distillation: training on the outputs of a teacher."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -162,9 +163,11 @@ def _run(
         read, real = ours.input_specs, _real_inputs(specs, ours)
         expected = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
         if [(s.size, s.dtype) for s in specs.input_specs] != expected:
-            raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
+            raise OptionError(
+                "teacher", "must have the student's inputs", _shown(specs.input_specs)
+            )
         if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
-            raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))
+            raise OptionError("teacher", f"must have one output {spec}", _shown(specs.output_specs))
         constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
         _check_budget(budget, core.parameters.nbytes + constants + specs.arena_nbytes)
         first = 0
@@ -221,9 +224,10 @@ def _nothing(rows: Array) -> None:
 
 def _real_inputs(specs: Runtime, ours: SampleSpecs) -> list[Quantization | None]:
     """Returns the quantization of each input that the student alone reads as integers."""
-    theirs = [s.dtype for s in specs.input_specs] + [None] * len(ours.input_specs)
-    return [q if t == FLOAT32 else None for q, t in zip(ours.quantizations, theirs, strict=False)]
+    dtypes = [spec.dtype for spec in specs.input_specs]
+    pairs = zip_longest(ours.quantizations, dtypes[: len(ours.quantizations)])  # perhaps fewer
+    return [quantization if dtype == FLOAT32 else None for quantization, dtype in pairs]
 
 
-def _shown(specs: Any, inputs: bool = True) -> tuple[str]:
-    return (", ".join(map(str, specs.input_specs if inputs else specs.output_specs)),)
+def _shown(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(map(str, specs))

@@ -34,7 +34,7 @@ from odt.training.pipelines import parsed_augmentations
 from odt.training.rate_test import RateTest
 from odt.training.row_keywords import row_keywords
 from odt.training.session import Logs
-from odt.training.state_sources import Live
+from odt.training.state_sources import TrainerContents
 from odt.training.step_keywords import StepKeywords
 from odt.training.trainable import Trainable
 from odt.training.weights import Arrays
@@ -300,14 +300,14 @@ class Trainer(Closing):
         run = Fit(self, callbacks, options)
         if is_batches(x, y):
             with self._in_fit():
-                run.batches(x, validation_data)
+                run.train_batches(x, validation_data)
             return run.history
         data = session.open(x, y, sample_weight)
         validation_set = (
             session.open(*pair(validation_data)) if validation_data is not None else None
         )
         self.record = recorded(x) or self.record
-        samples, weighting = run.arranged(data, validation_set)
+        samples, weighting = run.arrange(data, validation_set)
         changes = parsed_augmentations(run.options.augment)
         core = session.build(
             samples.count + (validation_set.length if validation_set else 0),
@@ -320,7 +320,7 @@ class Trainer(Closing):
         saver = self.checkpoints.begin(samples.order, save_to, save_every, properties)
         fine_tune = fine_tune and session.recipe.lowered.adapted is None  # adapters begin at zero
         with self._in_fit():
-            run.samples(samples, saver, fine_tune, changes)
+            run.train_samples(samples, saver, fine_tune, changes)
         warn(clipped_activations(session.build()))
         return run.history
 
@@ -473,7 +473,7 @@ class Trainer(Closing):
     @property
     def state(self) -> CheckpointState:
         """Parameters, optimizer state, properties and step, which can be read and set in place."""
-        return CheckpointState(Live(self.checkpoints))
+        return CheckpointState(TrainerContents(self.checkpoints))
 
     @classmethod
     def from_artifacts(

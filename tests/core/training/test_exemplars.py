@@ -51,7 +51,7 @@ def test_the_mean_is_that_of_all_samples_ever_seen(sampling: str) -> None:
     features = RNG.normal(2, 1, size=(30, 4)).astype(np.float32)
     kept = Exemplars.empty("a", 4)
     for part in (features[:3], features[3:3], features[3:20], features[20:]):
-        kept = kept.offered(part, 5, sampling, np.random.default_rng(0))
+        kept = kept.with_samples(part, 5, sampling, np.random.default_rng(0))
     assert (len(kept), kept.seen) == (5, 30)
     np.testing.assert_allclose(kept.mean, features.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(kept.centred.mean(axis=0), features.mean(axis=0), rtol=1e-5)

@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 def store(samples: int = 6, width: int = 4, count: int = 20) -> FeatureStore:
     features = RNG.normal(size=(samples, width)).astype(np.float32)
     empty = FeatureStore("5e", width).with_names(("cat", "dög", "fish"))
-    return empty.offered(features, np.arange(samples) % 2, count, "reservoir", seed=0)
+    return empty.with_samples(features, np.arange(samples) % 2, count, "reservoir", seed=0)
 
 
 def test_a_store_reads_back_as_it_was_written(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_the_file_is_within_its_limit() -> None:
     many = store(3000, 16, 1500)
     for limit in (2000, 3000, 9999):
         count = many.samples_within(500, limit)
-        small = many.offered(np.empty((0, 16), np.float32), np.empty(0), count, "herding", 0)
+        small = many.with_samples(np.empty((0, 16), np.float32), np.empty(0), count, "herding", 0)
         assert {len(c) for c in small.classes[:2]} == {count}
         assert limit - 4 * 20 - 3 * 32 < len(small.encoded()) + count * 20 <= limit, "one is empty"
     with pytest.raises(OptionError, match=r"`store_bytes=`: must be at least .* but got 1200"):
