@@ -37,17 +37,17 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
     """
     weights = [
         {"tensor": adapter.tensor, "name": graph.tensors[adapter.tensor].name}
-        for adapter in adapters.each
+        for adapter in adapters.members
     ]
-    described = {
+    description = {
         "format": FORMAT,
         "version": VERSION,
         "model": adapters.model,
         "alpha": adapters.alpha,
         "weights": weights,
     }
-    arrays = {"adapters": np.frombuffer(json.dumps(described).encode(), np.uint8)}
-    for k, adapter in enumerate(adapters.each):
+    arrays = {"adapters": np.frombuffer(json.dumps(description).encode(), np.uint8)}
+    for k, adapter in enumerate(adapters.members):
         arrays |= {f"{k}.a": adapter.a, f"{k}.b": adapter.b}
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]  # the names are no other arguments
@@ -55,7 +55,7 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
 
 
 def read_adapters(path: str | os.PathLike[str]) -> Adapters:
-    """Reads adapters.
+    """Reads adapters, whose fit to a model `adapt` checks.
 
     Raises:
         DataError: if the file cannot be read or is damaged.
@@ -65,18 +65,18 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
     name = os.fspath(path)
     with reading(name, RULE), zipfile.ZipFile(name), np.load(name, allow_pickle=False) as file:
         guard(name, os.path.getsize(name), sum(m.file_size for m in file.zip.infolist()))
-        described: dict[str, Any] = json.loads(file["adapters"].tobytes())
-        if (described["format"], described["version"]) != (FORMAT, VERSION):
-            raise ValueError(f"format {described['format']} {described['version']}")
-        each = tuple(
+        description: dict[str, Any] = json.loads(file["adapters"].tobytes())
+        if (description["format"], description["version"]) != (FORMAT, VERSION):
+            raise ValueError(f"format {description['format']} {description['version']}")
+        members = tuple(
             Adapter(int(weight["tensor"]), _matrix(file[f"{k}.a"]), _matrix(file[f"{k}.b"]))
-            for k, weight in enumerate(described["weights"])
+            for k, weight in enumerate(description["weights"])
         )
-        alpha, model = described["alpha"], str(described["model"])
-        ranks = {n for adapter in each for n in (len(adapter.a), adapter.b.shape[1])}
+        alpha, model = description["alpha"], str(description["model"])
+        ranks = {n for adapter in members for n in (len(adapter.a), adapter.b.shape[1])}
         if len(ranks) != 1 or not is_number(alpha) or alpha <= 0:
             raise ValueError(f"ranks {sorted(ranks)}, alpha {alpha}")
-    return Adapters(model, float(alpha), each)
+    return Adapters(model, float(alpha), members)
 
 
 def _matrix(values: Array) -> Array:

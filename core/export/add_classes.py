@@ -15,7 +15,7 @@ from odt.core.export.shared_weights import readers_of
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.tflite_metadata import NAME
 from odt.core.lowering.class_head import ClassHead
-from odt.core.lowering.normalize.inline import constant_variables, settled
+from odt.core.lowering.normalize.inline import apply_masks, constant_variables
 from odt.core.model.graph import ABSENT
 from odt.core.model.int4 import is_int4, pack_int4, unpack_int4
 from odt.core.model.model import Model
@@ -50,7 +50,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
     part, stored = lowered.unrolled, lowered.dequantized.stored
     tables = model_tables(model)
     buffers = tables["buffers"]
-    longer: list[dict[str, Any]] = []  # tensors with an entry for each class on the first axis
+    by_class: list[dict[str, Any]] = []  # tensors whose first axis is the classes
     for i in (head.weights, head.bias):
         if i == ABSENT:
             continue
@@ -65,14 +65,14 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
         table["buffer"] = len(buffers)
         buffers.append(buffer_entry(_with_rows(part, place, count)))
         _add_scales(table, head.classes, count)
-        longer += [table, *_copies(model, tables, (number, k))]
-    for table in longer:
+        by_class += [table, *_copies(model, tables, (number, k))]
+    for table in by_class:
         for name in ("shape", "shape_signature"):
             shape = table.get(name, ())
             if len(shape):
                 table[name] = [head.classes + count, *shape[1:]]
     graph = tables["subgraphs"][model.subgraph]
-    for i in _after(model, head.operators):
+    for i in _results_behind(model, head.operators):
         for name in ("shape", "shape_signature"):
             shape = graph["tensors"][i].get(name, ())
             if len(shape) and shape[-1] == head.classes:
@@ -127,13 +127,13 @@ def _copies(model: Model, tables: dict[str, Any], place: tuple[int, int]) -> lis
     graph = model.graph if number == model.subgraph else model.bodies[number].graph
     results = [n.outputs[0] for n in graph.nodes if n.op == "DEQUANTIZE" and n.inputs == (k,)]
     tensors = [tables["subgraphs"][number]["tensors"][i] for i in results]
-    for y, (_, variable) in constant_variables(settled(model)).items():
+    for y, (_, variable) in constant_variables(apply_masks(model)).items():
         if (variable.subgraph, variable.tensor) == place:
             tensors.append(tables["subgraphs"][model.subgraph]["tensors"][y])
     return tensors
 
 
-def _after(model: Model, operators: Collection[int]) -> set[int]:
+def _results_behind(model: Model, operators: Collection[int]) -> set[int]:
     """Returns the tensors that operators and those after them compute."""
     results = {i for n in model.graph.nodes if n.origin in operators for i in n.outputs}
     for node in model.graph.nodes:

@@ -1,7 +1,8 @@
 """Operators that TFLite does not have, composed of those that it has.
 
 Recurrent layers become one group of operators for each step, because runtimes keep the states of
-TFLite's recurrent operators from one run to the next, and those of ONNX begin again.
+TFLite's recurrent operators from one run to the next, and those of ONNX begin anew. In this module
+`b` is the graph that is being built.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -119,27 +120,24 @@ def lstm(b: BuiltinGraph, node: Node) -> None:
     peepholes = {gate: bound.get(f"p{gate}", ABSENT) for gate in "ifo"}
     states = []
     for z in b.steps(_products(b, x, w, bias)):
-        total = z if h == ABSENT else b.add("ADD", (z, b.add("FULLY_CONNECTED", (h, r, ABSENT))))
-        gates = b.add("SPLIT", (b.numbers(1), total), count=4, num_splits=4)
-        of_gate = dict(zip("ifog", range(gates, gates + 4), strict=True))
+        total = _with_state(b, z, h, r)
+        first = b.add("SPLIT", (b.numbers(1), total), count=4, num_splits=4)
+        sums = dict(zip("ifog", range(first, first + 4), strict=True))
         before = c
 
-        def gate(name: str, cell: int, of_gate: Mapping[str, int] = of_gate) -> int:
-            """σ of a gate's sum, with its peephole."""
-            value = of_gate[name]
+        def gate(name: str, cell: int, sums: Mapping[str, int] = sums) -> int:
+            """σ of a gate's sum in this step, with its peephole."""
+            value = sums[name]
             if cell != ABSENT and peepholes[name] != ABSENT:
                 value = b.add("ADD", (value, b.add("MUL", (cell, peepholes[name]))))
             return b.add("LOGISTIC", (value,))
 
-        new = b.add("MUL", (gate("i", before), b.add("TANH", (of_gate["g"],))))
-        c = (
-            new
-            if before == ABSENT
-            else b.add("ADD", (b.add("MUL", (gate("f", before), before)), new))
-        )
+        c = b.add("MUL", (gate("i", before), b.add("TANH", (sums["g"],))))
+        if before != ABSENT:
+            c = b.add("ADD", (b.add("MUL", (gate("f", before), before)), c))
         h = b.add("MUL", (gate("o", c), b.add("TANH", (c,))))
         states.append(h)
-    _joined(b, states, node.outputs[0], attrs.time_axis)
+    _pack(b, states, node.outputs[0], attrs.time_axis)
     if len(node.outputs) > 1:
         b.reshaped(c, b.shape(c), node.outputs[1])
 
@@ -158,24 +156,26 @@ def gru(b: BuiltinGraph, node: Node) -> None:
     r_parts, c_parts = (b.add("SPLIT", (rows, i), count=3, num_splits=3) for i in (r, c))
     states = []
     for z in b.steps(_products(b, x, bound["w"], bound["b"])):
-        of_x = b.add("SPLIT", (columns, z), count=3, num_splits=3)
+        x_parts = b.add("SPLIT", (columns, z), count=3, num_splits=3)
         if attrs.reset_after:
             products = b.add("FULLY_CONNECTED", (h, r, c))
             first = b.add("SPLIT", (columns, products), count=3, num_splits=3)
-            of_h = [first, first + 1]
+            h_parts = [first, first + 1]
         else:
-            of_h = [b.add("FULLY_CONNECTED", (h, r_parts + k, c_parts + k)) for k in range(2)]
-        update, reset = (b.add("LOGISTIC", (b.add("ADD", (of_x + k, of_h[k])),)) for k in range(2))
+            h_parts = [b.add("FULLY_CONNECTED", (h, r_parts + k, c_parts + k)) for k in range(2)]
+        update, reset = (
+            b.add("LOGISTIC", (b.add("ADD", (x_parts + k, h_parts[k])),)) for k in range(2)
+        )
         if attrs.reset_after:
             memory = b.add("MUL", (reset, first + 2))
         else:
             state = b.add("MUL", (reset, h))
             memory = b.add("FULLY_CONNECTED", (state, r_parts + 2, c_parts + 2))
-        new = b.add("TANH", (b.add("ADD", (of_x + 2, memory)),))
+        new = b.add("TANH", (b.add("ADD", (x_parts + 2, memory)),))
         change = b.add("MUL", (update, b.add("SUB", (h, new))))  # (1 − u) n + u h = n + u (h − n)
         h = b.add("ADD", (new, change))
         states.append(h)
-    _joined(b, states, node.outputs[0], attrs.time_axis)
+    _pack(b, states, node.outputs[0], attrs.time_axis)
 
 
 def rnn(b: BuiltinGraph, node: Node) -> None:
@@ -187,10 +187,9 @@ def rnn(b: BuiltinGraph, node: Node) -> None:
     x = _by_sample(b, x, attrs.time_axis)
     h, states = ABSENT, []
     for z in b.steps(_products(b, x, w, bias)):
-        total = z if h == ABSENT else b.add("ADD", (z, b.add("FULLY_CONNECTED", (h, r, ABSENT))))
-        h = b.add(CURVES[attrs.activation], (total,))
+        h = b.add(CURVES[attrs.activation], (_with_state(b, z, h, r),))
         states.append(h)
-    _joined(b, states, node.outputs[0], attrs.time_axis)
+    _pack(b, states, node.outputs[0], attrs.time_axis)
 
 
 def _by_sample(b: BuiltinGraph, x: int, time_axis: int) -> int:
@@ -206,6 +205,11 @@ def _products(b: BuiltinGraph, x: int, w: int, bias: int) -> int:
     return b.add("FULLY_CONNECTED", (x, w, bias), keep_num_dims=True)
 
 
+def _with_state(b: BuiltinGraph, z: int, h: int, r: int) -> int:
+    """Returns z + r h; z alone where there is no state."""
+    return z if h == ABSENT else b.add("ADD", (z, b.add("FULLY_CONNECTED", (h, r, ABSENT))))
+
+
 def _first_state(b: BuiltinGraph, bound: Mapping[str, int], name: str, samples: int) -> int:
     """Returns the state (N, O) before the first step; ABSENT for zeros."""
     if name not in bound:
@@ -219,7 +223,7 @@ def _first_state(b: BuiltinGraph, bound: Mapping[str, int], name: str, samples: 
     return b.add("BROADCAST_TO", (i, b.numbers((samples, *b.shape(i)[1:]))))
 
 
-def _joined(b: BuiltinGraph, states: Sequence[int], out: int, time_axis: int) -> None:
+def _pack(b: BuiltinGraph, states: Sequence[int], out: int, time_axis: int) -> None:
     """Adds the states of all steps as one tensor."""
     b.add("PACK", states, out, values_count=len(states), axis=time_axis)
 

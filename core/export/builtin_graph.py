@@ -1,8 +1,8 @@
 """A graph of operators that TFLite has, from a lowered graph.
 
 Operators that only odt or only Circle has are composed of others (core/export/builtin_forms.py).
-What depends on constants alone is computed: gates that a file keeps in one weight, for example,
-which the cells of runtimes read one by one.
+Values that depend on constants alone are computed: gates that a file keeps in one weight, for
+example, which the cells of runtimes read one by one.
 """
 
 import math
@@ -22,7 +22,7 @@ MAX_GROWTH, SMALL = 2, 1 << 16  # constants are computed if they are small or gr
 
 
 class BuiltinGraph(GraphBuilder):
-    """Collects nodes; specs and constants follow from those before.
+    """Collects nodes, infers the specs of their outputs, and computes constants.
 
     Attributes:
         origin: position in the file of the operator that is being added.
@@ -33,6 +33,7 @@ class BuiltinGraph(GraphBuilder):
         self.origin = 0
 
     def shape(self, x: int) -> tuple[int, ...]:
+        """Returns the shape of a tensor."""
         return self.tensors[x].spec.shape
 
     def add(
@@ -71,9 +72,12 @@ class BuiltinGraph(GraphBuilder):
         return outputs[0]
 
     def append(self, node: Node) -> None:
-        """Adds a node with attributes and outputs, or computes what it computes."""
+        """Adds a node that has attributes, or computes its outputs if its inputs are constants.
+
+        Outputs of the graph, states, and constants that would grow much are not computed.
+        """
         if node.op == "FULLY_CONNECTED" and node.options.get("keep_num_dims"):
-            node = self._flat(node)
+            node = self._on_rows(node)
         row = row_of(node.op)
         operands, outputs = bind_operands(row, node), bind_outputs(row, node)
         size = sum(self.tensors[i].spec.nbytes for i in outputs.values())
@@ -94,7 +98,7 @@ class BuiltinGraph(GraphBuilder):
         for name, i in outputs.items():
             self.tensors[i] = replace(self.tensors[i], data=arrays[name])
 
-    def _flat(self, node: Node) -> Node:
+    def _on_rows(self, node: Node) -> Node:
         """Adds a dense layer on rows (N, I), as onert computes it; returns the RESHAPE of them."""
         (y,) = node.outputs
         options = {**node.options, "keep_num_dims": False}
@@ -120,6 +124,7 @@ class BuiltinGraph(GraphBuilder):
         return list(range(first, first + count))
 
     def reshaped(self, x: int, shape: Sequence[int], out: int | None = None) -> int:
+        """Adds a RESHAPE; returns its output, a new tensor or `out`."""
         return self.add("RESHAPE", (x, self.numbers(shape)), out, new_shape=tuple(shape))
 
     def _statics(self, row: OpDef, node: Node) -> Mapping[str, Array]:

@@ -18,7 +18,7 @@ from odt.core.export.kept_tables import KeptTables, packed_model
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.formats.flatbuffer.tflite_metadata import NAME as TFLITE_METADATA
-from odt.core.lowering.normalize.inline import constant_variables, inline, settled
+from odt.core.lowering.normalize.inline import apply_masks, constant_variables, inline
 from odt.core.model.dequantize import DequantizedGraph, dequantize_weights
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.model import Model
@@ -32,8 +32,8 @@ from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array
 
 ENTRY = "ODT_PART"
-# They describe the inputs, outputs and operators of the whole model.
-OF_THE_WHOLE = (ENTRY, RECORD, TFLITE_METADATA, TRAINING_INFO)
+# Metadata about the inputs, outputs and operators of a whole model.
+WHOLE_MODEL_ENTRIES = (ENTRY, RECORD, TFLITE_METADATA, TRAINING_INFO)
 
 Name = str | int
 
@@ -72,7 +72,7 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
         LostFileError: if the model's file became shorter.
     """
     model.check_flatbuffer("cut")
-    plain_model = settled(model)
+    plain_model = apply_masks(model)
     graph = plain_model.graph
     begins = [_tensor(graph, "after", name) for name in after]
     ends = [_tensor(graph, "before", name) for name in before] or list(graph.outputs)
@@ -107,7 +107,7 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     entries = {
         name: bytes(model.buffer(buffer))
         for name, buffer in model.metadata.items()
-        if name not in OF_THE_WHOLE
+        if name not in WHOLE_MODEL_ENTRIES
     }
     tables.metadata({**entries, ENTRY: json.dumps(origin).encode()})
     packed = packed_model(model, tables.model, archive=b"")
@@ -182,9 +182,9 @@ def _are_same(a: Quantization | None, b: Quantization | None) -> bool:
 
 
 def _constants_of(model: Model, inlined: Model) -> dict[int, int]:
-    """Output of a READ_VARIABLE → the constant that stands for it where subgraphs are inlined."""
+    """Returns output of a READ_VARIABLE → the constant with its value in the inlined model."""
     numbers = {place: i for i, place in inlined.places.items()}
-    read = constant_variables(settled(model))
+    read = constant_variables(apply_masks(model))
     return {y: numbers[v.subgraph, v.tensor] for y, (_, v) in read.items()}
 
 
@@ -220,7 +220,7 @@ def _constants(
 
 
 def _origin(part: Model) -> Any:
-    """The entry ODT_PART of a part."""
+    """Returns the entry ODT_PART of a part; raises ModelError if it is damaged."""
     try:
         origin = json.loads(bytes(part.buffer(part.metadata[ENTRY])))
         tensors = origin["tensors"]
@@ -235,7 +235,7 @@ def _origin(part: Model) -> Any:
 
 
 def _tensor(graph: Graph, field: str, name: Name) -> int:
-    """The tensor of a name or number; the field names the argument in messages."""
+    """Returns the tensor with a name or number; `field` is the argument in messages."""
     matches = [i for i, tensor in enumerate(graph.tensors) if tensor.name == name]
     if not matches and str(name).isdecimal():
         matches = [i for i in (int(name),) if i < len(graph.tensors)]
@@ -252,7 +252,7 @@ def _tensor(graph: Graph, field: str, name: Name) -> int:
 
 
 def _between(graph: Graph, begins: set[int], ends: Sequence[int]) -> tuple[list[int], set[int]]:
-    """Positions of the operators that compute `ends` from `begins`, and all tensors on the way."""
+    """Returns positions of the operators that compute `ends` from `begins`, and their tensors."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
     positions, reached, rest = set[int](), set(ends), list(ends)
     while rest:
@@ -274,13 +274,13 @@ def _signature(
     inputs: Sequence[int],
     outputs: Sequence[int],
 ) -> dict[str, Any]:
-    """A signature with the part's inputs and outputs."""
+    """Returns a signature with the part's inputs and outputs."""
 
-    def named(field: str, tensors: Sequence[int]) -> list[dict[str, Any]]:
+    def entries(field: str, tensors: Sequence[int]) -> list[dict[str, Any]]:
         names = {t.get("tensor_index", 0): t.get("name", b"") for t in old.get(field, ())}
         return [
             {"name": names.get(i) or graph.tensors[i].name or f"{i}", "tensor_index": number[i]}
             for i in tensors
         ]
 
-    return {**old, "inputs": named("inputs", inputs), "outputs": named("outputs", outputs)}
+    return {**old, "inputs": entries("inputs", inputs), "outputs": entries("outputs", outputs)}

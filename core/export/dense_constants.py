@@ -30,7 +30,7 @@ def with_dense_constants(model: Model) -> Model:
 
 
 def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set[int]) -> None:
-    """Removes each DENSIFY of some constants; what read its output reads the constant."""
+    """Removes each DENSIFY of these constants; operators then read the constants themselves."""
     codes = tables["operator_codes"]
     sources: dict[int, int] = {}
     for operator in graph["operators"]:
@@ -38,9 +38,10 @@ def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set
         inputs = [int(i) for i in operator.get("inputs", ())]
         if code.get("builtin_code", 0) == DENSIFY and constants.issuperset(inputs):
             sources[int(operator["outputs"][0])] = inputs[0]
-    operators = [
-        o for o in graph["operators"] if sources.keys().isdisjoint(map(int, o.get("outputs", ())))
-    ]
+    operators = []
+    for operator in graph["operators"]:
+        if sources.keys().isdisjoint(map(int, operator.get("outputs", ()))):
+            operators.append(operator)
     for operator in operators:
         operator["inputs"] = [sources.get(int(i), int(i)) for i in operator.get("inputs", ())]
     graph["operators"] = operators

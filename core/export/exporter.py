@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.export.float_weights import removed, with_float_weights
+from odt.core.export.float_weights import removed_operators, with_float_weights
 from odt.core.export.own_activations import (
-    moved_operators,
     needs_own_activations,
-    renumbered,
+    new_positions,
+    renumber,
     with_own_activations,
 )
 from odt.core.export.read_back import ExportContents, stored_entry
@@ -101,7 +101,8 @@ def export_model(
     """
     check_format(model, file_format, float_weights=float_weights, info=info)
     if model.format == ONNX:
-        return _export_onnx(model, weights, path, file_format or ONNX, record)
+        _export_onnx(model, weights, path, file_format or ONNX, record)
+        return
     source, operators = model, len(model.graph.nodes)
     source.check_file()
     model = inline(model)
@@ -111,7 +112,8 @@ def export_model(
         stored, scales = _as_stored(model, weights, scales)
         shared = _shared(model, stored, scales)
         if shared and not real_graph(one_step(model)).ranges.keys().isdisjoint(weights):
-            raise _moved_ranges(model, signatures_of(model, [s.subgraph for s in shared]))
+            names = signatures_of(model, [s.subgraph for s in shared])
+            raise _moved_ranges_error(model, names)
     if float_weights:
         model, weights, info = _in_float(model, weights, info)
         scales = {}
@@ -124,17 +126,17 @@ def export_model(
     if needs_own_activations(model):
         before, (model, positions) = model, with_own_activations(model)
         model = inline(model)
-        weights = renumbered(before, model, weights)
-        scales = renumbered(before, model, scales)
+        weights = renumber(before, model, weights)
+        scales = renumber(before, model, scales)
         operators += len(positions)
         if info is not None and info.trainable_ops is not None:
-            operators_left = moved_operators(info.trainable_ops, positions)
-            info = replace(info, trainable_ops=operators_left)
+            trainable_ops = new_positions(info.trainable_ops, positions)
+            info = replace(info, trainable_ops=trainable_ops)
     name = os.fspath(path)
-    written = [ExportContents(name, model, weights, scales), *_in_others(name, model, shared)]
-    patches, new_buffers = _placed(written)
-    for each in written:
-        patches += _quantization_patches(each.model, each.quantizations)
+    written = [ExportContents(name, model, weights, scales), *_other_contents(name, model, shared)]
+    patches, new_buffers = _place_values(written)
+    for contents in written:
+        patches += _quantization_patches(contents.model, contents.quantizations)
     patches += version_patches(model)
     entries, archive = _entries(model, file_format, record, info, operators)
     edit = convert(model, file_format, new_buffers, entries)
@@ -142,8 +144,8 @@ def export_model(
     chunks = _chunks(model, edit, patches, source, archive)
 
     def check(file: str) -> None:
-        for each in written:
-            each.check(file)
+        for contents in written:
+            contents.check(file)
 
     write_atomically(path, chunks, check=check)
 
@@ -179,7 +181,8 @@ def _export_onnx(
     if file_format == ONNX:
         from odt.core.export.onnx_file import export_onnx
 
-        return export_onnx(model, weights, path)
+        export_onnx(model, weights, path)
+        return
     from odt.core.export.onnx_conversion import convert_onnx
 
     data = convert_onnx(model, weights, file_format)
@@ -229,10 +232,10 @@ def check_shared_ranges(model: Model, weights: Mapping[int, Array]) -> None:
     if not dequantized.ranges.keys().isdisjoint(weights):
         stored = {dequantized.stored.get(i, i) for i in weights.keys() - dequantized.ranges.keys()}
         if names := readers_of(model, stored):
-            raise _moved_ranges(model, names)
+            raise _moved_ranges_error(model, names)
 
 
-def _moved_ranges(model: Model, names: Sequence[str]) -> UnsupportedError:
+def _moved_ranges_error(model: Model, names: Sequence[str]) -> UnsupportedError:
     return UnsupportedError(
         f"{model.path}: ranges of activations must stay if other signatures read the trained "
         f"weights, because their biases depend on these ranges, but got {', '.join(names)}. Leave "
@@ -248,7 +251,8 @@ def _as_stored(
     if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
         weights, new = stored_values(model, real_graph(one_step(model)), weights)
         scales |= new
-    return {**weights, **dict(_with_sparse(model, weights, scales))}, scales
+    other_forms = dict(_with_sparse(model, weights, scales))
+    return {**weights, **other_forms}, scales
 
 
 def _shared(
@@ -263,29 +267,29 @@ def _shared(
         if data is None or not same or not np.array_equal(_bits(data), _bits(values)):
             new[i] = values, scales
     shared = list(shared_weights(model, new)) if new else []
-    for each in shared:
-        if each.unknown:
+    for changes in shared:
+        if changes.unknown:
             warn(
-                f"{model.path}: signature {signatures_of(model, [each.subgraph])[0]} keeps the "
-                f"values of {', '.join(each.unknown[:MAX_NAMED])}, because several weights that "
+                f"{model.path}: signature {signatures_of(model, [changes.subgraph])[0]} keeps the "
+                f"values of {', '.join(changes.unknown[:MAX_NAMED])}, because several weights that "
                 "had these values now differ."
             )
-    return [each for each in shared if each.values]
+    return [changes for changes in shared if changes.values]
 
 
 def _bits(a: Array) -> Array:
     return np.ascontiguousarray(a).reshape(-1).view(np.uint8)
 
 
-def _in_others(
+def _other_contents(
     path: str, model: Model, shared: Sequence[SharedWeights]
 ) -> Iterator[ExportContents]:
-    """Yields the new values in other subgraphs, by tensor of these."""
-    for each in shared:
-        other = inline(parse_model(model.data, model.path, subgraph=each.subgraph))
+    """Yields the expected contents of other subgraphs, by tensor of these."""
+    for weights in shared:
+        other = inline(parse_model(model.data, model.path, subgraph=weights.subgraph))
         number = {other.place(i): i for i in range(len(other.graph.tensors))}
-        values = {number[place]: values for place, (values, _) in each.values.items()}
-        scales = {number[place]: scales for place, (_, scales) in each.values.items() if scales}
+        values = {number[place]: values for place, (values, _) in weights.values.items()}
+        scales = {number[place]: scales for place, (_, scales) in weights.values.items() if scales}
         yield ExportContents(path, other, values, scales)
 
 
@@ -294,7 +298,7 @@ def _with_sparse(
 ) -> Iterator[tuple[int, Array]]:
     """Yields the sparse form of dense weights of integers, and the dense form of sparse ones.
 
-    Both get the same quantization.
+    Both get the same entry in `quantizations`, which is changed.
     """
     for y, x in model.sparse.items():
         sparsity = model.sparsity[x]
@@ -322,11 +326,11 @@ def _in_float(
     if not dequantized.stored:
         return model, weights, info
     tensors = dequantized.graph.tensors
-    real = {i: _rounded(tensors[i], a) for i, a in weights.items() if i not in dequantized.ranges}
+    real = {i: _round(tensors[i], a) for i, a in weights.items() if i not in dequantized.ranges}
     stored = {i: dequantized.stored.get(i, i) for i in real}
     numbers = {model.sparse.get(stored[i], stored[i]): a for i, a in real.items()}
     if info is not None and info.trainable_ops is not None:
-        removals = removed(model, dequantized)
+        removals = removed_operators(model, dequantized)
         operators_left = [k for k in info.trainable_ops if k not in removals]
         info = replace(
             info, trainable_ops=tuple(k - sum(g < k for g in removals) for k in operators_left)
@@ -337,7 +341,7 @@ def _in_float(
     return new, weights, info
 
 
-def _rounded(tensor: Tensor, weights: Array) -> Array:
+def _round(tensor: Tensor, weights: Array) -> Array:
     """Returns weights as training reads them: rounded, if they train with fake quantization."""
     if tensor.quantization is None:
         return weights
@@ -378,7 +382,7 @@ def convert(
     new_buffers: Sequence[NewBuffer] = (),
     entries: Mapping[str, bytes | None] | None = None,
 ) -> Edit:
-    """The edit that converts a model to a format.
+    """Returns the edit that converts a model to a format.
 
     The formats differ in identifier, version and in what they can hold.
 
@@ -440,14 +444,14 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
     }
 
 
-def _placed(written: Sequence[ExportContents]) -> tuple[list[Patch], list[NewBuffer]]:
+def _place_values(written: Sequence[ExportContents]) -> tuple[list[Patch], list[NewBuffer]]:
     """Places new values in the bytes of the old ones, or in new buffers if those are shared."""
     patches: list[Patch] = []
     new_buffers: list[NewBuffer] = []
     together: dict[tuple[int, int], dict[tuple[int, int], Array]] = {}
-    for each in written:
-        model = each.model
-        for i, new in each.weights.items():
+    for contents in written:
+        model = contents.model
+        for i, new in contents.weights.items():
             if i not in model.sparse:
                 span = model.spans[model.graph.tensors[i].buffer]
                 together.setdefault(span, {})[model.place(i)] = new
@@ -513,7 +517,7 @@ def _place_of(model: Model, values: Array) -> int:
 
 
 def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
-    """Raises an error that lists everything in all subgraphs that the other format cannot hold."""
+    """Raises ModelError with everything in all subgraphs that the other format cannot hold."""
     problems = []
     for table in root.tables(1, "operator code"):
         code = min(table.number(0, "b"), table.number(3, "i"))

@@ -48,11 +48,11 @@ from odt.kernels.geometry.quantize import dequantize
 OUTPUTS, OPERATORS = 2, 3  # slots of SubGraph
 TYPE, QUANTIZATION = 1, 4  # slots of Tensor
 SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
-READ, WRITTEN = 1, 2  # slots of Operator: its inputs and outputs
+OPERATOR_INPUTS, OPERATOR_OUTPUTS = 1, 2  # slots of Operator
 
 
-def removed(model: Model, dequantized: DequantizedGraph) -> tuple[int, ...]:
-    """Returns the positions of the removed operators."""
+def removed_operators(model: Model, dequantized: DequantizedGraph) -> tuple[int, ...]:
+    """Returns the positions of the operators that `with_float_weights` removes."""
     origins = {n.origin for n in dequantized.graph.nodes}
     return tuple(
         n.origin
@@ -95,18 +95,18 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))
     patches: list[Patch] = []
     for number, real in _real_tensors(model, dequantized).items():
-        patches += _retyped(graphs[number], real)
+        patches += _type_patches(graphs[number], real)
         if number != model.subgraph:
             body = model.bodies[number].graph
             removals = [n for n in body.nodes if n.op in PASSING and not real.isdisjoint(n.inputs)]
-            patches += _rewired(graphs[number], body, removals)
-    positions = {*removed(model, dequantized)}
+            patches += _operator_patches(graphs[number], body, removals)
+    positions = {*removed_operators(model, dequantized)}
     removals = [n for n in model.graph.nodes if n.origin in positions]
-    patches += _rewired(graphs[model.subgraph], model.graph, removals)
+    patches += _operator_patches(graphs[model.subgraph], model.graph, removals)
     initial = [*_initial_values(model, dequantized)]
     for buffer in initial:
         for subgraph, i in buffer.tensors:
-            patches += _retyped(graphs[subgraph], {i})
+            patches += _type_patches(graphs[subgraph], {i})
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
     patches += add_buffers(root, buffers, [*_new_buffers(model, dequantized), *initial])
     identifier = bytes(model.data[4:8])
@@ -118,7 +118,7 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
 
 
 def _new_buffers(model: Model, dequantized: DequantizedGraph) -> Iterator[NewBuffer]:
-    """Returns a buffer of float32 values for each weight, even if weights shared one before.
+    """Yields a buffer of float32 values for each weight, even if weights shared one before.
 
     Tensors of no values, such as the intermediate ones of an int8 LSTM, have no bytes to replace.
     """
@@ -130,7 +130,7 @@ def _new_buffers(model: Model, dequantized: DequantizedGraph) -> Iterator[NewBuf
 
 
 def _initial_values(model: Model, dequantized: DequantizedGraph) -> Iterator[NewBuffer]:
-    """Returns a buffer of float32 values for the initial value of each quantized variable."""
+    """Yields a buffer of float32 values for the initial value of each quantized variable."""
     keys = handles(model.graph.nodes)
     written = set[Key]()
     for node in model.graph.nodes:
@@ -146,6 +146,7 @@ def _initial_values(model: Model, dequantized: DequantizedGraph) -> Iterator[New
 
 
 def _check_readers(model: Model, dequantized: DequantizedGraph) -> None:
+    """Raises UnsupportedError if something reads values that become float32 in another form."""
     stored = set(dequantized.stored.values())
     count = len(parse_model(model.data, model.path, model.signature).graph.tensors)
     inside = sorted(i for i in dequantized.activations if i >= count)
@@ -181,8 +182,8 @@ def _real_tensors(model: Model, dequantized: DequantizedGraph) -> dict[int, set[
     return tensors
 
 
-def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
-    """Returns patches for type and scales of the tensors that become float32."""
+def _type_patches(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
+    """Yields patches for type and scales of the tensors that become float32."""
     for i, table in enumerate(graph.tables(TENSORS, "tensor")):
         if i not in tensors:
             continue
@@ -197,8 +198,8 @@ def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
                 yield start - 4, struct.pack("<I", 0)
 
 
-def _rewired(table: Table, graph: Graph, removals: Sequence[Node]) -> Iterator[Patch]:
-    """Returns patches for the list of operators and for operators that read removed outputs."""
+def _operator_patches(table: Table, graph: Graph, removals: Sequence[Node]) -> Iterator[Patch]:
+    """Yields patches for the list of operators and for operators that read removed outputs."""
     if not removals:
         return
     instead: dict[int, int] = {}
@@ -215,12 +216,13 @@ def _rewired(table: Table, graph: Graph, removals: Sequence[Node]) -> Iterator[P
     start, _ = table.vector(OPERATORS, 4, "operators")
     offsets = [pos - (start + 4 * k) for k, pos in enumerate(positions_left)]
     yield start - 4, struct.pack(f"<{1 + len(positions_left)}I", len(positions_left), *offsets)
-    places = [(t, slot) for t in tables for slot in (READ, WRITTEN)]
+    places = [(t, slot) for t in tables for slot in (OPERATOR_INPUTS, OPERATOR_OUTPUTS)]
     for entry, slot in [(table, OUTPUTS), *places]:
-        yield from _renumbered(entry, slot, instead)
+        yield from _number_patches(entry, slot, instead)
 
 
-def _renumbered(table: Table, slot: int, instead: dict[int, int]) -> Sequence[Patch]:
+def _number_patches(table: Table, slot: int, instead: dict[int, int]) -> Sequence[Patch]:
+    """Returns patches for a vector of tensors, some of which have another tensor instead."""
     start, _ = table.vector(slot, 4, "tensors")
     numbers = table.numbers(slot, "tensors")
     return [

@@ -52,7 +52,7 @@ def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, l
     candidates = _read_by_layers(graph)
     pooled = next((f for f in candidates if _is_pooled(graph, f)), None)
     if after is not None:
-        chosen = _after(graph, after)
+        chosen = _features_at(graph, after)
     elif candidates:
         chosen = pooled or candidates[0]
     else:
@@ -67,23 +67,25 @@ def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, l
     return chosen, [f for f in others if _is_only_path(graph, f.tensor)]
 
 
-def needed(graph: Graph, tensor: int) -> list[int]:
+def needed_operators(graph: Graph, tensor: int) -> list[int]:
     """Returns the positions in the file of the operators that a tensor depends on.
 
     Those that assign the variables it depends on are among them.
     """
     makers = {i: node for node in graph.nodes for i in node.outputs}
     keys = handles(graph.nodes)
-    assigning: dict[Key, list[Node]] = {}
+    assignments: dict[Key, list[Node]] = {}
     for node in graph.nodes:
         if node.op == ASSIGN and node.inputs and node.inputs[0] in keys:
-            assigning.setdefault(keys[node.inputs[0]], []).append(node)
+            assignments.setdefault(keys[node.inputs[0]], []).append(node)
     positions: set[int] = set()
     rest = [tensor]
     while rest:
         i = rest.pop()
         nodes = [makers[i]] if i in makers else []
-        for node in nodes + assigning.get(keys[i], []) if i in keys else nodes:
+        if i in keys:
+            nodes += assignments.get(keys[i], [])
+        for node in nodes:
             if node.origin not in positions:
                 positions.add(node.origin)
                 rest += node.inputs
@@ -92,7 +94,8 @@ def needed(graph: Graph, tensor: int) -> list[int]:
     return sorted(positions)
 
 
-def _after(graph: Graph, after: int) -> Features:
+def _features_at(graph: Graph, after: int) -> Features:
+    """Returns the first output of an operator; raises OptionError if there is none."""
     nodes = {n.origin: n for n in graph.nodes}
     if after > max(nodes):
         raise OptionError("after", f"must be below {max(nodes) + 1}, the model's operators", after)
@@ -102,7 +105,7 @@ def _after(graph: Graph, after: int) -> Features:
 
 
 def _read_by_layers(graph: Graph) -> list[Features]:
-    """Yields the tensors that layers with weights read, from the last layer to the first."""
+    """Returns the tensors that layers with weights read, from the last layer to the first."""
     features: dict[int, Features] = {}
     for node in reversed(graph.nodes):
         inputs = [i for i in node.inputs if i >= 0]
@@ -110,7 +113,7 @@ def _read_by_layers(graph: Graph) -> list[Features]:
         if (
             data
             and node.op not in ELEMENTWISE
-            and any(_is_layers(graph.tensors[i]) for i in inputs)
+            and any(_is_layer_weight(graph.tensors[i]) for i in inputs)
         ):
             features.setdefault(data[0], _features(graph, data[0]))
     return list(features.values())
@@ -123,7 +126,7 @@ def _features(graph: Graph, tensor: int) -> Features:
     return Features(tensor, node.origin, node.op) if node else Features(tensor, None, "")
 
 
-def _is_layers(tensor: Tensor) -> bool:
+def _is_layer_weight(tensor: Tensor) -> bool:
     """Whether a tensor is a layer's weight matrix or filter."""
     return tensor.data is not None and tensor.spec.dtype.kind == "f" and len(tensor.spec.shape) > 1
 
@@ -148,8 +151,9 @@ def _is_pooled(graph: Graph, features: Features) -> bool:
 
 
 def _is_only_path(graph: Graph, tensor: int) -> bool:
-    before = set(needed(graph, tensor))
-    after = {k for i in graph.outputs for k in needed(graph, i)} - before
+    """Whether the operators behind a tensor read only it, constants, and each other."""
+    before = set(needed_operators(graph, tensor))
+    after = {k for i in graph.outputs for k in needed_operators(graph, i)} - before
     nodes = [n for n in graph.nodes if n.origin in after]
     available = {tensor, *(i for n in nodes for i in n.outputs)}
     read = {i for n in nodes for i in n.inputs if i >= 0} | set(graph.outputs)

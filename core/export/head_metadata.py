@@ -1,8 +1,8 @@
-"""Metadata of a model with a new head: what describes the inputs stays, class names change.
+"""Metadata of a model with a new head: facts about the inputs stay, class names change.
 
-TFLite Model Metadata keeps all but what it says about outputs; files in the zip archive at the end
-of the model that it still names stay. odt's preprocessing record gets the new class names. Training
-info names operators of the old model and goes. Entries of other names stay as they are.
+TFLite Model Metadata keeps everything except facts about outputs; files in the zip archive at the
+end of the model stay if it still names them. odt's preprocessing record gets the new class names.
+Training info, which numbers the operators of the old model, is removed. Other entries stay.
 """
 
 import io
@@ -21,7 +21,7 @@ from odt.core.model.training_info import METADATA_NAME
 def kept_metadata(
     model: Model, inputs: Sequence[int], output: str, names: Sequence[str], tags: bool = False
 ) -> tuple[dict[str, bytes], bytes]:
-    """Metadata of a model with one new output.
+    """Returns the metadata of a model with one new output.
 
     Args:
         model: the old model.
@@ -44,8 +44,8 @@ def kept_metadata(
     }
     if ENTRY in entries:
         record = parse_record(model.path, entries[ENTRY])
-        classes, tagged = ((), tuple(names)) if tags else (tuple(names), ())
-        entries[ENTRY] = replace(record, classes=classes, tags=tagged, loss="").to_bytes()
+        new_classes, new_tags = ((), tuple(names)) if tags else (tuple(names), ())
+        entries[ENTRY] = replace(record, classes=new_classes, tags=new_tags, loss="").to_bytes()
     content = read_metadata(model)
     if content is None:
         return entries, b""
@@ -56,24 +56,24 @@ def kept_metadata(
         labels = {"associated_files": [labels_entry()]} if names else {}
         graph["output_tensor_metadata"] = [{"name": output, **labels}]
     entries[NAME] = encode_metadata(content)
-    named = (name.decode("utf-8", "replace") for name in _named_files(content))
-    files = {name: associated_file(model, name) for name in named}
+    file_names = (name.decode("utf-8", "replace") for name in _file_names(content))
+    files = {name: associated_file(model, name) for name in file_names}
     if names:
         files[LABELS] = label_file(names)
     return entries, _archive({name: data for name, data in files.items() if data})
 
 
-def _named_files(content: Any) -> Iterator[bytes]:
-    """Names of the associated files in tables of TFLite Model Metadata."""
+def _file_names(content: Any) -> Iterator[bytes]:
+    """Yields the names of the associated files in tables of TFLite Model Metadata."""
     if isinstance(content, list):
-        for each in content:
-            yield from _named_files(each)
+        for item in content:
+            yield from _file_names(item)
     elif isinstance(content, Mapping):
         for name, value in content.items():
             if name in ("associated_files", "vocab_file", "sentencePiece_model"):
                 yield from (file["name"] for file in value if isinstance(file.get("name"), bytes))
             else:
-                yield from _named_files(value)
+                yield from _file_names(value)
 
 
 def _archive(files: Mapping[str, bytes]) -> bytes:

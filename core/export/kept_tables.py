@@ -1,4 +1,4 @@
-"""Writes a model that keeps some operators of another one, without what only the others need."""
+"""Writes a model that keeps some operators of another one, with the tables that these need."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from odt.core.formats.flatbuffer.operator_versions import raise_versions
 from odt.core.formats.flatbuffer.own_activations import split_fused_tanh
 from odt.core.formats.flatbuffer.reader import FORMATS, parse_model
 from odt.core.formats.flatbuffer.schema_tables import pack, unpack
-from odt.core.lowering.normalize.inline import constant_variables, settled
+from odt.core.lowering.normalize.inline import apply_masks, constant_variables
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
@@ -77,21 +77,21 @@ class KeptTables:
         graph["inputs"] = [self.number[int(i)] for i in graph.get("inputs", ()) if i in used]
         graph["operators"] = operators
         tensors = [t for g in model["subgraphs"] for t in g.get("tensors", ())]
-        everywhere = [o for g in model["subgraphs"] for o in g.get("operators", ())]
+        all_operators = [o for g in model["subgraphs"] for o in g.get("operators", ())]
         buffers = sorted({0, *(t.get("buffer", 0) for t in tensors)})
-        codes = sorted({o.get("opcode_index", 0) for o in everywhere})
+        codes = sorted({o.get("opcode_index", 0) for o in all_operators})
         for tensor in tensors:
             tensor["buffer"] = buffers.index(tensor.get("buffer", 0))
-        for o in everywhere:
-            o["opcode_index"] = codes.index(o.get("opcode_index", 0))
-        for o in operators:
+        for operator in all_operators:
+            operator["opcode_index"] = codes.index(operator.get("opcode_index", 0))
+        for operator in operators:
             for name in TENSOR_LISTS:
-                if name in o:
-                    o[name] = [self.number[int(i)] for i in o[name]]
-        spans = self.source.spans or ((0, 0),)
-        model["buffers"] = [
-            buffer_entry(self.source.data[at : at + n]) for at, n in map(spans.__getitem__, buffers)
-        ]
+                if name in operator:
+                    operator[name] = [self.number[int(i)] for i in operator[name]]
+        spans = self.source.spans or ((0, 0),)  # a file without buffers has buffer 0
+        model["buffers"] = []
+        for offset, size in (spans[k] for k in buffers):
+            model["buffers"].append(buffer_entry(self.source.data[offset : offset + size]))
         model["operator_codes"] = [model["operator_codes"][k] for k in codes]
 
     def make_constants(self, values: Mapping[int, Array]) -> None:
@@ -122,10 +122,10 @@ class KeptTables:
 def _initializers(
     graphs: list[dict[str, Any]], operators: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Returns the subgraphs of CALL_ONCE operators, and numbers them anew in these."""
-    numbers: dict[int, int] = {}
-    for o in operators:
-        options = o.get("builtin_options") or {}
+    """Returns the subgraphs of CALL_ONCE operators, whose options get their new numbers."""
+    numbers: dict[int, int] = {}  # old number → new number
+    for operator in operators:
+        options = operator.get("builtin_options") or {}
         if INITIAL in options:
             number = numbers.setdefault(int(options[INITIAL]), len(numbers) + 1)
             options[INITIAL] = number
@@ -188,7 +188,7 @@ def without_variables(model: Model) -> tuple[Graph, dict[int, Array]]:
         The graph, in which nothing computes the tensors that were read from variables; and the
         values by tensor. The graph of the file, and none, if a variable has an unknown value.
     """
-    plain_model = settled(model)
+    plain_model = apply_masks(model)
     read = {y: v.real for y, (_, v) in constant_variables(plain_model).items()}
     values = {y: real for y, real in read.items() if real is not None}
     if not values:
@@ -201,7 +201,7 @@ def without_variables(model: Model) -> tuple[Graph, dict[int, Array]]:
 
 
 def model_tables(model: Model) -> dict[str, Any]:
-    """Table Model of a file, with the bytes of its buffers, also of those beyond 2 GiB."""
+    """Returns table Model of a file, with the bytes of its buffers, also of those beyond 2 GiB."""
     tables = unpack(FlatBuffer(model.path, model.data).root(), "Model")
     buffers = [buffer_entry(model.data[at : at + n]) for at, n in model.spans]
     tables["buffers"] = buffers or [{}]
@@ -209,7 +209,7 @@ def model_tables(model: Model) -> dict[str, Any]:
 
 
 def buffer_entry(data: bytes | memoryview | Array) -> dict[str, Any]:
-    """Table Buffer with bytes, or with those of an array in the file's byte order."""
+    """Returns table Buffer with bytes, or with those of an array in the file's byte order."""
     if isinstance(data, np.ndarray):
         little = np.ascontiguousarray(data, data.dtype.newbyteorder("<"))
         data = little.reshape(-1).view(np.uint8).data

@@ -22,6 +22,7 @@ from odt.kernels.rows.opdef import Array
 
 SAME = 0  # of the schema's Padding
 NONE, RELU, TANH = 0, 1, 4  # of the schema's ActivationFunctionType
+GATES = "ifgo"  # of an LSTM, in the order of its operator's inputs
 ACTIVATIONS = {"softmax": "SOFTMAX", "sigmoid": "LOGISTIC", "linear": ""}
 POOLED = 8  # height or width up to which a CNN pools by default
 FILTERS = (16, 32, 64)  # of the convolutions of a CNN, the last repeated
@@ -78,7 +79,8 @@ class NewModel:
         outputs: scaling that the last layers apply to linear outputs; None for no such layers.
         seed: random seed of the weights.
 
-    Raises OptionError for values that do not describe a model.
+    Raises:
+        OptionError: for values that do not describe a model.
     """
 
     kind: str
@@ -228,18 +230,17 @@ class _Network:
         """UNIDIRECTIONAL_SEQUENCE_LSTM."""
         steps, width = self.shape(x)
         name = self._name("lstm")
+        constant = self.model.add_constant
         inputs = [
-            self.model.add_constant(self._glorot((units, width), width, 4 * units), f"{name}/w{g}")
-            for g in "ifgo"
+            constant(self._glorot((units, width), width, 4 * units), f"{name}/w{g}") for g in GATES
         ]
-        inputs += [self.model.add_constant(self._orthogonal(units), f"{name}/r{g}") for g in "ifgo"]
-        biases = [np.full(units, float(g == "f"), np.float32) for g in "ifgo"]
+        inputs += [constant(self._orthogonal(units), f"{name}/r{g}") for g in GATES]
         inputs += [-1] * 3  # peepholes
-        inputs += [
-            self.model.add_constant(b, f"{name}/b{g}") for b, g in zip(biases, "ifgo", strict=True)
-        ]
+        for g in GATES:
+            bias = np.full(units, 1.0 if g == "f" else 0.0, np.float32)
+            inputs.append(constant(bias, f"{name}/b{g}"))
         inputs += [-1, -1]  # projection
-        inputs += [self._initial_state(units) for _ in "hc"]
+        inputs += [self._initial_state(units) for _ in range(2)]  # h and c
         inputs += [-1] * 4  # layer normalization
         op, shape = "UNIDIRECTIONAL_SEQUENCE_LSTM", (1, steps, units)
         return self.model.add_operator(op, (x, *inputs), shape, fused_activation_function=TANH)
@@ -265,14 +266,15 @@ class _Network:
         """
         (width,) = self.shape(steps[0])
         name, model = self._name("lstm"), self.model
-        parts = [self._glorot((units, width), width, 4 * units) for _ in range(4)]
+        parts = [self._glorot((units, width), width, 4 * units) for _ in GATES]
         w = model.add_constant(np.concatenate(parts), f"{name}/w")
-        again = np.concatenate([self._orthogonal(units) for _ in "ifgo"])
-        r = model.add_constant(again, f"{name}/r") if len(steps) > 1 else -1
+        recurrent = np.concatenate([self._orthogonal(units) for _ in GATES])
+        r = model.add_constant(recurrent, f"{name}/r") if len(steps) > 1 else -1
         bias = np.zeros(4 * units, np.float32)
         bias[units : 2 * units] = 1  # of the forget gate
         b = model.add_constant(bias, f"{name}/b")
-        axis, shape, hidden, cell = model.add_constant(1, f"{name}/axis"), (1, units), -1, -1
+        axis, shape = model.add_constant(1, f"{name}/axis"), (1, units)
+        hidden = cell = -1  # zero before the first step
         outputs: list[int] = []
         for x in steps:
             gates = model.add_operator("FULLY_CONNECTED", (x, w, b), (1, 4 * units))
@@ -294,7 +296,7 @@ class _Network:
         return outputs
 
     def _initial_state(self, units: int) -> int:
-        """A state of zeros: LiteRT demands a variable, and onert 0.1.0 crashes on one."""
+        """Adds a state of zeros: LiteRT demands a variable, and onert 0.1.0 crashes on one."""
         if self.file_format == "tflite":
             return self.model.add_state((1, units))
         return self.model.add_constant(np.zeros((1, units), np.float32), "initial state")
@@ -304,9 +306,8 @@ class _Network:
         steps, width = self.shape(x)
         ends = ([0, steps - 1, 0], [1, steps, width], [1, 1, 1])
         bounds = [self.model.add_constant(values, f"last_{x}/{k}") for k, values in enumerate(ends)]
-        return self.model.add_operator(
-            "STRIDED_SLICE", (x, *bounds), (1, width), begin_mask=5, end_mask=5, shrink_axis_mask=2
-        )
+        masks: dict[str, Any] = {"begin_mask": 0b101, "end_mask": 0b101, "shrink_axis_mask": 0b010}
+        return self.model.add_operator("STRIDED_SLICE", (x, *bounds), (1, width), **masks)
 
     def _name(self, layer: str) -> str:
         return f"{layer}_{len(self.model.graph.operators)}"
@@ -319,6 +320,7 @@ class _Network:
         return w, self.model.add_constant(bias, f"{name}/b")
 
     def _he(self, shape: Sequence[int], fan_in: int, fan_out: int = 0) -> Array:
+        """Draws weights before RELU; fan_out is not read, as other draws need it."""
         return self.rng.normal(0, math.sqrt(2 / fan_in), shape).astype(np.float32)
 
     def _glorot(self, shape: Sequence[int], fan_in: int, fan_out: int) -> Array:
@@ -339,10 +341,11 @@ def _mlp(net: _Network, x: int, sizes: Sizes) -> int:
 
 def _cnn(net: _Network, x: int, sizes: Sizes) -> int:
     x = _as_picture(net, x)
-    if sizes.filters is None:
+    filters = sizes.filters
+    if filters is None:
         levels = math.ceil(math.log2(max(1, min(net.shape(x)[:2]) / POOLED)))
-        filters = [*FILTERS, *[FILTERS[-1]] * levels][: max(2, levels)]
-    for n in filters if sizes.filters is None else sizes.filters:
+        filters = (*FILTERS, *[FILTERS[-1]] * levels)[: max(2, levels)]
+    for n in filters:
         x = net.max_pool(net.convolution(x, n, kernel=3))
     return _mlp(net, x, replace(sizes, hidden=(64,) if sizes.hidden is None else sizes.hidden))
 
@@ -353,7 +356,7 @@ def _ds_cnn(net: _Network, x: int, sizes: Sizes) -> int:
     if len(filters) not in (1, blocks + 1):
         rule = f"must have one number, or {blocks + 1}: of the first layer and of each block"
         raise OptionError("filters", rule, filters)
-    first, *others = filters * (1 if len(filters) > 1 else blocks + 1)
+    first, *others = filters * (blocks + 1) if len(filters) == 1 else filters
     x = net.convolution(_as_picture(net, x), first, kernel=3, stride=2)
     for n in others:
         x = net.convolution(net.depthwise(x), n, kernel=1)

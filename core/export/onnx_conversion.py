@@ -13,7 +13,7 @@ import numpy as np
 from odt.core.export.builtin_forms import FORMS
 from odt.core.export.builtin_graph import BuiltinGraph
 from odt.core.export.model_builder import ModelBuilder
-from odt.core.export.stated_attrs import stated
+from odt.core.export.stated_attrs import form_of_attrs
 from odt.core.formats.flatbuffer.operator_options import default_options, options_table
 from odt.core.formats.flatbuffer.schema_tables import code_of, fields_of
 from odt.core.lowering.binding import names_of, row_of
@@ -135,7 +135,7 @@ class _Writer:
             if k < len(inputs) and inputs[k] != ABSENT
             if (data := graph.tensors[inputs[k]].data) is not None
         }
-        form = stated(node, options, statics)
+        form = form_of_attrs(node, options, statics)
         if form is None:
             raise UnsupportedError(
                 f"{self.model.path}: node {node.origin} ({node.op}): must have a form in "

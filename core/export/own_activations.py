@@ -31,13 +31,13 @@ def with_own_activations(model: Model) -> tuple[Model, list[int]]:
     return resized(new, model.input_shapes), positions
 
 
-def renumbered(old: Model, new: Model, values: Mapping[int, T]) -> dict[int, T]:
+def renumber(old: Model, new: Model, values: Mapping[int, T]) -> dict[int, T]:
     """Renumbers values by tensor; those of inlined subgraphs are behind the new tensors."""
     places = {place: i for i, place in new.places.items()}
     return {places.get(old.place(i), i): v for i, v in values.items()}
 
 
-def moved_operators(operators: Iterable[int], positions: Sequence[int]) -> tuple[int, ...]:
+def new_positions(operators: Iterable[int], positions: Sequence[int]) -> tuple[int, ...]:
     """Returns the new positions of operators.
 
     Args:
@@ -55,5 +55,5 @@ def _renumber_training_info(model: Model, tables: dict[str, Any], positions: Seq
     data = bytearray(model.buffer(index))
     start, count = trainable_span(bytes(data), model.path)
     old = struct.unpack_from(f"<{count}i", data, start)
-    struct.pack_into(f"<{count}i", data, start, *moved_operators(old, positions))
+    struct.pack_into(f"<{count}i", data, start, *new_positions(old, positions))
     tables["buffers"][index] = buffer_entry(bytes(data))

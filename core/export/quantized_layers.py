@@ -21,6 +21,7 @@ from odt.kernels.geometry.quantize import Quantization, limits, quantize, range_
 from odt.kernels.rows.opdef import Array
 
 LOGITS = 16.0  # largest logit without old ones
+UINT8_ZERO = 128  # zero point of symmetric uint8 weights
 
 
 def new_layers(model: Model, rest: Collection[int], features: int, activation: str) -> NewLayers:
@@ -88,23 +89,19 @@ class QuantizedLayers(NewLayers):
         integers = quantize(values, stored, np.dtype(np.int8), (-LARGEST, LARGEST))
         if self._dtype == np.uint8:
             integers, stored = self._unsigned(integers, stored)
-        wide = np.int64 if self._dtype.itemsize == 2 else np.int32
-        of_bias = Quantization(self._quantizations[x].scale * scale, np.zeros(1, "<i8"), 0)
-        pairs = (
-            ("weights", integers, stored),
-            ("bias", np.zeros(len(values), wide), of_bias),
-        )
-        w, b = (self._quantized(self._constant(a, prefix + name), q) for name, a, q in pairs)
+        w = self._constant(integers, f"{prefix}weights")
+        self._quantize(w, stored)
+        zeros = np.zeros(len(values), np.int64 if self._dtype.itemsize == 2 else np.int32)
+        b = self._constant(zeros, f"{prefix}bias")
+        self._quantize(b, Quantization(self._quantizations[x].scale * scale, np.zeros(1, "<i8"), 0))
         return w, b
 
-    def _unsigned(self, q: Array, stored: Quantization) -> tuple[Array, Quantization]:
+    def _unsigned(self, integers: Array, stored: Quantization) -> tuple[Array, Quantization]:
         """Returns uint8 weights, which quantized files of uint8 activations have."""
-        zero_point = np.array([128], "<i8")
-        return (q.astype(np.int16) + 128).astype(np.uint8), Quantization(
-            stored.scale, zero_point, 0
-        )
+        unsigned = (integers.astype(np.int16) + UINT8_ZERO).astype(np.uint8)
+        return unsigned, Quantization(stored.scale, np.array([UINT8_ZERO], "<i8"), 0)
 
-    def _quantized(self, i: int, quantization: Quantization) -> int:
+    def _quantize(self, i: int, quantization: Quantization) -> None:
         """Sets the quantization of a tensor."""
         self._quantizations[i] = quantization
         self.graph["tensors"][i]["quantization"] = {
@@ -112,7 +109,6 @@ class QuantizedLayers(NewLayers):
             "zero_point": quantization.zero_point,
             "quantized_dimension": 0,
         }
-        return i
 
     def _operator(
         self,
@@ -126,9 +122,11 @@ class QuantizedLayers(NewLayers):
         if op == "DEQUANTIZE":
             return y
         self.graph["tensors"][y]["type"] = code_of("TensorType", self._dtype.name.upper())
-        return self._quantized(y, self._of_output(op, self._quantizations[inputs[0]], name))
+        self._quantize(y, self._output_quantization(op, self._quantizations[inputs[0]], name))
+        return y
 
-    def _of_output(self, op: str, x: Quantization, name: str) -> Quantization:
+    def _output_quantization(self, op: str, x: Quantization, name: str) -> Quantization:
+        """Returns the quantization of an operator's output, from that of its input."""
         if op == "MEAN":
             return x
         if op != "FULLY_CONNECTED":

@@ -48,8 +48,9 @@ class ExportContents:
         except ModelError as e:
             raise self._error(str(e)) from e
         model = inline(resized(model, self.model.input_shapes))
-        for what in self._differences(model):
-            raise self._error(f"another {what}")
+        difference = next(self._differences(model), None)
+        if difference is not None:
+            raise self._error(f"another {difference}")
 
     def _error(self, actual: str) -> ModelError:
         return ModelError(
@@ -58,6 +59,7 @@ class ExportContents:
         )
 
     def _differences(self, model: Model) -> Iterator[str]:
+        """Yields what differs, as the end of a message."""
         graph, read = self.model.graph, model.graph
         if (graph.inputs, graph.outputs) != (read.inputs, read.outputs) or (
             [*map(_kind, graph.nodes)] != [*map(_kind, read.nodes)]
@@ -86,7 +88,7 @@ class ExportContents:
 
 
 def stored_entry(model: Model, name: str) -> bytes | None:
-    """The bytes of a metadata entry; None if there is none."""
+    """Returns the bytes of a metadata entry; None if there is none."""
     index = model.metadata.get(name)
     return None if index is None else bytes(model.buffer(index))
 

@@ -33,7 +33,7 @@ MAX_PIXEL = 255.0
 
 @dataclass(frozen=True, slots=True)
 class RecordEntries:
-    """What is added to a model file.
+    """Metadata to add to a model file.
 
     Attributes:
         entries: metadata name → bytes.
@@ -45,7 +45,7 @@ class RecordEntries:
 
 
 def record_entries(model: Model, record: Record, file_format: str) -> RecordEntries:
-    """The entries that a record adds to a model; those of other authors are kept as they are.
+    """Returns the entries that a record adds to a model; those of other authors stay.
 
     Args:
         model: the model.
@@ -59,14 +59,18 @@ def record_entries(model: Model, record: Record, file_format: str) -> RecordEntr
         return RecordEntries(entries)
     entries[NAME] = encode_metadata(_tables(model, record))
     labels, old_labels = label_file(record.names), associated_file(model, LABELS)
-    hides = not old_labels and offset_patches(model.data, 1)  # an archive of somebody else
-    if not _labelled(model, record) or labels == old_labels or hides:
+    # Offsets that a shift would change are those of an archive, which a second one would hide.
+    has_other_archive = not old_labels and offset_patches(model.data, 1)
+    if not _labelled_outputs(model, record) or labels == old_labels or has_other_archive:
         return RecordEntries(entries)
     return RecordEntries(entries, _archive(labels))
 
 
 def differing_normalization(model: Model, record: Record) -> tuple[str, str] | None:
-    """Normalization in a model's own TFLite Model Metadata and in a record, if they differ."""
+    """Returns the normalization in TFLite Model Metadata of others, and a record's, if they differ.
+
+    Both are texts for messages; None if they agree, or there is no such metadata.
+    """
     content = read_metadata(model) or {}
     graph = (content.get("subgraph_metadata") or [{}])[0]
     tensors = graph.get("input_tensor_metadata") or []
@@ -76,7 +80,7 @@ def differing_normalization(model: Model, record: Record) -> tuple[str, str] | N
     new = _normalization(record)
     if not mean or not std or (_same(mean, new[0]) and _same(std, new[1])):
         return None
-    return _shown(mean, std), _shown(*new)
+    return _text(mean, std), _text(*new)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -84,7 +88,7 @@ def _same(a: Any, b: Any) -> bool:
     return (min(a.size, b.size) == 1 or a.size == b.size) and np.allclose(a, b, 1e-3, 1e-3)
 
 
-def _shown(mean: Any, std: Any) -> str:
+def _text(mean: Any, std: Any) -> str:
     parts = (",".join(f"{x:g}" for x in np.atleast_1d(values)[:4]) for values in (mean, std))
     return "mean {} and std {}".format(*parts)
 
@@ -109,7 +113,7 @@ def _tables(model: Model, record: Record) -> dict[str, Any]:
     for tensor, i in zip(inputs, graph.inputs, strict=True):
         tensor["name"] = graph.tensors[i].name
     outputs: list[dict[str, Any]] = [{"name": graph.tensors[i].name} for i in graph.outputs]
-    for k in _labelled(model, record)[:1]:
+    for k in _labelled_outputs(model, record)[:1]:
         outputs[k]["associated_files"] = [labels_entry()]
     subgraph = {"input_tensor_metadata": inputs, "output_tensor_metadata": outputs}
     return {"author": AUTHOR, "subgraph_metadata": [subgraph], "min_parser_version": PARSER}
@@ -138,8 +142,8 @@ def _input(record: Record, mean: Array, std: Array) -> dict[str, Any]:
     return tensor
 
 
-def _labelled(model: Model, record: Record) -> list[int]:
-    """Outputs whose last axis has a value for each class."""
+def _labelled_outputs(model: Model, record: Record) -> list[int]:
+    """Returns the outputs whose last axis has a value for each class."""
     shapes = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
     count = len(record.names)
     return [k for k, shape in enumerate(shapes) if count and shape and shape[-1] == count]

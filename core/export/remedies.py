@@ -1,4 +1,4 @@
-"""What could train of a model that odt cannot compute: with shapes, a signature, or as a part."""
+"""Remedies for a model that odt cannot compute: shapes, a signature, or a part that can train."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ MAX_NAME = 40  # characters of a tensor's name in a command
 
 
 def what_trains(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> str:
-    """Describes what could train of a model, with the options or the command for it.
+    """Describes how a model could train in part or as a whole, with the options or the command.
 
     Args:
         lowered: the model.
@@ -35,7 +35,7 @@ def what_trains(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> st
 
 
 def with_remedy(error: UnsupportedError, lowered: LoweredModel) -> UnsupportedError:
-    """Returns the error of a model with operators that odt cannot compute, and what could train."""
+    """Returns an error about operators that odt cannot compute, with a remedy if there is one."""
     refused = lowered.graphs.unsupported
     trains = what_trains(lowered, refused) if refused else ""
     if not trains:
@@ -86,7 +86,7 @@ def largest_part(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> s
 
 
 def _without_shape(model: Model, part: TrainablePart) -> list[int]:
-    """Tensors that the part reads and that have no shape in the file."""
+    """Returns the tensors that a part reads and that have no shape in the file."""
     tensors = model.graph.tensors
     return [i for i in part.after if i < len(tensors) and not tensors[i].spec.shape]
 
@@ -98,7 +98,7 @@ def _is_supported(model: Model, part: TrainablePart) -> bool:
 
 
 def _tensor_argument(graph: Graph, tensor: int) -> str:
-    """A tensor as an argument of odt cut: its name, or its number if the name is long or shared."""
+    """Returns a tensor's name for odt cut, or its number if the name is long or not unique."""
     name = graph.tensors[tensor].name
     unique = sum(other.name == name for other in graph.tensors) == 1
     return shlex.quote(name) if unique and len(name) <= MAX_NAME else str(tensor)

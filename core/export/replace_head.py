@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.export.head_features import Features, choose_features, needed
+from odt.core.export.head_features import Features, choose_features, needed_operators
 from odt.core.export.head_metadata import kept_metadata
 from odt.core.export.kept_tables import MAX_BYTES, packed_model, without_variables
 from odt.core.export.new_layers import NewLayers
@@ -42,8 +42,8 @@ class Head:
         activation: softmax, sigmoid or linear (no activation).
         names: names of the classes; empty if they are not known.
 
-    Raises OptionError for an unknown activation, for numbers below 1, and for SOFTMAX with one
-    class.
+    Raises:
+        OptionError: for an unknown activation, for numbers below 1, and for SOFTMAX with one class.
     """
 
     outputs: int
@@ -123,7 +123,7 @@ def replace_head(
     real = lower_model(model).graph
     graph = _with_constants(bare, real, constants)
     features, others = choose_features(graph, after)
-    body = needed(bare, features.tensor)
+    body = needed_operators(bare, features.tensor)
     what = "a model with a new head"
     refuse_subgraphs(bare, body, what, "Give another `after=`.", initial=False)
     shape = _shape(real, features.tensor, body)
@@ -135,7 +135,7 @@ def replace_head(
         )
     tables = new_layers(model, body, features.tensor, ACTIVATIONS[head.activation])
     tables.make_constants(constants)
-    packed = _packed(model, tables, features.tensor, shape, np.random.default_rng(seed), head)
+    packed = _pack(model, tables, features.tensor, shape, np.random.default_rng(seed), head)
     model.check_file()
     new = parse_model(memoryview(packed), model.path)
     widths = (graph.tensors[f.tensor].spec.shape[-1] for f in others)
@@ -179,7 +179,7 @@ def _shape(graph: Graph, features: int, body: Sequence[int]) -> tuple[int, ...]:
     return spec.shape
 
 
-def _packed(
+def _pack(
     model: Model,
     tables: NewLayers,
     features: int,

@@ -33,7 +33,7 @@ Values = tuple[Array, Quantization | None]
 
 @dataclass(frozen=True, slots=True)
 class SharedWeights:
-    """What changes in a subgraph because weights of another one change.
+    """Changes in a subgraph that follow from changed weights of another one.
 
     Attributes:
         subgraph: number of the subgraph.
@@ -54,12 +54,12 @@ def shared_weights(model: Model, new: Mapping[int, Values]) -> Iterator[SharedWe
         new: constant → its new values, as the file stores them, and quantization.
     """
     done = {model.place(i) for i in range(len(model.graph.tensors))}
-    changed = {i: _digest(values) + _numbers(scales) for i, (values, scales) in new.items()}
+    changed = {i: _digest(values) + _scale_bytes(scales) for i, (values, scales) in new.items()}
     mine: _Readers | None = None
     for other in other_subgraphs(model):
         mine = mine or _Readers(model)
         same, unknown = _matches(mine, _Readers(other), changed)
-        values = {j: _moved(other, j, new[i]) for j, i in same.items()}
+        values = {j: _in_shape_of(other, j, new[i]) for j, i in same.items()}
         values |= dict(_biases(other, values))
         others = {other.place(j): v for j, v in values.items()}
         names = tuple(other.graph.label(j) for j in unknown if other.place(j) not in done)
@@ -82,7 +82,7 @@ def readers_of(model: Model, constants: Iterable[int]) -> list[str]:
     new: dict[int, Values] = {}
     for i in constants:
         data = model.graph.tensors[i].data
-        if data is not None and data.size:
+        if data is not None and data.size:  # any change finds the readers: here all bits
             other = np.bitwise_not(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
             new[i] = other.view(data.dtype).reshape(data.shape), model.quantization.get(i)
     changes = [s for s in shared_weights(model, new) if s.values or s.unknown]
@@ -121,7 +121,8 @@ def other_subgraphs(model: Model) -> Iterator[Model]:
         yield inlined
 
 
-def _moved(other: Model, j: int, new: Values) -> Values:
+def _in_shape_of(other: Model, j: int, new: Values) -> Values:
+    """Returns new values in the shape of a constant of another subgraph."""
     values, quantization = new
     data = other.graph.tensors[j].data
     assert data is not None
@@ -166,7 +167,7 @@ class _Readers:
             self.spans[i] = span
             if span not in digests:
                 digests[span] = _digest(tensor.data)
-            self.contents[i] = digests[span] + _numbers(model.quantization.get(i))
+            self.contents[i] = digests[span] + _scale_bytes(model.quantization.get(i))
             first = tensor.data.reshape(-1)[:1]
             if (tensor.data == first).all():
                 self.plain.add(i)
@@ -174,8 +175,9 @@ class _Readers:
         self._nodes: dict[int, list[tuple[Node, list[int]]]] = {}
         for node in self.graph.nodes:
             inputs = [self._same.get(k, k) for k in node.inputs]
-            for k in set() if self._same.keys() & node.outputs else set(inputs):
-                self._nodes.setdefault(k, []).append((node, inputs))
+            if self._same.keys().isdisjoint(node.outputs):
+                for k in set(inputs):
+                    self._nodes.setdefault(k, []).append((node, inputs))
         self._rounds = [dict.fromkeys(self._computed(), (0, False))]
 
     def _behind_conversions(self) -> dict[int, int]:
@@ -216,11 +218,13 @@ class _Readers:
         return ways
 
     def _label(self, i: int, round_: Mapping[int, tuple[int, bool]]) -> tuple[int, bool]:
+        """Returns a hash that is equal for tensors computed alike, and whether weights show it."""
         if i in self.contents:
             return hash(self.contents[i]), i not in self.plain
         return round_.get(i, (i if i == ABSENT else 0, False))
 
     def _next(self, before: Mapping[int, tuple[int, bool]]) -> dict[int, tuple[int, bool]]:
+        """Returns labels that tell one operator more apart than those of the round before."""
         after = dict.fromkeys(self.graph.inputs, (1, False))
         for node in self.graph.nodes:
             labels = [self._label(self._same.get(k, k), before) for k in node.inputs]
@@ -277,7 +281,7 @@ def _agreed(weights: list[int], changed: Mapping[int, bytes]) -> int | None:
     return weights[0] if len({changed.get(i) for i in weights}) == 1 else None
 
 
-def _numbers(scales: Quantization | None) -> bytes:
+def _scale_bytes(scales: Quantization | None) -> bytes:
     return b"" if scales is None else scales.scale.tobytes() + scales.zero_point.tobytes()
 
 

@@ -21,7 +21,7 @@ REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_
 
 @dataclass(frozen=True, slots=True)
 class AttrsForm:
-    """How a file states attributes.
+    """Attributes as a file states them.
 
     Attributes:
         options: options of the operator.
@@ -60,7 +60,7 @@ FORMS: Mapping[str, Callable[[Any], AttrsForm]] = {
 }
 
 
-def stated(
+def form_of_attrs(
     node: Node, options: Mapping[str, Any], statics: Mapping[str, Array]
 ) -> AttrsForm | None:
     """Returns options and static inputs that state the attributes of a node.
@@ -71,7 +71,7 @@ def stated(
         statics: the values of its static inputs in the file, by name; those that are known.
 
     Returns:
-        Only what differs from the node's; None if nothing is known that states them.
+        Options and inputs that differ from the node's; None if no form is known.
     """
     if _states(node, options, statics):
         return AttrsForm({}, {})
@@ -83,6 +83,7 @@ def stated(
 
 
 def _states(node: Node, options: Mapping[str, Any], statics: Mapping[str, Array]) -> bool:
+    """Whether options and static inputs state the attributes of a node."""
     row = row_of(node.op)
     try:
         attrs = row.attrs(options, statics)

@@ -1,4 +1,4 @@
-"""Versions of operators in a file whose weights are trained: raised in place if they are too low.
+"""Raises versions of operators in place, where they are too low for the trained weights.
 
 Earlier writers gave FULLY_CONNECTED with int8 weights of one scale for each unit a version that
 runtimes of 2024 know, which then read the first scale alone.
@@ -15,7 +15,7 @@ from odt.core.formats.flatbuffer.schema_tables import unpack
 from odt.core.model.model import Model
 from odt.kernels.rows.quantized_index import QUANTIZED
 
-OPERATORS, CODES, CODE_VERSION = 3, 1, 2
+CODES, OPERATORS, CODE_VERSION = 1, 3, 2  # slots of Model, SubGraph and OperatorCode
 HYBRID = frozenset(op for op, row in QUANTIZED.items() if row.hybrid)
 
 
@@ -35,14 +35,15 @@ def version_patches(model: Model) -> Iterator[Patch]:
         for operator in graph.tables(OPERATORS, "operator"):
             k = operator.number(0, "I")
             if k < len(names) and names[k] in HYBRID:
-                versions[k] = max(versions.get(k, 1), _needed(str(names[k]), operator, tensors))
+                version = _needed_version(str(names[k]), operator, tensors)
+                versions[k] = max(versions.get(k, 1), version)
     for k, version in versions.items():
         place = codes[k].place(CODE_VERSION, 4)
         if place and codes[k].number(CODE_VERSION) < version:
             yield place, struct.pack("<i", version)
 
 
-def _needed(op: str, operator: Table, tensors: list[Table]) -> int:
+def _needed_version(op: str, operator: Table, tensors: list[Table]) -> int:
     """The version that an operator needs; 1 if its weights are no integers."""
     inputs, outputs = operator.numbers(1, "inputs"), operator.numbers(2, "outputs")
     if any(not 0 <= i < len(tensors) for i in (*inputs[:2], *outputs)) or len(inputs) < 2:

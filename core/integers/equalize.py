@@ -24,13 +24,19 @@ from odt.kernels.rows.opdef import Array
 DENSE = ("CONV_2D", "FULLY_CONNECTED")  # the units are axis 0 of the weights, the inputs the last
 LINEAR = (0, 1)  # no activation, RELU
 ROUNDS = 10
-# Times the estimated range. Too wide loses less in the first step, after which ranges are measured.
+# Factor of estimated ranges: a range that is too wide loses less in the first step, after which
+# ranges are measured.
 WIDER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two layers, one of which alone reads the other: weights, bias or ABSENT, output; weights."""
+    """Two layers, the second of which alone reads the first.
+
+    Attributes:
+        w, b, y: weights, bias (or ABSENT) and output of the first layer.
+        reader: weights of the second layer.
+    """
 
     w: int
     b: int
@@ -85,23 +91,25 @@ def equalize(chosen: Sequence[Pair], values: Mapping[int, Array]) -> dict[int, f
         values: weights and biases by tensor, as float64, which are changed.
 
     Returns:
-        Output of a first layer → about by how much its range grows.
+        Output of a first layer → factor by which its range grows, estimated from the weights.
     """
     norms = {p.w: np.linalg.norm(values[p.w].reshape(len(values[p.w]), -1), axis=1) for p in chosen}
-    divided = {p.w: np.ones(len(values[p.w])) for p in chosen}
+    divisors = {p.w: np.ones(len(values[p.w])) for p in chosen}
     for _ in range(ROUNDS):
         for p in chosen:
             w, v = values[p.w], values[p.reader]
-            most = abs(w).max(axis=tuple(range(1, w.ndim)))
-            least = abs(v).max(axis=tuple(range(v.ndim - 1)))
-            s = np.sqrt(np.divide(most, least, out=np.ones_like(most), where=most * least > 0))
+            largest = abs(w).max(axis=tuple(range(1, w.ndim)))
+            largest_read = abs(v).max(axis=tuple(range(v.ndim - 1)))
+            positive = largest * largest_read > 0
+            ratio = np.divide(largest, largest_read, out=np.ones_like(largest), where=positive)
+            s = np.sqrt(ratio)
             w /= s.reshape(-1, *[1] * (w.ndim - 1))
             v *= s
             if p.b != ABSENT:
                 values[p.b][...] /= s.reshape(values[p.b].shape)
-            divided[p.w] *= s
+            divisors[p.w] *= s
     growth = {}
     for p in chosen:
-        before, after = norms[p.w].max(), (norms[p.w] / divided[p.w]).max()
+        before, after = norms[p.w].max(), (norms[p.w] / divisors[p.w]).max()
         growth[p.y] = WIDER * float(after / before) if before else 1.0
     return growth

@@ -91,8 +91,9 @@ def real_graph(model: Model) -> DequantizedGraph:
     dequantized = replace(dequantized, graph=vector_biases(dequantized.graph))
     if not quantized:
         return dequantized
-    named = with_implied_activations(dequantized.graph, implied_activations(model))
-    builder = _Builder(model, named)
+    builder = _Builder(
+        model, with_implied_activations(dequantized.graph, implied_activations(model))
+    )
     graph = builder.build()
     activations = (i for i in model.quantization if is_quantized_activation(model.graph, i))
     stored = {**dequantized.stored, **builder.stored}
@@ -107,12 +108,17 @@ def _real(tensor: Tensor, quantization: Quantization) -> Tensor:
     return replace(tensor, spec=TensorSpec(values.shape, FLOAT32), data=values, quantized=False)
 
 
+def _with_tensor(node: Node, x: int, y: int) -> Node:
+    """Returns a node with tensor y in place of x."""
+    inputs, outputs = (tuple(y if i == x else i for i in t) for t in (node.inputs, node.outputs))
+    return replace(node, inputs=inputs, outputs=outputs)
+
+
 class _Builder:
     """Builds the fake-quantized graph, node by node.
 
     Attributes:
         stored: constant of the graph → tensor of the file that stores it.
-        ranges: as in DequantizedGraph.
     """
 
     def __init__(self, model: Model, graph: Graph) -> None:
@@ -138,9 +144,11 @@ class _Builder:
 
     @property
     def ranges(self) -> dict[int, tuple[int, ...]]:
+        """Numbers of a FAKE_QUANT that may move → the activations that share this range."""
         return {i: self._groups[first] for first, i in self._numbers.items()}
 
     def build(self) -> Graph:
+        """Returns the fake-quantized graph."""
         self._add_constants()
         self._equalize()
         self._rounded = Counter(
@@ -187,17 +195,16 @@ class _Builder:
             is_bias = tensor.spec.dtype.itemsize > 2
             if is_bias and i not in (*biases, *self._zeros):
                 continue
-            self._tensors[i] = replace(
-                _real(tensor, quantization),
-                formula=tensor.formula or i in self._zeros,
-                quantization=None
-                if is_bias
-                else weight_quantization(self._model.graph.tensors[i], quantization),
-            )
+            stored = None
+            if not is_bias:
+                stored = weight_quantization(self._model.graph.tensors[i], quantization)
+            formula = tensor.formula or i in self._zeros
+            real = _real(tensor, quantization)
+            self._tensors[i] = replace(real, formula=formula, quantization=stored)
             self.stored[i] = i
 
     def _equalize(self) -> None:
-        """Equalizes the weights that the model says, where ranges between them move alone."""
+        """Equalizes the weights in `Model.equalized`, where the ranges between them move alone."""
         alone = {i for i, group in self._groups.items() if group == (i,)}
         chosen = [*pairs(self._model, self._graph, self._model.equalized | alone)]
         tensors = {i for p in chosen for i in (p.w, p.b, p.reader) if i != ABSENT}
@@ -232,7 +239,8 @@ class _Builder:
         return len(self._tensors) - 1
 
     def _add(self, node: Node) -> None:
-        inputs = tuple(self._same.get(i, i) for i in self._with_own_bias(node))
+        """Adds a node, and a FAKE_QUANT for each output that must be rounded."""
+        inputs = tuple(self._same.get(i, i) for i in self._with_separate_biases(node))
         if node.op in CONVERSIONS:
             self._convert(node, inputs[0])
             return
@@ -246,29 +254,29 @@ class _Builder:
                 options = self._without_clamp(node, i)
                 if options is not node.options:
                     clamp = CLAMPS[node.options["fused_activation_function"]]
-        inputs = self._limited(node, inputs)
+        inputs = self._limit(node, inputs)
         results = tuple(outputs.values())
         self._nodes.append(replace(node, inputs=inputs, outputs=results, options=options))
         for y, x in outputs.items():
             if x != y:
                 self._fake_quantize(x, y, node.origin, clamp)
 
-    def _limited(self, node: Node, inputs: tuple[int, ...]) -> tuple[int, ...]:
-        """Limits the input of a node to numbers whose results the range of its output reaches.
+    def _limit(self, node: Node, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """Limits the input of a node to numbers whose results are in the range of its output.
 
-        Results without limit, as those of 0, are cut off when they are quantized, but would have no
-        gradient but NaN. The denominator of DIV must not be 0. Numbers that are rounded to 0 count
-        as half a step if other operators on real numbers read the result.
+        Infinite results, such as those of 0, are cut off when they are quantized, but their
+        gradient would be NaN. The denominator of DIV must not be 0. Numbers that are rounded to 0
+        count as half a step if other operators on real numbers read the result.
         """
         if node.op not in UNLIMITED:
             return inputs
         (y,), position = node.outputs, len(inputs) - 1
-        limits, x = self._range_after(y), inputs[position]
-        if limits is not None and node.op == "DIV":
-            most = max(abs(limits[0]), abs(limits[1]), SMALLEST)
+        bounds, x = self._range_after(y), inputs[position]
+        if bounds is not None and node.op == "DIV":
+            most = max(abs(bounds[0]), abs(bounds[1]), SMALLEST)
             least = self._smallest_size(node.inputs[0]) / most
-        elif limits is not None:
-            least = LEAST[node.op](*limits)
+        elif bounds is not None:
+            least = LEAST[node.op](*bounds)
         elif node.inputs[position] in self._from_integers:
             least = self._smallest_size(node.inputs[position]) / 2
         else:
@@ -293,12 +301,12 @@ class _Builder:
             if not readers or any(n.op != "QUANTIZE" for n in readers):
                 return None
             integers = [n.outputs[0] for n in readers]
-        limits = [
+        bounds = [
             limit * float(self._model.quantization[i].scale[0])
             for i in integers
             for limit in self._limits(i)
         ]
-        return min(limits), max(limits)
+        return min(bounds), max(bounds)
 
     def _smallest_size(self, i: int) -> float:
         """The least size of the values of a tensor that are not 0, as far as it is known."""
@@ -309,7 +317,7 @@ class _Builder:
         return float(self._model.quantization[i].scale[0]) if i in self._model.quantization else 1.0
 
     def _other_than_zero(self, x: int, node: Node, least: float) -> int:
-        """Returns a tensor of the values of x, and a small number in place of 0."""
+        """Returns a tensor with the values of x, but a small number in place of 0."""
         is_zero = self._new(f"{self._tensors[x].name}/is 0", self._tensors[x])
         spec = TensorSpec(self._tensors[x].spec.shape, np.dtype(bool))
         self._tensors[is_zero] = replace(self._tensors[is_zero], spec=spec)
@@ -326,16 +334,14 @@ class _Builder:
         self._tensors.append(Tensor(name, TensorSpec((), FLOAT32), (), data, formula=True))
         return len(self._tensors) - 1
 
-    def _with_own_bias(self, node: Node) -> tuple[int, ...]:
-        """Returns a node's inputs, with constants of its own for shared biases other than 0."""
+    def _with_separate_biases(self, node: Node) -> tuple[int, ...]:
+        """Returns a node's inputs, with a copy of each shared bias other than 0."""
         copies: dict[int, int] = {}
         for x, w, b in biases_of(self._model, node):
             if b in self._nonzero:
-                scale, quantization = (
-                    layer_scale(self._model, x, w),
-                    self._model.quantization.get(b),
-                )
-                bias = _real(self._graph.tensors[b], bias_quantization(quantization, scale))
+                scale = layer_scale(self._model, x, w)
+                quantization = bias_quantization(self._model.quantization.get(b), scale)
+                bias = _real(self._graph.tensors[b], quantization)
                 self._tensors.append(replace(bias, formula=True))
                 copies[b] = len(self._tensors) - 1
         return tuple(copies.get(i, i) for i in node.inputs)
@@ -351,14 +357,8 @@ class _Builder:
             shape = self._graph.tensors[y].signature or self._tensors[y].spec.shape
             self._nodes.append(Node("RESHAPE", (x,), (y,), {"new_shape": shape}, node.origin))
         else:  # an output keeps its number
-            self._nodes[:] = [self._renamed(n, x, y) for n in self._nodes]
+            self._nodes[:] = [_with_tensor(n, x, y) for n in self._nodes]
             self._same[x] = y
-
-    def _renamed(self, node: Node, x: int, y: int) -> Node:
-        inputs, outputs = (
-            tuple(y if i == x else i for i in t) for t in (node.inputs, node.outputs)
-        )
-        return replace(node, inputs=inputs, outputs=outputs)
 
     def _fake_quantize(
         self, x: int, y: int, origin: int, clamp: tuple[float, float] = (-np.inf, np.inf)

@@ -73,6 +73,7 @@ class _Builder:
         self.reals: dict[int, int] = {}
 
     def build(self) -> Graph:
+        """Returns the integer graph."""
         graph = self.graph
         for i in graph.inputs:
             if self._is_quantized(i):
@@ -91,6 +92,7 @@ class _Builder:
         return QuantizedTensor(quantization, tensor.spec.dtype, tensor.data)
 
     def _add(self, node: Node) -> None:
+        """Adds a node as integer row, as one that moves integers, or as one on real numbers."""
         bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT]
         if not any(self._is_quantized(i) for i in bound):
             self.nodes.append(node)
@@ -110,20 +112,20 @@ class _Builder:
         activation = node.options.get("fused_activation_function", 0)
         if activation not in BOUNDS and not row.keeps_activation:
             return False
-        passed = {  # without shapes, axes and states
+        operands = {  # without shapes, axes and states; inputs at the end may be left out
             k: i
             for k, (name, i) in enumerate(zip(names, node.inputs, strict=False))
             if name not in row.static and name not in row.zero_state
         }
-        inputs = [*passed.values()]
+        inputs = [*operands.values()]
         if facts.layers:
             activations = {layer.x for layer in facts.layers}
             weights = {layer.w for layer in facts.layers}
-            constants = [i for k, i in passed.items() if k not in activations and i != ABSENT]
+            constants = [i for k, i in operands.items() if k not in activations and i != ABSENT]
             if any(self.graph.tensors[i].data is None for i in constants):
                 return False
-            inputs = [passed[k] for k in activations]
-            inputs += [passed[k] for k in weights if passed[k] != ABSENT]
+            inputs = [operands[k] for k in activations]
+            inputs += [operands[k] for k in weights if operands[k] != ABSENT]
         bound = (*inputs, *node.outputs)
         if ABSENT in bound or groups_of(self.graph, node) > 1:
             return False
@@ -164,7 +166,7 @@ class _Builder:
             outputs = bind(file_row.outputs, node.outputs)
             names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
             tensors = {n: self._quantized(i) for n, i in names.items()}
-            if "hidden" in node.options:  # what the projection of an LSTM reads
+            if "hidden" in node.options:  # the input of the projection of an LSTM
                 tensors["hidden"] = QuantizedTensor(one_scale(*node.options["hidden"]), INT8)
             constants = integer_constants(node.op)(tensors)
         except ShapeError as e:
@@ -176,17 +178,21 @@ class _Builder:
         )
         results = tuple(self._new_integers(i) for i in node.outputs)
         options = {**node.options, "quantized": tensors}
-        padded = self._padded(node)
-        if padded is not None:
-            options["zeros"] = tuple(map(tuple, padded[1][1:3].tolist()))
-            bound = (self._integer(padded[0]), *bound[1:])
+        pad = self._pad_before(node)
+        if pad is not None:
+            x, paddings = pad
+            options["zeros"] = tuple(map(tuple, paddings[1:3].tolist()))  # of height and width
+            bound = (self._integer(x), *bound[1:])
         self.nodes.append(
             replace(node, op=row.name, inputs=bound, outputs=results, options=options)
         )
         self._dequantize_all(node)
 
-    def _padded(self, node: Node) -> tuple[int, Array] | None:
-        """What a PAD of images before VALID windows reads: its input and its constant (4, 2)."""
+    def _pad_before(self, node: Node) -> tuple[int, Array] | None:
+        """Returns input and paddings (4, 2) of a PAD that a node can compute; None without one.
+
+        It pads height and width before VALID windows.
+        """
         before = producer(self.graph, node.inputs[0])
         takes_zeros = quantized_def(row_of(node.op)).pads_input
         if not takes_zeros or node.options.get("padding", SAME) != VALID:

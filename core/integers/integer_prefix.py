@@ -45,18 +45,19 @@ def with_integer_prefix(
     index = {number[i]: i for i in (*results, *real.inputs) if i in number} | {ABSENT: ABSENT}
     origins = {i: node.origin for node in frozen for i in node.outputs}
 
-    def renamed(i: int) -> int:
+    def index_of(i: int) -> int:
+        """Returns the index in the new graph of a tensor of the integer graph."""
         if i not in index:
             tensors.append(integers.tensors[i])
             index[i] = len(tensors) - 1
         return index[i]
 
-    moved, origin = list[Node](), 0
+    prefix, origin = list[Node](), 0
     for node in reversed(nodes):
-        inputs, outputs = (tuple(map(renamed, t)) for t in (node.inputs, node.outputs))
+        inputs, outputs = (tuple(map(index_of, t)) for t in (node.inputs, node.outputs))
         origin = max((origins[i] for i in outputs if i in origins), default=origin)
-        moved.append(replace(node, inputs=inputs, outputs=outputs, origin=origin))
-    return replace(real, tensors=tuple(tensors), nodes=(*moved, *rest))
+        prefix.append(replace(node, inputs=inputs, outputs=outputs, origin=origin))
+    return replace(real, tensors=tuple(tensors), nodes=(*prefix, *rest))
 
 
 def _split(graph: Graph, trained: Collection[int]) -> tuple[list[Node], list[Node]]:

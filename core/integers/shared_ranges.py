@@ -29,9 +29,10 @@ def has_same_range(model: Model, graph: Graph, i: int, y: int) -> bool:
 
 
 def shared_ranges(model: Model, graph: Graph, exact: Collection[int]) -> dict[int, tuple[int, ...]]:
-    """Returns activation → all that have its range, by rule of the operators between them.
+    """Returns activation → the activations that share its range, in groups.
 
-    Activations whose range must stay are left out.
+    The operators between them give their outputs the quantization of their inputs. Activations
+    whose range must stay are left out.
 
     Args:
         model: the quantized file.
@@ -53,7 +54,7 @@ def shared_ranges(model: Model, graph: Graph, exact: Collection[int]) -> dict[in
             y = bound[-1]
             if groups[i] is not groups[y] and has_same_range(model, graph, i, y):
                 groups[y] += groups[i]
-                groups |= dict.fromkeys(groups[i], groups[y])
+                groups |= dict.fromkeys(groups[i], groups[y])  # all members refer to one list
     stored = np.frombuffer(model.data, np.uint8)
 
     def can_move(i: int) -> bool:

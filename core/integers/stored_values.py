@@ -14,7 +14,7 @@ from odt.core.model.variables import SVDF
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits, quantize
 from odt.kernels.rows.opdef import Array
 
-ROUNDING = 0.01  # of a scale
+ROUNDING = 0.01  # largest relative difference of scales that differ by rounding alone
 MAX_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
 
 
@@ -43,7 +43,9 @@ def stored_values(
     for i, real in weights.items():
         quantization = graph.tensors[i].quantization
         if i in dequantized.ranges:
-            moved = _of_numbers(real, model.graph.tensors[dequantized.ranges[i][0]].spec.dtype)
+            moved = _range_quantization(
+                real, model.graph.tensors[dequantized.ranges[i][0]].spec.dtype
+            )
             new |= dict.fromkeys(dequantized.ranges[i], moved)
         elif quantization is not None:
             place = dequantized.stored.get(i, i)
@@ -85,21 +87,26 @@ def _stored_bias(
     """
     x, w, b = layer
     file_x, file_w = model.quantization[x].scale, model.quantization[w].scale
-    in_file, integers = model.quantization.get(b), model.graph.tensors[b].data
+    old, integers = model.quantization.get(b), model.graph.tensors[b].data
     assert integers is not None
     scale = s_x * s_w
-    near = bias_quantization(in_file, scale)
+    near = bias_quantization(old, scale)
     same = (s_w == file_w) & (s_x == file_x)
     steps = replace(near, scale=np.where(same, near.scale, scale))
-    before = dequantize(integers, bias_quantization(in_file, file_x * file_w))
+    before = dequantize(integers, bias_quantization(old, file_x * file_w))
     exact = same & (bias == before)
     values = np.where(exact, integers, quantize(bias, steps, integers.dtype))
-    units = (in_file or steps).scale.size  # a single scale in the file stays a single one
+    units = (old or steps).scale.size  # a single scale in the file stays a single one
     return values, replace(steps, scale=steps.scale[:units])
 
 
-def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
-    """The quantization of an activation from the numbers that its FAKE_QUANT reads."""
+def _range_quantization(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
+    """Returns the quantization of an activation from the numbers that its FAKE_QUANT reads.
+
+    Args:
+        numbers: as from `fake_quant_numbers`: the scale is number 1, the lower limit number 2.
+        dtype: type of the integers.
+    """
     zero_point = limits(dtype)[0] - int(numbers[2])
     return Quantization(numbers[1:2].astype("<f4"), np.array([zero_point], "<i8"), 0)
 
@@ -127,7 +134,7 @@ def integer_biases(model: Model) -> Iterator[tuple[int, int, int]]:
 def shared_biases(model: Model) -> frozenset[int]:
     """Returns the biases of several layers whose scales differ: the integers have no single value.
 
-    Converters write one bias for all layers without, and for those of equal integers.
+    Converters write one bias of zeros for all layers without a bias, and one for equal integers.
     """
     scales: dict[int, set[bytes]] = {}
     for node in model.graph.nodes:

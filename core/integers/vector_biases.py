@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from odt.core.model.graph import Graph, Tensor
+from odt.core.model.graph import ABSENT, Graph, Tensor
 from odt.kernels.rows.opdef import TensorSpec
 
 # Operator → position of its bias among the inputs; LiteRT refuses such biases of other operators.
@@ -14,11 +14,12 @@ def vector_biases(graph: Graph) -> Graph:
     biases, others = set[int](), set(graph.outputs)
     for node in graph.nodes:
         for k, i in enumerate(node.inputs):
-            (biases if BIASED.get(node.op) == k else others).add(i)
-    flat = {i for i in biases - others if i >= 0 and _is_matrix(graph.tensors[i])}
-    if not flat:
+            tensors_of_kind = biases if BIASED.get(node.op) == k else others
+            tensors_of_kind.add(i)
+    matrices = {i for i in biases - others if i != ABSENT and _is_matrix(graph.tensors[i])}
+    if not matrices:
         return graph
-    tensors = (_as_vector(t) if i in flat else t for i, t in enumerate(graph.tensors))
+    tensors = (_as_vector(t) if i in matrices else t for i, t in enumerate(graph.tensors))
     return replace(graph, tensors=tuple(tensors))
 
 

@@ -27,21 +27,20 @@ def norm_constants(lowered: LoweredGraph) -> set[int]:
         x = next((i for i in node.inputs if i in channels), None)
         if x is None:
             continue
-        if node.op == "TRANSPOSE":
-            added: tuple[int, ...] = ()
-        else:
-            constant = _of_channels(lowered, node, channels[x])
+        channels_of_y, constants_of_y = channels[x], behind[x]
+        if node.op != "TRANSPOSE":
+            constant = _channel_constant(lowered, node, channels_of_y)
             if constant is None:
                 continue
-            added = (constant,)
-        channels[y], behind[y] = channels[x], (*behind[x], *added)
+            constants_of_y = (*constants_of_y, constant)
+        channels[y], behind[y] = channels_of_y, constants_of_y
         if node.op in SCALES or x in scaled:
             scaled.add(y)
             constants.update(behind[y])
     return constants
 
 
-def _of_channels(lowered: LoweredGraph, node: Node, channels: int) -> int | None:
+def _channel_constant(lowered: LoweredGraph, node: Node, channels: int) -> int | None:
     """Returns the constant by which a node only scales or only shifts each channel."""
     if node.op not in (*SCALES, *SHIFTS):
         return None

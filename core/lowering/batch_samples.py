@@ -5,7 +5,7 @@ Files converted for one sample may write the batch size 1 into any shape: a RESH
 to know: it concatenates samples along axis 0. A tensor (D, …) of one sample becomes (N·D, …), and
 any RESHAPE keeps samples contiguous. An operator that computes each entry of axis 0 independently
 runs on that tensor unchanged; for any other operator the samples are stacked along a new axis, (N,
-D, …). Also an input may be (D, …), such as a vector that FULLY_CONNECTED makes a row of.
+D, …). An input may be (D, …), too, such as a vector that FULLY_CONNECTED makes a row of.
 """
 
 from collections.abc import Mapping
@@ -142,7 +142,7 @@ class _BatchBuilder(GraphBuilder):
     def _add_samples_first(self, row: OpDef, node: Node) -> bool:
         """Adds a time-major operator, (T, 1, …), in its batch-major form (N, T, …)."""
         attrs = row.batch_first(node.attrs)
-        if attrs is None or self._batched_names(row, node) != {"x"}:
+        if attrs is None or self._batched_names(row, node) != {"x"} or len(node.outputs) > 1:
             return False
         x, (y,) = bind_operands(row, node)["x"], node.outputs
         if self.one.tensors[x].spec.shape[1] != 1:
@@ -196,6 +196,7 @@ class _BatchBuilder(GraphBuilder):
         output_specs = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
         rank = max(len(spec.shape) for spec in one.values())
         wide = max(rank, *(len(spec.shape) for spec in output_specs.values()))
+        # Layouts by cost: the rank of the operands, that of the outputs, and repeated operands.
         for most, repeated in ((rank, False), (wide, False), (rank, True)):
             specs = {
                 n: stacked_spec(s, MANY, most) if n in batched_names else s for n, s in one.items()
@@ -208,11 +209,11 @@ class _BatchBuilder(GraphBuilder):
                 outputs = row.infer(attrs, specs)
             except ShapeError:
                 continue
-            whole = all(
+            fits = all(
                 outputs[n] in (stacked_spec(s, MANY), concatenated_spec(s, MANY))
                 for n, s in output_specs.items()
             )
-            if whole and not row.mixes_samples(
+            if fits and not row.mixes_samples(
                 attrs, specs, frozenset(one) if repeated else batched_names
             ):
                 return most, repeated, outputs
@@ -254,5 +255,5 @@ def concatenated_spec(spec: TensorSpec, samples: int) -> TensorSpec:
 
 def stacked_spec(spec: TensorSpec, samples: int, rank: int = 0) -> TensorSpec:
     """Returns the spec of several samples stacked along a new axis before at least `rank` axes."""
-    filled = (1,) * (rank - len(spec.shape))
-    return TensorSpec((samples, *filled, *spec.shape), spec.dtype)
+    ones = (1,) * (rank - len(spec.shape))
+    return TensorSpec((samples, *ones, *spec.shape), spec.dtype)

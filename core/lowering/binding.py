@@ -65,7 +65,7 @@ def bind(names: tuple[str, ...], items: Sequence[T]) -> dict[str, T]:
         counts = f"{least} or more" if starred else f"{least} to {len(names)}"
         raise ShapeError(f"must have {counts} tensors ({', '.join(names)}), but got {len(items)}")
     if not starred:
-        return dict(zip(parsed.plain, items, strict=False))
+        return dict(zip(parsed.plain, items, strict=False))  # optional ones may be left out
     bound: dict[str, T] = {}
     at = 0
     for k, name in enumerate(names):

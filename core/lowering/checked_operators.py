@@ -1,4 +1,4 @@
-"""Checks of a quantized file's operators that all lowering to real numbers or integers trusts.
+"""Checks of a quantized file's operators, on which its graphs of numbers and integers rely.
 
 Operators of float files are checked when shapes are inferred (core/lowering/infer.py); the graphs
 of quantized files are built before that.
@@ -13,19 +13,20 @@ from odt.core.model.quantization_rules import check_quantization
 from odt.errors import ModelError, ShapeError
 from odt.kernels.registry import find_operator
 
-SHOWN = 4  # faults in one message
+MAX_FAULTS = 4  # in one message
 
 
 def check_operators(model: Model) -> None:
     """Checks numbers of tensors, their types and their quantization.
 
     Raises:
-        ModelError: names the operators that break a rule.
+        ModelError: if operators break a rule; names them.
     """
-    faults = list(islice(_faults(model), SHOWN + 1))
+    faults = list(islice(_faults(model), MAX_FAULTS + 1))
+    if len(faults) > MAX_FAULTS:
+        faults[MAX_FAULTS:] = ["and more"]
     if faults:
-        ending = "; and more" * (len(faults) > SHOWN)
-        raise ModelError(f"{model.path}: {'; '.join(faults[:SHOWN])}{ending}.")
+        raise ModelError(f"{model.path}: {'; '.join(faults)}.")
     check_quantization(model)
 
 

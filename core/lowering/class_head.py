@@ -66,13 +66,14 @@ def class_head(graph: Graph, *, logits: bool = False) -> ClassHead:
     constants = [i for i in (weights, bias) if i != ABSENT]
     results = {total, layer.outputs[0]}
     uses = [i for node in graph.nodes for i in node.inputs if i in (*constants, *results)]
-    plain = all(
+    reads_of_head = len(constants) + len(results) - (not has_softmax)  # each is read once
+    are_float = all(
         graph.tensors[i].data is not None and graph.tensors[i].spec.dtype == FLOAT32
         for i in constants
     )
     if (
-        not plain
-        or len(uses) != len(constants) + len(results) - (not has_softmax)
+        not are_float
+        or len(uses) != reads_of_head
         or any(layer.options.get(n) for n in OTHER_FORMS)
     ):
         raise _unsupported(graph, "a FULLY_CONNECTED with other weights or an activation")
@@ -93,7 +94,8 @@ def _layer(graph: Graph, total: int) -> tuple[Node | None, int]:
             units = graph.tensors[product.inputs[1]].spec.shape[:1]
             if product.inputs[2:] in ((), (ABSENT,)) and graph.tensors[bias].spec.shape == units:
                 return product, bias
-    return layer, (*layer.inputs, ABSENT, ABSENT, ABSENT)[2] if layer is not None else ABSENT
+    has_bias = layer is not None and len(layer.inputs) > 2
+    return layer, layer.inputs[2] if layer is not None and has_bias else ABSENT
 
 
 def frozen_hash(graph: Graph, head: ClassHead) -> str:

@@ -76,4 +76,5 @@ class GraphBuilder:
         self.nodes = without_unread(self.nodes, self._graph.outputs, lambda n: bool(n.outputs))
 
     def graph(self) -> LoweredGraph:
+        """Returns the new graph."""
         return replace(self._graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))

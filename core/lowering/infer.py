@@ -101,7 +101,7 @@ def infer_nodes(
                     names = {**bind_operands(row, node), **bind_outputs(row, node)}
                     check_tensors(graph, row, names.values())
                 else:
-                    _zero_state(graph, row, bind_inputs(row, node))
+                    _check_zero_state(graph, row, bind_inputs(row, node))
                     inference.attrs[k] = infer_node(graph, node, row, inference, at_file)
             except ShapeError as e:
                 unsupported.append(unsupported_node(graph, node, e))
@@ -170,10 +170,13 @@ def _statics(
     return statics
 
 
-def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
+def _check_zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
     """Checks that a recurrent operator's initial state is zero.
 
     It is a constant of zeros, or a variable that no other node may write.
+
+    Raises:
+        ShapeError: if it is neither.
     """
     for name in row.zero_state:
         if name in bound:
@@ -201,6 +204,9 @@ def _fold(
 
     Floats of shape arithmetic are computed too, such as 2 · float(height), but their nodes stay:
     floats may train.
+
+    Raises:
+        ShapeError: if the integers exceed the limits.
     """
     reads = expand(row.forward.reads, bound)
     values = ChainMap(inference.values, inference.reals)

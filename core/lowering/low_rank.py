@@ -51,17 +51,17 @@ class Adapters:
     Attributes:
         model: hash of the model's operators and constants.
         alpha: α; the product is scaled by α / r.
-        each: one adapter for each adapted weight, of the same rank r.
+        members: one adapter for each adapted weight, of the same rank r.
     """
 
     model: str
     alpha: float
-    each: tuple[Adapter, ...]
+    members: tuple[Adapter, ...]
 
     @property
     def rank(self) -> int:
         """The rank r."""
-        return len(self.each[0].a)
+        return len(self.members[0].a)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +92,18 @@ class AdaptedGraph:
     def _reads_adapter(self, node: Node) -> bool:
         return any(i in self.trained for i in node.inputs)
 
-    def of(self, weights: Mapping[int, Array]) -> Adapters:
-        """Returns the adapters with other values, by tensor; other tensors keep their values."""
-        pairs = [self.tensors[adapter.tensor] for adapter in self.adapters.each]
-        each = tuple(
+    def trained_adapters(self, weights: Mapping[int, Array]) -> Adapters:
+        """Returns the adapters with the values in `weights`, by tensor; others keep theirs."""
+        pairs = [self.tensors[adapter.tensor] for adapter in self.adapters.members]
+        members = tuple(
             Adapter(
                 adapter.tensor,
                 weights.get(a, adapter.a).reshape(adapter.a.shape),
                 weights.get(b, adapter.b).reshape(adapter.b.shape),
             )
-            for adapter, (a, b) in zip(self.adapters.each, pairs, strict=True)
+            for adapter, (a, b) in zip(self.adapters.members, pairs, strict=True)
         )
-        return replace(self.adapters, each=each)
+        return replace(self.adapters, members=members)
 
     def merged(self, weights: Mapping[int, Array]) -> dict[int, Array]:
         """Returns weights of the model without adapters: W + (α / r) B A for each adapted weight.
@@ -112,8 +112,8 @@ class AdaptedGraph:
             weights: values by tensor of this graph; others are those of the graph.
         """
         values = {i: a for i, a in weights.items() if i not in self.trained}
-        adapters = self.of(weights)
-        for adapter in adapters.each:
+        adapters = self.trained_adapters(weights)
+        for adapter in adapters.members:
             base = values.get(adapter.tensor, self.graph.tensors[adapter.tensor].data)
             assert base is not None
             product = adapter.b.astype(np.float64) @ adapter.a
@@ -163,13 +163,13 @@ def new_adapters(
             hint,
         )
     rng = np.random.default_rng(seed)
-    each = []
+    members = []
     for i in chosen:
         units, width = sizes[i]
         limit = 1 / math.sqrt(width)
         a = rng.uniform(-limit, limit, (rank, width)).astype(FLOAT32)
-        each.append(Adapter(i, a, np.zeros((units, rank), FLOAT32)))
-    return Adapters(model_hash(graph), alpha, tuple(each))
+        members.append(Adapter(i, a, np.zeros((units, rank), FLOAT32)))
+    return Adapters(model_hash(graph), alpha, tuple(members))
 
 
 def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
@@ -189,30 +189,30 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
             f"{model_hash(graph)[:8]}. Give the original model file."
         )
     sizes = dict(adaptable(graph))
-    for adapter in adapters.each:
+    for adapter in adapters.members:
         if sizes.get(adapter.tensor) != (len(adapter.b), adapter.a.shape[1]):
             raise ModelError(f"{graph.name}: adapters must fit their weights, but do not.")
     tensors, nodes = list(graph.tensors), list[Node]()
     pairs: dict[int, tuple[int, int]] = {}
     scales: dict[int, int] = {}
 
-    def added(name: str, spec: TensorSpec, values: Array | None = None) -> int:
+    def add_tensor(name: str, spec: TensorSpec, values: Array | None = None) -> int:
         tensors.append(Tensor(name, spec, (), values))
         return len(tensors) - 1
 
-    def constant(name: str, values: Array) -> int:
+    def add_constant(name: str, values: Array) -> int:
         values = values.view()
         values.flags.writeable = False
-        return added(name, TensorSpec(values.shape, FLOAT32), values)
+        return add_tensor(name, TensorSpec(values.shape, FLOAT32), values)
 
-    for adapter in adapters.each:
+    for adapter in adapters.members:
         i, a, b = adapter.tensor, adapter.a, adapter.b
         if _is_read_by(graph, i, "CONV_2D"):
             a, b = a[:, None, None], b[:, None, None]
         name = graph.tensors[i].name or f"tensor_{i}"
-        pairs[i] = constant(f"{name}/{NAMES[0]}", a), constant(f"{name}/{NAMES[1]}", b)
+        pairs[i] = add_constant(f"{name}/{NAMES[0]}", a), add_constant(f"{name}/{NAMES[1]}", b)
         scale = np.full((), adapters.alpha / adapters.rank, FLOAT32)
-        scales[i] = constant("", scale)  # without a name, so that no pattern can train it
+        scales[i] = add_constant("", scale)  # without a name, so that no pattern can train it
     for node in graph.nodes:
         w = _weight(node)
         if w not in pairs:
@@ -221,24 +221,25 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
         (y,), x, (down, up) = node.outputs, node.inputs[0], pairs[w]
         spec = graph.tensors[y].spec
         low = TensorSpec((*spec.shape[:-1], adapters.rank), FLOAT32)
-        plain, first, second = _options(node)
+        plain, options_of_a, options_of_b = _options(node)
         bias = () if node.op == "BATCH_MATMUL" else (ABSENT,)
-        before, ax, scaled, bax = (added("", each) for each in (spec, low, low, spec))
+        # W x, A x, (α / r) A x and (α / r) B A x.
+        wx, ax, scaled, bax = (add_tensor("", s) for s in (spec, low, low, spec))
         at = node.origin
         activation = {"fused_activation_function": node.options.get("fused_activation_function", 0)}
         nodes += [
-            replace(node, outputs=(before,), options=plain),
-            Node(node.op, (x, down, *bias), (ax,), first, at),
+            replace(node, outputs=(wx,), options=plain),
+            Node(node.op, (x, down, *bias), (ax,), options_of_a, at),
             Node("MUL", (ax, scales[w]), (scaled,), {}, at),
-            Node(node.op, (scaled, up, *bias), (bax,), second, at),
-            Node("ADD", (before, bax), (y,), activation, at),
+            Node(node.op, (scaled, up, *bias), (bax,), options_of_b, at),
+            Node("ADD", (wx, bax), (y,), activation, at),
         ]
     new_graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
     return AdaptedGraph(new_graph, adapters, pairs)
 
 
 def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Returns the weights that can be adapted, with (O, I); no other operator reads them.
+    """Yields the weights that can be adapted, with (O, I); no other operator reads them.
 
     Sparse constants are left out: adapters would add values that their files cannot store.
     """
@@ -289,8 +290,8 @@ def _sizes(graph: Graph, node: Node) -> tuple[int, int] | None:
         return (shape[0], shape[3]) if fits else None
     if len(shape) < 2 or any(n != 1 for n in shape[:-2]):
         return None
-    k, n = shape[-2:][:: -1 if node.options.get("adj_y") else 1]
-    return n, k
+    rows, columns = shape[-2:]
+    return (rows, columns) if node.options.get("adj_y") else (columns, rows)
 
 
 def _options(node: Node) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:

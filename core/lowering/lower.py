@@ -104,8 +104,8 @@ class LoweredGraphs:
                 input or an output does not grow with the batch.
         """
         if batch not in self._at:
-            single = self._for_samples if self.file_batch == 1 else self._for_groups
-            self._at[batch] = single(batch)
+            lower = self._for_samples if self.file_batch == 1 else self._for_groups
+            self._at[batch] = lower(batch)
         return self._at[batch]
 
     def _for_samples(self, batch: int) -> LoweredGraph:
@@ -182,11 +182,13 @@ class LoweredGraphs:
             UnsupportedError: for all unsupported nodes together; of nodes that are supported with
                 the file's batch, the first one.
         """
-        inference, state = self._inference(batch, size)
-        if state and batch != size:
-            raise UnsupportedError(f"{self.graph.name}: {state[0]}. Give `batch_size={size}`.")
-        if state:
-            raise unsupported_error(self.graph, state)
+        inference, unsupported = self._inference(batch, size)
+        if unsupported and batch != size:
+            raise UnsupportedError(
+                f"{self.graph.name}: {unsupported[0]}. Give `batch_size={size}`."
+            )
+        if unsupported:
+            raise unsupported_error(self.graph, unsupported)
         return inference
 
     def _inference(self, batch: int, size: int) -> tuple[Inference, list[UnsupportedNode]]:
@@ -207,10 +209,10 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
         same = spec == tensor.spec and data is tensor.data
         tensors.append(tensor if same else replace(tensor, spec=spec, data=data))
     nodes: list[Node] = []
-    for k, inferred in enumerate(graph.nodes):
-        if all(i in inference.values for i in inferred.outputs):
+    for k, file_node in enumerate(graph.nodes):
+        if all(i in inference.values for i in file_node.outputs):
             continue
-        node = replace(inferred, attrs=inference.attrs[k])
+        node = replace(file_node, attrs=inference.attrs[k])
         code = node.options.get("fused_activation_function", 0)
         if not code or row_of(node.op).keeps_activation:
             nodes.append(node)

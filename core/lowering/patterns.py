@@ -24,7 +24,7 @@ def match(
 
     Args:
         makers: tensor → the operator that computes it.
-        pattern: what to find.
+        pattern: the pattern of tensor i.
         i: the tensor to begin at.
         bindings: tensors of names that are known.
     """
@@ -33,15 +33,16 @@ def match(
             yield {**bindings, pattern: i}, frozenset()
         return
     if isinstance(pattern, list):
-        for one in pattern:
-            yield from match(makers, one, i, bindings)
+        for alternative in pattern:
+            yield from match(makers, alternative, i, bindings)
         return
     op, *parts = pattern
     node = makers.get(i)
     if node is None or node.op != op or len(node.inputs) != len(parts):
         return
-    for inputs in (node.inputs, node.inputs[::-1])[: 1 + (op in COMMUTATIVE)]:
-        ways = [(bindings, frozenset({i}))]
+    orders = [node.inputs, node.inputs[::-1]] if op in COMMUTATIVE else [node.inputs]
+    for inputs in orders:
+        ways = [(bindings, frozenset({i}))]  # to match the inputs so far
         for part, k in zip(parts, inputs, strict=True):
             ways = [
                 (new_bindings, matched | inner)

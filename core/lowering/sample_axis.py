@@ -16,19 +16,19 @@ def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
         row = row_of(node.op)
         bound = bind_operands(row, node)
         specs = {n: graph.tensors[i].spec for n, i in bound.items()}
-        growing = frozenset(n for n, i in bound.items() if i in batched)
+        batched_names = frozenset(n for n, i in bound.items() if i in batched)
         batched.update(node.outputs)
         if row.forward.view is always:  # values keep their order, so samples stay intact
             shapes = [graph.tensors[i].spec.shape for i in node.outputs]
             mixes = any(not shape or shape[0] % graph.samples for shape in shapes)
         else:
-            mixes = row.mixes_samples(node.attrs, specs, growing)
+            mixes = row.mixes_samples(node.attrs, specs, batched_names)
         if mixes:
             mixing.append(node)
     return tuple(mixing)
 
 
-def mixed(graph: LoweredGraph) -> tuple[Node, ...]:
+def nodes_mixing_batch(graph: LoweredGraph) -> tuple[Node, ...]:
     """Returns the nodes that mix the samples of this batch; none if it has a single sample."""
     return mixing_nodes(graph) if graph.samples > 1 else ()
 
@@ -47,4 +47,5 @@ def sample_spec(graph: LoweredGraph, name: str, spec: TensorSpec, batch: int) ->
             f"but got {spec} at batch {batch}"
         )
     lead = spec.shape[0] // batch
-    return TensorSpec((lead, *spec.shape[1:])[lead == 1 :], spec.dtype)
+    rest = spec.shape[1:]
+    return TensorSpec(rest if lead == 1 else (lead, *rest), spec.dtype)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from odt.core.lowering.sample_axis import mixed
+from odt.core.lowering.sample_axis import nodes_mixing_batch
 from odt.core.model.graph import LoweredGraph
 
 
@@ -24,24 +24,24 @@ def frozen_end(
     Returns:
         Tensors of the frozen part, or inputs of the graph, that the other part reads.
     """
-    mixing = {node.outputs for node in mixed(graph)}
+    mixing = {node.outputs for node in nodes_mixing_batch(graph)}
     trained_or_mixed, data_dependent = set(trained), set(graph.inputs)
-    end: dict[int, None] = {}
+    end: dict[int, None] = {}  # a set in the order in which the tensors are read
+
+    def add_frozen(tensors: Collection[int]) -> None:
+        frozen = (i for i in tensors if i in data_dependent and i not in trained_or_mixed)
+        end.update(dict.fromkeys(frozen))
+
     for node in graph.nodes:
         if data_dependent.intersection(node.inputs):
             data_dependent.update(node.outputs)
         if trained_or_mixed.intersection(node.inputs) or node.outputs in mixing:
             trained_or_mixed.update(node.outputs)
-            end.update(
-                dict.fromkeys(
-                    i for i in node.inputs if i in data_dependent and i not in trained_or_mixed
-                )
-            )
-    end.update(dict.fromkeys(i for i in ends if i in data_dependent and i not in trained_or_mixed))
-    dequantizers = {node.outputs: node for node in graph.nodes if node.op == "INTEGER_DEQUANTIZE"}
-    return tuple(
-        dict.fromkeys(dequantizers[i,].inputs[0] if (i,) in dequantizers else i for i in end)
-    )
+            add_frozen(node.inputs)
+    add_frozen(ends)
+    dequantizers = [node for node in graph.nodes if node.op == "INTEGER_DEQUANTIZE"]
+    integers = {node.outputs[0]: node.inputs[0] for node in dequantizers}
+    return tuple(dict.fromkeys(integers.get(i, i) for i in end))
 
 
 def begin_at(

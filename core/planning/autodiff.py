@@ -25,7 +25,7 @@ from odt.core.lowering.normalize.batch_statistics import (
 )
 from odt.core.lowering.normalize.dropout import Mask, add_dropout
 from odt.core.lowering.normalize.unread import without_unread
-from odt.core.lowering.sample_axis import mixed
+from odt.core.lowering.sample_axis import nodes_mixing_batch
 from odt.core.model.graph import LoweredGraph, Node, ranges
 from odt.core.planning.gradient_flow import GradientFlow
 from odt.core.planning.output_loss import Loss
@@ -40,7 +40,7 @@ from odt.kernels.rows.opdef import Attrs, Kernel, OpDef, TensorSpec
 
 def inference_plan(graph: LoweredGraph) -> Plan:
     """Plans the computation of the model's outputs."""
-    return _Builder(graph, frozenset()).finish(graph.outputs, (), mixed(graph))
+    return _Builder(graph, frozenset()).finish(graph.outputs, (), nodes_mixing_batch(graph))
 
 
 def training_plan(
@@ -73,7 +73,7 @@ def training_plan(
     if backward and dropout:
         dropped, masks = add_dropout(graph, dict(dropout))
     builder = _Builder(dropped, trainable if backward else frozenset(), only, sparse, masks)
-    return builder.finish(graph.outputs if outputs else (), losses, mixed(graph))
+    return builder.finish(graph.outputs if outputs else (), losses, nodes_mixing_batch(graph))
 
 
 class _Builder:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from odt.core.lowering.normalize.inline import settled
+from odt.core.lowering.normalize.inline import apply_masks
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
 from odt.core.options.model_options import MODEL_OPTIONS
@@ -30,7 +30,7 @@ def with_sequences(
         return model
     check_option(MODEL_OPTIONS["sequence_length"], sequence_length)
     check_option(MODEL_OPTIONS["return_sequences"], return_sequences)
-    if not keeps_state(settled(model).graph):
+    if not keeps_state(apply_masks(model).graph):
         rule = "must be left out for a model that keeps no state from one run to the next"
         raise OptionError("sequence_length", rule, sequence_length)
     return replace(model, sequence_length=sequence_length, return_sequences=return_sequences)
@@ -55,7 +55,7 @@ def need_sequences(model: Model) -> None:
         UnsupportedError: as `check_signature` does.
     """
     check_signature(model)
-    if model.sequence_length is None and keeps_state(settled(model).graph):
+    if model.sequence_length is None and keeps_state(apply_masks(model).graph):
         raise OptionError(
             "sequence_length",
             f"must be given for {model.path}, which keeps state from one run to the next",

@@ -55,7 +55,7 @@ def _is_absorbed(view: View, node: Node, depth: int = 0) -> bool:
     if node.options.get("fused_activation_function") or not users or y in view.graph.outputs:
         return False
     if any(user.op == "SQUARED_DIFFERENCE" for user in users):
-        return True  # from the mean
+        return True  # a normalization: the mean is subtracted
     if any(user.op == "SUB" and view.maker(user.inputs[1]) == "MEAN" for user in users):
         return True
     return depth < MAX_OPERATORS and all(_absorbs(view, user, y, depth) for user in users)
@@ -63,7 +63,7 @@ def _is_absorbed(view: View, node: Node, depth: int = 0) -> bool:
 
 def _absorbs(view: View, user: Node, y: int, depth: int) -> bool:
     if user.op in SHIFTS:
-        (other,) = [i for i in user.inputs if i != y] or [y]
+        other = next((i for i in user.inputs if i != y), y)  # y, if it is added to itself
         return _is_shifted(view, other)
     bias = view.bias(user)
     if bias != ABSENT and user.inputs[LAYERS[user.op].x] == y:

@@ -20,12 +20,13 @@ SINUSOIDS = "table of sinusoids"
 
 # Names that tico gives to constants that are not parameters: buffers, constants of the program,
 # and initial states of recurrent modules.
-CONVERTED = ("tico::b_*", "tico::c_*", "const_tensor_*", "*.rnn.*_prop_tensor_*")
-OF_DATA = "normalization/*"  # of the layers that odt new makes
-MASKED_BY = ("ADD", "SUB")
-HIDES = 1e3  # the softmax of a score that is smaller by so much is 0
-TABLES = ("ADD", "SUB", "MUL", "GATHER", "CONCATENATION")
-REPLACED_BY = ("SELECT", "SELECT_V2", "WHERE", "MAXIMUM", "MINIMUM")
+BUFFER_NAMES = ("tico::b_*", "tico::c_*", "const_tensor_*", "*.rnn.*_prop_tensor_*")
+NORMALIZATION_NAMES = "normalization/*"  # of the layers that odt new makes
+# Operators that apply a mask, read a table, or replace values.
+MASKING = ("ADD", "SUB")
+READING = ("ADD", "SUB", "MUL", "GATHER", "CONCATENATION")
+REPLACING = ("SELECT", "SELECT_V2", "WHERE", "MAXIMUM", "MINIMUM")
+HIDING = 1e3  # the softmax of a score that is smaller by so much is 0
 
 
 def scalars_and_names(view: View) -> Iterator[tuple[int, str]]:
@@ -36,9 +37,9 @@ def scalars_and_names(view: View) -> Iterator[tuple[int, str]]:
             continue
         if not tensor.spec.shape:
             yield i, SCALAR
-        elif fnmatchcase(tensor.name, OF_DATA):
+        elif fnmatchcase(tensor.name, NORMALIZATION_NAMES):
             yield i, NORMALIZATION
-        elif any(fnmatchcase(tensor.name, pattern) for pattern in CONVERTED):
+        elif any(fnmatchcase(tensor.name, pattern) for pattern in BUFFER_NAMES):
             yield i, BUFFER
         elif i in epsilons:
             yield i, EPSILON
@@ -46,13 +47,13 @@ def scalars_and_names(view: View) -> Iterator[tuple[int, str]]:
 
 def masks(view: View) -> Iterator[tuple[int, str]]:
     """Yields masks: of attentions, of zeros and ones, and values that replace hidden ones."""
-    for node, i in _uses(view, (*MASKED_BY, "MUL", *REPLACED_BY)):
+    for node, i in _uses(view, (*MASKING, "MUL", *REPLACING)):
         if view.is_weight(i):
-            if node.op in MASKED_BY and _hides(view.values(i)):
+            if node.op in MASKING and _hides(view.values(i)):
                 yield i, MASK
             elif node.op == "MUL" and is_mask(view.values(i)):
                 yield i, ZEROS_AND_ONES
-            elif node.op in REPLACED_BY and _fills(view, i):
+            elif node.op in REPLACING and _fills(view, i):
                 yield i, FILL
 
 
@@ -67,13 +68,13 @@ def _hides(values: Array) -> bool:
         return False
     hides = values != 0
     value = values.flat[hides.argmax()]
-    return bool(abs(value) >= HIDES and not hides.all() and (values[hides] == value).all())
+    return bool(abs(value) >= HIDING and not hides.all() and (values[hides] == value).all())
 
 
 def sinusoids(view: View) -> Iterator[tuple[int, str]]:
     """Yields tables of sinusoids: positions of a transformer, and rotary tables."""
     seen = set[int]()
-    for _, i in _uses(view, TABLES):
+    for _, i in _uses(view, READING):
         if i not in seen and view.is_weight(i):
             if is_sinusoidal(view.values(i), tolerance_of(view, i)):
                 yield i, SINUSOIDS

@@ -24,7 +24,7 @@ from odt.kernels.rows.opdef import Array
 PREPROCESSING = "preprocessing: applied to an input before the first weights"
 TRANSFORM = "signal front end: transform of an input"
 BANK = "signal front end: bank of filters"
-# Statistics of the data: what scales and shifts their results is a normalization with weights.
+# Statistics of the data: constants that scale and shift their results are weights.
 STATISTICS = ("MEAN", "SUM", "RSQRT", "L2_NORMALIZATION", "SQUARED_DIFFERENCE", "ARG_MAX")
 LOGARITHM = ("LOG", "MAXIMUM", "ADD", "SQRT", "POW")
 SPECTRA = ("SQUARE", "ABS", "COMPLEX_ABS", "SQRT", "MUL", "ADD", "POW")
@@ -70,7 +70,7 @@ def _reasons(view: View, node: Node, leads: set[int]) -> dict[int, str]:
     """Returns the constants of a node that belong to a formula, with the reason."""
     layer = view.layer(node)
     if node.op in PRODUCTS and layer is not None:
-        return _of_product(view, node, layer)
+        return _product_reasons(view, node, layer)
     operand = view.operand(node)
     if operand is None or leads.isdisjoint(node.outputs):
         return {}
@@ -80,16 +80,18 @@ def _reasons(view: View, node: Node, leads: set[int]) -> dict[int, str]:
         return {}
     if not view.is_vector(c):  # a table of positions is added, and nothing else
         before, after = view.makers.get(view.behind(x)), view.readers.get(node.outputs[0], ())
-        shifted = before is not None and before.op in SHIFTS
-        scaled = any(user.op in SCALES and view.operand(user) for user in after)
-        if not (shifted if node.op in SCALES else node.op == "SUB" and scaled):
+        is_shifted = before is not None and before.op in SHIFTS
+        is_scaled = any(user.op in SCALES and view.operand(user) for user in after)
+        normalizes = is_shifted if node.op in SCALES else node.op == "SUB" and is_scaled
+        if not normalizes:
             return {}
     elif node.op == "MUL" and view.uniform(c) == 1:
         return {}
     return {c: PREPROCESSING}
 
 
-def _of_product(view: View, node: Node, layer: Layer) -> dict[int, str]:
+def _product_reasons(view: View, node: Node, layer: Layer) -> dict[int, str]:
+    """Returns filter and bias of a layer if they are a transform or a bank of filters."""
     filters, bias = view.source(node.inputs[layer.w]), view.bias(node)
     values = _rows(view, node, filters)
     tolerance = tolerance_of(view, filters)
@@ -146,7 +148,7 @@ def spectra(view: View) -> Iterator[tuple[int, str]]:
 def _reaches_log(view: View, node: Node) -> bool:
     """Whether a logarithm is taken of a result, possibly after a lower limit or an offset."""
     rest = list(node.outputs)
-    for i in rest:  # which grows
+    for i in rest:  # grows by the outputs of the operators behind
         for user in view.users(i):
             if user.op == "LOG":
                 return True

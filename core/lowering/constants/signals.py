@@ -9,9 +9,9 @@ import numpy as np
 from odt.kernels.rows.opdef import Array
 
 LEAST = 4  # points of a sinusoid that are compared
-EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as part of the largest value
+EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as a fraction of the largest value
 SLOW = 1.995  # 2 cos ω of the slowest sinusoid that is told from a straight line
-FEW_BANDS, MAX_FILLED = 4, 0.6
+MIN_BANDS, MAX_FILLED = 4, 0.6  # of a bank of filters: rows, and fraction of values other than 0
 
 
 def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:
@@ -21,7 +21,7 @@ def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:
 
     Args:
         values: an array with at least two axes that are longer than 1.
-        tolerance: of the equation, as part of the largest value.
+        tolerance: of the equation, as a fraction of the largest value.
     """
     shape = [n for n in values.shape if n != 1]
     if len(shape) < 2 or not values.size:
@@ -33,11 +33,12 @@ def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:
 
 def _are_sinusoids(lines: Array, tolerance: float) -> bool:
     """Whether all columns are sinusoids, constants included, and two of them vary fast enough."""
-    few = lines[:, :: max(lines.shape[1] // 8, 1)]
+    few = lines[:, :: max(lines.shape[1] // 8, 1)]  # about eight, which rule out most arrays
     return _fit(few, tolerance) and _fit(lines, tolerance)
 
 
 def _fit(lines: Array, tolerance: float) -> bool:
+    """Fits 2 cos ω to each column; whether all obey the equation, and two vary fast enough."""
     lines = lines.astype(np.float64)
     largest = np.abs(lines).max()
     if not np.isfinite(largest) or not largest:
@@ -59,7 +60,8 @@ def are_quadratures(a: Array, b: Array, tolerance: float = EXACT) -> bool:
     Args:
         a: matrix, one row for each frequency.
         b: matrix of the same shape.
-        tolerance: of the sum, as part of its largest value.
+        tolerance: of a value, as a fraction of the largest one; that of a sum of squares is four
+            times as large.
     """
     if a.shape != b.shape or a.ndim < 2 or len(a) < LEAST:
         return False
@@ -82,7 +84,7 @@ def is_filter_bank(values: Array) -> bool:
 
     Values are not negative, most are 0, and the others of a row are side by side.
     """
-    if values.ndim < 2 or len(values) < FEW_BANDS or not values.size:
+    if values.ndim < 2 or len(values) < MIN_BANDS or not values.size:
         return False
     rows = np.asarray(values).reshape(len(values), -1)
     filled = rows != 0
@@ -90,7 +92,7 @@ def is_filter_bank(values: Array) -> bool:
         return False
     changes = np.diff(np.pad(filled, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     bands = (changes > 0).sum(axis=1)
-    return bool((bands <= 1).all() and bands.sum() >= FEW_BANDS)
+    return bool((bands <= 1).all() and bands.sum() >= MIN_BANDS)
 
 
 def is_mask(values: Array) -> bool:

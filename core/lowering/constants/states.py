@@ -27,23 +27,23 @@ def zeros_as_data(view: View) -> Iterator[tuple[int, str]]:
                 if view.is_zero(i) and not _is_filter(view, node):
                     yield i, STATE
         elif node.op in JOINS:
-            yield from ((i, PADDING) for i in _joined(view, node))
+            yield from ((i, PADDING) for i in _joined_zeros(view, node))
         elif node.op == "DYNAMIC_UPDATE_SLICE" and node.inputs[:1] != (ABSENT,):
             i = view.source(node.inputs[0])
             if view.is_zero(i):
                 yield i, ARRAY
         elif node.op == "MUL" and (operand := view.operand(node)) is not None:
             x, i = operand
-            same = view.tensors[x].spec.shape == view.tensors[i].spec.shape
-            added = all(user.op == "ADD" for user in view.users(node.outputs[0]))
-            if same and added and view.maker(x) in GATES and view.is_zero(i):
+            is_gate = view.tensors[x].spec.shape == view.tensors[i].spec.shape
+            is_added = all(user.op == "ADD" for user in view.users(node.outputs[0]))
+            if is_gate and is_added and view.maker(x) in GATES and view.is_zero(i):
                 yield i, STATE
 
 
 def _is_filter(view: View, node: Node) -> bool:
     """Whether the result of a product of two constants is the filter of a layer."""
     results = list(node.outputs)
-    for i in results:  # which grows
+    for i in results:  # grows by the outputs of the operators behind
         for user in view.readers.get(i, ()):
             layer = LAYERS.get(user.op, Layer(0, 1, 2))
             if user.op in PRODUCTS and user.inputs[layer.w : layer.w + 1] == (i,):
@@ -54,7 +54,7 @@ def _is_filter(view: View, node: Node) -> bool:
     return False
 
 
-def _joined(view: View, node: Node) -> Iterator[int]:
+def _joined_zeros(view: View, node: Node) -> Iterator[int]:
     """Yields the zeros that a node joins to activations, other than a token of a sequence.
 
     The class token of a vision transformer is one vector before a sequence. It is a weight that

@@ -1,4 +1,4 @@
-"""What rules about constants ask of a graph: who makes and who reads a tensor, and which layers."""
+"""A graph for rules about constants: producers, readers, layers, and views of tensors."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ LAYERS = {
     "CONV_3D_TRANSPOSE": Layer(2, 1, 3),
 }
 PRODUCTS = (*LAYERS, "BATCH_MATMUL")
-RECURRENT = ("SEQUENCE_LSTM", "SEQUENCE_RNN", "LSTM", "RNN", "SVDF")  # end names of operators
+RECURRENT = ("SEQUENCE_LSTM", "SEQUENCE_RNN", "LSTM", "RNN", "SVDF")  # ends of operators' names
 ROUNDING = ("FAKE_QUANT", "QUANTIZE", "DEQUANTIZE", "CAST")
 # Operators that move values or leave some out, and the position of these values.
 VIEWS = {
@@ -44,7 +44,7 @@ BINARY = (*SCALES, *SHIFTS, "POW", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE")
 
 
 class View:
-    """A graph as rules about constants see it.
+    """A graph with the facts that rules about constants need.
 
     Attributes:
         graph: as in the file, with float32 weights.
@@ -141,8 +141,11 @@ class View:
         """Returns the positions of data, filter and bias of a product with a constant filter."""
         layer = LAYERS.get(node.op)
         if node.op == "BATCH_MATMUL" and len(node.inputs) == 2:
-            a, b = (self.is_real(self.source(i)) for i in node.inputs)
-            layer = Layer(0, 1, 2) if b else Layer(1, 0, 2) if a else None
+            first, second = (self.is_real(self.source(i)) for i in node.inputs)
+            if second:
+                layer = Layer(0, 1, 2)
+            elif first:
+                layer = Layer(1, 0, 2)
         if layer is None or len(node.inputs) <= max(layer.x, layer.w):
             return None
         return layer if self.is_real(self.source(node.inputs[layer.w])) else None

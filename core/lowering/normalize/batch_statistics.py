@@ -11,11 +11,12 @@ from odt.core.model.graph import LoweredGraph, Node
 from odt.dataclass import dataclass
 
 BATCH_NORM = "CUSTOM:BatchNormalization"
+MEAN, VARIANCE = 3, 4  # positions of the running statistics among its inputs
 
 
 @dataclass(frozen=True, slots=True)
 class RunningStatistics:
-    """What a batch normalization leaves for its running statistics.
+    """The running statistics of a batch normalization, and the values that move them.
 
     Attributes:
         mean, variance: tensors of the running statistics.
@@ -46,4 +47,4 @@ def running_statistics(nodes: Sequence[Node]) -> Iterator[tuple[Node, tuple[int,
     """Yields the nodes that normalize with statistics of a batch, with mean and variance."""
     for node in nodes:
         if node.op == BATCH_NORM and node.attrs.batch:
-            yield node, (node.inputs[3], node.inputs[4])
+            yield node, (node.inputs[MEAN], node.inputs[VARIANCE])

@@ -32,15 +32,19 @@ SAME = {
     **{"Reshape": "RESHAPE", "Transpose": "TRANSPOSE", "ExpandDims": "EXPAND_DIMS", "Pad": "PAD"},
     **{"SpaceToBatchND": "SPACE_TO_BATCH_ND", "BatchToSpaceND": "BATCH_TO_SPACE_ND"},
 }
-MOVED = {"Conv2D": "CONV_2D", "MaxPool": "MAX_POOL_2D", "AvgPool": "AVERAGE_POOL_2D"}
+WINDOWED = {"Conv2D": "CONV_2D", "MaxPool": "MAX_POOL_2D", "AvgPool": "AVERAGE_POOL_2D"}
 INPUTS = {"Conv2D": 2, "MaxPool": 1, "AvgPool": 1, "BiasAdd": 2}
 PADDINGS = {b"SAME": 0, b"VALID": 1}  # enumeration Padding of the schema
+# Permutations of channels, and from filters (KH, KW, C, O) to (O, KH, KW, C).
 FIRST_TO_LAST, LAST_TO_FIRST, FILTERS = (0, 2, 3, 1), (0, 3, 1, 2), (3, 0, 1, 2)
+# Numbers of fields, of NodeDef: operator and attributes; of an entry of its attributes: key and
+# value; of an AttrValue: list; of a list: integers.
+OP, ATTR, KEY, VALUE, LIST, INTEGERS = 2, 5, 1, 2, 1, 3
 Attribute: TypeAlias = bytes | int | tuple[int, ...]
 Append: TypeAlias = Callable[[Tensor], int]
 
 
-def renamed(node: Node) -> Node:
+def as_builtin(node: Node) -> Node:
     """Returns the operator of TFLite with the same inputs and outputs; others unchanged."""
     op = SAME.get(node.op.removeprefix(FLEX)) if node.op.startswith(FLEX) else None
     return node if op is None else replace(node, op=op, options=default_options(op))
@@ -57,11 +61,11 @@ def with_builtins(model: Model) -> Model:
         tensors.append(tensor)
         return len(tensors) - 1
 
-    nodes = [builtin for node in graph.nodes for builtin in _expanded(renamed(node), graph, append)]
+    nodes = [n for node in graph.nodes for n in _expand(as_builtin(node), graph, append)]
     return replace(model, graph=replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)))
 
 
-def _expanded(node: Node, graph: Graph, append: Append) -> list[Node]:
+def _expand(node: Node, graph: Graph, append: Append) -> list[Node]:
     """Replaces an operator with several of TFLite; returns it alone if that is impossible."""
     name = node.op.removeprefix(FLEX)
     arity = INPUTS.get(name) if node.op.startswith(FLEX) else None
@@ -72,21 +76,24 @@ def _expanded(node: Node, graph: Graph, append: Append) -> list[Node]:
     form = attributes.get("data_format", b"NHWC")
     if form not in (b"NHWC", b"NCHW"):
         return [node]
-    first = form == b"NCHW"
+    channels_first = form == b"NCHW"
     if name == "BiasAdd":
-        return expansion.bias_add(first)
-    options = _window(name, attributes, first)
-    return [node] if options is None else expansion.moved(MOVED[name], options, first)
+        return expansion.bias_add(channels_first)
+    options = _window(name, attributes, channels_first)
+    if options is None:
+        return [node]
+    return expansion.on_windows(WINDOWED[name], options, channels_first)
 
 
-def _window(name: str, attributes: Mapping[str, Attribute], first: bool) -> dict[str, Any] | None:
+def _window(
+    name: str, attributes: Mapping[str, Attribute], channels_first: bool
+) -> dict[str, Any] | None:
     """Returns the options of a convolution or pooling; None for those TFLite lacks."""
-    h, w = (2, 3) if first else (1, 2)
-    fields_of_window = {}
+    h, w, channels = (2, 3, 1) if channels_first else (1, 2, 3)  # axes
     padding = attributes.get("padding")
     if padding not in PADDINGS:
         return None
-    fields_of_window["padding"] = PADDINGS[padding]
+    options = {"padding": PADDINGS[padding]}
     sizes = (
         ("strides", "stride_h", "stride_w"),
         ("dilations", "dilation_h_factor", "dilation_w_factor"),
@@ -97,45 +104,46 @@ def _window(name: str, attributes: Mapping[str, Attribute], first: bool) -> dict
         values = attributes.get(key, (1, 1, 1, 1))
         if not isinstance(values, tuple) or len(values) != 4:
             return None
-        if values[0] != 1 or values[1 if first else 3] != 1:  # of samples, and of channels
+        if values[0] != 1 or values[channels] != 1:
             return None
-        fields_of_window |= {fields[0]: values[h], fields[1]: values[w]}
-    return fields_of_window
+        options |= {fields[0]: values[h], fields[1]: values[w]}
+    return options
 
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """Operators in place of one."""
+    """Operators of TFLite in place of one of TensorFlow; `append` adds a tensor."""
 
     node: Node
     graph: Graph
     append: Append
 
-    def bias_add(self, first: bool) -> list[Node]:
+    def bias_add(self, channels_first: bool) -> list[Node]:
+        """An ADD, of a bias (C, 1, 1) with channels first."""
         x, bias = self.node.inputs
         options = default_options("ADD")
-        if not first:
+        if not channels_first:
             return [replace(self.node, op="ADD", options=options)]
         column = self._tensor(bias)
         shape = self._constant(np.array((-1, 1, 1), np.int32))
         reshape = Node("RESHAPE", (bias, shape), (column,), {}, self.node.origin)
         return [reshape, replace(self.node, op="ADD", inputs=(x, column), options=options)]
 
-    def moved(self, op: str, options: Mapping[str, Any], first: bool) -> list[Node]:
+    def on_windows(self, op: str, options: Mapping[str, Any], channels_first: bool) -> list[Node]:
         """An operator on windows, with channels last and filters (O, KH, KW, C)."""
         (y,), (x, *filters) = self.node.outputs, self.node.inputs
         nodes = []
-        if first:
+        if channels_first:
             nodes.append(self._transpose(x, FIRST_TO_LAST, self._tensor(x)))
             x = nodes[-1].outputs[0]
         inputs = [x]
         for w in filters:
             nodes.append(self._transpose(w, FILTERS, self._tensor(w)))
             inputs += [nodes[-1].outputs[0], ABSENT]
-        result = self._tensor(y) if first else y
-        whole = {**default_options(op), **options}
-        nodes.append(Node(op, tuple(inputs), (result,), whole, self.node.origin))
-        if first:
+        result = self._tensor(y) if channels_first else y
+        all_options = {**default_options(op), **options}
+        nodes.append(Node(op, tuple(inputs), (result,), all_options, self.node.origin))
+        if channels_first:
             nodes.append(self._transpose(result, LAST_TO_FIRST, y))
         return nodes
 
@@ -160,16 +168,16 @@ def read_attributes(options: bytes, name: str) -> Iterator[tuple[str, Attribute]
         options: custom options: a FlexBuffer with the name and the bytes of a NodeDef.
         name: the operator's name, with which the NodeDef begins.
     """
-    begin = bytes((0x12, len(name))) + name.encode()
+    begin = bytes((OP << 3 | BYTES, len(name))) + name.encode()
     at = options.find(begin)
     for field, value in _fields(options[at:] if at >= 0 else b""):
-        if field != 5 or not isinstance(value, bytes):
+        if field != ATTR or not isinstance(value, bytes):
             continue
         entry = dict(_fields(value))
-        key, stored = entry.get(1), entry.get(2)
+        key, stored = entry.get(KEY), entry.get(VALUE)
         if isinstance(key, bytes) and isinstance(stored, bytes):
             for kind, content in _fields(stored):
-                numbers = _list(content) if kind == 1 and isinstance(content, bytes) else content
+                numbers = _list(content) if kind == LIST and isinstance(content, bytes) else content
                 yield key.decode("utf-8", "replace"), numbers
 
 
@@ -184,8 +192,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
 
 
 def _list(content: bytes) -> tuple[int, ...]:
-    """Returns the numbers of a list; none of other lists."""
-    packed = dict(_fields(content)).get(3)
+    """Returns the integers of a list; none for lists of other values."""
+    packed = dict(_fields(content)).get(INTEGERS)
     if not isinstance(packed, bytes):
         return ()
     try:

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from odt.core.formats.flatbuffer.subgraphs import BRANCHES, CALLS, CONTROL_FLOW, LOOPS
 from odt.core.lowering.infer import infer_node, start_inference
-from odt.core.lowering.normalize.flex import renamed
+from odt.core.lowering.normalize.flex import as_builtin
 from odt.core.lowering.normalize.tensor_lists import LISTS, Items, expand_list, without_lists
 from odt.core.model.dequantize import FLOAT32
 from odt.core.model.graph import ABSENT, Node, Tensor, label
@@ -41,7 +41,7 @@ from odt.errors import ShapeError
 from odt.kernels.registry import find_operator
 from odt.kernels.rows.opdef import TensorSpec
 
-# A first state that a layer has learned has several values.
+# Why a constant of one value does not train; a first state that was learned has several values.
 LOOP = "initial value of a loop: a state, or the array of its results"
 MAX_NODES = 50_000  # of the graph, for subgraphs to be inlined
 MAX_DEPTH = 16  # of subgraphs that run subgraphs
@@ -57,7 +57,7 @@ def inline(model: Model) -> Model:
     An operator whose subgraphs cannot be inlined stays as it is. Variables on which no output
     depends are left out.
     """
-    model = _densified(settled(model))
+    model = _with_dense_constants(apply_masks(model))
     graph = without_unneeded(model.graph)
     model = model if graph is model.graph else replace(model, graph=graph)
     inlined = CONTROL_FLOW if keeps_state(model.graph) else CONTROL_FLOW | {READ}
@@ -66,8 +66,8 @@ def inline(model: Model) -> Model:
     return _Inliner(model).inline()
 
 
-class _KeptError(Exception):
-    """Raised if an operator must stay as it is."""
+class _NotInlinableError(Exception):
+    """Raised if an operator cannot be inlined, and must stay as it is."""
 
 
 class _Inliner:
@@ -81,7 +81,8 @@ class _Inliner:
         places: tensor → subgraph and number there, for tensors of subgraphs.
         constants: the inverse of `places`, for constants.
         variables: place of an initial value → the tensor that stands for the variable.
-        read: output of READ_VARIABLE → name and initial value of its variable, if constant.
+        constant_reads: output of READ_VARIABLE → name and initial value of its variable, if it is
+            constant.
         renamed: output of an operator that was inlined → the tensor with its value.
         lists: tensor → items of the list that it holds.
         initial: tensors with which variables of loops begin that change from step to step.
@@ -107,19 +108,21 @@ class _Inliner:
         self.inference = start_inference(real, 1, 1)
         for k in self.stored:
             self.inference.values.pop(k, None)
-        self.read = constant_variables(model)
+        self.constant_reads = constant_variables(model)
 
     def label(self, index: int) -> str:
         return label(self.tensors, index)
 
     def inline(self) -> Model:
+        """Returns the model with the new graph."""
         for node in self.graph.nodes:
             inputs = tuple(self.renamed.get(i, i) for i in node.inputs)
             moved = replace(node, inputs=inputs)
-            if self.read and node.op in (HANDLE, INITIALIZE, READ):
+            if self.constant_reads and node.op in (HANDLE, INITIALIZE, READ):
                 for y in node.outputs:
-                    if y in self.read:
-                        self.renamed[y] = self._variable(*self.read[y], node.origin)
+                    if y in self.constant_reads:
+                        name, variable = self.constant_reads[y]
+                        self.renamed[y] = self._variable(name, variable, node.origin)
                 continue
             if node.op not in CONTROL_FLOW:
                 self._add(moved)
@@ -128,7 +131,7 @@ class _Inliner:
             constants, variables = dict(self.constants), dict(self.variables)
             try:
                 results = self._expand(moved, ())
-            except _KeptError:
+            except _NotInlinableError:
                 self._drop(nodes, tensors)
                 self.constants, self.variables = constants, variables
                 self._add(moved)
@@ -184,7 +187,7 @@ class _Inliner:
 
     def _add(self, node: Node) -> None:
         """Adds a node; infers its outputs if those of its inputs are known."""
-        node = renamed(node)
+        node = as_builtin(node)
         if node.op in LISTS and self._expand_list(node):
             return
         self.nodes.append(node)
@@ -223,7 +226,7 @@ class _Inliner:
     def _expand(self, node: Node, within: Within) -> list[int]:
         """Adds the nodes of an operator's subgraphs; returns the tensors with its outputs."""
         if len(within) > MAX_DEPTH or ABSENT in node.inputs:
-            raise _KeptError
+            raise _NotInlinableError
         if node.op in CALLS:
             number = int(node.options[CALLS[node.op]])
             if str(node.options.get("name", "")).startswith(RUNTIMES):
@@ -234,30 +237,32 @@ class _Inliner:
         else:
             results = self._choose(node, within)
         if len(results) != len(node.outputs):
-            raise _KeptError
+            raise _NotInlinableError
         return results
 
     def _unroll(self, node: Node, within: Within) -> list[int]:
         condition, body = (int(node.options[name]) for name in LOOPS[node.op])
         state = list(node.inputs)
-        while self._have_values(*self._run(node, condition, state, within)):
-            before = len(self.nodes)
-            was, state = state, self._run(node, body, state, within)
-            self.initial.update(a for a, b in zip(was, state, strict=False) if a != b)
-            if len(self.nodes) == before:  # nothing can change any more
-                raise _KeptError
+        while self._is_true(*self._run(node, condition, state, within)):
+            count, before = len(self.nodes), state
+            state = self._run(node, body, state, within)
+            # _expand compares the number of results with that of the outputs.
+            self.initial.update(a for a, b in zip(before, state, strict=False) if a != b)
+            if len(self.nodes) == count:  # nothing can change any more
+                raise _NotInlinableError
         return state
 
-    def _have_values(self, *conditions: int) -> bool:
+    def _is_true(self, *conditions: int) -> bool:
+        """Returns the value of a single condition, if it is known; raises otherwise."""
         if len(conditions) != 1 or conditions[0] not in self.inference.values:
-            raise _KeptError
+            raise _NotInlinableError
         return bool(self.inference.values[conditions[0]].any())
 
     def _choose(self, node: Node, within: Within) -> list[int]:
         condition, *inputs = node.inputs
         numbers = [int(node.options[name]) for name in BRANCHES[node.op]]
         if condition in self.inference.values:
-            chosen = numbers[0] if self._have_values(condition) else numbers[1]
+            chosen = numbers[0] if self._is_true(condition) else numbers[1]
             return self._run(node, chosen, inputs, within)
         pairs = zip(*(self._run(node, k, inputs, within) for k in numbers), strict=False)
         return [self._select(node, condition, a, b) for a, b in pairs]
@@ -266,9 +271,9 @@ class _Inliner:
         """Adds the choice between the values of both branches."""
         specs = self.inference.specs
         if a not in specs or specs.get(a) != specs.get(b):
-            raise _KeptError
+            raise _NotInlinableError
         if not {a, b}.isdisjoint(self.stored):
-            raise _KeptError
+            raise _NotInlinableError
         y = self._append(replace(self.tensors[a], data=None, buffer=0))
         self._add(Node("SELECT_V2", (condition, a, b), (y,), {}, node.origin))
         return y
@@ -277,7 +282,7 @@ class _Inliner:
         """Adds the nodes of a subgraph; returns the tensors with its outputs."""
         body = self.model.bodies.get(number)
         if body is None or number in within or len(inputs) != len(body.graph.inputs):
-            raise _KeptError
+            raise _NotInlinableError
         within = (*within, number)
         bound = dict(zip(body.graph.inputs, inputs, strict=True))
 
@@ -296,13 +301,13 @@ class _Inliner:
             self._add(replace(moved, outputs=tuple(bound[i] for i in node.outputs)))
             bound.update((i, self.renamed.get(bound[i], bound[i])) for i in node.outputs)
             if len(self.nodes) > MAX_NODES:
-                raise _KeptError
+                raise _NotInlinableError
         return [find(i) for i in body.graph.outputs]
 
     def _constant(self, number: int, i: int) -> int:
         tensor = self.model.bodies[number].graph.tensors[i]
         if tensor.data is None:  # a variable
-            raise _KeptError
+            raise _NotInlinableError
         if (number, i) not in self.constants:
             k = self.constants[number, i] = self._tensor(number, i)
             self.places[k] = number, i
@@ -380,13 +385,17 @@ class _Inliner:
         return replace(tensor, spec=TensorSpec(tensor.spec.shape, FLOAT32), quantized=False)
 
 
-def settled(model: Model) -> Model:
-    """Returns a model that multiplies no variable by a mask; the model itself if it does not."""
+def apply_masks(model: Model) -> Model:
+    """Multiplies initial values of variables by the masks that a graph multiplies them by.
+
+    Returns:
+        A model that multiplies no variable by a mask; the model itself if it does not.
+    """
     graph, variables = without_masks(model.graph, model.variables, model.quantization)
     return model if graph is model.graph else replace(model, graph=graph, variables=variables)
 
 
-def _densified(model: Model) -> Model:
+def _with_dense_constants(model: Model) -> Model:
     """Returns a model of integers whose sparse weights are dense constants, without DENSIFY.
 
     Where activations are real numbers, such weights become float32 (core/model/dequantize.py).

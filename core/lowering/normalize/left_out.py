@@ -52,23 +52,24 @@ def leave_out(model: Model, *, computed: bool = True) -> tuple[Model, LeftOut | 
     graph = model.graph
     ends = _Ends(graph, keeps_state(graph))
     outputs = ends.outputs(computed)
-    new = tuple(dict.fromkeys(i for tensors in outputs.values() for i in tensors))
-    moved = {y: tensors for y, tensors in outputs.items() if tensors != (y,)}
-    if not moved or not ends.trained.intersection(new):
+    new_outputs = tuple(dict.fromkeys(i for tensors in outputs.values() for i in tensors))
+    replaced = {y: tensors for y, tensors in outputs.items() if tensors != (y,)}
+    if not replaced or not ends.trained.intersection(new_outputs):
         return _without_unneeded(model, ends)
-    needed, used = _needed(graph, new), _needed(graph, graph.outputs)
+    needed, used = _needed(graph, new_outputs), _needed(graph, graph.outputs)
     unneeded = tuple(graph.nodes[k] for k in sorted(used - needed))
     if any(_is_layer(graph, node) for node in unneeded):
         return model, None
     tensors = list(graph.tensors)
-    for i in new if model.input_shapes else ():  # the shapes in the file are those of other inputs
+    # The shapes in the file are those of other inputs, if inputs have new shapes.
+    for i in new_outputs if model.input_shapes else ():
         spec = TensorSpec((), tensors[i].spec.dtype)
         tensors[i] = replace(tensors[i], spec=spec, signature=())
     nodes = tuple(graph.nodes[k] for k in sorted(needed))
-    part = replace(graph, tensors=tuple(tensors), nodes=nodes, outputs=new)
+    part = replace(graph, tensors=tuple(tensors), nodes=nodes, outputs=new_outputs)
     uncomputed = tuple(node for node in unneeded if not ends.is_computed(node))
-    left_out = LeftOut(unneeded, uncomputed, moved, dict(_arg_max(graph, unneeded, new)))
-    return replace(model, graph=part), left_out
+    arg_max = dict(_arg_max(graph, unneeded, new_outputs))
+    return replace(model, graph=part), LeftOut(unneeded, uncomputed, replaced, arg_max)
 
 
 def _without_unneeded(model: Model, ends: "_Ends") -> tuple[Model, LeftOut | None]:
@@ -131,7 +132,7 @@ class _Ends:
         }
 
     def _reaching_weights(self, ends: Collection[int]) -> set[int]:
-        """Real tensors from which gradients reach weights, other than through one of some ends."""
+        """Returns real tensors from which gradients reach weights on a way without `ends`."""
         tensors: set[int] = set()
         for node in self.graph.nodes:
             if self.unknown.intersection(node.outputs):
@@ -143,7 +144,7 @@ class _Ends:
         return tensors
 
     def _with_gradients(self, outputs: Iterable[int]) -> set[int]:
-        """Tensors that get a gradient from some outputs, with these outputs."""
+        """Returns outputs and the tensors that get a gradient from them."""
         tensors, rest = set(outputs), list(outputs)
         while rest:
             node = self.makers.get(rest.pop())

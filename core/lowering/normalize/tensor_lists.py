@@ -32,7 +32,7 @@ Items = tuple[int | None, ...]  # tensors; None for one that has not been set
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What takes the place of an operator on lists.
+    """The operators, list or tensor in place of an operator on lists.
 
     Attributes:
         nodes: operators on tensors.
@@ -50,7 +50,7 @@ def expand_list(
     lists: Mapping[int, Items],
     values: Mapping[int, Array],
     specs: Mapping[int, TensorSpec],
-    make: Callable[[int], Sequence[int]],
+    add_slices: Callable[[int], Sequence[int]],
 ) -> Expansion | None:
     """Replaces an operator on lists.
 
@@ -59,7 +59,7 @@ def expand_list(
         lists: tensor → items of the list that it holds.
         values: tensor → value, if it is known.
         specs: tensor → spec, if it is known.
-        make: adds tensors for slices of a tensor along its first axis.
+        add_slices: adds tensors for the slices of a tensor along its first axis; returns them.
 
     Returns:
         None if a length, a position or an item is unknown.
@@ -71,7 +71,7 @@ def expand_list(
         return Expansion(items=(None,) * (count or 0)) if is_bounded else None
     if name == FROM_TENSOR:
         shape = specs[first].shape if first in specs else ()
-        return _unpack(node, make(first)) if shape and shape[0] < MAX_ITEMS else None
+        return _unpack(node, add_slices(first)) if shape and shape[0] < MAX_ITEMS else None
     items = lists.get(first)
     if items is None:
         return None

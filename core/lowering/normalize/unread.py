@@ -6,18 +6,18 @@ from odt.core.model.graph import Node
 
 
 def without_unread(
-    nodes: Sequence[Node], outputs: Iterable[int], can_go: Callable[[Node], bool]
+    nodes: Sequence[Node], outputs: Iterable[int], may_drop: Callable[[Node], bool]
 ) -> list[Node]:
-    """Returns the nodes, in their order, without those that can go and that nothing reads.
+    """Returns the nodes, in their order, without those that may be dropped and that nothing reads.
 
     Args:
         nodes: nodes, each behind those that it reads.
         outputs: tensors that are read outside.
-        can_go: whether a node may be dropped.
+        may_drop: whether a node may be dropped.
     """
     needed_nodes, read = list[Node](), set(outputs)
     for node in reversed(nodes):
-        if not can_go(node) or not read.isdisjoint(node.outputs):
+        if not may_drop(node) or not read.isdisjoint(node.outputs):
             needed_nodes.append(node)
             read.update(node.inputs)
     return needed_nodes[::-1]

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import erf, pi, sqrt
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,17 @@ from odt.core.lowering.binding import row_of
 from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.rows.opdef import Array
 
-Merged: TypeAlias = tuple[str, Mapping[str, Any], Array]  # operator, its options, values at POINTS
-
 MAX_OPERATORS = 12  # operators of a function, at most
 POINTS = np.linspace(-7, 7, 57)
+RTOL, ATOL = 1e-6, 1e-7  # of equal functions: scalars in files are float32
+
+
+class Activation(NamedTuple):
+    """An activation function with an operator: its options, and its values at POINTS."""
+
+    op: str
+    options: Mapping[str, Any]
+    curve: Array
 
 
 def _logistic(x: Array) -> Array:
@@ -42,16 +49,15 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "RELU6": lambda x: np.clip(x, 0, 6),
     "CUSTOM:Erf": np.vectorize(erf, [np.float64]),
 }
-CURVES = frozenset(
-    {"TANH", "LOGISTIC", "RELU6", "CUSTOM:Erf"}
-)  # each function in MERGED has one of these
+# Each function in ACTIVATIONS has one of these.
+CURVES = frozenset({"TANH", "LOGISTIC", "RELU6", "CUSTOM:Erf"})
 _U = sqrt(2 / pi) * (POINTS + 0.044715 * POINTS**3)
 _PHI2 = 1 + FUNCTIONS["CUSTOM:Erf"](POINTS * sqrt(0.5))
-MERGED: Sequence[Merged] = (
-    ("SWISH", {}, POINTS * _logistic(POINTS)),
-    ("HARD_SWISH", {}, POINTS * np.clip(POINTS + 3, 0, 6) / 6),
-    ("GELU", {"approximate": True}, POINTS * (1 + np.tanh(_U)) / 2),
-    ("GELU", {"approximate": False}, POINTS * _PHI2 / 2),
+ACTIVATIONS: Sequence[Activation] = (
+    Activation("SWISH", {}, POINTS * _logistic(POINTS)),
+    Activation("HARD_SWISH", {}, POINTS * np.clip(POINTS + 3, 0, 6) / 6),
+    Activation("GELU", {"approximate": True}, POINTS * (1 + np.tanh(_U)) / 2),
+    Activation("GELU", {"approximate": False}, POINTS * _PHI2 / 2),
 )
 
 
@@ -67,9 +73,10 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     for node in graph.nodes:
         y = node.outputs[0]
         makers[y] = node
-        for x, (op, options, _), inner in _functions(graph, y, makers):
+        for x, activation, inner in _functions(graph, y, makers):
             uses = Counter(i for result in (*inner, y) for i in makers[result].inputs)
             if all(uses[i] == readers[i] for i in inner):
+                op, options = activation.op, activation.options
                 attrs = row_of(op).attrs(options, {})
                 makers[y] = replace(node, op=op, inputs=(x,), options=options, attrs=attrs)
                 inner_results |= inner
@@ -80,11 +87,11 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
 
 def _functions(
     graph: LoweredGraph, y: int, makers: Mapping[int, Node]
-) -> Iterator[tuple[int, Merged, set[int]]]:
-    """Yields each x of which y is a function in MERGED: x, the function, the tensors between."""
+) -> Iterator[tuple[int, Activation, set[int]]]:
+    """Yields each x of which y is one of ACTIVATIONS: x, the function, the tensors between."""
     computed, before = dict[int, Node](), [y]
     if makers[y].op in ("MUL", "DIV"):
-        for i in before:  # which grows
+        for i in before:  # grows by the inputs of each operator
             node = makers.get(i)
             if node is not None and node.op in FUNCTIONS and len(computed) < MAX_OPERATORS:
                 computed[i] = node
@@ -101,11 +108,11 @@ def _functions(
             result = _value(graph, y, computed, values)
         if result is None or graph.tensors[x].spec != graph.tensors[y].spec:
             continue
-        for merged in MERGED:
-            curve = merged[2]
+        for activation in ACTIVATIONS:
+            curve = activation.curve
             # np.allclose would take most of the time of this pass
-            if np.all(np.abs(result - curve) <= 1e-7 + 1e-6 * np.abs(curve)):
-                yield x, merged, values.keys() - {x, y}
+            if np.all(np.abs(result - curve) <= ATOL + RTOL * np.abs(curve)):
+                yield x, activation, values.keys() - {x, y}
 
 
 def _value(

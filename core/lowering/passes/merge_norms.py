@@ -39,10 +39,10 @@ def merge_norms(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """
     if ROOTS.isdisjoint(node.op for node in graph.nodes):
         return graph
-    return _Merging(graph).graph()
+    return _NormMerger(graph).graph()
 
 
-class _Merging:
+class _NormMerger:
     """Searches a graph for the patterns, and builds the new graph."""
 
     def __init__(self, graph: LoweredGraph) -> None:
@@ -54,6 +54,7 @@ class _Merging:
         self._ones = dict[TensorSpec, int]()
 
     def graph(self) -> LoweredGraph:
+        """Returns the new graph; the old one if it has no such normalization."""
         new = dict[int, Sequence[Node]]()  # the nodes that compute each tensor
         absent = set[int]()  # tensors that are no longer computed
         for node in self._graph.nodes:
@@ -68,7 +69,7 @@ class _Merging:
         return self._builder.graph() if absent else self._graph
 
     def _is_norm(self, bindings: Bindings, results: Collection[int], y: int) -> bool:
-        """Whether y is a normalization of rows, and nothing else reads what is between."""
+        """Whether y is a normalization of rows, and nothing else reads its intermediate results."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
         epsilon = bindings["epsilon"]
         has_value = tensors[epsilon].scalar is not None or epsilon in self._epsilons
@@ -88,7 +89,7 @@ class _Merging:
         return all(uses[i] == self._reads[i] for i in results if i != y)
 
     def _nodes(self, bindings: Bindings, results: Collection[int], y: int) -> Sequence[Node]:
-        """Returns the nodes that compute y; each has the origin of the one that read its weight."""
+        """Returns the nodes that compute y, with the origins of the nodes that read the weights."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
         origins = {i: self._makers[k].origin for k in results for i in self._makers[k].inputs}
         nodes, d = list[Node](), bindings.get("d")

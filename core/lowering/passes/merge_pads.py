@@ -20,17 +20,17 @@ def merge_pads(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     if not pads:
         return graph
     readers = graph.count_reads()
-    nodes, merged = list[Node](), set[int]()
+    nodes, unread = list[Node](), set[int]()
     for node in graph.nodes:
         pad = pads.get(node.inputs[0]) if node.op in CONVOLUTIONS else None
         if pad is None or readers[node.inputs[0]] > 1 or not _fits(graph, node, pad):
             nodes.append(node)
             continue
-        _, *pads_of_axes, _ = pad.attrs.pads
-        attrs = replace(node.attrs, zeros=tuple(pads_of_axes))
+        _, *zeros, _ = pad.attrs.pads  # of the axes between samples and channels
+        attrs = replace(node.attrs, zeros=tuple(zeros))
         nodes.append(replace(node, inputs=(pad.inputs[0], *node.inputs[1:]), attrs=attrs))
-        merged.update(pad.outputs)
-    others = tuple(node for node in nodes if not merged.intersection(node.outputs))
+        unread.update(pad.outputs)
+    others = tuple(node for node in nodes if not unread.intersection(node.outputs))
     return replace(graph, nodes=others)
 
 

@@ -63,6 +63,7 @@ def _part(graph: LoweredGraph, k: int) -> Part | None:
         if entry is None:
             continue
         size = x.spec.shape[axis]
+        # Slices of a range are ranges; an index takes one entry, from the end if it is negative.
         extent = range(size)[entry] if isinstance(entry, slice) else range(size)[entry:][:1]
         if extent.step != 1 or not extent:
             return None

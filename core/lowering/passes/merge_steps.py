@@ -4,7 +4,7 @@ Keras and TensorFlow's converter leave loops whose body computes, from xₜ, h�
 
     z = w xₜ + r hₜ₋₁ + b
 
-and of an RNN hₜ = tanh(z); of an LSTM, where w (4U, I) and r (4U, U) are those of all gates,
+and, in an RNN, hₜ = tanh(z); in an LSTM, where w (4U, I) and r (4U, U) are those of all gates,
 
     cₜ = σ(z_f) cₜ₋₁ + σ(z_i) tanh(z_g)    hₜ = σ(z_o) tanh(cₜ)
 
@@ -40,13 +40,13 @@ SUM: Pattern = [
     ("ADD", OF_X, ("FULLY_CONNECTED", "state before", "r", "b")),
 ]
 GATES = ("zi", "zf", "zg", "zo")  # in the order of the operator's inputs
-FEW = 2  # states that are taken one by one
+MAX_GATHERS = 2  # states that are taken one by one; more are unpacked together
 TANH = 4  # of ActivationFunctionType
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What the steps of a loop share: weights and bias, and the operator of the file.
+    """The weights that all steps of a loop share, and the operator of the file.
 
     Attributes:
         w, r, b: weights of x and of the state, and bias.
@@ -63,7 +63,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step.
+    """A step of a loop.
 
     Attributes:
         x: its input.
@@ -82,7 +82,7 @@ class Loop:
     """Steps, each of which reads the state of the one before.
 
     Attributes:
-        weights: what they share.
+        weights: weights that they share.
         steps: from the first to the last.
     """
 
@@ -104,14 +104,14 @@ def merge_steps(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with one operator for each loop that spells out an RNN or LSTM.
 
     The steps stay if the first state is not zero, or a constant of the file, which may train; if
-    something else reads what is between; or if an x depends on a state.
+    something else reads their intermediate results; or if an x depends on a state.
     """
     if sum(node.op == "TANH" for node in graph.nodes) < 2:  # each step has one
         return graph
-    return _Merging(graph, file).graph()
+    return _StepMerger(graph, file).graph()
 
 
-class _Merging(GraphBuilder):
+class _StepMerger(GraphBuilder):
     """Searches a graph for steps, and builds the new graph."""
 
     def __init__(self, graph: LoweredGraph, file: Graph) -> None:
@@ -182,7 +182,8 @@ class _Merging(GraphBuilder):
         tensors, units = self.tensors, self.tensors[h].spec.shape[-1]
         rows = (len(weights.gates) or 1) * units
         return (
-            bindings.get("none", ABSENT) == ABSENT != weights.b
+            weights.b != ABSENT
+            and bindings.get("none", ABSENT) == ABSENT
             and len(tensors[bindings["x"]].spec.shape) == 2
             and tensors[weights.r].spec.shape == (rows, units)
             and tensors[weights.b].spec.shape == (rows,)
@@ -217,10 +218,11 @@ class _Merging(GraphBuilder):
         packs = [n for n in self._readers.get(states[0], ()) if n.op == "PACK" and not n.attrs.axis]
         packed = next((n for n in packs if [*n.inputs] == states), None)
         y = packed.outputs[0] if packed else self._stack(states)
-        x, none = self._input([step.x for step in loop.steps], origin), [ABSENT]
+        x = self._input([step.x for step in loop.steps], origin)
         w, r, b = (self._gates(i, weights) for i in (weights.w, weights.r, weights.b))
         if weights.gates:
-            inputs = [x, *w, *r, *none * 3, *b, *none * 4]
+            peepholes, projection_and_state = [ABSENT] * 3, [ABSENT] * 4
+            inputs = [x, *w, *r, *peepholes, *b, *projection_and_state]
         else:  # with a state, whose first value is not read
             inputs = [x, *w, *r, *b, self.constant(np.zeros(spec.shape, spec.dtype), formula=True)]
         options: dict[str, Any] = {"time_major": True, "fused_activation_function": TANH}
@@ -239,7 +241,7 @@ class _Merging(GraphBuilder):
             if states[t] in self._graph.outputs
             or not all(results.intersection(node.outputs) for node in nodes)
         ]
-        if len(alone) > FEW:
+        if len(alone) > MAX_GATHERS:
             self.nodes.append(node_of("UNPACK", (y,), states, origin, axis=0, num=len(states)))
             return
         for t in alone:
@@ -247,7 +249,7 @@ class _Merging(GraphBuilder):
             self.nodes.append(node_of("GATHER", at, (states[t],), origin, axis=0, batch_dims=0))
 
     def _input(self, xs: Sequence[int], origin: int) -> int:
-        """Returns the inputs of all steps, (T, N, I): what they are gathered from, if in order."""
+        """Returns the inputs of all steps, (T, N, I): the tensor from which they come in order."""
         x = self._stack(xs)
         makers = [self._makers.get(i) for i in xs]
         source = makers[0].inputs[0] if makers[0] and makers[0].op == "GATHER" else x
@@ -266,7 +268,7 @@ class _Merging(GraphBuilder):
         return rows and at is not None and at.shape == () and bool(at == t)
 
     def _stack(self, parts: Sequence[int]) -> int:
-        """Adds a tensor of several along a new axis."""
+        """Adds a tensor for several tensors along a new first axis."""
         spec = self.tensors[parts[0]].spec
         return self.tensor("", (len(parts), *spec.shape), spec)
 

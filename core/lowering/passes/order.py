@@ -1,7 +1,7 @@
 """All passes, in the order in which they run: each rewrites the graph that the one before returns.
 
 A pass is a function of the graph to rewrite and the file's graph. It returns the graph itself if
-there is nothing for it to do, which it finds out quickly: from the operators, for example.
+there is nothing to rewrite, and is then quick: it looks at the operators first, for example.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ BEFORE_BATCHING: tuple[Pass, ...] = (
     split_groups,
     move_activations_last,
 )
-# On the graph for a batch; in the graph before, users still find the nodes of their file.
+# On the graph for a batch; the graph before has the nodes of the file, which commands show.
 AFTER_BATCHING: tuple[Pass, ...] = (
     merge_slices,
     push_transposes,

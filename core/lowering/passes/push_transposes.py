@@ -34,7 +34,11 @@ VIEWS = frozenset(("RESHAPE", "EXPAND_DIMS", "SQUEEZE"))
 
 
 class Views(Enum):
-    """Which RESHAPEs a transpose may pass: those that a part of it may pass, all of it, or none."""
+    """The RESHAPEs that a transpose passes.
+
+    PARTLY: also those that only a part of the transpose can pass. WHOLE: those that all of it can
+    pass. NONE: none.
+    """
 
     PARTLY = "partly"
     WHOLE = "whole"
@@ -48,10 +52,10 @@ def push_transposes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
-    return min((graph, *(_pushed(graph, file, views) for views in Views)), key=_moved)
+    return min((graph, *(_push(graph, file, views) for views in Views)), key=_count_moved)
 
 
-def _pushed(graph: LoweredGraph, file: Graph, views: Views) -> LoweredGraph:
+def _push(graph: LoweredGraph, file: Graph, views: Views) -> LoweredGraph:
     pusher = _TransposePusher(graph, views)
     for node in graph.nodes:
         pusher.add(node)
@@ -64,7 +68,7 @@ def _pushed(graph: LoweredGraph, file: Graph, views: Views) -> LoweredGraph:
     return pusher.graph()
 
 
-def _moved(graph: LoweredGraph) -> int:
+def _count_moved(graph: LoweredGraph) -> int:
     """Counts the values that transposes move in memory."""
     count = 0
     for node in graph.nodes:
@@ -83,16 +87,17 @@ def is_view(shape: tuple[int, ...], perm: Perm) -> bool:
     return long == sorted(long)
 
 
-def back(perm: Perm) -> Perm:
+def inverse(perm: Perm) -> Perm:
     """Returns the inverse of a permutation."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
-def ordered(shape: tuple[int, ...], perm: Perm) -> tuple[int, ...]:
+def permuted(shape: tuple[int, ...], perm: Perm) -> tuple[int, ...]:
+    """Returns the shape of a transpose of a tensor."""
     return tuple(shape[p] for p in perm)
 
 
-def matched(before: Sequence[int], after: Sequence[int]) -> list[tuple[range, range]]:
+def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[range, range]]:
     """Divides the axes of two shapes of one size into the smallest groups of equal size.
 
     Returns:
@@ -120,10 +125,10 @@ class _TransposePusher(GraphBuilder):
     """Builds the new graph, with transposes postponed until a node needs their result.
 
     Attributes:
-        views: what transposes pass.
+        views: the RESHAPEs that transposes pass.
         behind: transposed tensor → the tensor it is a transpose of, and the permutation: axis k
             is axis perm[k] of that tensor.
-        turned_tensors: transposed tensors that the new graph computes.
+        computed: transposed tensors that the new graph computes.
         origins: result of RESHAPEs one after the other → the tensor before them.
         readers: tensor → the operators that read it.
     """
@@ -136,7 +141,7 @@ class _TransposePusher(GraphBuilder):
             for i in node.inputs:
                 self.readers[i].add(node.op)
         self.behind: dict[int, tuple[int, Perm]] = {}
-        self.turned_tensors: set[int] = set()
+        self.computed: set[int] = set()
         self.origins: dict[int, int] = {}
 
     def add(self, node: Node) -> None:
@@ -145,7 +150,7 @@ class _TransposePusher(GraphBuilder):
         if node.op == "TRANSPOSE":
             perm = node.attrs.axes(self.tensors[x].spec)
             base, before = self.behind.get(x, (x, tuple(range(len(perm)))))
-            self.behind[node.outputs[0]] = base, ordered(before, perm)
+            self.behind[node.outputs[0]] = base, permuted(before, perm)
             return
         inputs = tuple(self._same(i) for i in node.inputs)
         node = replace(node, inputs=inputs)
@@ -169,8 +174,8 @@ class _TransposePusher(GraphBuilder):
 
     def make(self, i: int, origin: int) -> None:
         """Adds the TRANSPOSE of a postponed tensor, unless it was added before."""
-        if i in self.behind and i not in self.turned_tensors:
-            self.turned_tensors.add(i)
+        if i in self.behind and i not in self.computed:
+            self.computed.add(i)
             base, perm = self.behind[i]
             self._transpose(base, perm, i, origin)
 
@@ -191,7 +196,7 @@ class _TransposePusher(GraphBuilder):
             return False
         others = (i for i in bind_operands(row, node).values() if i not in self.behind)
         shapes = [self.tensors[i].spec.shape for i in others]
-        if not all(len(s) <= rank and is_view(_wide(s, rank), back(perm)) for s in shapes):
+        if not all(len(s) <= rank and is_view(_wide(s, rank), inverse(perm)) for s in shapes):
             return False
         if self._grows(node) and not any(self._may_pass(y) for y in node.outputs):
             return False
@@ -203,7 +208,7 @@ class _TransposePusher(GraphBuilder):
         return True
 
     def _grows(self, node: Node) -> bool:
-        """Whether a node has more values than its transposed inputs, which are those of padding."""
+        """Whether a node adds values to those of its transposed inputs, as padding does."""
         before = sum(self.tensors[i].spec.size for i in node.inputs if i in self.behind)
         return sum(self.tensors[y].spec.size for y in node.outputs) > before
 
@@ -219,8 +224,8 @@ class _TransposePusher(GraphBuilder):
         inputs = tuple(self._before(i, perm, node) if i in operands else i for i in node.inputs)
         results = []
         for y in node.outputs:
-            shape = ordered(self.tensors[y].spec.shape, back(perm))
-            results.append(self._turned(y, shape))
+            shape = permuted(self.tensors[y].spec.shape, inverse(perm))
+            results.append(self._permuted_like(y, shape))
             self.behind[y] = results[-1], perm
         self.nodes.append(replace(node, inputs=inputs, outputs=tuple(results), attrs=attrs))
 
@@ -232,26 +237,26 @@ class _TransposePusher(GraphBuilder):
         before, after = (self.tensors[i].spec.shape for i in (x, y))
         if perm[0] != 0 or not after or before[0] != after[0] or 0 in before:
             return False
-        groups = matched(before[1:], after[1:])
+        groups = axis_groups(before[1:], after[1:])
         places = [[perm[k + 1] for k in old if before[k + 1] != 1] for old, _ in groups]
         groups = [group for _, group in sorted(zip(places, groups, strict=True), key=itemgetter(0))]
         merged = (0, *(perm[k + 1] for old, _ in groups for k in old))
         if not is_view(self.tensors[base].spec.shape, merged):
             if self.views != Views.PARTLY:
                 return False
-            part = self._turned(x, ordered(self.tensors[base].spec.shape, merged))
+            part = self._permuted_like(x, permuted(self.tensors[base].spec.shape, merged))
             self._transpose(base, merged, part, node.origin)
             base = part
         axes = (0, *(k + 1 for _, new in groups for k in new))  # of the result, in the base's order
-        result = self._turned(y, ordered(after, axes))
+        result = self._permuted_like(y, permuted(after, axes))
         self.view(base, result, node.origin)
-        self.behind[y] = result, back(axes)
+        self.behind[y] = result, inverse(axes)
         return True
 
     def _add_reduction(self, node: Node) -> None:
         """Adds a reduction without keep_dims as one with keep_dims and a RESHAPE."""
         x, (y,) = self.tensors[node.inputs[0]].spec, node.outputs
-        reduced = self._turned(y, shape_with_keepdims(x.shape, reduced_axes(node.attrs, x)))
+        reduced = self._permuted_like(y, shape_with_keepdims(x.shape, reduced_axes(node.attrs, x)))
         self.add(replace(node, outputs=(reduced,), attrs=replace(node.attrs, keep_dims=True)))
         self.make(reduced, node.origin)
         self.view(reduced, y, node.origin)
@@ -261,7 +266,7 @@ class _TransposePusher(GraphBuilder):
         if i in self.behind:
             return self.behind[i][0]
         shape = _wide(self.tensors[i].spec.shape, len(perm))
-        y = self._turned(i, ordered(shape, back(perm)))
+        y = self._permuted_like(i, permuted(shape, inverse(perm)))
         self.view(i, y, node.origin)
         return y
 
@@ -273,7 +278,7 @@ class _TransposePusher(GraphBuilder):
         inputs = x, self.constant(value)
         self.nodes.append(node_of("TRANSPOSE", inputs, (y,), origin, {"perm": value}))
 
-    def _turned(self, i: int, shape: tuple[int, ...]) -> int:
+    def _permuted_like(self, i: int, shape: tuple[int, ...]) -> int:
         """Adds a tensor like `i` with permuted axes."""
         return self.tensor(f"{self.tensors[i].name}/moved", shape, self.tensors[i].spec)
 

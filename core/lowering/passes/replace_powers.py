@@ -21,11 +21,11 @@ def replace_powers(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     for node in graph.nodes:
         exponent = _exponent(graph, node)
         if exponent in OPERATORS:
-            builder.nodes.append(_of(node, OPERATORS[exponent], node.outputs[0]))
+            builder.nodes.append(_unary(node, OPERATORS[exponent], node.outputs[0]))
         elif exponent == CUBE:
             x, y = graph.tensors[node.inputs[0]], node.outputs[0]
             square = builder.tensor(f"{graph.tensors[y].name}/square", x.spec.shape, x.spec)
-            builder.nodes.append(_of(node, "SQUARE", square))
+            builder.nodes.append(_unary(node, "SQUARE", square))
             builder.nodes.append(replace(node, op="MUL", inputs=(square, node.inputs[0])))
         else:
             builder.nodes.append(node)
@@ -42,5 +42,6 @@ def _exponent(graph: LoweredGraph, node: Node) -> float | None:
     return float(exponent.scalar)
 
 
-def _of(node: Node, op: str, output: int) -> Node:
+def _unary(node: Node, op: str, output: int) -> Node:
+    """Returns an operator on the base of a power."""
     return replace(node, op=op, inputs=node.inputs[:1], outputs=(output,))

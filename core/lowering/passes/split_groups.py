@@ -61,7 +61,7 @@ def _add_depthwise(builder: GraphBuilder, node: Node) -> None:
 
 def _add_groups(builder: GraphBuilder, node: Node, number: int) -> None:
     """Adds a CONV_2D for each group or several narrow ones, between SPLITs and a CONCATENATION."""
-    together = _joined(builder.tensors[node.inputs[1]].spec, number)
+    together = _groups_together(builder.tensors[node.inputs[1]].spec, number)
     if together > 1:
         node = _with_wide_filters(builder, node, number, together)
         number //= together
@@ -84,7 +84,7 @@ def _add_groups(builder: GraphBuilder, node: Node, number: int) -> None:
     builder.nodes.append(node_of("CONCATENATION", outputs, (y,), node.origin, axis=CHANNELS))
 
 
-def _joined(filters: TensorSpec, number: int) -> int:
+def _groups_together(filters: TensorSpec, number: int) -> int:
     """Returns how many of the groups one CONV_2D computes: a divisor of their number."""
     most = WIDTH // max(filters.shape[CHANNELS], filters.shape[FILTERS] // number)
     return max((k for k in range(2, most + 1) if number % k == 0), default=1)

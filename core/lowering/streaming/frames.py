@@ -2,8 +2,8 @@
 
 A streaming convolution keeps the last frames of its input in a variable, and joins them with those
 of the time step. Over a whole sequence that is a convolution of all frames, after the initial ones,
-which takes one node instead of one for each time step. Here every tensor that is such a window of a
-sequence is found, with the node that computes the whole sequence.
+which takes one node instead of one for each time step. This module finds the tensors that are such
+windows of a sequence, and adds the nodes that compute the whole sequences.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ VALID = 1  # Padding of the schema
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a tensor of a time step is of a sequence.
+    """The part of a sequence that a tensor of a time step is.
 
     Attributes:
         tensor: the sequence of frames, along the axis of time.
@@ -80,13 +80,14 @@ class Frames:
     def _depends_on_constants(self, node: Node) -> bool:
         return node.op not in (HANDLE, READ, ASSIGN, INITIALIZE) and not self._active(node)
 
-    def at(self, i: int, step: int, y: int, origin: int) -> None:
-        """Adds the tensor y of a time step."""
-        w = self.windows[i]
-        begin = w.first + step * w.hop
-        self.builder.between(w.tensor, begin, begin + w.length, y, origin)
+    def add_step(self, i: int, step: int, y: int, origin: int) -> None:
+        """Adds the tensor y, which is tensor i of the file in a time step."""
+        window = self.windows[i]
+        begin = window.first + step * window.hop
+        self.builder.add_slice(window.tensor, begin, begin + window.length, y, origin)
 
     def _form(self, node: Node) -> Callable[[Node], bool] | None:
+        """Returns the method that adds a node for whole sequences, and says whether it did."""
         if node.op in RESHAPING:
             return self._add_reshape
         if node.op == "CONCATENATION":
@@ -113,7 +114,7 @@ class Frames:
     def _new(self, i: int, frames: int) -> int:
         """Adds a sequence of frames of a tensor of the file."""
         shape = self._shape(i)
-        return self.builder.shaped((*shape[:TIME], frames, *shape[TIME + 1 :]), i)
+        return self.builder.activation_like((*shape[:TIME], frames, *shape[TIME + 1 :]), i)
 
     def _total(self, window: Window) -> int:
         """The number of frames in all time steps."""
@@ -121,13 +122,13 @@ class Frames:
 
     def _all(self, i: int, origin: int) -> int:
         """Returns the frames of all time steps of a tensor."""
-        w = self.windows[i]
-        total = self._total(w)
-        if not w.first and self.builder.tensors[w.tensor].spec.shape[TIME] == total:
-            return w.tensor
+        window = self.windows[i]
+        total, first = self._total(window), window.first
+        if not first and self.builder.tensors[window.tensor].spec.shape[TIME] == total:
+            return window.tensor
         y = self._new(i, total)
-        self.builder.between(w.tensor, w.first, w.first + total, y, origin)
-        self.windows[i] = replace(w, tensor=y, first=0)
+        self.builder.add_slice(window.tensor, first, first + total, y, origin)
+        self.windows[i] = replace(window, tensor=y, first=0)
         return y
 
     def _append(self, node: Node, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -160,8 +161,7 @@ class Frames:
 
     def _add_kept_frames(self, node: Node, y: int) -> bool:
         """Adds the initial frames before all others, if a variable always keeps the last ones."""
-        reads = [self._makers.get(i) for i in node.inputs]
-        read = reads[0]
+        read = self._makers.get(node.inputs[0])
         if len(node.inputs) != 2 or read is None or read.op != READ:
             return False
         old, new = node.inputs
@@ -213,7 +213,7 @@ class Frames:
         if any(a is None for a in data) or any(node.options[m] for m in masks):
             return None
         begins, ends, strides = (a.tolist() for a in data if a is not None)
-        bounds = []
+        bounds = []  # the last axes may have none, and are selected as a whole
         for k, (size, b, e, stride) in enumerate(zip(shape, begins, ends, strides, strict=False)):
             begin = 0 if node.options["begin_mask"] >> k & 1 else b
             end = size if node.options["end_mask"] >> k & 1 else e
@@ -230,8 +230,8 @@ class Frames:
         frames = self._frames_of(node) if x in self.windows and len(self._shape(x)) > 2 else None
         if frames is None:
             return False
-        w = self.windows[x]
-        self.windows[y] = Window(w.tensor, w.first + frames[0], w.hop, frames[1] - frames[0])
+        window, (begin, end) = self.windows[x], frames
+        self.windows[y] = Window(window.tensor, window.first + begin, window.hop, end - begin)
         return True
 
     def _add_split(self, node: Node) -> bool:
@@ -267,10 +267,8 @@ class Frames:
         """Whether a constant is the same for all frames."""
         tensor = self.graph.tensors[i]
         shape = tensor.spec.shape
-        frames = (
-            shape[len(shape) - max(ranks) + TIME :][:1] if len(shape) >= max(ranks) - TIME else ()
-        )
-        return tensor.data is None or frames in ((), (1,))
+        axis = len(shape) - max(ranks) + TIME  # of time, where the shape is broadcast
+        return tensor.data is None or axis < 0 or shape[axis : axis + 1] in ((), (1,))
 
     def _add_same_frames(self, node: Node, active: Sequence[int]) -> None:
         """Adds a node whose outputs have the frames of its inputs."""
@@ -284,16 +282,16 @@ class Frames:
     def _add_convolution(self, node: Node) -> bool:
         """Adds a convolution or pooling along the frames, without padding of frames."""
         x, (y,) = node.inputs[0], node.outputs
-        window, o = self.windows.get(x), node.options
+        window, options = self.windows.get(x), node.options
         if window is None or self._active(node) != [x]:
             return False
         if node.op in POOLS:
-            size = o["filter_height"]
+            size = options["filter_height"]
         else:
             taps = self._shape(node.inputs[1])[CONVOLUTIONS[node.op]]
-            size = (taps - 1) * o.get("dilation_h_factor", 1) + 1
-        stride, length = o["stride_h"], self._shape(y)[TIME]
-        padded = o["padding"] != VALID and (size > 1 or stride > 1)
+            size = (taps - 1) * options.get("dilation_h_factor", 1) + 1
+        stride, length = options["stride_h"], self._shape(y)[TIME]
+        padded = options["padding"] != VALID and (size > 1 or stride > 1)
         if padded or window.hop % stride or length != (window.length - size) // stride + 1:
             return False
         result = self._new(y, (self._total(window) - size) // stride + 1)

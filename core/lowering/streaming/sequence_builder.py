@@ -41,18 +41,18 @@ class SequenceBuilder:
             self.quantization[len(self.tensors) - 1] = self.quantization[like]
         return len(self.tensors) - 1
 
-    def shaped(self, shape: Sequence[int], like: int) -> int:
+    def activation_like(self, shape: Sequence[int], like: int) -> int:
         """Adds an activation like another one, with another shape."""
         tensor = self.tensors[like]
         spec = TensorSpec(tuple(shape), tensor.spec.dtype)
         return self.new(replace(tensor, spec=spec, signature=(), data=None, variable=False), like)
 
-    def between(self, x: int, begin: int, end: int, y: int, origin: int) -> None:
+    def add_slice(self, x: int, begin: int, end: int, y: int, origin: int) -> None:
         """Adds the STRIDED_SLICE y of x from an index along the axis of time to another one."""
         rank = len(self.tensors[x].spec.shape)
-        ends = [[end if k == TIME else 0 for k in range(rank)] for end in (begin, end)]
-        inputs = (x, *(self.constant(values) for values in (*ends, [1] * rank)))
-        others = (1 << rank) - 1 - (1 << TIME)
+        bounds = [[at if k == TIME else 0 for k in range(rank)] for at in (begin, end)]
+        inputs = (x, *(self.constant(values) for values in (*bounds, [1] * rank)))
+        others = (1 << rank) - 1 - (1 << TIME)  # axes that are selected as a whole
         options = {
             **dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0),
             **{"begin_mask": others, "end_mask": others, "offset": False},

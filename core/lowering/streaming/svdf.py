@@ -25,6 +25,7 @@ from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import TensorSpec
 
 VALID = 1  # Padding of the schema
+OTHER_AXES = 0b1111 - (1 << TIME)  # mask of the axes (N, time, 1, F) that a slice takes as a whole
 STRIDES = {"stride_w": 1, "stride_h": 1, "dilation_w_factor": 1, "dilation_h_factor": 1}
 
 
@@ -65,8 +66,8 @@ class _Expansion:
         rank = int(node.options.get("rank", 1))
         if len(node.outputs) != 1 or ABSENT in (x, w, v, s):
             raise self._error(node, "must have features, filters of features and time, and state")
-        filters, steps = (*graph.tensors[v].spec.shape, 0, 0)[:2]
         shapes = [graph.tensors[i].spec.shape for i in (x, w, v, s)]
+        filters, steps = (*shapes[2], 0, 0)[:2]  # 0 for axes that a damaged file lacks
         batch = (*shapes[0], 0)[0]
         fits = shapes[3] == (batch, filters * steps) and shapes[1][:1] == (filters,)
         if not fits or rank < 1 or filters % rank or steps < 2:
@@ -95,26 +96,26 @@ class _Expansion:
         read = add(READ, (handle,), old)
         joined = add("CONCATENATION", (read, u), all_steps, axis=TIME)
         ends = [self._integers(values) for values in ([0, 1, 0, 0], [0, steps, 0, 0], [1] * 4)]
-        masks = {"begin_mask": 13, "end_mask": 13, "offset": False}
+        masks = {"begin_mask": OTHER_AXES, "end_mask": OTHER_AXES, "offset": False}
         masks |= dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
         new_state = add("STRIDED_SLICE", (joined, *ends), old, **masks)
         self.nodes.append(Node(ASSIGN, (handle, new_state), (), {}, node.origin))
         taps, weight = self.quantization.get(v) if quantized else None, self._weight_type(v, dtype)
-        turned = self._new((steps, filters), weight, taps)
-        self._node(node, "TRANSPOSE", (v, self._integers([1, 0])), turned, {})
+        transposed = self._new((steps, filters), weight, taps)
+        self._node(node, "TRANSPOSE", (v, self._integers([1, 0])), transposed, {})
         shape = (1, steps, 1, filters)
-        new_shape = {"new_shape": shape}
-        filt = self._node(node, "RESHAPE", (turned,), self._new(shape, weight, taps), new_shape)
+        kernel = self._new(shape, weight, taps)
+        self._node(node, "RESHAPE", (transposed,), kernel, {"new_shape": shape})
         options = {**STRIDES, "padding": VALID, "depth_multiplier": 1}
         if rank == 1:
             out = self.quantization.get(y)
             result = self._new(one, self.model.graph.tensors[y].spec.dtype, out)
-            inputs = (joined, filt, b) if b != ABSENT else (joined, filt)
+            inputs = (joined, kernel, b) if b != ABSENT else (joined, kernel)
             options["fused_activation_function"] = fused
             self._node(node, "DEPTHWISE_CONV_2D", inputs, result, options)
             self._node(node, "RESHAPE", (result,), y, {"new_shape": (batch, filters)})
             return
-        z = add("DEPTHWISE_CONV_2D", (joined, filt), one, **options)
+        z = add("DEPTHWISE_CONV_2D", (joined, kernel), one, **options)
         units = (batch, filters // rank)
         z = add("RESHAPE", (z,), (*units, rank), new_shape=(*units, rank))
         z = add("SUM", (z, self._integers([2])), units, keep_dims=False)

@@ -4,8 +4,8 @@ A streaming model keeps state in variables from one run to the next. Each run is
 unrolled graph a variable is an activation: READ_VARIABLE yields what ASSIGN_VARIABLE stored last,
 in the same time step or before, and at first the initial value. All time steps share the weights,
 so that their gradients add up (back-propagation through time). The graph has no variables, and
-everything behind treats it like that of any other model. What a streaming model computes frame by
-frame is computed for all frames at once (frames.py); the rest is repeated in each time step.
+later stages treat it like that of any other model. Operators that compute frame by frame become
+operators on all frames (frames.py); the others are repeated in each time step.
 
 Inputs (1, …) become inputs (1, time steps, …). Outputs are those of the last time step; with
 `return_sequences` they are (1, time steps, …).
@@ -55,7 +55,7 @@ class _Unroller(SequenceBuilder):
 
     Attributes:
         state: variable → tensor that holds its value.
-        frames: what is computed for all frames at once.
+        frames: operators that compute all frames at once.
     """
 
     def __init__(self, model: Model) -> None:
@@ -64,13 +64,14 @@ class _Unroller(SequenceBuilder):
         self.frames = Frames(self)
 
     def unroll(self) -> Model:
+        """Returns the model with the graph of all time steps."""
         graph, inputs = self.graph, self.graph.inputs
         by_step: list[dict[int, int]] = [{} for _ in range(self.count)]
         if self.model.sequence_length is not None:
             inputs = self._add_inputs(by_step)
             for node in graph.nodes:
                 self.frames.add(node)
-        steps = [self._add_step(each, k) for k, each in enumerate(by_step)]
+        steps = [self._add_step(copies, k) for k, copies in enumerate(by_step)]
         if self.model.return_sequences:
             outputs = tuple(self._sequence(i, steps) for i in graph.outputs)
         else:
@@ -94,9 +95,9 @@ class _Unroller(SequenceBuilder):
             self.frames.add_input(i, sequence, origin)
             if i in self.frames.windows:
                 continue
-            for k, each in enumerate(by_step):
-                each[i] = self._copy(i, k)
-            results = tuple(each[i] for each in by_step)
+            for k, copies in enumerate(by_step):
+                copies[i] = self._copy(i, k)
+            results = tuple(copies[i] for copies in by_step)
             options = {"num": self.count, "axis": TIME}
             self.nodes.append(Node("UNPACK", (sequence,), results, options, origin))
         return tuple(inputs)
@@ -123,7 +124,7 @@ class _Unroller(SequenceBuilder):
         """Returns the tensor of a time step for a tensor of the file."""
         if i not in copies and i in self.frames.windows:
             copies[i] = self._copy(i, step)
-            self.frames.at(i, step, copies[i], origin)
+            self.frames.add_step(i, step, copies[i], origin)
         return copies.get(i, i)
 
     def _add_step(self, copies: dict[int, int], step: int) -> dict[int, int]:
@@ -170,7 +171,7 @@ class _Unroller(SequenceBuilder):
             tail.insert(0, makers[i])
             i = makers[i].inputs[0]
         origin = makers[i].origin if i in makers else 0
-        members = tuple(self._at(i, k, each, origin) for k, each in enumerate(steps))
+        members = tuple(self._at(i, k, copies, origin) for k, copies in enumerate(steps))
         whole = self._with_steps(i)
         options = {"values_count": self.count, "axis": TIME}
         self.nodes.append(Node("PACK", members, (whole,), options, origin))

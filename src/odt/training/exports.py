@@ -116,4 +116,4 @@ def export_adapters(session: Session, path: Path) -> None:
     if adapted is None:
         rule = "must be a model with adapters"
         raise OptionError("model", rule, session.model.path, "Make them with `odt.lora`.")
-    write_adapters(path, adapted.of(trainer.weights()), adapted.graph)
+    write_adapters(path, adapted.trained_adapters(trainer.weights()), adapted.graph)

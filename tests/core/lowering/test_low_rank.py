@@ -181,7 +181,7 @@ def test_weights_that_others_read_get_no_adapter(tmp_path: Path) -> None:
     y = model.add_operator("FULLY_CONNECTED", (y, table, -1), (1, 9))
     model.write(tmp_path / "m.tflite", y)
     graph = lower_model(read_model(tmp_path / "m.tflite")).graph
-    (only,) = new_adapters(graph, 2).each
+    (only,) = new_adapters(graph, 2).members
     assert graph.tensors[only.tensor].name.startswith("dense")
     with pytest.raises(OptionError, match="matches none"):
         new_adapters(graph, 2, "table")

@@ -9,7 +9,7 @@ from support.model_forms import FORMS, IMAGE, Pruned, write_form
 
 from odt import Trainer, load_model
 from odt.core.formats.reader import read_model
-from odt.core.lowering.normalize.inline import constant_variables, settled
+from odt.core.lowering.normalize.inline import apply_masks, constant_variables
 from odt.core.model.variables import keeps_state
 
 RNG = np.random.default_rng(0)
@@ -66,8 +66,8 @@ def test_other_ways_to_read_a_variable(make: type[Pruned], tmp_path: Path) -> No
     write_form(make, tmp_path / "m.tflite")
     model = read_model(tmp_path / "m.tflite")
     assert keeps_state(model.graph)
-    assert not keeps_state(settled(model).graph)
-    read = constant_variables(settled(model)).values()
+    assert not keeps_state(apply_masks(model).graph)
+    read = constant_variables(apply_masks(model)).values()
     assert {name for name, _ in read} == {"conv", "hidden", "last"}
     theirs = litert(tmp_path / "m.tflite", [X])[0]
     np.testing.assert_allclose(odt(tmp_path / "m.tflite", [X])[0], theirs, atol=1e-6)
@@ -75,4 +75,4 @@ def test_other_ways_to_read_a_variable(make: type[Pruned], tmp_path: Path) -> No
 
 def test_a_first_run_that_reads_other_values_keeps_its_state(tmp_path: Path) -> None:
     write_form(Dense, tmp_path / "m.tflite")
-    assert keeps_state(settled(read_model(tmp_path / "m.tflite")).graph)
+    assert keeps_state(apply_masks(read_model(tmp_path / "m.tflite")).graph)

@@ -9,7 +9,7 @@ from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 from support.rewriting import leave_out
 
-from odt.core.lowering.passes.push_transposes import back, is_view, ordered
+from odt.core.lowering.passes.push_transposes import inverse, is_view, permuted
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
@@ -20,7 +20,7 @@ LAST = (1, SIDE, SIDE, CHANNELS)
 
 
 def turned(net: Net, x: int, perm: tuple[int, ...]) -> int:
-    shape = ordered(net.tensors[x].spec.shape, perm)
+    shape = permuted(net.tensors[x].spec.shape, perm)
     return net.add("TRANSPOSE", (x, net.constant(perm, np.int32)), shape)
 
 
@@ -184,7 +184,7 @@ def test_it_trains_the_same(network: Callable[[], Graph], monkeypatch: pytest.Mo
 
 def test_a_permutation_is_undone() -> None:
     perm, shape = (0, 2, 3, 1), (7, 2, 3, 4)
-    assert ordered(ordered(shape, perm), back(perm)) == shape
+    assert permuted(permuted(shape, perm), inverse(perm)) == shape
     assert not is_view((1, 3, 1), (1, 0, 2))  # it moves values as soon as there are two samples
     assert is_view((1, 5, 1), (0, 2, 1))
 
@@ -197,7 +197,7 @@ def probabilities(op: str, between: str, perm: tuple[int, ...]) -> Graph:
     x = turned(net, x, perm)
     if between:
         x = net.add(between, [x], net.tensors[x].spec.shape)
-        x = turned(net, x, back(perm))
+        x = turned(net, x, inverse(perm))
     return net.graph(net.add(op, [x], net.tensors[x].spec.shape, beta=1.0))
 
 
