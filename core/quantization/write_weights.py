@@ -50,7 +50,8 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
         axis = layer.axis
         operator = operators[node.origin]
         inputs = [int(i) for i in operator["inputs"]]
-        for position in (layer.w, layer.b) if scheme == "float16" else (layer.w,):
+        positions = (layer.w, layer.b) if scheme == "float16" else (layer.w,)
+        for position in positions:
             if position >= len(inputs) or node.inputs[position] == ABSENT:
                 continue
             i = inputs[position]

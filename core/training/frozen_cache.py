@@ -237,6 +237,7 @@ class FrozenCache(Closing):
         return part
 
     def _compute(self, samples: range) -> None:
+        """Computes and caches the values of some samples, on an idle program if there is one."""
         here = slice(samples.start, samples.stop)
         try:
             runner = self._idle.pop()
@@ -349,6 +350,7 @@ class _Runner:
         self._programs: dict[int, Program] = {}
 
     def program(self, samples: int) -> Program:
+        """Returns the program for a number of samples."""
         if samples not in self._programs:
             self._programs[samples] = bind(self._plans, self._computation, samples, self._arena, {})
         return self._programs[samples]
@@ -366,8 +368,9 @@ def _allocate(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Ar
         import tempfile
 
         reason = str(getattr(e, "strerror", None) or e).lower()
-        where = _folder() or tempfile.gettempdir() if on_disk else "memory"
-        hint = "Set TMPDIR to another folder." if on_disk else 'Give `cache_frozen="disk"`.'
+        where, hint = "memory", 'Give `cache_frozen="disk"`.'
+        if on_disk:
+            where, hint = _folder() or tempfile.gettempdir(), "Set TMPDIR to another folder."
         raise OptionError(
             "cache_frozen", f"{where} must have room for {nbytes:,} bytes", reason, hint
         ) from e
@@ -379,6 +382,7 @@ def _folder() -> str | None:
 
 
 def _mapped(spec: TensorSpec) -> Array:
+    """Maps an array from an unnamed temporary file, whose space is reserved."""
     import tempfile
 
     with tempfile.TemporaryFile(prefix="odt-cache-", dir=_folder()) as file:

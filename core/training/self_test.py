@@ -120,7 +120,8 @@ def self_test(
             with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
                 work = _work(trainer)
                 small = trainer.memory().arena <= MAX_MEMORY
-                for count in (weights, 2, 1) if small else ():
+                counts = (weights, 2, 1) if small else ()
+                for count in counts:
                     if work * (OTHER_RUNS + 4 * count) <= most:
                         passes = most // max(work, 1)
                         probe = LossProbe(trainer, data, passes)
@@ -199,8 +200,10 @@ class _Test:
         """
         attempts: list[list[Finding]] = []
         refusal: DataError | None = None
-        data = self.probe.data
-        for draw in (data, *data.others()) if isinstance(data, RandomData) else (data,):
+        draws: list[Data] = [self.probe.data]
+        if isinstance(self.probe.data, RandomData):
+            draws += self.probe.data.others()
+        for draw in draws:
             self.probe.data = draw
             try:
                 attempts.append(self._look(np.random.default_rng(self.seed)))

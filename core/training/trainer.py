@@ -254,7 +254,7 @@ class Trainer(Closing):
             source = data if feed is None else feed.epoch(number, order, at, end)
             read = order if feed is None else range(len(order))
             run = Pass(self._training, source, read, reduction, self.metrics)
-            complete, worse, checked = False, False, None
+            complete, worse, validated = False, False, None
             try:
                 while at < end and not stopped and not ended():
                     samples = min(batch, end - at)
@@ -267,15 +267,16 @@ class Trainer(Closing):
                 complete = at >= end
                 if complete or not stopped:
                     if len(validation):
-                        checked = evaluate(data, validation, rest=validate_rest or not drop_last)
-                    worse = bool(self.undo and self.undo.is_worse(checked))
+                        rest = validate_rest or not drop_last
+                        validated = evaluate(data, validation, rest=rest)
+                    worse = bool(self.undo and self.undo.is_worse(validated))
             except NotFiniteLossError:
                 if self.undo is None:
                     raise
                 self.undo.before.restore()
                 self._check_finite(data, order[at : min(at + batch, end)])
                 worse = True
-            epoch = Epoch(number, run.result(), checked, worse)
+            epoch = Epoch(number, run.result(), validated, worse)
             if worse:
                 assert self.undo is not None
                 self.undo.before.restore()

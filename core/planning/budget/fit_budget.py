@@ -153,13 +153,15 @@ def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) ->
     batch, cores = usual.batch, available_cores()
     sizes: Sequence[int] = (micro_batch,) if micro_batch else _halves(batch, usual.micro_batch)
     most = -(-batch // sizes[-1])
+    counts = [min(workers, most)] if workers else range(1, cores + 1)
     for m in sizes:
-        for w in [min(workers, most)] if workers else range(1, cores + 1):
+        for w in counts:
             if w <= -(-batch // m):
                 yield Schedule(batch, m, w, 1 if w > 1 else cores)
 
 
 def _halves(batch: int, size: int) -> list[int]:
+    """Returns the batch, a size of micro-batches, and its halves down to 1."""
     sizes = [size] if size == batch else [batch, size]
     while sizes[-1] > 1:
         sizes.append(-(-sizes[-1] // 2))

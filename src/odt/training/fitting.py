@@ -243,8 +243,9 @@ class Fit:
             self._epoch_begin(number)
             totals = BatchTotals(core)
             for k, batch in enumerate(batches_of(data, session.samples, batch_size)):
-                for callback in self._batch_begin if k else ():
-                    callback.on_train_batch_begin(k, {})
+                if k:  # that of the first batch follows on_epoch_begin
+                    for callback in self._batch_begin:
+                        callback.on_train_batch_begin(k, {})
                 samples = self._open(batch, self.options.class_weight)
                 batch_logs = session.logs(totals.add(samples, update=True))
                 for callback in self._batch_end:
