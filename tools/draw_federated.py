@@ -22,12 +22,12 @@ Line = list[tuple[float, float]]
 
 def line(data: Path, model: odt.Model, partition: str, strategy: str) -> Line:
     """Validation accuracy by round."""
-    files = [data / f"{part}.{kind}.bin" for part in ("train", "test") for kind in
-             ("input", "output")]  # fmt: skip
+    x, y = data / "train.input.bin", data / "train.output.bin"
+    validation = data / "test.input.bin", data / "test.output.bin"
     with federated.new_trainer(model, metrics=["accuracy"]) as trainer:
         history = federated.simulate(
-            trainer, files[0], files[1], clients=CLIENTS, partition=partition, strategy=strategy,
-            rounds=ROUNDS, seed=SEED, validation_data=(files[2], files[3]),
+            trainer, x, y, clients=CLIENTS, partition=partition, strategy=strategy,
+            rounds=ROUNDS, seed=SEED, validation_data=validation,
         )  # fmt: skip
     accuracy = history.of("val_accuracy")
     print(f"{partition} {strategy}: {accuracy[-1]:.4f}")
@@ -35,10 +35,12 @@ def line(data: Path, model: odt.Model, partition: str, strategy: str) -> Line:
 
 
 def draw(name: str, title: str, lines: dict[str, Line]) -> None:
+    """Writes a plot to docs."""
     (ROOT / "docs" / name).write_text(svg([Chart(title, lines, "round")]), encoding="utf-8")
 
 
 def main() -> None:
+    """Makes the data and the model, and draws both plots."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         source = ["fashion_mnist", "--data-dir", str(ROOT / "examples/fashion-mnist")]

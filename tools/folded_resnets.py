@@ -52,10 +52,8 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.first, self.second = (
-            ConvNorm(inputs, outputs, 3, stride),
-            ConvNorm(outputs, outputs, 3),
-        )
+        self.first = ConvNorm(inputs, outputs, 3, stride)
+        self.second = ConvNorm(outputs, outputs, 3)
         changes = stride > 1 or inputs != outputs
         self.shortcut = ConvNorm(inputs, outputs, 1, stride) if changes else None
 
@@ -73,9 +71,9 @@ class ResNet(nn.Module):
         shapes = [(16, 1), *[(16, 1)] * (blocks - 1)]
         for width in (32, 64):
             shapes += [(width, 2), *[(width, 1)] * (blocks - 1)]
-        inputs = [16, *(width for width, _ in shapes)]
+        inputs = [16, *(width for width, _ in shapes[:-1])]
         self.blocks = nn.ModuleList(
-            Block(i, width, stride) for i, (width, stride) in zip(inputs, shapes, strict=False)
+            Block(i, width, stride) for i, (width, stride) in zip(inputs, shapes, strict=True)
         )
         self.dense = nn.Linear(64, classes)
 

@@ -12,7 +12,8 @@ import click
 from odt.core.export.new_model import NewModel, Sizes, build_model
 from odt.errors import OptionError
 
-KINDS = {  # kind of odt new, activation, sizes
+# Kind → kind of `odt new`, activation, sizes.
+KINDS = {
     "mlp": ("mlp", "softmax", Sizes(hidden=(128,))),
     "cnn": ("cnn", "softmax", Sizes(filters=(16, 32), hidden=(64,))),
     "tiny": ("cnn", "softmax", Sizes(filters=(4,), hidden=())),
@@ -22,7 +23,7 @@ KINDS = {  # kind of odt new, activation, sizes
 
 
 def parse_shape(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
-    """28,28,1 → (28, 28, 1)."""
+    """Parses a shape: 28,28,1 → (28, 28, 1)."""
     parts = text.split(",")
     if not all(p.strip().isdecimal() and int(p) > 0 for p in parts):
         raise click.BadParameter(f"must be numbers above 0 such as 28,28,1, but got {text}")
@@ -32,15 +33,17 @@ def parse_shape(context: click.Context, parameter: click.Parameter, text: str) -
 @click.command()
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("output", type=click.Path(path_type=Path))
-@click.option("--seed", default=0, help="Of the weights.", show_default=True)
+@click.option("--seed", default=0, help="Random seed of the weights.", show_default=True)
 @click.option(
     "--input-shape",
     default="28,28,1",
     callback=parse_shape,
-    help="Of one sample.",
+    help="Shape of a sample.",
     show_default=True,
 )
-@click.option("--classes", default=10, help="Outputs, but of an autoencoder.", show_default=True)
+@click.option(
+    "--classes", default=10, help="Number of outputs, except for an autoencoder.", show_default=True
+)
 def main(kind: str, output: Path, seed: int, input_shape: tuple[int, ...], classes: int) -> None:
     """Writes a model of KIND to OUTPUT, a .circle or .tflite file."""
     file_format = output.suffix.lstrip(".")

@@ -2,9 +2,9 @@
 
 pip install -e '.[torch]', then: python tools/make_torch_models.py tests/golden_torch
 
-For each module a folder gets NAME.circle, NAME.npz (data, losses, first gradients) and a row in
-cases.json. What torch trains are the numbers that tico names as parameters in the file: BatchNorm
-with its statistics frozen is there a multiplication and an addition, so it is both here too.
+For each module, the folder gets NAME.circle, NAME.npz (data, losses, first gradients) and a row in
+cases.json. torch trains the parameters that the file has: there, BatchNorm with frozen statistics
+is a multiplication and an addition, so it is replaced by both before training.
 """
 # mypy: disallow-subclassing-any=False
 
@@ -27,8 +27,8 @@ from torch_models import RECIPES, REFUSED, Recipe
 from odt.core.formats.reader import read_model
 
 Array = NDArray[np.float32]
-BATCH, BATCHES, STEPS = 4, 5, 10  # the data go round twice
-FORMULA = "const_tensor_"  # so tico names what is no parameter: epsilons, biases that are not there
+BATCH, BATCHES, STEPS = 4, 5, 10  # two epochs
+FORMULA = "const_tensor_"  # begin of the names of other constants, such as epsilons
 ADAM_RATE, BETA1, BETA2, EPSILON = 0.001, 0.9, 0.999, 1e-7
 
 
@@ -47,23 +47,24 @@ class Affine(nn.Module):
 
 
 def as_converted(module: nn.Module, constants: Mapping[str, Array]) -> nn.Module:
-    """A copy with the file's parameters.
+    """Returns a copy of a module with the parameters of the converted file.
 
-    BatchNorm is Affine; where tico multiplied a normalisation's weight and bias into the next
-    Linear, they are there too.
+    BatchNorm becomes Affine, or nothing if tico fused it; weight and bias of a LayerNorm that tico
+    multiplied into the next Linear are fused there.
 
     Args:
-        constants: the file's, by name.
+        module: the module.
+        constants: constants of the file, by name.
     """
     twin = copy.deepcopy(module)
-    for name, part in list(twin.named_modules()):
-        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
-            affine = Affine(part)
-            there = any(np.array_equal(c.ravel(), affine.scale.data) for c in constants.values())
+    for name, layer in list(twin.named_modules()):
+        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+            affine = Affine(layer)
+            in_file = any(np.array_equal(c.ravel(), affine.scale.data) for c in constants.values())
             parent, _, last = name.rpartition(".")
-            setattr(twin.get_submodule(parent), last, affine if there else nn.Identity())
-        elif isinstance(part, nn.LayerNorm) and file_name(f"{name}.weight") not in constants:
-            part.weight = part.bias = None
+            setattr(twin.get_submodule(parent), last, affine if in_file else nn.Identity())
+        elif isinstance(layer, nn.LayerNorm) and file_name(f"{name}.weight") not in constants:
+            layer.weight = layer.bias = None
     for name, p in twin.named_parameters():
         fused = constants.get(f"{file_name(name)}_{name.rpartition('.')[2]}_fused")
         if fused is not None:
@@ -72,12 +73,12 @@ def as_converted(module: nn.Module, constants: Mapping[str, Array]) -> nn.Module
 
 
 def file_name(parameter: str) -> str:
-    """What tico calls a parameter."""
+    """Returns tico's name of a parameter."""
     return "tico::p_" + parameter.replace(".", "_")
 
 
 def float_constants(path: Path) -> dict[str, Array]:
-    """The file's numbers by name, but those of formulas."""
+    """Returns the parameters of a file by name: its float constants without those of formulas."""
     return {
         t.name: t.data
         for t in read_model(str(path)).graph.tensors
@@ -89,11 +90,14 @@ def float_constants(path: Path) -> dict[str, Array]:
 
 
 def draw_state(module: nn.Module) -> None:
-    """Gives normalisation what training would have left there, and no two numbers the same."""
-    for part in module.modules():
-        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
-            part.running_mean.normal_(0, 0.2)
-            part.running_var.uniform_(0.5, 1.5)
+    """Draws statistics and parameters as after training; all values of parameters differ.
+
+    `file_gradients` finds the values of the module in the file, so that they must be unique.
+    """
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+            layer.running_mean.normal_(0, 0.2)
+            layer.running_var.uniform_(0.5, 1.5)
     for p in module.parameters():
         if p.ndim == 1 and bool((p == p[0]).all()):  # gamma or beta
             p.data += 0.1 * torch.randn_like(p)
@@ -126,12 +130,15 @@ def draw_targets(recipe: Recipe, outputs: Tensor) -> Tensor:
 
 
 def loss_of(recipe: Recipe, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Returns the mean loss of a batch."""
     if recipe.loss == "cce":
         return nn.functional.cross_entropy(outputs, targets)
     return ((outputs - targets) ** 2).mean()
 
 
 def sgd(rate: float) -> Callable[[int, Tensor], None]:
+    """Returns the update of a parameter in a step of gradient descent."""
+
     def update(step: int, p: Tensor) -> None:
         if p.grad is not None:
             p.data -= rate * p.grad
@@ -140,7 +147,7 @@ def sgd(rate: float) -> Callable[[int, Tensor], None]:
 
 
 def adam(slots: dict[Tensor, tuple[Tensor, Tensor]]) -> Callable[[int, Tensor], None]:
-    """Keras' form: epsilon is added before the bias correction."""
+    """Returns the update of Adam in Keras' form: epsilon is added before the bias correction."""
 
     def update(step: int, p: Tensor) -> None:
         if p.grad is None:
@@ -161,7 +168,7 @@ def train(
     targets: Tensor,
     update: Callable[[int, Tensor], None],
 ) -> tuple[list[float], list[Array]]:
-    """STEPS losses, each before its update, and the first step's gradients by parameter."""
+    """Trains STEPS steps; returns the losses before each, and the gradients of the first step."""
     losses: list[float] = []
     first: list[Array] = []
     for step in range(STEPS):
@@ -171,9 +178,8 @@ def train(
         loss.backward()
         losses.append(loss.item())
         if not step:
-            none = torch.zeros(())
             first = [
-                np.broadcast_to((none if p.grad is None else p.grad).numpy(), p.shape).copy()
+                (torch.zeros_like(p) if p.grad is None else p.grad).detach().numpy().copy()
                 for p in module.parameters()
             ]
         for p in module.parameters():
@@ -182,7 +188,7 @@ def train(
 
 
 def file_gradients(
-    constants: Mapping[str, Array], parameters: Sequence[Array], of: Sequence[Array]
+    constants: Mapping[str, Array], parameters: Sequence[Array], gradients: Sequence[Array]
 ) -> dict[str, Array]:
     """Arranges PyTorch's gradients like the parameters in the file: transposed, split or joined.
 
@@ -190,24 +196,24 @@ def file_gradients(
         ValueError: if a parameter of the file is not in PyTorch, or the reverse.
     """
     values = np.concatenate([p.ravel() for p in parameters])
-    gradients = np.concatenate([g.ravel() for g in of])
+    flat_gradients = np.concatenate([g.ravel() for g in gradients])
     order = np.argsort(values)
     by_name: dict[str, Array] = {}
-    places = []
+    positions = []
     for name, data in constants.items():
-        at = order[np.searchsorted(values[order], data.ravel()).clip(0, len(order) - 1)]
-        if not np.array_equal(values[at], data.ravel()):
+        position = order[np.searchsorted(values[order], data.ravel()).clip(0, len(order) - 1)]
+        if not np.array_equal(values[position], data.ravel()):
             raise ValueError(f"{name}: must be a parameter of the module")
-        by_name[name] = gradients[at].reshape(data.shape)
-        places.append(at)
-    times = np.bincount(np.concatenate(places), minlength=len(values))
+        by_name[name] = flat_gradients[position].reshape(data.shape)
+        positions.append(position)
+    times = np.bincount(np.concatenate(positions), minlength=len(values))
     if not (times == 1).all():
         raise ValueError(f"parameters must be in the file once, but got {np.unique(times)} times")
     return by_name
 
 
 def make(name: str, recipe: Recipe, folder: Path) -> dict[str, Any]:
-    """Writes one case and gives its row."""
+    """Writes the files of a case; returns its row."""
     torch.manual_seed(1 + sorted(RECIPES).index(name))
     module = recipe.build().eval()
     draw_state(module)
@@ -236,17 +242,19 @@ def make(name: str, recipe: Recipe, folder: Path) -> dict[str, Any]:
 
 
 def refusal(recipe: Recipe) -> str:
-    """Why tico refuses, in its words; empty if it converts."""
+    """Returns tico's message if it refuses a module; empty if it converts it."""
     try:
         tico.convert(recipe.build().eval(), tuple(x[:1] for x in draw_inputs(recipe, 1)))
-    except Exception as e:  # whatever tico raises is what we want to know
+    except Exception as e:  # tico raises exceptions of many types
         return f"{type(e).__name__}: {str(e).splitlines()[0]}"
     return ""
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--refused", is_flag=True, help="Say what tico refuses instead.")
+@click.option(
+    "--refused", is_flag=True, help="Print the messages of tico for modules that it refuses."
+)
 def main(folder: Path, refused: bool) -> None:
     """Writes all cases into FOLDER."""
     warnings.filterwarnings("ignore")
@@ -256,7 +264,7 @@ def main(folder: Path, refused: bool) -> None:
         for name, recipe in REFUSED.items():
             click.echo(f"{name}: {refusal(recipe) or 'converts'}")
         return
-    torch.backends.mha.set_fastpath_enabled(False)  # its one operator is none of tico's
+    torch.backends.mha.set_fastpath_enabled(False)  # tico does not know its operator
     folder.mkdir(parents=True, exist_ok=True)
     rows = [make(name, recipe, folder) for name, recipe in RECIPES.items()]
     versions = {"torch": torch.__version__, "tico": tico.__version__}

@@ -22,7 +22,7 @@ import numpy as np
 
 LENGTH = ("--data-length", "6000")  # of large data sets
 EPOCHS = 2
-TRAINED = ("--learning-rate", "0.001", "--epochs")  # how networks are trained before
+PRETRAINING = ("--learning-rate", "0.001", "--epochs")  # options that train the networks first
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Task:
     Attributes:
         data: the data set, as in docs/learning-rate.md.
         source: words of `odt gen-datafile`.
-        make: makes the trained model from the folder of data files; None for the file of that name
-            in DATA/models.
+        make: writes the trained model; its arguments are the path, the folder of data files, and
+            DATA. None for the file of that name in DATA/models.
         loss: words of `odt train`, for models without a final activation.
         metric: accuracy, or loss if less is better.
         length: words of `odt train` for the number of training samples.
@@ -48,6 +48,7 @@ class Task:
 
 
 def odt(*words: object) -> str:
+    """Runs odt; returns what it prints, or ends with its error."""
     command = [sys.executable, "-m", "odt", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -86,8 +87,8 @@ def new(kind: str, epochs: int, *words: str) -> Callable[[Path, Path, Path], Non
         odt("new", kind, "--like", folder / "train.input.bin", "-o", path, *words)
         loss = ("--loss", "mean-squared-error") if kind == "autoencoder" else ()
         length = LENGTH if kind == "autoencoder" else ()
-        trained = (*TRAINED, epochs, *length, "--export-tflite", path)
-        odt("train", path, *files_of(folder, "train"), *loss, *trained)
+        options = (*PRETRAINING, epochs, *length, "--export-tflite", path)
+        odt("train", path, *files_of(folder, "train"), *loss, *options)
 
     return make
 
@@ -98,8 +99,8 @@ def new_head(epochs: int) -> Callable[[Path, Path, Path], None]:
     def make(path: Path, folder: Path, data: Path) -> None:
         like = ("--like", folder / "train.input.bin")
         odt("replace-head", data / "models" / MOBILENET, *like, "-o", path)
-        words = (*TRAINED, epochs, "--cache-frozen", "--export-tflite", path)
-        odt("train", path, *files_of(folder, "train"), *words)
+        options = (*PRETRAINING, epochs, "--cache-frozen", "--export-tflite", path)
+        odt("train", path, *files_of(folder, "train"), *options)
 
     return make
 
@@ -215,8 +216,11 @@ def measure(name: str, data: Path, seeds: int) -> Row:
             words += ("--epochs", EPOCHS, "--export-tflite", out)
             words += task.length
             printed = odt("train", model, *words)
-            rates = re.findall(r"The learning rate is (\S+?),? |learning_rate += (\S+)", printed)
-            rate = next((chosen for chosen, _ in rates if chosen), rates[0][1])
+            # A line tells the rate that odt lowers; otherwise the training parameters do.
+            lowered = re.search(r"The learning rate is (\S+?),? ", printed)
+            used = lowered or re.search(r"learning_rate += (\S+)", printed)
+            assert used
+            rate = used[1]
             after.append(evaluate(out, task, folder))
         return Row(name, rate, evaluate(model, task, folder), after)
 

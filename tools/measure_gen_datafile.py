@@ -2,9 +2,9 @@
 
 Usage: python tools/measure_gen_datafile.py FOLDER [SIZE]
 
-Both decode the same files and resize them to SIZE×SIZE (224) in one thread. Pillow alone keeps
-nothing; odt also scales to float32, and a second thread writes and hashes. Runs alternate, the
-best of three counts. The folder is one of classes, as gen-datafile reads it.
+Both decode the same files and resize them to SIZE×SIZE (224) in one thread. Pillow alone discards
+the pictures; odt also scales them to float32, and a second thread writes and hashes them. Runs
+alternate, and the best of three counts. The folder has a folder for each class.
 """
 
 import sys
@@ -26,6 +26,7 @@ ROUNDS = 3
 
 
 def pillow_alone(files: list[Path], size: int) -> float:
+    """Returns the seconds in which Pillow decodes and resizes the files."""
     start = time.perf_counter()
     for path in files:
         with Image.open(path) as picture:
@@ -34,6 +35,7 @@ def pillow_alone(files: list[Path], size: int) -> float:
 
 
 def with_odt(folder: str, size: int, out: Path) -> float:
+    """Returns the seconds in which odt makes data files of the folder."""
     start = time.perf_counter()
     source = open_source(Opening(folder, resize=Resize(size, size)))
     request = Request(
@@ -47,16 +49,17 @@ def with_odt(folder: str, size: int, out: Path) -> float:
 
 
 def main(folder: str, size: int) -> None:
+    """Measures both and prints their rates."""
     files = [p for p in sorted(Path(folder).rglob("*")) if p.suffix.lower() in PICTURES]
-    alone, ours = [], []
+    pillow_seconds, odt_seconds = [], []
     for _ in range(ROUNDS):
-        alone.append(pillow_alone(files, size))
+        pillow_seconds.append(pillow_alone(files, size))
         with tempfile.TemporaryDirectory() as out:
-            ours.append(with_odt(folder, size, Path(out)))
-    rates = len(files) / min(alone), len(files) / min(ours)
+            odt_seconds.append(with_odt(folder, size, Path(out)))
+    pillow_rate, odt_rate = len(files) / min(pillow_seconds), len(files) / min(odt_seconds)
     print(f"{len(files)} pictures to {size}×{size}, one decoding thread, best of {ROUNDS}")
-    print(f"Pillow alone   {rates[0]:7.0f} pictures/s")
-    print(f"gen-datafile   {rates[1]:7.0f} pictures/s, {rates[1] / rates[0]:.2f} of it")
+    print(f"Pillow alone   {pillow_rate:7.0f} pictures/s")
+    print(f"gen-datafile   {odt_rate:7.0f} pictures/s, {odt_rate / pillow_rate:.2f} of it")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Writes the printed examples of two pages in docs: python tools/print_structures.py.
 
-docs/architecture.md has the structures whole, docs/conv_2d.md the calls of CONV_2D. Each stands in
-the first text block below the heading that names it. A test compares them with the code.
+docs/architecture.md shows the whole structures, docs/conv_2d.md the calls of CONV_2D. Each example
+is the first text block below the heading that names it. A test compares them with the code.
 """
 
 import re
@@ -42,6 +42,7 @@ def structures() -> dict[str, str]:
 
 
 def output_of(command: click.Command, arguments: list[str]) -> str:
+    """Runs a command with KERNELS; returns what it prints."""
     result = CliRunner(env={"ODT_KERNELS": KERNELS}).invoke(command, arguments)
     assert result.exit_code == 0, result.output
     return result.output

@@ -39,9 +39,10 @@ def training(temperature: float, weight: float) -> dict[str, Any]:
         )
         loss = (1 - weight) * F.cross_entropy(z, labels) + weight * temperature**2 * soft
         losses.append(loss.item())
-        steps = torch.autograd.grad(loss, weights)
+        gradients = torch.autograd.grad(loss, weights)
         weights = [
-            (w - RATE * g).detach().requires_grad_() for w, g in zip(weights, steps, strict=True)
+            (w - RATE * g).detach().requires_grad_()
+            for w, g in zip(weights, gradients, strict=True)
         ]
     return {
         "temperature": temperature,

@@ -19,8 +19,9 @@ from torch.nn import functional as F
 STEPS, RATE, SAMPLES, CLASSES = 5, 0.5, 6, 4
 
 
-def smoothed(t: Any, part: float, classes: int) -> Any:
-    return t * (1 - part) + part / classes
+def smooth(t: Any, fraction: float, classes: int) -> Any:
+    """Label smoothing: spreads a fraction of the targets evenly over the classes."""
+    return t * (1 - fraction) + fraction / classes
 
 
 def categorical(x: Any, t: Any, label_smoothing: float = 0.0) -> Any:
@@ -32,7 +33,7 @@ def sparse(x: Any, t: Any, label_smoothing: float = 0.0) -> Any:
 
 
 def binary(x: Any, t: Any, label_smoothing: float = 0.0) -> Any:
-    t = smoothed(t, label_smoothing, 2)
+    t = smooth(t, label_smoothing, 2)
     return F.binary_cross_entropy_with_logits(x, t, reduction="none").mean(-1)
 
 
@@ -55,7 +56,7 @@ def divergence(x: Any, t: Any) -> Any:
 def categorical_focal(
     x: Any, t: Any, alpha: float = 0.25, gamma: float = 2.0, label_smoothing: float = 0.0
 ) -> Any:
-    t, p = smoothed(t, label_smoothing, x.shape[-1]), F.softmax(x, -1)
+    t, p = smooth(t, label_smoothing, x.shape[-1]), F.softmax(x, -1)
     return (alpha * (1 - p) ** gamma * (-t * torch.log(p))).sum(-1)
 
 
@@ -67,7 +68,7 @@ def binary_focal(
     gamma: float = 2.0,
     label_smoothing: float = 0.0,
 ) -> Any:
-    t, p = smoothed(t, label_smoothing, 2), torch.sigmoid(x)
+    t, p = smooth(t, label_smoothing, 2), torch.sigmoid(x)
     p_t = t * p + (1 - t) * (1 - p)
     loss = (1 - p_t) ** gamma * F.binary_cross_entropy(p, t, reduction="none")
     if apply_class_balancing:
@@ -100,6 +101,7 @@ CASES: tuple[tuple[str, Callable[..., Any], str, dict[str, Any]], ...] = (
 
 
 def targets(kind: str, random: Any) -> Any:
+    """Draws targets of a kind; the same numbers are drawn for every kind."""
     shape = (SAMPLES, CLASSES)
     labels = torch.randint(0, CLASSES, (SAMPLES,), generator=random)
     return {

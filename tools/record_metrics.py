@@ -38,7 +38,7 @@ def arrays(kind: str) -> tuple[Any, Any]:
 
 
 def classes(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any:
-    """A figure of classes, macro average, by both."""
+    """Returns a function that computes a metric of classes, macro average, by both programs."""
 
     def measure(y: Any, t: Any) -> dict[str, float]:
         metric = of_torch(torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="macro")
@@ -49,7 +49,7 @@ def classes(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any
 
 
 def flags(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any:
-    """A figure of all flags together, by both."""
+    """Returns a function that computes a metric of all flags together by both programs."""
 
     def measure(y: Any, t: Any) -> dict[str, float]:
         y, t = y.ravel(), t.ravel()
@@ -60,7 +60,7 @@ def flags(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any:
 
 
 def values(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any:
-    """A figure of all values together, by both."""
+    """Returns a function that computes a metric of all values together by both programs."""
 
     def measure(y: Any, t: Any) -> dict[str, float]:
         metric = of_torch(torch.tensor(y).ravel(), torch.tensor(t).ravel()).item()
@@ -70,6 +70,7 @@ def values(of_torch: Callable[..., Any], of_sklearn: Callable[..., Any]) -> Any:
 
 
 def accuracy(y: Any, t: Any) -> dict[str, float]:
+    """Computes the accuracy by both programs."""
     metric = tc.multiclass_accuracy(
         torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="micro"
     )
@@ -78,6 +79,7 @@ def accuracy(y: Any, t: Any) -> dict[str, float]:
 
 
 def top_2(y: Any, t: Any) -> dict[str, float]:
+    """Computes the top-2 accuracy by both programs."""
     metric = tc.multiclass_accuracy(
         torch.tensor(y), torch.tensor(t), num_classes=CLASSES, average="micro", top_k=2
     )
@@ -99,6 +101,7 @@ def auc_of_classes(y: Any, t: Any) -> dict[str, float]:
 
 
 def auc_of_flags(y: Any, t: Any) -> dict[str, float]:
+    """Computes the AUC of all flags together by both programs."""
     y, t = y.ravel(), t.ravel()
     metric = tc.binary_auroc(torch.tensor(y), torch.tensor(t)).item()
     return {"torchmetrics": metric, "scikit-learn": float(sk.roc_auc_score(t, y))}

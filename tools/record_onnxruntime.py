@@ -73,7 +73,7 @@ def network(arrays: Arrays) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained.
+    """A case that is recorded.
 
     Attributes:
         loss, optimizer: arguments of generate_artifacts, made from the modules of `training`.
@@ -138,7 +138,7 @@ CASES = {
 
 
 def train(case: Case, arrays: Arrays, folder: Path) -> Arrays:
-    """What is recorded of a case, by name."""
+    """Trains a case; returns the recorded arrays by name."""
     t = training()
     t.artifacts.generate_artifacts(
         network(arrays),
@@ -151,8 +151,9 @@ def train(case: Case, arrays: Arrays, folder: Path) -> Arrays:
     module = t.api.Module(folder / "training_model.onnx", state, folder / "eval_model.onnx")
     optimizer = t.api.Optimizer(folder / "optimizer_model.onnx", module)
     optimizer.set_learning_rate(case.rate)
-    # 1.19.2 takes both numbers in the wrong order.
-    schedule = case.scheduled and t.api.LinearLRScheduler(optimizer, TOTAL, WARMUP, case.rate)
+    schedule = None
+    if case.scheduled:  # 1.19.2 takes both numbers of steps in the wrong order
+        schedule = t.api.LinearLRScheduler(optimizer, TOTAL, WARMUP, case.rate)
     x, targets = arrays["x"], arrays[case.targets]
     results: Arrays = {"losses": [], "rates": [optimizer.get_learning_rate()]}
     for k in range(STEPS):
@@ -161,7 +162,7 @@ def train(case: Case, arrays: Arrays, folder: Path) -> Arrays:
             continue
         results.setdefault("gradient", np.array(state.parameters["w0"].grad))
         optimizer.step()
-        if schedule:
+        if schedule is not None:
             schedule.step()
             results["rates"].append(optimizer.get_learning_rate())
         module.lazy_reset_grad()

@@ -24,7 +24,8 @@ from odt.core.formats.reader import read_model
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests/golden_torch"
-BATCH, STEPS, SHOWN = 4, 5, 6
+BATCH, STEPS = 4, 5
+FIRST = 6  # values of a weight that are recorded
 RATE = 0.1  # of every schedule
 Weights = dict[str, torch.Tensor]
 
@@ -41,10 +42,12 @@ def weights() -> Weights:
 
 def loss_of(w: Weights, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """Categorical cross-entropy of what mlp.circle computes: three dense layers, tanh and ELU."""
-    (w0, b0), (w1, b1), (w2, b2) = (
-        tuple(next(a for a in w.values() if tuple(a.shape) == shape) for shape in shapes)
-        for shapes in (((32, 12), (32,)), ((16, 32), (16,)), ((3, 16), (3,)))
-    )
+    by_shape: dict[tuple[int, ...], torch.Tensor] = {}
+    for a in w.values():
+        by_shape.setdefault(tuple(a.shape), a)
+    w0, b0 = by_shape[32, 12], by_shape[32,]
+    w1, b1 = by_shape[16, 32], by_shape[16,]
+    w2, b2 = by_shape[3, 16], by_shape[3,]
     linear = torch.nn.functional.linear
     hidden = torch.nn.functional.elu(linear(torch.tanh(linear(x, w0, b0)), w1, b1))
     return torch.nn.functional.cross_entropy(linear(hidden, w2, b2), t)
@@ -52,7 +55,7 @@ def loss_of(w: Weights, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
 
 def train(
     make: Callable[[list[torch.Tensor]], torch.optim.Optimizer],
-    clip: Callable[[list[torch.Tensor]], object] = list,
+    clip: Callable[[list[torch.Tensor]], object] = list,  # changes nothing
 ) -> dict[str, Any]:
     """Losses and weights of five steps, with gradients clipped before each."""
     arrays = np.load(FOLDER / "mlp.npz")
@@ -60,24 +63,24 @@ def train(
     w = weights()
     optimizer = make(list(w.values()))
     losses = []
-    for at in range(0, BATCH * STEPS, BATCH):
+    for first in range(0, BATCH * STEPS, BATCH):
         optimizer.zero_grad()
-        loss = loss_of(w, x[at : at + BATCH], t[at : at + BATCH])
+        loss = loss_of(w, x[first : first + BATCH], t[first : first + BATCH])
         loss.backward()
         clip(list(w.values()))
         optimizer.step()
         losses.append(loss.item())
-    return {"losses": losses, "weights": {name: shown(a) for name, a in w.items()}}
+    return {"losses": losses, "weights": {name: digest(a) for name, a in w.items()}}
 
 
-def shown(a: torch.Tensor) -> list[float]:
+def digest(a: torch.Tensor) -> list[float]:
     """The sum of an array, the sum of its squares, and its first values."""
     flat = a.detach().reshape(-1)
-    return [float(flat.sum()), float((flat * flat).sum()), *flat[:SHOWN].tolist()]
+    return [float(flat.sum()), float((flat * flat).sum()), *flat[:FIRST].tolist()]
 
 
 optim = torch.optim
-# Name → options of odt.Trainer, and what makes the same optimizer of the reference.
+# Name → options of odt.Trainer, and the constructor of the same optimizer of the reference.
 UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] = {
     "sgd": (
         {"optimizer": "sgd", "learning_rate": 0.05},
@@ -143,7 +146,7 @@ UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] 
 }
 
 
-# Likewise, with what clips gradients.
+# Name → options of odt.Trainer, and the reference's function that clips gradients.
 CLIPPED: dict[str, tuple[dict[str, Any], Callable[[list[torch.Tensor]], object]]] = {
     "clipped by norm": (
         {"optimizer": "sgd", "learning_rate": 0.5, "clip_norm": 0.3},
@@ -168,7 +171,9 @@ def trajectory(scheduler: Callable[[Any], LRScheduler], steps: int) -> list[floa
     return values
 
 
-def warmed(scheduler: Callable[[Any], LRScheduler], steps: int) -> Callable[[Any], LRScheduler]:
+def with_warmup(
+    scheduler: Callable[[Any], LRScheduler], steps: int
+) -> Callable[[Any], LRScheduler]:
     """A scheduler after steps of linear warm-up from a fraction of the rate."""
 
     def make(optimizer: Any) -> LRScheduler:
@@ -181,16 +186,18 @@ def warmed(scheduler: Callable[[Any], LRScheduler], steps: int) -> Callable[[Any
 # Schedule as on the command line → the same one of torch.
 SCHEDULES: dict[str, Callable[[Any], LRScheduler]] = {
     "constant": lambda o: rates.ConstantLR(o, 1.0),
-    "constant:warmup_steps=5": warmed(lambda o: rates.ConstantLR(o, 1.0), 5),
+    "constant:warmup_steps=5": with_warmup(lambda o: rates.ConstantLR(o, 1.0), 5),
     "step:decay_steps=4,decay_rate=0.5": lambda o: rates.StepLR(o, 4, 0.5),
     "exponential:decay_steps=10,decay_rate=0.3": lambda o: rates.ExponentialLR(o, 0.3**0.1),
     "exponential:decay_steps=7,decay_rate=0.3,staircase=true": lambda o: rates.StepLR(o, 7, 0.3),
     "polynomial:decay_steps=12,power=2": lambda o: rates.PolynomialLR(o, 12, 2.0),
     "polynomial:decay_steps=12,end_learning_rate=0.02": lambda o: rates.LinearLR(o, 1, 0.2, 12),
-    "polynomial:decay_steps=12,warmup_steps=4": warmed(lambda o: rates.PolynomialLR(o, 12), 4),
+    "polynomial:decay_steps=12,warmup_steps=4": with_warmup(lambda o: rates.PolynomialLR(o, 12), 4),
     "cosine:decay_steps=20": lambda o: rates.CosineAnnealingLR(o, 20),
     "cosine:decay_steps=20,alpha=0.1": lambda o: rates.CosineAnnealingLR(o, 20, 0.1 * RATE),
-    "cosine:decay_steps=16,warmup_steps=4": warmed(lambda o: rates.CosineAnnealingLR(o, 16), 4),
+    "cosine:decay_steps=16,warmup_steps=4": with_warmup(
+        lambda o: rates.CosineAnnealingLR(o, 16), 4
+    ),
     "cosine_restarts:decay_steps=3": lambda o: rates.CosineAnnealingWarmRestarts(o, 3, 2),
     "cosine_restarts:decay_steps=5,t_mul=1,alpha=0.2": lambda o: rates.CosineAnnealingWarmRestarts(
         o, 5, 1, 0.2 * RATE
@@ -200,9 +207,9 @@ SCHEDULES: dict[str, Callable[[Any], LRScheduler]] = {
         rates.OneCycleLR(o, RATE, 20, pct_start=0.4, div_factor=10, final_div_factor=100)
     ),
 }
-RATES = 20  # that are recorded of each schedule
+RATES = 20  # steps of each schedule that are recorded
 
-# Validation losses, and the schedules that reduce the rate by them: patience is one more than
+# Validation losses, and the schedules that reduce the rate by them. The patience is one more than
 # torch's, as in Keras.
 LOSSES = [1.0, 0.9, 0.95, 0.91, 0.92, 0.8, 0.81, 0.7999, 0.82, 0.83, 0.84, 0.85, 0.7, 0.7, 0.7, 0.7]
 PLATEAUS: dict[str, dict[str, Any]] = {

@@ -1,7 +1,7 @@
 """The torch modules of make_torch_models.py: small networks of the kinds that people convert.
 
-Normalisation statistics are part of each module's state and stay as they are: what odt trains is
-the converted model, in which they are constants.
+Normalisation statistics are part of each module's state and stay unchanged: they are constants in
+the converted model, which odt trains.
 """
 # mypy: disallow-subclassing-any=False, warn-return-any=False
 
@@ -19,7 +19,7 @@ class Recipe:
     """One network and how it is trained.
 
     Attributes:
-        build: the module, its weights not yet drawn.
+        build: returns the module, whose weights are drawn later.
         inputs: shapes of one sample, without N.
         loss: "mse", or "cce" on logits.
         vocabulary: the inputs are int32 below this; 0 for floats.
@@ -109,7 +109,7 @@ class Attention(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Token and place embeddings, pre-norm layers, the mean over the tokens."""
+    """Embeddings of tokens and positions, pre-norm layers, and the mean over the tokens."""
 
     def __init__(self, tokens: int = 40, length: int = 10, width: int = 16) -> None:
         super().__init__()
@@ -133,8 +133,8 @@ class Transformer(nn.Module):
 class TorchEncoder(nn.Module):
     """PyTorch's own encoder layer, pre-norm, ReLU.
 
-    Post-norm converts too, but tico multiplies the norm into one of its two readers only: what
-    torch trains as one weight are two in the file, and no training of theirs is the same.
+    Post-norm converts too, but tico multiplies the norm into one of its two readers only: one
+    weight in torch becomes two in the file, and they train differently.
     """
 
     def __init__(self, width: int = 12) -> None:
@@ -314,7 +314,8 @@ class Signal(nn.Module):
 class Recurrent(nn.Module):
     """A recurrent layer; the mean of its outputs, or the last one, decides.
 
-    Without bias: tico computes the first step's W·0 + b beforehand, and that b is another weight.
+    It has no bias: tico computes W·0 + b of the first step during conversion, which makes b another
+    weight.
     """
 
     def __init__(self, layer: type[nn.Module], last: bool = False) -> None:
@@ -337,11 +338,11 @@ class Cells(nn.Module):
         self.head = nn.Linear(8, 5)
 
     def forward(self, x: Tensor, state: Tensor) -> Tensor:
-        pair = isinstance(self.cell, nn.LSTMCell)
-        carried = (state, state) if pair else state
+        is_lstm = isinstance(self.cell, nn.LSTMCell)
+        states = (state, state) if is_lstm else state
         for t in range(x.shape[1]):
-            carried = self.cell(x[:, t], carried)
-        return self.head(carried[0] if pair else carried)
+            states = self.cell(x[:, t], states)
+        return self.head(states[0] if is_lstm else states)
 
 
 class TwoInputs(nn.Module):

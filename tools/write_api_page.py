@@ -207,13 +207,16 @@ def public_names(text: str) -> str:
     return re.sub(r"\bodt(?:\.[a-z_]+)+\.(\w+)", public, text)
 
 
-def wrapped(call: str) -> list[str]:
-    """Returns a call as lines, with a parameter on each if it is long."""
+def wrap(call: str) -> list[str]:
+    """Returns a call as lines: one, or one for each parameter if it is longer than WIDTH."""
     if len(call) <= WIDTH:
         return [call]
     lines, depth = [""], 0
     for mark in call:
-        depth += (mark in "([{") - (mark in ")]}")
+        if mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
         if mark == ")" and not depth:
             lines += [""]
         lines[-1] += mark
@@ -229,7 +232,7 @@ def section(name: str) -> list[str]:
     is_class = inspect.isclass(value)
     if is_class or inspect.isfunction(value):
         if not is_class or not (issubclass(value, Exception) or name in RETURNED):
-            lines += ["```text", *wrapped(f"odt.{name}{signature(value)}"), "```", ""]
+            lines += ["```text", *wrap(f"odt.{name}{signature(value)}"), "```", ""]
         lines += [*text_of(value), ""]
         if is_class and inspect.isfunction(value.__init__) and value.__init__.__doc__:
             lines += [*text_of(value.__init__), ""]
@@ -242,7 +245,7 @@ def section(name: str) -> list[str]:
         for method, function in public_members(value):
             lines += [f"### `{value.__name__}.{method}`", ""]
             if callable(function):
-                lines += ["```text", *wrapped(method + signature(function)), "```", ""]
+                lines += ["```text", *wrap(method + signature(function)), "```", ""]
             lines += [*text_of(function), ""]
     if name in EXAMPLES:
         lines += ["```python", *EXAMPLES[name].strip().splitlines(), "```", ""]

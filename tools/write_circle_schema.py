@@ -1,7 +1,8 @@
 """Writes schemas/circle.py from the code that circle-schema publishes.
 
-python tools/write_circle_schema.py; a test compares. The package's classes fill 5 MB, of which odt
-needs the names, slots, types and defaults of fields. They stand in each class's Add functions.
+python tools/write_circle_schema.py; a test compares the file with the package. The classes of the
+package have 5 MB; odt needs the names, slots, types and defaults of fields, which are in the
+functions Add… of each class.
 """
 
 import importlib
@@ -24,7 +25,7 @@ of them in brackets for a vector. A field named - is deprecated.
 
 '''
 UNUSED = "-"
-# Fields that Circle calls otherwise than TFLite; here TFLite's word counts.
+# Fields whose names in Circle and TFLite differ → the name in TFLite.
 RENAMED = {"adjoint_lhs": "adj_x", "adjoint_rhs": "adj_y"}
 ADD = r"def {0}Add(\w+)\(builder, \w+\):\s+builder\.Prepend(\w+)Slot\((\d+), .*, (\S+)\)\n"
 

@@ -67,7 +67,7 @@ def class_of(rule: UpdateRule) -> str:
 
 
 def summary(rule: UpdateRule) -> str:
-    """The first paragraph of the row's module, which says what the optimizer is."""
+    """The first paragraph of the docstring of the row's module, in one line."""
     return " ".join(documentation(rule).split("\n\n")[0].split())
 
 
@@ -83,6 +83,7 @@ def defaults(rule: UpdateRule) -> dict[HyperParameter, float | bool]:
 
 
 def attribute(h: HyperParameter) -> str:
+    """The line of a hyper-parameter in a docstring, wrapped."""
     note = f" ({h.note})" if h.note else ""
     text = f"{h.name}: {h.help}{note}."
     return textwrap.fill(text, 100, initial_indent=" " * 8, subsequent_indent=" " * 12)

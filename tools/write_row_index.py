@@ -1,7 +1,8 @@
 """Writes row_index.py and quantized_index.py in kernels/rows from the rows.
 
-The first holds what lists of names and `odt train --help` show, the second what readers and writers
-of quantized files ask of operators: neither imports a row. Tests compare them with the rows.
+The first holds the names and numbers that lists and `odt train --help` show, the second the facts
+that readers and writers of quantized files need: neither imports a row. Tests compare them with the
+rows.
 
     python tools/write_row_index.py
 """
@@ -88,7 +89,7 @@ def rows() -> dict[str, dict[str, int | None]]:
 
 
 def in_order(rows: Rows[R]) -> list[R]:
-    """Rows by position, which the present index may not know, then by name."""
+    """Rows by position, then by name; the present index may not know the positions."""
     return sorted(rows.values(), key=lambda row: (row.place, row.name))
 
 
@@ -116,11 +117,15 @@ def description(users: dict[UpdateRule, HyperParameter]) -> str:
         return f"{text}." if every else f"{text} for {series([r.class_name for r in users])}."
     usual = max(notes, key=lambda note: len(notes[note]))
     others = [f"{note} for {series(names)}" for note, names in notes.items() if note != usual]
-    return f"{text} ({', '.join([*others, *([f'{usual} otherwise'] if usual else [])])})."
+    if usual:
+        others.append(f"{usual} otherwise")
+    return f"{text} ({', '.join(others)})."
 
 
 def series(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    """Returns names as words: A, B and C."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Writes the stubs of the lazy packages from their tables: python tools/write_stubs.py.
 
-Such a package loads a public name when it is used first, so that type checkers cannot read its
-code. They read `__init__.pyi` beside it, which imports all names. A test compares both.
+Such a package loads a public name at its first use, which type checkers cannot follow. They read
+`__init__.pyi` beside it, which imports all names. A test compares both.
 """
 
 import importlib

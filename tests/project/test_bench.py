@@ -16,7 +16,7 @@ from bench.onnx_files import row
 from bench.picture import ratios, write_picture
 from bench.ratios import store
 from bench.report import figures, text, values, write_values
-from bench.run import chosen, code_mark, lasting, reason, rows, speed, turns
+from bench.run import code_mark, reason, reusable, rows, select_systems, speed, turns
 from bench.startup import PYTHON, TRAIN, table
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, SHOWN, WORK
@@ -306,7 +306,7 @@ def test_results_last_as_long_as_the_code() -> None:
     mark = {"code": now, "processor": PROCESSOR}
     good, failed = mark | {"others": 0.5}, mark | {"failed": "killed"}
     moved = good | {"processor": "another"}
-    assert lasting([good, failed, moved, mark | {"code": "other"}, {}], mark) == [good]
+    assert reusable([good, failed, moved, mark | {"code": "other"}, {}], mark) == [good]
 
 
 def test_odt_takes_the_first_turn_and_the_last() -> None:
@@ -324,14 +324,14 @@ def test_odt_takes_the_first_turn_and_the_last() -> None:
 
 def test_peers_and_rows_are_chosen_by_short_names() -> None:
     ours = {s for s in SYSTEMS if s.startswith("odt")}
-    assert set(chosen(SYSTEMS, "")) == set(SYSTEMS)
-    assert set(chosen(SYSTEMS, "onert ort")) == ours | {"onert", "ONNX Runtime"}
+    assert set(select_systems(SYSTEMS, "")) == set(SYSTEMS)
+    assert set(select_systems(SYSTEMS, "onert ort")) == ours | {"onert", "ONNX Runtime"}
     assert [w.name for w in rows("mnist-32, mlp", False)] == ["mlp-64-full", "mnist-32-full"]
     assert [w.name for w in rows("", True)] == list(QUICK)
     with pytest.raises(click.BadParameter, match="but got resnet50"):
         rows("mlp resnet50", False)
     with pytest.raises(click.BadParameter, match="but got jax"):
-        chosen(SYSTEMS, "jax onert")
+        select_systems(SYSTEMS, "jax onert")
 
 
 def test_a_failure_reports_the_message_of_the_library() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
-from bench.against import Row, command, fastest_epoch, former, line, train
+from bench.against import Row, command, fastest_epoch, install_commit, line, train
 from bench.networks.plain import mnist
 
 
@@ -36,4 +36,4 @@ def test_an_unknown_commit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     git.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(click.BadParameter, match=r"must be a commit .* but got nothing-like-it"):
-        former("nothing-like-it", tmp_path)
+        install_commit("nothing-like-it", tmp_path)

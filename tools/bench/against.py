@@ -78,16 +78,18 @@ def command(odt: Path, row: Row, folder: Path) -> list[str]:
     for option, values in zip(options, random_batch(net, row.samples), strict=True):
         values.tofile(folder / f"{option}.bin")
         words += [option, str(folder / f"{option}.bin")]
-    shuffles = subprocess.run(  # a former commit, which never does, refuses the option
-        [str(odt), "train", "--no-shuffle", "--help"], capture_output=True, check=False
-    )
-    return words + ["--no-shuffle"] * (shuffles.returncode == 0)
+    # A former commit, which never shuffles, refuses the option.
+    command = [str(odt), "train", "--no-shuffle", "--help"]
+    if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        words.append("--no-shuffle")
+    return words
 
 
 def train(words: Sequence[str], kernels: str) -> Figures:
     """Runs a command; returns its milliseconds for a step, and its peak memory in MB."""
     variables = os.environ | {"PYTHONUNBUFFERED": "1"}
-    variables |= {"ODT_KERNELS": kernels} if kernels else {}
+    if kernels:
+        variables["ODT_KERNELS"] = kernels
     printed, peak = "", 0.0
     with subprocess.Popen(
         words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -105,14 +107,14 @@ def train(words: Sequence[str], kernels: str) -> Figures:
 
 def line(title: str, turns: Sequence[tuple[Figures, Figures]]) -> str:
     """Formats a row of the table from the figures (before, now) of each turn."""
-    (ms, mb), (ms_now, mb_now) = (
-        [statistics.median(turn[side][k] for turn in turns) for k in range(2)] for side in range(2)
-    )
-    ratio = statistics.median(now[0] / before[0] for before, now in turns)
+    before, now = (zip(*figures, strict=True) for figures in zip(*turns, strict=True))
+    ms, mb = map(statistics.median, before)
+    ms_now, mb_now = map(statistics.median, now)
+    ratio = statistics.median(new_ms / old_ms for (old_ms, _), (new_ms, _) in turns)
     return f"| {title} | {ms:.3f} | {ms_now:.3f} | {ratio:.3f} | {mb:.1f} | {mb_now:.1f} |"
 
 
-def former(commit: str, out: Path) -> Path:
+def install_commit(commit: str, out: Path) -> Path:
     """Installs a commit in an environment of its own; returns its `odt`."""
     git = ["git", "-C", str(ROOT)]
     result = subprocess.run(
@@ -140,7 +142,7 @@ def former(commit: str, out: Path) -> Path:
 def main(commit: str, repeat: int | None, quick: bool, out: Path) -> None:
     """Compares odt with COMMIT on eight rows."""
     repeat = repeat or (3 if quick else 5)
-    commands = former(commit, out), install(out).with_name("odt")
+    commands = install_commit(commit, out), install(out).with_name("odt")
     click.echo(f"{commit} and the working tree, on {processor()}:\n")
     click.echo("| row | ms before | ms now | ratio | MB before | MB now |")
     click.echo("| --- | --- | --- | --- | --- | --- |")

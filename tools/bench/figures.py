@@ -64,8 +64,8 @@ def other_losses(results: Sequence[Result]) -> list[str]:
     losses = {}
     for r in sorted(trained, key=lambda r: order.index(r["system"])):
         work = names[r["work"]]
-        apart = work.network in uneven and SYSTEMS[r["system"]].symmetric
-        first = firsts.setdefault((work.name, apart), r)
+        is_symmetric = work.network in uneven and SYSTEMS[r["system"]].symmetric
+        first = firsts.setdefault((work.name, is_symmetric), r)
         if not abs(r["first_loss"] - first["first_loss"]) < SAME_LOSS * abs(first["first_loss"]):
             losses[title(work), r["system"]] = (
                 f"{r['system']} on {title(work)} with {r['first_loss']:.6g} where "

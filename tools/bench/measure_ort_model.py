@@ -75,9 +75,9 @@ class OnnxGraph:
 
 
 def conv(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
-    apart = layer.kind == "depthwise"
-    w = weights["w"].transpose((3, 0, 1, 2) if apart else (0, 3, 1, 2))
-    group = g.net.shape_of(layer.sources[0])[2] if apart else layer.groups
+    is_depthwise = layer.kind == "depthwise"
+    w = weights["w"].transpose((3, 0, 1, 2) if is_depthwise else (0, 3, 1, 2))
+    group = g.net.shape_of(layer.sources[0])[2] if is_depthwise else layer.groups
     return g.add(
         "Conv", [*ins, g.weight("w", w), g.weight("b", weights["b"])], kernel_shape=layer.size,
         strides=[layer.stride] * 2, pads=layer.symmetric * 2, group=group,
@@ -197,20 +197,21 @@ def attention(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> s
 def recurrent(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
     """The last output, unrolled, because the gradients of LSTM and GRU refuse float32.
 
-    The state is 0 first, so that every part of a Split is read: its gradient omits the others.
+    The first step reads a state of zeros, so that all outputs of each Split are read: the gradient
+    of Split omits outputs without readers.
     """
     length = g.net.shape_of(layer.sources[0])[0]
     z = g.add("MatMul", [*ins, g.weight("w", weights["w"].T)])
     z = g.add("Add", [z, g.weight("b", weights["b"])])
     r = g.weight("r", weights["r"].T)
     h = c = g.constant(np.zeros((1, *layer.shape), np.float32))
-    for at in g.split(z, length):
-        here = g.reshape(at, 0, len(weights["b"]))
+    for slice_of_step in g.split(z, length):
+        gates = g.reshape(slice_of_step, 0, len(weights["b"]))
         recurrence = g.add("MatMul", [h, r])
         if layer.kind == "lstm":
-            h, c = lstm_step(g, g.add("Add", [here, recurrence]), c)
+            h, c = lstm_step(g, g.add("Add", [gates, recurrence]), c)
         else:
-            h = gru_step(g, g.split(here, 3), g.split(recurrence, 3), h)
+            h = gru_step(g, g.split(gates, 3), g.split(recurrence, 3), h)
     return h
 
 

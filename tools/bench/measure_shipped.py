@@ -34,7 +34,7 @@ from odt.core.training.random_data import random_data
 from odt.core.training.trainer import Trainer
 
 SAMPLES = 8  # of a step, if the file is for single samples
-SECONDS, LEAST = 0.5, 3  # of a step and a forward pass in turn
+SECONDS, LEAST = 0.5, 3  # time, and number of calls at least, of a step and a forward pass in turn
 
 Arrays = Sequence[np.ndarray]
 
@@ -61,6 +61,7 @@ class Batch:
 
 
 def import_all() -> None:
+    """Imports all modules of kernels."""
     for module in pkgutil.walk_packages(odt.kernels.__path__, "odt.kernels."):
         if not module.name.endswith("._kernels"):
             importlib.import_module(module.name)
@@ -74,9 +75,9 @@ def medians(
     end = time.perf_counter() + seconds
     while len(times[0]) < LEAST or time.perf_counter() < end:
         for function, values in zip((step, forward), times, strict=True):
-            at = time.process_time()
+            before = time.process_time()
             function()
-            values.append(time.process_time() - at)
+            values.append(time.process_time() - before)
     return [statistics.median(values) for values in times]
 
 
@@ -100,15 +101,15 @@ def measure(entry: dict[str, Any], path: str, seconds: float = SECONDS) -> dict[
         grown = status("VmHWM") - base
         plans, info = Plans(recipe.graphs), recipe.info
         predicted = fit_budget(plans, training_and_validation(plans.graphs, info), info, None)
-        drawn = random_data(trainer.runtime, seed=0)
-        pictures = all(len(s.shape) == 3 and s.shape[-1] in (1, 3) for s in drawn.inputs)
-        floats = "unit" if pictures else drawn.floats
-        drawn = replace(drawn, floats=entry.get("inputs", floats))
+        data = random_data(trainer.runtime, seed=0)
+        pictures = all(len(s.shape) == 3 and s.shape[-1] in (1, 3) for s in data.inputs)
+        floats = "unit" if pictures else data.floats
+        data = replace(data, floats=entry.get("inputs", floats))
         batch.inputs, batch.targets = (
             [np.empty((samples, s.size), s.dtype) for s in specs]
-            for specs in (drawn.inputs, drawn.targets)
+            for specs in (data.inputs, data.targets)
         )
-        drawn.read(range(samples), batch.inputs, batch.targets)
+        data.read(range(samples), batch.inputs, batch.targets)
         forward: Callable[[], object] = dict
         times = math.nan  # LiteRT lacks an operator of the model
         if entry.keys().isdisjoint(("parts", "unrolled")):
@@ -132,5 +133,5 @@ def measure(entry: dict[str, Any], path: str, seconds: float = SECONDS) -> dict[
 
 
 if __name__ == "__main__":
-    (chosen,) = (m for m in models() if m["name"] == sys.argv[1])
-    sys.stdout.write(json.dumps(measure(chosen, sys.argv[2])) + "\n")
+    (model,) = (m for m in models() if m["name"] == sys.argv[1])
+    sys.stdout.write(json.dumps(measure(model, sys.argv[2])) + "\n")

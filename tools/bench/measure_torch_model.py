@@ -94,14 +94,14 @@ class Model(nn.Module):
         self.activations = [ACTIVATIONS.get(layer.activation) for layer in net.layers]
         # An output is dropped after its last reader, as in code without a list of layers.
         readers = {s: k for k, sources in enumerate(self.sources) for s in sources}
-        self.done = [[s for s in readers if readers[s] == k] for k in range(len(self.parts))]
+        self.last_read = [[s for s in readers if readers[s] == k] for k in range(len(self.parts))]
 
     def forward(self, x: Tensor) -> Tensor:
         results = {-1: x}
         for k, (inner, activation) in enumerate(zip(self.parts, self.activations, strict=True)):
             y = inner(*(results[s] for s in self.sources[k]))
             results[k] = activation(y) if activation else y
-            for s in self.done[k]:
+            for s in self.last_read[k]:
                 del results[s]
         return results[len(self.parts) - 1]
 
@@ -115,7 +115,9 @@ class Model(nn.Module):
             for key, values in weights.items():
                 name = NAMES[key] + "_l0" if isinstance(part, Last) else SHORT[key]
                 owner = inner.layer if isinstance(part, Last) else inner
-                getattr(owner, name).data.copy_(torch.from_numpy(arranged(net, layer, key, values)))
+                getattr(owner, name).data.copy_(
+                    torch.from_numpy(to_torch_axes(net, layer, key, values))
+                )
 
 
 NAMES = {"w": "weight_ih", "r": "weight_hh", "b": "bias_ih"}
@@ -135,12 +137,11 @@ def part(net: Network, layer: Layer, uneven: bool) -> nn.Module:
         return Function(lambda x: x.mean(axes, keepdim=keep))
     if layer.kind == "attention":
         return Attention(layer.heads)
-    pads_apart = uneven and layer.pads[::2] != layer.pads[1::2]
-    module = windowed(layer, shape, (0, 0) if pads_apart else layer.symmetric) or pointwise(
-        net, layer
-    )
+    is_padded = uneven and layer.pads[::2] != layer.pads[1::2]  # (top, left), (bottom, right)
+    padding = (0, 0) if is_padded else layer.symmetric
+    module = windowed(layer, shape, padding) or pointwise(net, layer)
     value = -math.inf if layer.kind == "max_pool" else 0.0
-    return Padded(module, layer.pads, value) if pads_apart else module
+    return Padded(module, layer.pads, value) if is_padded else module
 
 
 def windowed(layer: Layer, shape: tuple[int, ...], padding: tuple[int, int]) -> nn.Module | None:
@@ -157,6 +158,7 @@ def windowed(layer: Layer, shape: tuple[int, ...], padding: tuple[int, int]) -> 
 
 
 def pointwise(net: Network, layer: Layer) -> nn.Module:
+    """Returns the module of a layer without windows."""
     channels = layer.shape[-1]
     if layer.kind == "norm" and layer.groups:
         if layer.groups == channels:
@@ -182,7 +184,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def arranged(net: Network, layer: Layer, key: str, w: Array) -> Array:
+def to_torch_axes(net: Network, layer: Layer, key: str, w: Array) -> Array:
     """Returns a weight in PyTorch's order of axes; images are channels-first there."""
     image = net.reads_flattened(layer)
     if layer.kind == "dense" and key == "w" and image:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-SECONDS, MAX_STEPS, MIN_STEPS, WARM = 2.0, 200, 5, 2  # of steps that are timed
+SECONDS, MAX_STEPS, MIN_STEPS = 2.0, 200, 5  # of the steps that are timed
+WARM_UP = 2  # steps before them, with the first
 
 
 def status(key: str, process: int | str = "self") -> float:
@@ -26,11 +27,13 @@ def status(key: str, process: int | str = "self") -> float:
 
 def machine_seconds() -> float:
     """Returns the busy time of all cores together."""
-    parts = [int(v) for v in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
-    return sum(parts[k] for k in (0, 1, 2, 5, 6, 7)) / 100
+    ticks = [int(v) for v in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    busy = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq and steal; not idle and iowait
+    return sum(ticks[k] for k in busy) / 100
 
 
 def own_seconds() -> float:
+    """Returns the processor time of this process."""
     times = os.times()
     return times.user + times.system
 
@@ -72,16 +75,16 @@ class Measurement:
         """Runs steps and prints the measurement; `step` returns the loss."""
         first_loss = float(step())
         to_first = time.perf_counter() - self.began
-        for _ in range(WARM - 1):
+        for _ in range(WARM_UP - 1):
             step()
         times: list[float] = []
         busy, process, start = machine_seconds(), own_seconds(), time.perf_counter()
         while len(times) < MAX_STEPS and (
             len(times) < MIN_STEPS or time.perf_counter() - start < SECONDS
         ):
-            at = time.perf_counter()
+            before = time.perf_counter()
             step()
-            times.append(time.perf_counter() - at)
+            times.append(time.perf_counter() - before)
         wall = time.perf_counter() - start
         others = (machine_seconds() - busy - (own_seconds() - process)) / wall
         result = {

@@ -87,13 +87,15 @@ def values(results: Sequence[Result], other_figures: Mapping[str, Any]) -> dict[
             cell[figure] = float(f"{value:.{DIGITS}g}")
             if (work, system) in marked:
                 cell["disturbed"] = True
-    absent = {key: why for key, why in other_figures.items() if key not in ("absent", "missing")}
+    further = {
+        key: value for key, value in other_figures.items() if key not in ("absent", "missing")
+    }
     return {
         "processors": sorted({r["processor"] for r in results}),
         "other_losses": other_losses(results),
         "rows": rows,
         "multiplications": {n: net().multiplications for n, net in NETWORKS.items()},
-        **absent,
+        **further,
         "not_measured": [
             *(f"{s}: could not be installed: {why}" for s, why in other_figures["absent"].items()),
             *(f"{w}: {why}" for w, why in other_figures["missing"].items()),
@@ -128,7 +130,8 @@ def cell(content: Mapping[str, Any], figure: str, key: Key, unit: str) -> str:
     """Formats a figure, with a star if all runs were disturbed."""
     work, system = key
     entry = content["rows"][work][system]
-    return f"{number(entry[figure])}{'*' * ('disturbed' in entry)} {unit}"
+    star = "*" if "disturbed" in entry else ""
+    return f"{number(entry[figure])}{star} {unit}"
 
 
 def best_cell(content: Mapping[str, Any], figure: str, work: str, unit: str) -> str:

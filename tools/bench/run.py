@@ -70,12 +70,12 @@ def code_mark() -> str:
     return digest.hexdigest()[:12]
 
 
-def lasting(results: list[Result], mark: Result) -> list[Result]:
+def reusable(results: list[Result], mark: Result) -> list[Result]:
     """Returns the results of this code and processor; failed measurements are repeated."""
     return [r for r in results if mark.items() <= r.items() and "failed" not in r]
 
 
-def chosen(systems: Iterable[str], names: str) -> list[str]:
+def select_systems(systems: Iterable[str], names: str) -> list[str]:
     """Returns odt and the peers in the given environments, or all peers."""
     requests = names.replace(",", " ").split()
     environments = {SYSTEMS[s].environment for s in systems} - {""}
@@ -122,8 +122,8 @@ def prepare() -> list[float]:
 
 def speed(rates: list[list[float]]) -> float:
     """Returns the machine's speed at the last two probes, as a fraction of its best."""
-    of_each_size: list[tuple[float, ...]] = list(zip(*rates, strict=True))
-    return min(min(same[-2:]) / max(same) for same in of_each_size)
+    by_size: list[tuple[float, ...]] = list(zip(*rates, strict=True))
+    return min(min(rates_of_size[-2:]) / max(rates_of_size) for rates_of_size in by_size)
 
 
 def measure(system: str, work: Work, out: Path) -> Result:
@@ -153,7 +153,7 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
     """Repeats measurements, with systems in turn, until each has enough undisturbed runs."""
     path, mark = out / "results.jsonl", {"code": code_mark(), "processor": processor()}
     results = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    before = lasting(results, mark)
+    before = reusable(results, mark)
     path.write_text("".join(json.dumps(r) + "\n" for r in before))
     rates = [prepare() for _ in range(PROBES)]
     for work in works:
@@ -175,28 +175,30 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
 
 def turns(systems: list[str], work: Work, repeat: int) -> list[tuple[int, str]]:
     """Returns the measurements of a row, each with its number: odt, peers, odt, …, odt."""
-    chosen = [s for s in systems if SYSTEMS[s].measures(work)]
-    return [(number, s) for number in range(repeat) for s in chosen] + [(repeat, "odt")]
+    measured = [s for s in systems if SYSTEMS[s].measures(work)]
+    return [(number, s) for number in range(repeat) for s in measured] + [(repeat, "odt")]
 
 
 @click.command()
-@click.option("--peers", default="", help="Of onert, ort, torch, litert; all if none.")
-@click.option("--work", default="", help="Rows, such as mnist or mnist-32-full; all if none.")
-@click.option("--repeat", default=3, show_default=True, help="Clean runs of each.")
-@click.option("--quick", is_flag=True, help="Eight rows, once.")
+@click.option(
+    "--peers", default="", help="Environments of peers: onert, ort, torch, litert; all if left out."
+)
+@click.option("--work", default="", help="Rows, such as mnist or mnist-32-full; all if left out.")
+@click.option("--repeat", default=3, show_default=True, help="Number of undisturbed runs of each.")
+@click.option("--quick", is_flag=True, help="Measure eight rows once.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     default=ROOT / "../shared",
     help="Folder with data/models, in which shipped files are searched.",
 )
-@click.option("--report", is_flag=True, help="Only writes the report again.")
+@click.option("--report", is_flag=True, help="Only write the report again.")
 @click.option("--out", type=click.Path(path_type=Path), default=ROOT / "bench-out")
 def main(
     peers: str, work: str, repeat: int, quick: bool, data: Path, report: bool, out: Path
 ) -> None:
     """Runs the benchmarks."""
-    systems, works = chosen(SYSTEMS, peers), rows(work, quick)
+    systems, works = select_systems(SYSTEMS, peers), rows(work, quick)
     out.mkdir(parents=True, exist_ok=True)
     absent: dict[str, str] = {}
     if not report:

@@ -37,23 +37,25 @@ class OneBatch:
         self.weights: Array | None = None
 
     def read(self, samples: Any, inputs: Any, targets: Any) -> None:
-        here = slice(samples[0], samples[-1] + 1)
-        np.copyto(inputs[0], self.x[here].reshape(inputs[0].shape))
-        np.copyto(targets[0], self.y[here].reshape(targets[0].shape))
+        rows = slice(samples[0], samples[-1] + 1)
+        np.copyto(inputs[0], self.x[rows].reshape(inputs[0].shape))
+        np.copyto(targets[0], self.y[rows].reshape(targets[0].shape))
 
 
 def median_ms(step: Callable[[], object], seconds: float = 0.5) -> float:
+    """Returns the median time of a step in ms, after one that is not timed."""
     step()
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
-        at = time.perf_counter()
+        before = time.perf_counter()
         step()
-        times.append(time.perf_counter() - at)
+        times.append(time.perf_counter() - before)
     return statistics.median(times) * 1e3
 
 
 def step_ms(net: Network, batch: int, folder: Path) -> float:
+    """Writes a network; returns the time of its step in ms."""
     path = folder / "scaling.circle"
     write(net, path)
     return step_of(path, net, batch)
@@ -62,6 +64,7 @@ def step_ms(net: Network, batch: int, folder: Path) -> float:
 def step_of(
     path: Path, net: Network, batch: int, *, one_core: bool = False, **options: int
 ) -> float:
+    """Returns the time of a step of a file in ms; `options` are those of the trainer."""
     x, y = random_batch(net, batch)
     info = TrainingInfo(learning_rate=1e-5, loss="categorical_crossentropy", batch_size=batch)
     with Trainer(read_model(path).graph, info, **options) as trainer:  # type: ignore[arg-type]
@@ -105,7 +108,7 @@ def peak_gflops() -> float:
 
 def measure_scaling(folder: Path, *, quick: bool) -> dict[str, Any]:
     """Returns lists of (size, milliseconds), and single figures."""
-    few = (1, 8, 64, 512) if quick else tuple(2**k for k in range(10))
+    batches = (1, 8, 64, 512) if quick else tuple(2**k for k in range(10))
     calls, microseconds = overhead_us(folder)
     big = mobilenet()
     path = folder / "scaling.circle"
@@ -115,7 +118,7 @@ def measure_scaling(folder: Path, *, quick: bool) -> dict[str, Any]:
     turns = [(one_worker(), two_workers()) for _ in range(TURNS)]
     alone, both = (statistics.median(times) for times in zip(*turns, strict=True))
     return {
-        "batch": [(b, step_ms(mnist(), b, folder)) for b in few],
+        "batch": [(b, step_ms(mnist(), b, folder)) for b in batches],
         "width": [(w, step_ms(mlp(w), 64, folder)) for w in (64, 128, 256, 512, 1024, 2048)],
         "depth": [(d, step_ms(mlp(128, d), 64, folder)) for d in (1, 2, 4, 8, 16)],
         "workers": {"one": alone, "two": both},

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can name
+TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 REGULAR, EXECUTABLE = 0o100644, 0o100755
 LIBRARIES = (".so", ".pyd")
 
@@ -29,8 +29,8 @@ def package_files() -> dict[str, Path]:
     for package, folder in pyproject["tool"]["setuptools"]["package-dir"].items():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in {".py", ".pyi", ".fbs", ".in", ".c", ".h"} or path.name == "py.typed":
-                inside = path.relative_to(ROOT / folder).as_posix()
-                files[f"{package.replace('.', '/')}/{inside}"] = path
+                relative = path.relative_to(ROOT / folder).as_posix()
+                files[f"{package.replace('.', '/')}/{relative}"] = path
     return files
 
 
@@ -40,17 +40,19 @@ def differences(wheel: Path) -> list[str]:
     Compiled kernels and the wheel's own information are not compared.
     """
     files = package_files()
-    inside = {
+    in_wheel = {
         name: data
         for name, data in read_wheel(wheel).items()
         if ".dist-info/" not in name and not name.endswith(LIBRARIES)
     }
-    faults = [f"lacks {name}" for name in files if name not in inside]
-    faults += [f"has {name}, which the repository has not" for name in inside if name not in files]
+    faults = [f"lacks {name}" for name in files if name not in in_wheel]
+    faults += [
+        f"has {name}, which the repository has not" for name in in_wheel if name not in files
+    ]
     return faults + [
         f"{name} is not that of the repository"
         for name, path in files.items()
-        if name in inside and inside[name] != path.read_bytes()
+        if name in in_wheel and in_wheel[name] != path.read_bytes()
     ]
 
 
@@ -67,14 +69,14 @@ def write_wheel(files: Mapping[str, bytes], tags: Sequence[str], folder: Path) -
     Args:
         files: by name, one of them *.dist-info/METADATA; RECORD and WHEEL are made here.
         tags: such as py3-none-any.
-        folder: where to.
+        folder: folder of the wheel.
     """
     info = next(n for n in files if n.endswith(".dist-info/METADATA")).partition("/")[0]
     is_pure = not any(name.endswith(LIBRARIES) for name in files)
     files = {**files, f"{info}/WHEEL": wheel_text(tags, is_pure)}
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
-    # The installer reads the metadata first, if it comes last.
+    # Metadata come last, where installers find them fastest.
     for name in sorted(files, key=lambda n: (n.startswith(info), n)):
         digest = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).rstrip(b"=")
         rows.writerow((name, f"sha256={digest.decode()}", len(files[name])))

@@ -2,8 +2,8 @@
 
 The kernels are loaded by ctypes and use no Python header, so one wheel for a platform serves every
 Python. zig's C compiler, from PyPI, compiles them for each platform. The other files come from the
-wheel that setuptools makes without kernels; each is that of the repository, byte for byte. The same
-sources and versions of Python, zig and setuptools give the same bytes, in whatever folder.
+wheel that setuptools makes without kernels, and equal those of the repository byte for byte. The
+same sources and versions of Python, zig and setuptools give the same bytes in any folder.
 """
 
 import runpy
@@ -29,9 +29,9 @@ from wheels.platforms import PLATFORMS, SOURCES, Platform
 
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
-PLACE = "odt/kernels/native"  # of the library
+FOLDER = "odt/kernels/native"  # folder of the library in a wheel
 MAX_BYTES = 2 * 2**20  # of a wheel
-# Beside those of setup.py. Without a sanitizer, which zig adds of its own accord.
+# Options besides those of setup.py. zig would add a sanitizer.
 OPTIONS = ("-fPIC", "-fno-sanitize=undefined", "-Wno-pass-failed")
 LINKING = ("-shared", "-s", "-Wl,--build-id=none")
 ZIG = (sys.executable, "-m", "ziglang")
@@ -46,19 +46,19 @@ class BuiltWheel:
         wheel: path.
         library: bytes of its library.
         needs: what the library needs, in words.
-        wrong: what the inspection of the library found to be wrong.
+        faults: faults of the library.
     """
 
     wheel: Path
     library: int
     needs: str
-    wrong: Sequence[str]
+    faults: Sequence[str]
 
 
 def settings() -> Any:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-        "setuptools"
-    ]
+    """Returns the settings of setuptools in pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["tool"]["setuptools"]
 
 
 def files_without_kernels(folder: Path) -> dict[str, bytes]:
@@ -75,8 +75,8 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
     return read_wheel(wheel)
 
 
-def compiled(platform: Platform, folder: Path) -> Path:
-    """The library of a platform."""
+def compile_library(platform: Platform, folder: Path) -> Path:
+    """Compiles the library of a platform; returns its path."""
     kernels = runpy.run_path(str(ROOT / "setup.py"))["KERNELS"]
     path = folder / platform.tag / platform.library
     path.parent.mkdir()
@@ -92,18 +92,18 @@ def compiled(platform: Platform, folder: Path) -> Path:
     return path
 
 
-def built(tag: str, files: Mapping[str, bytes], folder: Path, out: Path) -> BuiltWheel:
+def build_wheel(tag: str, files: Mapping[str, bytes], folder: Path, out: Path) -> BuiltWheel:
     """Builds and inspects the wheel of a platform, or the one without kernels for `any`."""
     if tag == "any":
         wheel = write_wheel(files, ["py3-none-any"], out)
         return BuiltWheel(wheel, 0, "NumPy kernels only", ())
     platform = next(p for p in PLATFORMS if p.tag == tag)
-    library = compiled(platform, folder)
+    library = compile_library(platform, folder)
     data = library.read_bytes()
-    members = {**files, f"{PLACE}/{platform.library}": data}
+    members = {**files, f"{FOLDER}/{platform.library}": data}
     wheel = write_wheel(members, platform.wheel_tags, out)
-    needs, wrong = inspect_library(library, platform)
-    return BuiltWheel(wheel, len(data), needs, wrong)
+    needs, faults = inspect_library(library, platform)
+    return BuiltWheel(wheel, len(data), needs, faults)
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:
@@ -130,14 +130,14 @@ def main(out: Path, only: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor() as pool:
         folder = Path(name)
         files = files_without_kernels(folder)
-        build = partial(built, files=files, folder=folder, out=out)
+        build = partial(build_wheel, files=files, folder=folder, out=out)
         wheels = list(pool.map(build, only or tags))
     faults: list[str] = []
     for result in wheels:
         size = result.wheel.stat().st_size
         faults += [f"{result.wheel.name}: {what}" for what in differences(result.wheel)]
         click.echo(f"{size:>8,} {result.library:>8,}  {result.wheel.name}: {result.needs}")
-        faults += [f"{result.wheel.name}: {what}" for what in result.wrong]
+        faults += [f"{result.wheel.name}: {what}" for what in result.faults]
         if size > MAX_BYTES:
             faults.append(f"{result.wheel.name}: must be at most {MAX_BYTES:,} bytes")
     run(sys.executable, "-m", "twine", "check", "--strict", *(result.wheel for result in wheels))

@@ -1,10 +1,10 @@
-"""Runs tests with the unmodified wheel of another processor, emulated by qemu; make emulate does.
+"""Runs tests with the unmodified wheel of another processor, emulated by qemu, for make emulate.
 
-From nothing but Debian's packages and PyPI: qemu-user, the Python of a Debian release for that
-processor, the packages that odt and its tests need, and the wheel from dist/. Everything lies in
-build/emulate/ARCH and stays there for the next run. Emulation shows that results are right; it says
-nothing of speed. The losses of the trajectories recorded from onert are compared with those of this
-machine's odt; the tests are all recorded trajectories and, with --all, every operator's.
+It needs only Debian's packages and PyPI: qemu-user, the Python of a Debian release for that
+processor, the packages that odt and its tests need, and the wheel from dist/. All files are in
+build/emulate/ARCH and are used again by the next run. Emulation shows that results are right, but
+nothing about speed. The losses of the trajectories recorded from onert are compared with those of
+odt on this machine; the tests are all recorded trajectories and, with --all, all operators.
 """
 
 import json
@@ -45,7 +45,7 @@ PYTHON_ONLY = (
     *("pytest", "pluggy", "iniconfig", "packaging", "pygments", "hypothesis==6.100.0"),
     *("sortedcontainers", "attrs"),
 )
-# What Python's own extension modules are linked with.
+# Libraries that Python's extension modules need.
 LIBRARIES = (
     *("libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0"),
     *("liblzma5", "libsqlite3-0", "libuuid1", "libgomp1"),
@@ -59,15 +59,15 @@ class Machine:
 
     Attributes:
         debian: Debian's name of the architecture.
-        release: of Debian.
+        release: release of Debian.
         python: version of its Python.
-        qemu: the emulator's ending.
-        wheel: pattern of the wheel.
-        folder: of its libraries.
-        packages: more Debian packages.
+        qemu: suffix of the emulator's name.
+        wheel: pattern of the wheel's name.
+        folder: folder of its libraries.
+        packages: further Debian packages.
         numpy: platform of NumPy's wheel on PyPI; empty for Debian's NumPy.
-        cpu: processor, as qemu calls it; empty for qemu's choice.
-        variables: more environment variables, NAME=VALUE.
+        cpu: qemu's name of the processor; empty for qemu's choice.
+        variables: further environment variables, NAME=VALUE.
     """
 
     debian: str
@@ -117,9 +117,9 @@ class Emulation:
         """The command that runs the emulated Python.
 
         Args:
-            arguments: those of Python.
+            arguments: arguments of Python.
             cpu: processor, instead of the machine's.
-            options: of qemu.
+            options: options of qemu.
         """
         root, cpu = self.folder / "root", cpu or self.machine.cpu
         libraries = root / "usr/lib" / self.machine.folder
@@ -177,11 +177,11 @@ def install(machine: Machine, folder: Path, wheel: Path) -> None:
     """Unpacks Python packages for the machine."""
     packages = folder / "site-packages"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-deps")
-    there = ("--target", packages, "--upgrade", "--python-version", machine.python)
+    target = ("--target", packages, "--upgrade", "--python-version", machine.python)
     if not packages.exists():
-        run(*pip, *there, "--platform", "any", *PYTHON_ONLY)
+        run(*pip, *target, "--platform", "any", *PYTHON_ONLY)
         if machine.numpy:
-            run(*pip, *there, "--platform", machine.numpy, "numpy!=2.3.*")
+            run(*pip, *target, "--platform", machine.numpy, "numpy!=2.3.*")
     shutil.rmtree(packages / "odt", ignore_errors=True)
     run("unzip", "-qo", wheel, "-d", packages)
 
@@ -210,10 +210,12 @@ def prepare(arch: str, dist: Path) -> Emulation:
 def compare_losses(emulation: Emulation, cpu: str) -> None:
     """Compares the losses of the recorded trajectories with those of this machine's odt."""
     paths = os.pathsep.join(str(ROOT / name) for name in ("tests", "tools"))
-    here = {**os.environ, "PYTHONPATH": paths}
-    commands = ([sys.executable, str(LOSSES)], emulation.command(LOSSES, cpu=cpu))
-    there, expected = (json.loads(subprocess.check_output(c, env=here)) for c in reversed(commands))
-    pairs = [(np.array(there[name]), np.array(expected[name])) for name in expected]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    commands = (emulation.command(LOSSES, cpu=cpu), [sys.executable, str(LOSSES)])
+    emulated, expected = (
+        json.loads(subprocess.check_output(command, env=environment)) for command in commands
+    )
+    pairs = [(np.array(emulated[name]), np.array(expected[name])) for name in expected]
     difference = max(float(np.max(np.abs(a - b) / np.abs(b))) for a, b in pairs)
     count = sum(len(a) for a, _ in pairs)
     click.echo(
@@ -227,8 +229,8 @@ def compare_losses(emulation: Emulation, cpu: str) -> None:
 @click.command()
 @click.argument("arch", type=click.Choice(sorted(MACHINES)))
 @click.option("--dist", default="dist", type=click.Path(path_type=Path), help="Folder of wheels.")
-@click.option("--cpu", default="", help="Processor, as qemu calls it.")
-@click.option("--all", "everything", is_flag=True, help="The tests of all operators, too.")
+@click.option("--cpu", default="", help="qemu's name of the processor.")
+@click.option("--all", "everything", is_flag=True, help="Run the tests of all operators, too.")
 def main(arch: str, dist: Path, cpu: str, everything: bool) -> None:
     """Runs odt's golden trajectories and integer kernels with the wheel of ARCH."""
     emulation = prepare(arch, dist)

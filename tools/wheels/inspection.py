@@ -2,27 +2,28 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lief
 
 from wheels.platforms import Platform, kernel_names
 
-lief.logging.disable()  # it remarks on each empty section
+lief.logging.disable()  # it warns of each empty section
 
 PROCESS = {
     *("exports", "instruction_sets", "set_threads"),
     *("flush_subnormals", "restore_float_mode"),
 }
 POSIX = {"watch_mapped", "forget_mapped"}
-# What every system of the kind has.
+# Libraries that every system of a kind has.
 SYSTEM = {
     "manylinux": r"lib(c|m|pthread)\.so\.\d",
     "musllinux": r"libc\.so",
     "win": r"KERNEL32\.dll|api-ms-win-crt-\w+-l1-1-0\.dll",
     "macosx": r"_kernels\.so|/usr/lib/libSystem\.B\.dylib",
 }
-MACHINES = {  # end of the tag → the processor, as the formats call it
+# End of a tag → names of the processor in the file formats.
+MACHINES = {
     "x86_64": {"X86_64"},
     "amd64": {"AMD64"},
     "aarch64": {"AARCH64"},
@@ -33,25 +34,40 @@ MACHINES = {  # end of the tag → the processor, as the formats call it
 
 
 def inspect_library(path: Path, platform: Platform) -> tuple[str, list[str]]:
-    """What a library needs, in one line, and all that is wrong with it."""
+    """Returns what a library needs, in one line, and all its faults."""
     binary = lief.parse(str(path))
     kind = re.match("[a-z]+", platform.tag)
     assert kind, platform.tag
-    exported, needed, machine, oldest, wrong = KINDS[kind[0]](binary, platform)
+    library = KINDS[kind[0]](binary, platform)
     expected = kernel_names(platform.sets) | PROCESS | (set() if kind[0] == "win" else POSIX)
-    wrong += [f"lacks {name}" for name in sorted(expected - exported)]
-    wrong += [f"needs {n}" for n in needed if not re.fullmatch(SYSTEM[kind[0]], n)]
+    faults = [*library.faults, *(f"lacks {name}" for name in sorted(expected - library.exports))]
+    faults += [f"needs {n}" for n in library.needs if not re.fullmatch(SYSTEM[kind[0]], n)]
     architecture = next(a for a in MACHINES if platform.tag.endswith(a))
-    if machine not in MACHINES[architecture]:
-        wrong.append(f"is for {machine}, not {architecture}")
-    systems = ", ".join(Path(n).name for n in needed if n != "_kernels.so")
-    return f"{len(exported & expected)} exports; {oldest}; {systems}", wrong
+    if library.machine not in MACHINES[architecture]:
+        faults.append(f"is for {library.machine}, not {architecture}")
+    systems = ", ".join(Path(n).name for n in library.needs if n != "_kernels.so")
+    return f"{len(library.exports & expected)} exports; {library.oldest}; {systems}", faults
 
 
-Found = tuple[set[str], list[str], str, str, list[str]]  # exports, needs, machine, oldest, faults
+class Library(NamedTuple):
+    """Facts of a library.
+
+    Attributes:
+        exports: names of the exported functions.
+        needs: names of the libraries that it loads.
+        machine: processor, as the file format names it.
+        oldest: oldest system that it runs on.
+        faults: what is wrong with it.
+    """
+
+    exports: set[str]
+    needs: list[str]
+    machine: str
+    oldest: str
+    faults: list[str]
 
 
-def _elf(binary: Any, platform: Platform) -> Found:
+def _elf(binary: Any, platform: Platform) -> Library:
     exported = {str(s.name) for s in binary.exported_symbols}
     required = [
         str(symbol.name)
@@ -66,16 +82,16 @@ def _elf(binary: Any, platform: Platform) -> Found:
         wrong.append(f"needs GLIBC {newest}, newer than its tag")
     oldest = f"GLIBC {'.'.join(map(str, newest))}" if versions else "musl"
     machine = str(binary.header.machine_type).rpartition(".")[2]
-    return exported, [str(n) for n in binary.libraries], machine, oldest, wrong
+    return Library(exported, [str(n) for n in binary.libraries], machine, oldest, wrong)
 
 
-def _pe(binary: Any, platform: Platform) -> Found:
+def _pe(binary: Any, platform: Platform) -> Library:
     exported = {str(e.name) for e in binary.get_export().entries}
     machine = str(binary.header.machine).rpartition(".")[2]
-    return exported, [str(i.name) for i in binary.imports], machine, "UCRT", []
+    return Library(exported, [str(i.name) for i in binary.imports], machine, "UCRT", [])
 
 
-def _mach_o(binary: Any, platform: Platform) -> Found:
+def _mach_o(binary: Any, platform: Platform) -> Library:
     exported = {str(s.name).removeprefix("_") for s in binary.exported_symbols}
     minimum = tuple(binary.build_version.minos[:2])
     promised = tuple(map(int, platform.tag.split("_")[1:3]))
@@ -84,7 +100,7 @@ def _mach_o(binary: Any, platform: Platform) -> Found:
         wrong.append("is not signed, which Apple's processors demand")
     machine = str(binary.header.cpu_type).rpartition(".")[2]
     needed = [str(library.name) for library in binary.libraries]
-    return exported, needed, machine, f"macOS {minimum[0]}.{minimum[1]}", wrong
+    return Library(exported, needed, machine, f"macOS {minimum[0]}.{minimum[1]}", wrong)
 
 
 KINDS = {"manylinux": _elf, "musllinux": _elf, "win": _pe, "macosx": _mach_o}

@@ -16,7 +16,7 @@ class Platform:
         tag: platform tag of the wheel, as in PEP 425, 600 and 656.
         target: zig's name of the platform, with the oldest glibc or macOS after a dot.
         sets: instruction sets that the kernels are compiled for.
-        flags: more options of the compiler.
+        flags: further options of the compiler.
     """
 
     tag: str
@@ -31,6 +31,7 @@ class Platform:
 
     @property
     def wheel_tags(self) -> list[str]:
+        """The tags of the wheel; a platform may have several."""
         return [f"py3-none-{tag}" for tag in self.tag.split(".")]
 
 
@@ -68,4 +69,4 @@ def kernel_names(sets: Iterable[str]) -> set[str]:
     names = set(re.findall(r"^KERNEL\((\w+)", listed, re.MULTILINE))
     maps = (SOURCES / "elementwise_maps.h").read_text(encoding="utf-8")
     names |= {f"map_{name}" for name in re.findall(r"^MAP\((\w+)", maps, re.MULTILINE)}
-    return {f"{name}_{which}" for name in names for which in sets}
+    return {f"{name}_{instructions}" for name in names for instructions in sets}

@@ -20,8 +20,9 @@ from odt.kernels.native import binding, library
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.rows.opdef import Array
 
-ARGUMENTS = 20
-POINTERS = {  # of a struct: the count of what each points to
+ARGUMENTS = 20  # the most that a kernel has
+# Pointer of a WindowWalk → its field with the number of elements.
+POINTERS = {
     "row_taps": "taps_h", "row_weights": "taps_h", "col_taps": "taps_w", "col_weights": "taps_w",
 }  # fmt: skip
 
@@ -42,7 +43,7 @@ class Memory:
     _regions_of: dict[int, int] = field(default_factory=dict)  # address of an array → region
 
     def add_array(self, place: tuple[int, int], array: Array) -> None:
-        """Adds a pointer to an array, of which two arguments may be parts."""
+        """Adds a pointer to an array; arguments that are views of one array share its region."""
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -54,14 +55,17 @@ class Memory:
         self.pointers.append((*place, self._regions_of[address], array.ctypes.data - address))
 
     def add_structs(self, place: tuple[int, int], structs: Sequence[ctypes.Structure]) -> None:
+        """Adds a pointer to an array of structs, and the pointers in these."""
         region = len(self.regions)
         self.pointers.append((*place, region, 0))
         self.regions.append(bytearray(b"".join(map(bytes, structs))))
-        for k, one in enumerate(structs):
-            for name, count in POINTERS.items() if isinstance(one, WindowWalk) else ():
-                values = ctypes.string_at(getattr(one, name), 8 * getattr(one, count))
-                at = k * ctypes.sizeof(one) + getattr(WindowWalk, name).offset
-                self.pointers.append((region, at, len(self.regions), 0))
+        for k, struct_ in enumerate(structs):
+            if not isinstance(struct_, WindowWalk):
+                continue
+            for name, count in POINTERS.items():
+                values = ctypes.string_at(getattr(struct_, name), 8 * getattr(struct_, count))
+                offset = k * ctypes.sizeof(struct_) + getattr(WindowWalk, name).offset
+                self.pointers.append((region, offset, len(self.regions), 0))
                 self.regions.append(bytearray(values))
 
 
@@ -85,22 +89,22 @@ class Runner:
 
     def call(self, name: str, memory: Memory) -> None:
         """Calls a kernel and copies back what it has written."""
-        to = self._process.stdin
-        assert to
-        to.write(struct.pack("<64sqq", name.encode(), len(memory.regions), len(memory.pointers)))
-        to.write(np.array([len(r) for r in memory.regions], "<i8").tobytes())
+        stdin = self._process.stdin
+        assert stdin
+        stdin.write(struct.pack("<64sqq", name.encode(), len(memory.regions), len(memory.pointers)))
+        stdin.write(np.array([len(r) for r in memory.regions], "<i8").tobytes())
         for region in memory.regions:
-            to.write(region)
-        to.write(np.array(memory.pointers, "<i8").tobytes())
-        to.flush()
+            stdin.write(region)
+        stdin.write(np.array(memory.pointers, "<i8").tobytes())
+        stdin.flush()
         for k, before in enumerate(memory.regions):
             after = self._take(len(before))
             if k in memory.owners and after != before:
                 ctypes.memmove(memory.owners[k].ctypes.data, after, len(after))
 
     def call_of(self, name: str, operands: Sequence[Any]) -> Callable[[], None]:
-        """Takes the place of binding.call_of."""
-        whole = f"{name}_{library.kernels_in_use()}"
+        """Replaces binding.call_of."""
+        symbol = f"{name}_{library.kernels_in_use()}"
         bits = list(map(binding.slot, operands, binding.argument_types(name)))
 
         def run() -> None:
@@ -113,7 +117,7 @@ class Runner:
                     memory.add_structs((0, 8 * k), [a])
                 elif isinstance(a, ctypes.Array):
                     memory.add_structs((0, 8 * k), list(a))
-            self.call(whole, memory)
+            self.call(symbol, memory)
 
         return run
 

@@ -18,7 +18,7 @@ Pads = tuple[int, int, int, int]  # top, bottom, left, right
 Drawn = list[dict[str, Array]]  # weights of each layer by name
 
 # Variance of a layer's weights times its fan-in, for values that neither vanish nor explode; those
-# of hard_swish and swish are found by trying.
+# of hard_swish and swish are empirical.
 GAINS = {"": 1.0, "relu": 2.0, "relu6": 2.0, "hard_swish": 2.7, "swish": 2.7, "gelu": 2.0,
          "hard_sigmoid": 1.0, "sigmoid": 1.0, "tanh": 1.0}  # fmt: skip
 BIAS = 0.05  # standard deviation
@@ -64,12 +64,12 @@ class Layer:
         activation: "" or a key of GAINS.
         size: (height, width) of its window.
         pads: zeros around an image, as TFLite's SAME has them.
-        groups: groups of channels that `norm` normalizes apart, 0 for each pixel or token; or that
-            the filters of a convolution read.
+        groups: number of groups of channels that `norm` normalizes separately, 0 for each pixel or
+            token; or that the filters of a convolution read.
         heads: heads of attention.
         unrolled: whether a file has a node for each operation of each time step.
         weights: weights by name.
-        multiplications: of a forward pass.
+        multiplications: number of multiplications of a forward pass.
     """
 
     kind: str
@@ -284,7 +284,7 @@ class Network:
         )
 
     def attention(self, heads: int, *, gain: float = 1.0) -> int:
-        """Adds multi-head self-attention with its four products."""
+        """Adds multi-head self-attention with its four dense layers."""
         number, (length, width) = self._source(None)
         projected = tuple(self.dense(width, source=number) for _ in range(3))
         self._add(Layer("attention", projected, (length, width), heads=heads,
