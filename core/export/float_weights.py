@@ -49,6 +49,7 @@ OUTPUTS, OPERATORS = 2, 3  # slots of SubGraph
 TYPE, QUANTIZATION = 1, 4  # slots of Tensor
 SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
 OPERATOR_INPUTS, OPERATOR_OUTPUTS = 1, 2  # slots of Operator
+LENGTH_BYTES = 4  # of the length before the items of a vector
 
 
 def removed_operators(model: Model, dequantized: DequantizedGraph) -> tuple[int, ...]:
@@ -73,7 +74,7 @@ def _converts_activations(node: Node, dequantized: DequantizedGraph) -> bool:
 
 
 def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
-    """Rewrites a model with float32 weights.
+    """Rewrites a model with float32 weights: its types, its list of operators, and its buffers.
 
     Args:
         model: the model.
@@ -94,6 +95,7 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
     root = source.root()
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))
     patches: list[Patch] = []
+    # Types of tensors, and operators that convert them, in all subgraphs that run.
     for number, real in _real_tensors(model, dequantized).items():
         patches += _type_patches(graphs[number], real)
         if number != model.subgraph:
@@ -103,6 +105,7 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
     positions = {*removed_operators(model, dequantized)}
     removals = [n for n in model.graph.nodes if n.origin in positions]
     patches += _operator_patches(graphs[model.subgraph], model.graph, removals)
+    # New buffers: the values of weights, and initial values of variables.
     initial = [*_initial_values(model, dequantized)]
     for buffer in initial:
         for subgraph, i in buffer.tensors:
@@ -195,14 +198,14 @@ def _type_patches(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
         for slot in (SCALE, ZERO_POINT):
             start, length = scales.vector(slot, 1, "scales") if scales else (0, 0)
             if length:
-                yield start - 4, struct.pack("<I", 0)
+                yield start - LENGTH_BYTES, struct.pack("<I", 0)  # an empty vector
 
 
 def _operator_patches(table: Table, graph: Graph, removals: Sequence[Node]) -> Iterator[Patch]:
     """Yields patches for the list of operators and for operators that read removed outputs."""
     if not removals:
         return
-    instead: dict[int, int] = {}
+    instead: dict[int, int] = {}  # tensor → the tensor to read or compute in its place
     for n in removals:
         (x,), (y,) = n.inputs, n.outputs
         x = instead.get(x, x)
@@ -215,7 +218,10 @@ def _operator_patches(table: Table, graph: Graph, removals: Sequence[Node]) -> I
     positions_left = [t.pos for k, t in enumerate(tables) if k not in positions]
     start, _ = table.vector(OPERATORS, 4, "operators")
     offsets = [pos - (start + 4 * k) for k, pos in enumerate(positions_left)]
-    yield start - 4, struct.pack(f"<{1 + len(positions_left)}I", len(positions_left), *offsets)
+    yield (
+        start - LENGTH_BYTES,
+        struct.pack(f"<{1 + len(positions_left)}I", len(positions_left), *offsets),
+    )
     places = [(t, slot) for t in tables for slot in (OPERATOR_INPUTS, OPERATOR_OUTPUTS)]
     for entry, slot in [(table, OUTPUTS), *places]:
         yield from _number_patches(entry, slot, instead)

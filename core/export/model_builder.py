@@ -10,24 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.formats.flatbuffer.operator_options import options_table
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
 from odt.core.formats.flatbuffer.schema_tables import code_of, fields_of, pack
 from odt.schemas.circle import ENUMERATIONS
 
 FORMATS = {"circle": (b"CIR0", 0), "tflite": (b"TFL3", 3)}  # identifier, version
-# Option tables that are not called as their operator.
-OPTIONS = {
-    "AVERAGE_POOL_2D": "Pool2DOptions",
-    "MAX_POOL_2D": "Pool2DOptions",
-    "L2_POOL_2D": "Pool2DOptions",
-    "MAXIMUM": "MaximumMinimumOptions",
-    "MINIMUM": "MaximumMinimumOptions",
-    "L2_NORMALIZATION": "L2NormOptions",
-    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
-    "CONV_3D_TRANSPOSE": "Conv3DOptions",
-    **dict.fromkeys(("MEAN", "SUM"), "ReducerOptions"),
-    **{f"REDUCE_{of}": "ReducerOptions" for of in ("ALL", "ANY", "MAX", "MIN", "PROD")},
-}
 
 
 class Entry(SimpleNamespace):
@@ -140,17 +128,12 @@ class ModelBuilder:
         operator = table(
             "Operator", opcode_index=self._code(op), inputs=list(inputs), outputs=list(outputs)
         )
-        name = self._options_name(op)
-        if name:
+        name = options_table(op)
+        if name is not None and name in ENUMERATIONS["BuiltinOptions"].values():
             operator.builtin_options_type = code_of("BuiltinOptions", name)
             operator.builtin_options = table(name, **options)
         self.graph.operators.append(operator)
         return outputs[0] if outputs else -1
-
-    def _options_name(self, op: str) -> str | None:
-        name = OPTIONS.get(op, op.replace("_", "") + "Options").lower()
-        names = ENUMERATIONS["BuiltinOptions"].values()
-        return next((n for n in names if n.lower() == name), None)
 
     def _code(self, op: str) -> int:
         kind, _, custom = op.partition(":")
@@ -174,6 +157,7 @@ class ModelBuilder:
         return self.add_operator("FULLY_CONNECTED", (x, w, b), (1, units), **options)
 
     def add_metadata(self, name: str, data: bytes) -> None:
+        """Adds a metadata entry and its buffer."""
         entry = table("Metadata", name=name, buffer=self.add_buffer(data))
         self.model.metadata = [*(self.model.metadata or []), entry]
 
@@ -212,6 +196,7 @@ class ModelBuilder:
         return bytes(builder.Output())
 
     def write(self, path: str | Path, *outputs: int) -> None:
+        """Writes the file."""
         Path(path).write_bytes(self.build(*outputs))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from odt.core.data.augmentations.augmentation import Augmentation, Facts
 from odt.kernels.rows.opdef import Array
 
-CHANNELS = 4
+CHANNELS = 4  # an axis that is longer is no axis of channels
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-WORD = 2**64
+WORD = 2**64  # a key of Philox is two words
 
 
 class SampleRandom:
@@ -26,7 +26,7 @@ class SampleRandom:
             sample: number of the sample.
             stream: number of an independent sequence of random numbers for the sample.
         """
-        state = self._state["state"]
+        state = self._state["state"]  # its arrays are changed in place: a new generator costs more
         state["key"][:] = self._seed, epoch
         state["counter"][:] = 0, sample, stream, 0
         self._bits.state = self._state

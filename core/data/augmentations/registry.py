@@ -51,6 +51,7 @@ def parse_augmentations(value: Any) -> tuple[Augmentation, ...]:
 
 
 def _parse(text: str) -> Any:
+    """Returns the augmentation of NAME or NAME:VALUE, whose class has one field."""
     name, colon, value = text.partition(":")
     name = name.strip().lower().replace("_", "-")
     if name == Custom.word:

@@ -22,7 +22,12 @@ SLICES = ("SLICE", "STRIDED_SLICE")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Extent of a slice: entries [begin, end) of one axis and all entries of the other axes."""
+    """Extent of a slice: entries [begin, end) of one axis and all entries of the other axes.
+
+    Attributes:
+        axis, begin, end: the axis, and its entries.
+        node: position of the slice among the nodes of the graph.
+    """
 
     axis: int
     begin: int
@@ -37,16 +42,21 @@ def merge_slices(graph: LoweredGraph, file: Graph) -> LoweredGraph:
         part = _part(graph, k) if node.op in SLICES else None
         if part and part.axis > 0:  # axis 0 is the samples
             readers.setdefault((node.inputs[0], part.axis), []).append(part)
-    disjoint = [(x, p) for (x, _), p in readers.items() if _are_disjoint(p, graph.tensors[x].spec)]
-    if not disjoint:
+    splits: dict[int, tuple[int, list[Part]]] = {}  # position of the first slice → tensor and parts
+    slices = set[int]()  # positions of all slices that are replaced
+    for (x, _), parts in readers.items():
+        if _are_disjoint(parts, graph.tensors[x].spec):
+            positions = [part.node for part in parts]
+            splits[min(positions)] = x, _in_order(parts)
+            slices.update(positions)
+    if not splits:
         return graph
-    sliced = {part.node for _, parts in disjoint for part in parts}
-    first = {min(part.node for part in parts): (x, _in_order(parts)) for x, parts in disjoint}
     builder = GraphBuilder(graph)
     for k, node in enumerate(graph.nodes):
-        if k in first:
-            _split(builder, graph, *first[k])
-        elif k not in sliced:
+        if k in splits:
+            x, parts = splits[k]
+            _split(builder, graph, x, parts)
+        elif k not in slices:
             builder.nodes.append(node)
     return builder.graph()
 

@@ -3,8 +3,8 @@
 Networks converted from PyTorch keep its layout N C H W between operators that need N H W C: there
 is a TRANSPOSE before and after each convolution. The operators between two transposes (the factors
 of a normalization, an activation, a sum of branches) compute the same values in either layout, and
-so do those that say what they do for each axis (padding, slices, splits). A transpose that is
-pushed past them meets the next one, which is its inverse.
+so do those with attributes for each axis (padding, slices, splits). A transpose that is pushed past
+them meets the next one, which is its inverse.
 
 A RESHAPE that splits or merges axes which are neighbours in both layouts lets a transpose pass too.
 The shuffle of channels merges two axes that have changed places: only these are transposed, and the
@@ -46,9 +46,10 @@ class Views(Enum):
 
 
 def push_transposes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
-    """Returns a graph that transposes fewer values; `graph` itself if there is none.
+    """Returns a graph that transposes fewer values; `graph` itself if it cannot.
 
-    It computes the logits of the file's final activations, which losses read, besides the outputs.
+    The new graph computes the outputs, and the logits of the file's final activations, which losses
+    read.
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
@@ -56,6 +57,7 @@ def push_transposes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
 
 
 def _push(graph: LoweredGraph, file: Graph, views: Views) -> LoweredGraph:
+    """Returns a graph whose transposes are pushed past operators, also past some RESHAPEs."""
     pusher = _TransposePusher(graph, views)
     for node in graph.nodes:
         pusher.add(node)
@@ -237,15 +239,18 @@ class _TransposePusher(GraphBuilder):
         before, after = (self.tensors[i].spec.shape for i in (x, y))
         if perm[0] != 0 or not after or before[0] != after[0] or 0 in before:
             return False
+        # Axes that the RESHAPE merges or splits, and the place of each group in the base's order.
         groups = axis_groups(before[1:], after[1:])
         places = [[perm[k + 1] for k in old if before[k + 1] != 1] for old, _ in groups]
         groups = [group for _, group in sorted(zip(places, groups, strict=True), key=itemgetter(0))]
-        merged = (0, *(perm[k + 1] for old, _ in groups for k in old))
-        if not is_view(self.tensors[base].spec.shape, merged):
+        # Axes of a group must be neighbours in the order of the transpose: if they are not in the
+        # base, only these are transposed before the RESHAPE.
+        order = (0, *(perm[k + 1] for old, _ in groups for k in old))
+        if not is_view(self.tensors[base].spec.shape, order):
             if self.views != Views.PARTLY:
                 return False
-            part = self._permuted_like(x, permuted(self.tensors[base].spec.shape, merged))
-            self._transpose(base, merged, part, node.origin)
+            part = self._permuted_like(x, permuted(self.tensors[base].spec.shape, order))
+            self._transpose(base, order, part, node.origin)
             base = part
         axes = (0, *(k + 1 for _, new in groups for k in new))  # of the result, in the base's order
         result = self._permuted_like(y, permuted(after, axes))
@@ -271,6 +276,7 @@ class _TransposePusher(GraphBuilder):
         return y
 
     def _transpose(self, x: int, perm: Perm, y: int, origin: int) -> None:
+        """Adds the transpose y of x: a RESHAPE where that keeps the order in memory."""
         if is_view(self.tensors[x].spec.shape, perm):
             self.view(x, y, origin)
             return

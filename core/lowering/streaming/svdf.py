@@ -50,6 +50,7 @@ class _Expansion:
         self.variables = dict(model.variables)
 
     def expand(self) -> Model:
+        """Returns the model with the new graph."""
         for node in self.model.graph.nodes:
             if node.op == SVDF:
                 self._add(node)
@@ -61,6 +62,7 @@ class _Expansion:
         )
 
     def _add(self, node: Node) -> None:
+        """Checks the shapes of an SVDF, and adds the operators in its place."""
         graph = self.model.graph
         x, w, v, b, s = (*node.inputs, *[ABSENT] * 5)[:5]
         rank = int(node.options.get("rank", 1))
@@ -80,6 +82,14 @@ class _Expansion:
     def _add_layer(
         self, node: Node, tensors: Sequence[int], sizes: Sequence[int], quantized: bool
     ) -> None:
+        """Adds the operators of a layer.
+
+        Args:
+            node: the SVDF.
+            tensors: x, w, v, bias (or ABSENT) and state.
+            sizes: samples N, filters F, time steps M and rank R.
+            quantized: whether activations are integers.
+        """
         (x, w, v, b, s), (batch, filters, steps, rank) = tensors, sizes
         dtype = self.model.graph.tensors[s].spec.dtype if quantized else np.dtype(np.float32)
         state = self.quantization.get(s) if quantized else None
@@ -89,6 +99,7 @@ class _Expansion:
         def add(op: str, inputs: Sequence[int], shape: Sequence[int], **options: Any) -> int:
             return self._node(node, op, inputs, self._new(shape, dtype, state), options)
 
+        # u of this step, and with the last M - 1 of them, which the variable keeps.
         u = add("FULLY_CONNECTED", (x, w, ABSENT), (batch, filters))
         u = add("RESHAPE", (u,), one, new_shape=one)
         old = (batch, steps - 1, 1, filters)
@@ -100,6 +111,7 @@ class _Expansion:
         masks |= dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
         new_state = add("STRIDED_SLICE", (joined, *ends), old, **masks)
         self.nodes.append(Node(ASSIGN, (handle, new_state), (), {}, node.origin))
+        # v as the kernel (1, M, 1, F) of a convolution over time.
         taps, weight = self.quantization.get(v) if quantized else None, self._weight_type(v, dtype)
         transposed = self._new((steps, filters), weight, taps)
         self._node(node, "TRANSPOSE", (v, self._integers([1, 0])), transposed, {})
@@ -115,6 +127,7 @@ class _Expansion:
             self._node(node, "DEPTHWISE_CONV_2D", inputs, result, options)
             self._node(node, "RESHAPE", (result,), y, {"new_shape": (batch, filters)})
             return
+        # The filters of a unit are summed before bias and activation.
         z = add("DEPTHWISE_CONV_2D", (joined, kernel), one, **options)
         units = (batch, filters // rank)
         z = add("RESHAPE", (z,), (*units, rank), new_shape=(*units, rank))
@@ -123,13 +136,14 @@ class _Expansion:
         self._node(node, "ADD", (z, zero), y, {"fused_activation_function": fused})
 
     def _weight_type(self, v: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The type in which the convolution reads the filters of time: float32 in hybrid layers."""
+        """Returns the type in which the convolution reads v: float32 in hybrid layers."""
         stored = self.model.graph.tensors[v].spec.dtype
         return dtype if dtype == np.float32 else stored
 
     def _node(
         self, node: Node, op: str, inputs: Sequence[int], y: int, options: dict[str, Any]
     ) -> int:
+        """Adds an operator in place of a node; returns its output y."""
         all_options = {"fused_activation_function": 0, **options}
         self.nodes.append(Node(op, tuple(inputs), (y,), all_options, node.origin))
         return y
