@@ -62,6 +62,7 @@ def mixes_samples(attrs: GruAttrs, s: Specs, batched: Names) -> bool:
 
 
 def step_spec(attrs: GruAttrs, s: Specs) -> TensorSpec:
+    """Returns the spec of y at one step, (N, O)."""
     y = s["y"]
     return TensorSpec((y.shape[1 - attrs.time_axis], y.shape[2]), y.dtype)
 
@@ -94,7 +95,7 @@ def forward(
     state: Array,
 ) -> None:
     units = y.shape[-1]
-    two = 2 * units
+    two = 2 * units  # columns of the update and the reset gate
     np.matmul(rows(x), w.T, out=rows(gates))
     np.add(gates, b, out=gates)
     first_two, last = product[:, :two], product[:, two:]
@@ -103,7 +104,7 @@ def forward(
     else:
         np.copyto(state, h)
     steps = zip(*(by_time(attrs.time_axis, a) for a in (y, gates, inner)), strict=True)
-    for now, gate, saved in steps:
+    for y_now, gate, inner_now in steps:
         update, reset, new = gate[:, :units], gate[:, units:two], gate[:, two:]
         np.matmul(state, r[:two].T, out=first_two)
         np.add(first_two, c[:two], out=first_two)
@@ -112,18 +113,18 @@ def forward(
         if attrs.reset_after:
             np.matmul(state, r[two:].T, out=last)
             np.add(last, c[two:], out=last)
-            np.copyto(saved, last)
+            np.copyto(inner_now, last)
             np.multiply(last, reset, out=last)
         else:
-            np.multiply(reset, state, out=saved)
-            np.matmul(saved, r[two:].T, out=last)
+            np.multiply(reset, state, out=inner_now)
+            np.matmul(inner_now, r[two:].T, out=last)
             np.add(last, c[two:], out=last)
         np.add(new, last, out=new)
         np.tanh(new, out=new)
-        np.subtract(state, new, out=now)
-        np.multiply(now, update, out=now)
-        np.add(now, new, out=now)
-        np.copyto(state, now)
+        np.subtract(state, new, out=y_now)
+        np.multiply(y_now, update, out=y_now)
+        np.add(y_now, new, out=y_now)
+        np.copyto(state, y_now)
 
 
 def shared(attrs: GruAttrs, s: Specs) -> Specs:
@@ -154,14 +155,14 @@ def backward(
     work: Array,
 ) -> None:
     units = y.shape[-1]
-    two = 2 * units
-    arrays = [by_time(attrs.time_axis, a) for a in (dy, y, gates, inner, dz, dp, before)]
-    states = arrays[-1]
-    states[1:] = arrays[1][:-1]
+    two = 2 * units  # columns of the update and the reset gate
+    states = by_time(attrs.time_axis, before)
+    states[1:] = by_time(attrs.time_axis, y)[:-1]
     states[0] = 0 if h is None else h
     dstate.fill(0)
+    arrays = [by_time(attrs.time_axis, a) for a in (dy, gates, inner, dz, dp, before)]
     for t in reversed(range(len(states))):
-        d_now, _, gate, saved, dgate, dproduct, state = (a[t] for a in arrays)
+        d_now, gate, inner_now, dgate, dproduct, state = (a[t] for a in arrays)
         update, reset, new = gate[:, :units], gate[:, units:two], gate[:, two:]
         d_update, d_reset, d_new = dgate[:, :units], dgate[:, units:two], dgate[:, two:]
         np.add(dstate, d_now, out=dstate)
@@ -174,7 +175,7 @@ def backward(
         np.multiply(dstate, update, out=dstate)
         d_last = dproduct[:, two:]
         if attrs.reset_after:
-            np.multiply(d_new, saved, out=d_reset)
+            np.multiply(d_new, inner_now, out=d_reset)
             np.multiply(d_new, reset, out=d_last)
         else:
             np.copyto(d_last, d_new)
@@ -199,9 +200,9 @@ def grad_w(attrs: GruAttrs, *, dz: Array, x: Array, dw: Array) -> None:
 
 def grad_r(attrs: GruAttrs, *, dp: Array, before: Array, inner: Array, dr: Array) -> None:
     two = 2 * before.shape[-1]
-    read = before if attrs.reset_after else inner
+    factor = before if attrs.reset_after else inner
     np.matmul(rows(dp)[:, :two].T, rows(before), out=dr[:two])
-    np.matmul(rows(dp)[:, two:].T, rows(read), out=dr[two:])
+    np.matmul(rows(dp)[:, two:].T, rows(factor), out=dr[two:])
 
 
 def grad_b(attrs: GruAttrs, *, dz: Array, db: Array) -> None:

@@ -2,12 +2,12 @@
 
 x (A, T, F)    rate, one integer: samples of sound in a second, static or data    y (A, T, D)
 
-y = log(max(√x M, 1e−12)) C. The C channels of M (F, C) are triangles on the mel scale, m(f) = 1127
-ln(1 + f/700): their centres divide the range between the frequency limits into C + 1 equal parts,
-and each triangle falls to 0 at the centres beside its own. Frequencies outside of the limits do not
-count, nor does f = 0. C[j, d] = √(2/C) cos(π d (j + ½)/C).
+y = log(max(√x M, 1e−12)) Q, with Q[j, d] = √(2/C) cos(π d (j + ½)/C). The C channels of M (F, C)
+are triangles on the mel scale, m(f) = 1127 ln(1 + f/700): their centres divide the range between
+the frequency limits into C + 1 equal parts, and each triangle falls to 0 at the centres beside its
+own. Frequencies outside of the limits do not count, nor does f = 0.
 
-dx = ((dy Cᵀ / (√x M)) Mᵀ) / (2 √x), without channels at the limit 1e−12, and 0 where x is.
+dx = ((dy Qᵀ / (√x M)) Mᵀ) / (2 √x), without channels at the limit 1e−12, and 0 where x is.
 All of this is computed in float64.
 Source: TensorFlow's Mfcc; mfcc.cc and mfcc_mel_filterbank.cc in TensorFlow Lite.
 """
@@ -24,7 +24,7 @@ from odt.kernels.geometry.flex_map import unpack_map
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 FLOAT64 = np.dtype(np.float64)
-LEAST = 1e-12  # of a channel
+LEAST = 1e-12  # smallest value of a channel before its logarithm
 USUAL_RATE = 16_000
 FIELDS = (
     "lower_frequency_limit",
@@ -93,6 +93,7 @@ def prepare(attrs: MfccAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def mel(frequencies: Any) -> Any:
+    """Returns frequencies in hertz, one or an array, on the mel scale."""
     return 1127 * np.log1p(frequencies / 700)
 
 
@@ -102,7 +103,7 @@ def filter_bank(attrs: MfccAttrs, bins: int, rate: int) -> Array:
     Raises:
         DataError: if the upper frequency limit is not in the spectrogram.
     """
-    hertz = rate / 2 / (bins - 1)  # of a bin
+    hertz = rate / 2 / (bins - 1)  # width of a bin
     if rate < 1 or int(attrs.upper / hertz) >= bins:
         raise DataError(
             f"CUSTOM:Mfcc: the sample rate must be twice the upper frequency limit, {attrs.upper}, "

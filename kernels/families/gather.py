@@ -29,16 +29,18 @@ def lead_of(name: str, table: tuple[int, ...], indices: TensorSpec) -> tuple[int
 
 
 def workspace(indices: TensorSpec) -> dict[str, TensorSpec]:
+    """Returns the workspace of `find`."""
     count = prod(indices.shape[:-1])
     return {"at": TensorSpec((count,), INDEX), "step": TensorSpec((count,), INDEX)}
 
 
 def geometry(lead: tuple[int, ...], table: tuple[int, ...]) -> Mapping[str, Any]:
+    """Prepares the axes that a tuple indexes, and the number of values of a row of the table."""
     return {"lead": lead, "width": prod(table[len(lead) :])}
 
 
 def find(name: str, indices: Array, lead: tuple[int, ...], at: Array, step: Array) -> None:
-    """Fills `at` with the row of each index tuple.
+    """Fills `at` with the number of the row of each index tuple; `step` is scratch.
 
     Raises:
         DataError: if an index is outside the table.
@@ -89,12 +91,13 @@ def without_samples(
 
 
 def take(table: Array, at: Array, width: int, out: Array) -> None:
+    """Copies rows of `width` values from the table to `out`; `at` has their numbers."""
     rows = out.reshape(-1, width, copy=False)
     np.take(table.reshape(-1, width, copy=False), at, axis=0, out=rows, mode="clip")
 
 
 def put(table: Array, at: Array, width: int, values: Array) -> None:
-    """Scatter-add: fills the table with 0 and adds each value to its row."""
+    """Fills the table with 0, and adds rows of values to its rows `at` (scatter-add)."""
     table.fill(0)
     if values.size:
         rows = table.reshape(-1, width, copy=False)

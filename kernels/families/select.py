@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.families.binary import summed_axes
+from odt.kernels.families.binary import product_like_y, reducer, sum_into
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -36,18 +36,14 @@ def selection(
     compiled = elementwise.select(condition_shape)
 
     def grad(branch: str) -> Kernel:
+        """Makes the kernel of the gradient by `branch`, a or b."""
+
         def workspace(attrs: Attrs, s: Specs) -> Specs:
-            inverse = {} if branch == "a" else {"other": TensorSpec(s["c"].shape, s["c"].dtype)}
-            return inverse | ({"unreduced": s["y"]} if s[branch].shape != s["y"].shape else {})
+            inverse = {} if branch == "a" else {"other": s["c"]}
+            return {**inverse, **product_like_y(branch)(attrs, s)}
 
         def geometry(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
-            y, x = s["y"].shape, s[branch].shape
-            keepdims_shape = (1,) * (len(y) - len(x)) + x
-            return {
-                "shape": condition_shape(s),
-                "axes": summed_axes(y, x),
-                "keepdims_shape": keepdims_shape,
-            }
+            return {**prepare(attrs, s), **reducer(branch)(attrs, s)}
 
         def run(
             attrs: Attrs,
@@ -64,13 +60,10 @@ def selection(
             dx = gradient[f"d{branch}"]
             if other is not None:
                 c = np.logical_not(c, out=other)
-            np.multiply(
-                dy, c.reshape(shape, copy=False), out=dx if unreduced is None else unreduced
-            )
+            product = dx if unreduced is None else unreduced
+            np.multiply(dy, c.reshape(shape, copy=False), out=product)
             if unreduced is not None:
-                np.sum(
-                    unreduced, axis=axes, keepdims=True, out=dx.reshape(keepdims_shape, copy=False)
-                )
+                sum_into(unreduced, dx, axes, keepdims_shape)
 
         return Kernel(
             run,

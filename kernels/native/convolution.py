@@ -81,9 +81,9 @@ def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
 def tiles_workspace(depth: int, units: int) -> Specs:
     """Returns the workspace of tiles, for every instruction set."""
     lanes, parts = limit("MAX_LANES"), limit("PANEL_PARTS")
-    each = parts * (depth + 2 * POINTS * lanes)
+    per_part = depth + 2 * POINTS * lanes
     at_once = limit("TILES") * POINTS * (depth + limit("MAX_NR") * lanes)
-    return {"tiles": TensorSpec((POINTS * depth * units + each + at_once,), FLOAT)}
+    return {"tiles": TensorSpec((POINTS * depth * units + parts * per_part + at_once,), FLOAT)}
 
 
 def correlate(

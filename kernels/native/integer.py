@@ -20,15 +20,15 @@ BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 def fits(attrs: Attrs, s: Specs) -> bool:
     x, w = s["x"], s["w"]
-    deep = w.shape[1] * w.shape[3] > limit("TILE_BYTES")  # of a panel
-    types = x.dtype in BYTES and s["y"].dtype in BYTES and w.dtype == np.int8
-    return types and not deep and s["y"].size < 2**31
+    depth = w.shape[1] * w.shape[3]  # of a panel
+    are_bytes = x.dtype in BYTES and s["y"].dtype in BYTES and w.dtype == np.int8
+    return are_bytes and depth <= limit("TILE_BYTES") and s["y"].size < 2**31
 
 
 def depthwise_fits(attrs: Attrs, s: Specs) -> bool:
     _, height, width, units = s["w"].shape
-    few = height * width <= limit("MAX_TAPS")
-    return fits(attrs, s) and few and units == s["x"].shape[3]
+    has_few_taps = height * width <= limit("MAX_TAPS")
+    return fits(attrs, s) and has_few_taps and units == s["x"].shape[3]
 
 
 def walk(x: Array, y: Array, axes: Axes, summands: int = 1) -> WindowWalk:

@@ -22,12 +22,14 @@ def _of_logits(attrs: Any, s: Specs) -> bool:
     return bool(attrs.from_logits) and _is_float(attrs, s)
 
 
-def _workspace(*like_x: str, each: Sequence[str] = ("sums",)) -> Callable[[Attrs, Specs], Specs]:
-    """Makes the workspace: arrays like x, and those with a value for each sample."""
+def _workspace(
+    *like_x: str, per_sample: Sequence[str] = ("sums",)
+) -> Callable[[Attrs, Specs], Specs]:
+    """Makes the workspace: names of arrays like x, and of those with a value for each sample."""
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
-        one = TensorSpec(s["x"].shape[:1], FLOAT)
-        return {**dict.fromkeys(each, one), **dict.fromkeys(like_x, s["x"])}
+        by_sample = TensorSpec(s["x"].shape[:1], FLOAT)
+        return {**dict.fromkeys(per_sample, by_sample), **dict.fromkeys(like_x, s["x"])}
 
     return workspace
 
@@ -152,7 +154,7 @@ def _binary_cross_entropy(
     """Σ (max(x, 0) − x t) − Σ ln σ(|x|)."""
     t, smoothing = _smoothed(attrs, t, smooth)
     rows, logs = _in_runs(scale, terms, part)
-    each = sums[: len(rows)]
+    row_sums = sums[: len(rows)]
     return in_order(
         [
             *smoothing,
@@ -162,8 +164,8 @@ def _binary_cross_entropy(
             call("abs", part, (x,)),
             call("logistic", part, (part,)),
             call("log", part, (part,)),
-            call("subtract", each[:, np.newaxis], (rows, logs)),
-            _scaled(loss, each, scale, divisor),
+            call("subtract", row_sums[:, np.newaxis], (rows, logs)),
+            _scaled(loss, row_sums, scale, divisor),
         ]
     )
 
@@ -204,5 +206,5 @@ SQUARED_ERROR = Compiled(_squared_error, _is_float, _workspace())
 SQUARED_ERROR_BACK = Compiled(_squared_error_back, _is_float)
 ABSOLUTE_ERROR = Compiled(_absolute_error, _is_float, _workspace("e"))
 ABSOLUTE_ERROR_BACK = Compiled(_absolute_error_back, _is_float, _workspace())
-HUBER = Compiled(_huber, _is_float, _workspace("e", "inner", each=("sums", "halves")))
+HUBER = Compiled(_huber, _is_float, _workspace("e", "inner", per_sample=("sums", "halves")))
 HUBER_BACK = Compiled(_huber_back, _is_float)

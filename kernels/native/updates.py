@@ -93,8 +93,8 @@ def bind_meet(state: Array, workers: int, calls: Sequence[Calls]) -> Calls:
         workers: number of workers.
         calls: calls of this worker.
     """
-    each = [c for run in calls for c in run.calls]
-    return bind("meet", state, workers, table_of(each), len(each))
+    members = [c for run in calls for c in run.calls]
+    return bind("meet", state, workers, table_of(members), len(members))
 
 
 def bind_side_by_side(lists: Sequence[Calls]) -> Calls:

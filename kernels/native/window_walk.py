@@ -77,8 +77,8 @@ def along_longer_axis(walk: WindowWalk) -> WindowWalk:
     Bands of results must be whole images: their results are one block of memory in either order.
     Few channels are not turned, since vectors are filled along a row.
     """
-    few = 2 * walk.depth <= limit("MAX_LANES")
-    if few or walk.rows <= walk.cols or walk.rows * walk.cols > limit("BAND"):
+    has_few_channels = 2 * walk.depth <= limit("MAX_LANES")
+    if has_few_channels or walk.rows <= walk.cols or walk.rows * walk.cols > limit("BAND"):
         return walk
     turned = WindowWalk.from_buffer_copy(walk)
     for a, b in PAIRS:

@@ -6,11 +6,9 @@ With the windows of x as columns (N·OH·OW, KH·KW·C), and w as (O, KH·KW·C)
 y = columns wᵀ + b      dw = dyᵀ columns      db = Σ dy
 dx: for each stride phase (kernels/geometry/window.py), windows of dy as columns times its taps.
 
-A 1×1 convolution with stride 1 is a product of x itself. Backward computes the columns again,
-because they are KH·KW times larger than x, which is saved anyway.
-Source: Conv2DOptions in the TFLite schema.
-
-Each kernel has a second form for 1×1 convolutions.
+A 1×1 convolution with stride 1 is a product of x itself: each kernel has a second form for it.
+Backward computes the columns again, because they are KH·KW times larger than x, which is saved
+anyway. Source: Conv2DOptions in the TFLite schema.
 """
 
 import numpy as np
@@ -56,6 +54,7 @@ def is_product(h: Axis, v: Axis) -> bool:
 
 
 def rows_of(a: Array) -> Array:
+    """Views (N, H, W, C) as one row for each pixel."""
     return a.reshape(-1, a.shape[3], copy=False)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
+from odt.kernels.geometry.axes import new_axis
 from odt.kernels.geometry.statics import number
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
@@ -21,13 +22,6 @@ from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, 
 class OneHotAttrs:
     axis: int
     depth: int
-
-    def place(self, rank: int) -> int:
-        """Returns the position of the new axis in y."""
-        axis = self.axis + rank + 1 if self.axis < 0 else self.axis
-        if not 0 <= axis <= rank:
-            raise ShapeError(f"axis must be −1 … {rank}, but got {self.axis}")
-        return axis
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> OneHotAttrs:
@@ -43,13 +37,13 @@ def infer(attrs: OneHotAttrs, s: Specs) -> Specs:
         )
     if attrs.depth < 0:
         raise ShapeError(f"depth must be 0 or more, but got {attrs.depth}")
-    at = attrs.place(len(indices.shape))
+    at = new_axis(attrs.axis, len(indices.shape))
     shape = (*indices.shape[:at], attrs.depth, *indices.shape[at:])
     return {"y": TensorSpec(shape, on.dtype)}
 
 
 def mixes_samples(attrs: OneHotAttrs, s: Specs, batched: Names) -> bool:
-    return attrs.place(len(s["indices"].shape)) == 0 or bool(batched - {"indices"})
+    return new_axis(attrs.axis, len(s["indices"].shape)) == 0 or bool(batched - {"indices"})
 
 
 def hits(attrs: OneHotAttrs, s: Specs) -> Specs:
@@ -58,9 +52,9 @@ def hits(attrs: OneHotAttrs, s: Specs) -> Specs:
 
 def prepare(attrs: OneHotAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares the positions along the new axis, shaped to broadcast with y."""
-    rank, dtype = len(s["indices"].shape), s["indices"].dtype
-    dtype = np.promote_types(dtype, np.min_scalar_type(attrs.depth))
-    after = (1,) * (rank - attrs.place(rank))
+    rank = len(s["indices"].shape)
+    dtype = np.promote_types(s["indices"].dtype, np.min_scalar_type(attrs.depth))
+    after = (1,) * (rank - new_axis(attrs.axis, rank))
     return {"order": np.arange(attrs.depth, dtype=dtype).reshape(-1, *after)}
 
 
@@ -75,7 +69,7 @@ def forward(
     order: Array,
 ) -> None:
     y.fill(off.flat[0])
-    np.equal(np.expand_dims(indices, attrs.place(indices.ndim)), order, out=hit)
+    np.equal(np.expand_dims(indices, new_axis(attrs.axis, indices.ndim)), order, out=hit)
     np.copyto(y, on.flat[0], where=hit)
 
 

@@ -29,8 +29,8 @@ def infer(attrs: PadAttrs, s: Specs) -> Specs:
 
 
 def forward(attrs: PadAttrs, *, x: Array, value: Array, y: Array) -> Moves:
-    one = value.reshape((), copy=False)
-    yield from ((np.broadcast_to(one, part.shape), part) for part in border(attrs, y))
+    scalar = value.reshape((), copy=False)
+    yield from ((np.broadcast_to(scalar, part.shape), part) for part in border(attrs, y))
     yield x, y[attrs.inside(x.shape)]
 
 

@@ -69,9 +69,9 @@ def call_grad_x(multiples: Multiples, *, dy: Array, dx: Array) -> Callable[[], N
 
 def fits_grad_x(multiples: Multiples, s: Specs) -> bool:
     x, y = s["x"], s["y"]
-    one = TensorSpec(split((1,) * len(x.shape), x.shape), x.dtype)
+    single = TensorSpec(split((1,) * len(x.shape), x.shape), x.dtype)
     several = TensorSpec(split(multiples, y.shape), y.dtype)
-    return elementwise.fits("x", "y")(multiples, {"x": one, "y": several})
+    return elementwise.fits("x", "y")(multiples, {"x": single, "y": several})
 
 
 OP = OpDef(

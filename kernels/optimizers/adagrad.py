@@ -36,8 +36,8 @@ def run(
     v: Array,
 ) -> None:
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt, vt = p[here], g[here], v[here]
+        tile = slice(at, at + TILE)
+        pt, gt, vt = p[tile], g[tile], v[tile]
         wt = work[0, : pt.size]
         if attrs.weight_decay:
             np.multiply(pt, attrs.weight_decay, out=wt)

@@ -50,8 +50,8 @@ def run(
 ) -> None:
     alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt, mt, vt = p[here], g[here], m[here], v[here]
+        tile = slice(at, at + TILE)
+        pt, gt, mt, vt = p[tile], g[tile], m[tile], v[tile]
         wt = work[0, : pt.size]
         if attrs.weight_decay:
             np.multiply(pt, attrs.weight_decay, out=wt)

@@ -116,20 +116,20 @@ def run(
     p, g, m, v = (a.reshape(-1, copy=False) for a in (p, g, m, v))
     alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt = p[here], work[0, : p[here].size]
+        tile = slice(at, at + TILE)
+        pt, gt = p[tile], work[0, : p[tile].size]
         np.multiply(pt, attrs.weight_decay, out=gt)
-        np.add(gt, g[here], out=gt)
+        np.add(gt, g[tile], out=gt)
         if m_scale is None or v_scale is None:
-            update_tile(attrs, alpha, pt, gt, m[here], v[here], work[1, : pt.size])
+            update_tile(attrs, alpha, pt, gt, m[tile], v[tile], work[1, : pt.size])
             continue
         blocks = slice(at // BLOCK, at // BLOCK + TILE // BLOCK)
         mt, vt, wt = work[1:4, : m_scale[blocks].size * BLOCK]
-        dequantize(m[here], m_scale[blocks], SIGNED, mt)
-        dequantize(v[here], v_scale[blocks], UNSIGNED, vt)
+        dequantize(m[tile], m_scale[blocks], SIGNED, mt)
+        dequantize(v[tile], v_scale[blocks], UNSIGNED, vt)
         update_tile(attrs, alpha, pt, gt, mt[: pt.size], vt[: pt.size], wt[: pt.size])
-        quantize(mt, m[here], m_scale[blocks], SIGNED, wt)
-        quantize(vt, v[here], v_scale[blocks], UNSIGNED, wt)
+        quantize(mt, m[tile], m_scale[blocks], SIGNED, wt)
+        quantize(vt, v[tile], v_scale[blocks], UNSIGNED, wt)
 
 
 RULE = UpdateRule(

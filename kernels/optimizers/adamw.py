@@ -44,8 +44,8 @@ def run(
     correction = sqrt(1 - attrs.beta_2**step)
     alpha = learning_rate / (1 - attrs.beta_1**step)
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt, mt, vt = p[here], g[here], m[here], v[here]
+        tile = slice(at, at + TILE)
+        pt, gt, mt, vt = p[tile], g[tile], m[tile], v[tile]
         wt = work[0, : pt.size]
         np.multiply(pt, 1 - learning_rate * attrs.weight_decay, out=pt)
         np.multiply(gt, gt, out=wt)

@@ -41,8 +41,8 @@ def run(
     m: Array,
 ) -> None:
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt, mt = p[here], g[here], m[here]
+        tile = slice(at, at + TILE)
+        pt, gt, mt = p[tile], g[tile], m[tile]
         wt = work[0, : pt.size]
         np.subtract(mt, gt, out=wt)
         np.multiply(wt, attrs.beta_1, out=wt)

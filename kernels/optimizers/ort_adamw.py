@@ -42,9 +42,9 @@ def run(
 ) -> None:
     alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt = p[here]
-        update_tile(attrs, alpha, pt, g[here], m[here], v[here], work[0, : pt.size])
+        tile = slice(at, at + TILE)
+        pt = p[tile]
+        update_tile(attrs, alpha, pt, g[tile], m[tile], v[tile], work[0, : pt.size])
         if attrs.weight_decay:
             np.multiply(pt, 1 - learning_rate * attrs.weight_decay, out=pt)
 

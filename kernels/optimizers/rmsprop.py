@@ -42,8 +42,8 @@ def run(
     momentum: Array | None = None,
 ) -> None:
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt, vt = p[here], g[here], v[here]
+        tile = slice(at, at + TILE)
+        pt, gt, vt = p[tile], g[tile], v[tile]
         wt = work[0, : pt.size]
         if attrs.weight_decay:
             np.multiply(pt, attrs.weight_decay, out=wt)
@@ -54,7 +54,7 @@ def run(
         np.add(wt, attrs.epsilon, out=wt)
         np.divide(gt, wt, out=gt)
         if momentum is not None:
-            mt = momentum[here]
+            mt = momentum[tile]
             np.multiply(mt, attrs.momentum, out=mt)
             np.add(mt, gt, out=mt)
             gt = mt

@@ -42,13 +42,13 @@ def run(
     momentum: Array | None = None,
 ) -> None:
     for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt, wt = p[here], g[here], work[0, : min(TILE, p.size - at)]
+        tile = slice(at, at + TILE)
+        pt, gt, wt = p[tile], g[tile], work[0, : min(TILE, p.size - at)]
         if attrs.weight_decay:
             np.multiply(pt, attrs.weight_decay, out=wt)
             np.add(gt, wt, out=gt)
         if momentum is not None:
-            mt = momentum[here]
+            mt = momentum[tile]
             np.multiply(mt, attrs.momentum, out=mt)
             np.add(mt, gt, out=mt)
             if attrs.nesterov:

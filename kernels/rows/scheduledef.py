@@ -36,7 +36,7 @@ class Schedule:
     """
 
     word: ClassVar[str] = "custom"
-    formula: ClassVar[str] = ""  # for the documentation; other names are options
+    formula: ClassVar[str] = ""  # for the documentation, in the letters of schedules.py
     portion: ClassVar[int] = 1  # the run's steps divided by the default of decay_steps
 
     initial_learning_rate: float | None = None
@@ -53,10 +53,8 @@ class Schedule:
 
     def __str__(self) -> str:
         """Returns the text of `schedule=`: the name, and the values that are not defaults."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        changes = [
-            f"{f.name}={values[f.name]}" for f in fields(self) if values[f.name] != f.default
-        ]
+        values = [(f, getattr(self, f.name)) for f in fields(self)]
+        changes = [f"{f.name}={value}" for f, value in values if value != f.default]
         return f"{self.word}:{','.join(changes)}" if changes else self.word
 
     def __call__(self, step: int) -> float:
@@ -100,11 +98,9 @@ class Schedule:
             learning_rate: the optimizer's learning rate.
             steps: updates of the whole run, including the warm-up; None if unknown.
         """
-        peak = self.initial_learning_rate
-        rest = None if steps is None else max(steps - self.warmup_steps, 1)
-        length = rest and -(-rest // self.portion)
-        return replace(
-            self,
-            initial_learning_rate=learning_rate if peak is None else peak,
-            decay_steps=length if self.decay_steps is None else self.decay_steps,
-        )
+        peak, length = self.initial_learning_rate, self.decay_steps
+        if peak is None:
+            peak = learning_rate
+        if length is None and steps is not None:
+            length = -(-max(steps - self.warmup_steps, 1) // self.portion)
+        return replace(self, initial_learning_rate=peak, decay_steps=length)
