@@ -123,7 +123,7 @@ void run_calls(const bound_call *calls, int64_t count);
    are so many, its lists in order, and waits for all. */
 void run_side_by_side(const call_list *lists, int64_t count, int64_t each);
 
-/* Lets no thread wait in a meeting of this state, now and later. */
+/* Ends the meetings of this state: no thread waits in one, now or later. */
 void leave_others(int64_t *state);
 
 /* Functions that concern the calling thread. The first returns the mode that the other restores. */

@@ -7,7 +7,7 @@ typedef int32_t F(eight) __attribute__((vector_size(32), aligned(4), may_alias))
 static const F(eight) F(bit_of_lane) = {128, 64, 32, 16, 8, 4, 2, 1};
 
 /* The byte of eight elements from a vector with all bits of an element set, or none. */
-static inline uint8_t F(byte_of)(const F(eight) *set) {
+static inline uint8_t F(byte_of)(const F(eight) * set) {
   F(eight) bits = *set & F(bit_of_lane);
 #ifdef __clang__
   for (int k = 1; k < 8; k++) bits[0] |= bits[k];
@@ -53,7 +53,7 @@ void F(fake_quant)(const float *x, float *y, uint8_t *mask, float *observed, con
   float inverse = numbers[0], scale = numbers[1], lo = numbers[2], hi = numbers[3];
   F(floats) zero = {0}, least = zero, most = zero;
   F(eight) under = {0}, over = {0};
-  float found[4] = {0};
+  float result[4] = {0};
   int64_t i = 0;
   for (; n - i >= 8; i += 8, mask++) {
     F(floats) r = *(const F(floats) *)(x + i), v = r * inverse;
@@ -71,16 +71,16 @@ void F(fake_quant)(const float *x, float *y, uint8_t *mask, float *observed, con
   for (int64_t k = i; k < n; k++) {
     float v = x[k] * inverse;
     *mask |= (v >= lo && v <= hi) << (7 - (k - i));
-    found[0] = x[k] < found[0] ? x[k] : found[0];
-    found[1] = x[k] > found[1] ? x[k] : found[1];
-    found[2] += v<lo, found[3] += v> hi;
+    result[0] = x[k] < result[0] ? x[k] : result[0];
+    result[1] = x[k] > result[1] ? x[k] : result[1];
+    result[2] += v<lo, result[3] += v> hi;
     v = v < lo ? lo : v > hi ? hi : v;
     y[k] = scale * ROUND(v);
   }
   for (int k = 0; k < 8; k++) {
-    found[0] = least[k] < found[0] ? least[k] : found[0];
-    found[1] = most[k] > found[1] ? most[k] : found[1];
-    found[2] += (float)under[k], found[3] += (float)over[k];
+    result[0] = least[k] < result[0] ? least[k] : result[0];
+    result[1] = most[k] > result[1] ? most[k] : result[1];
+    result[2] += (float)under[k], result[3] += (float)over[k];
   }
-  for (int k = 0; k < 4; k++) observed[k] = k < 2 ? found[k] : found[k] / (float)n;
+  for (int k = 0; k < 4; k++) observed[k] = k < 2 ? result[k] : result[k] / (float)n;
 }

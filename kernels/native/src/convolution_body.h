@@ -30,8 +30,8 @@ typedef struct {
 
 /* Stores the results of m pixels and n vectors of units. */
 INLINE void F(store_results)(F(tile) sums, float *y, const int64_t *out, const int64_t *unit,
-                             const F(epilogue) * given, int m, int n) {
-  F(epilogue) e = *given; /* which is not y's memory */
+                             const F(epilogue) * source, int m, int n) {
+  F(epilogue) e = *source; /* which is not y's memory */
   if (e.bias)
     UNROLL(j, n, F(vec) bias = F(load)(e.bias + unit[j]); UNROLL(i, m, sums[i][j] += bias));
   if (e.clamp) UNROLL(i, m, UNROLL(j, n, sums[i][j] = F(clamp)(sums[i][j], e.lo, e.hi)));

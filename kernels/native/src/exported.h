@@ -222,9 +222,9 @@ KERNEL(root_scaled_momentum,
        (float *p /* (n) */, const float *g /* (n) */, float *v /* (n) */, float *m /* (n) */,
         int64_t n, const float *numbers /* learning rate, decay, keep, add, ε, momentum */))
 KERNEL(lion, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
-              const float *numbers /* learning rate, what is kept of p, β₁, rate of m */))
+              const float *numbers /* learning rate, factor of p, β₁, rate of m */))
 KERNEL(move_average, (float *e /* (n) */, const float *w /* (n) */, int64_t n,
-                      const float *numbers /* how far e moves to w */))
+                      const float *numbers /* share of w in e */))
 KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as w */,
                      const float *scales /* (units) */, const float *zeros /* (units) */,
                      int64_t outer, int64_t units, int64_t inner, float lo, float hi))

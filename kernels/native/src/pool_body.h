@@ -127,13 +127,13 @@ INLINE void F(max_back_window)(const F(pool_job) * c, const F(pool_window) * w) 
 
 INLINE void F(argmax_window)(const F(pool_job) * c, const F(pool_window) * w) {
   F(vec) max = F(load_lanes)(w, c->y, w->out);
-  F(bits) found = (F(bits)){0} + (int32_t)c->none, pending = (F(bits)){0} - 1;
+  F(bits) first_tap = (F(bits)){0} + (int32_t)c->none, pending = (F(bits)){0} - 1;
   TAPS(w) {
     F(bits) is_max = pending & (F(load_lanes)(w, c->x + TAP(w), w->in) == max);
-    found = (is_max & (int32_t)(w->tap + a * w->width + b)) | (~is_max & found);
+    first_tap = (is_max & (int32_t)(w->tap + a * w->width + b)) | (~is_max & first_tap);
     pending &= ~is_max;
   }
-  EACH_LANE(w) c->argmax[w->out[i] + w->channel + k] = (uint8_t)found[l];
+  EACH_LANE(w) c->argmax[w->out[i] + w->channel + k] = (uint8_t)first_tap[l];
 }
 
 INLINE void F(argmax_back_window)(const F(pool_job) * c, const F(pool_window) * w) {

@@ -36,13 +36,13 @@ struct recurrent_job {
 };
 
 /* out[r] = from[r] + x[r] b for some rows, those of `from` `stride` apart and those of `out`
-   `width`. `turned` begins with the last columns: if weights do not fit into the cache, steps that
-   alternate find there those that the step before has read last. */
+   `width`. `reverse` begins with the last columns: if weights do not fit into the cache,
+   alternate steps find there those that the step before has read last. */
 typedef struct {
   const float *const *x;
   const float *b, *from;
   float *out;
-  int64_t rows, depth, stride, width, turned;
+  int64_t rows, depth, stride, width, reverse;
 } row_product;
 
 /* The first unit of a part. Units that do not fill vectors are one part. */
@@ -118,7 +118,7 @@ typedef struct {
   const int64_t *bp;
   const int16_t *tables;
   int8_t *y;
-  float *rows, *products, *returned; /* of a step; null before the first has returned */
+  float *rows, *products, *state_products; /* of a step; state_products is null at the first */
   int64_t *cells;
   const integer_lstm_shape *at;
   int8_t *to; /* y of the step */
@@ -153,8 +153,9 @@ static void integer_cells(void *job, int part, int parts) {
       for (int64_t g = 0; g < q->gates; g++) {
         int64_t j = g * units + u, at = n * wide + j;
         z[g] = short_of(scaled((int64_t)c->products[at] + c->b[j], c->m + j, wide));
-        if (c->returned)
-          z[g] = short_of(z[g] + scaled((int64_t)c->returned[at] + c->br[j], c->mr + j, wide));
+        if (c->state_products)
+          z[g] =
+              short_of(z[g] + scaled((int64_t)c->state_products[at] + c->br[j], c->mr + j, wide));
         if (c->p && g % 3 == 0)
           z[g] = short_of(z[g] + scaled(*cell * c->p[j], c->p + wide + j, wide));
       }
@@ -188,7 +189,7 @@ typedef void dense_kernel(const float *x, const float *w, const float *bias, flo
 static void integer_steps(integer_lstm_job *c, dense_kernel *dense) {
   const integer_lstm_shape *q = c->at;
   int64_t n = q->samples, units = q->units, wide = q->gates * units, out = q->out;
-  float *returned = c->returned;
+  float *state_products = c->state_products;
   int parts = parallel_parts(n * wide * 64);
   for (int64_t k = 0; k < n * units; k++) c->cells[k] = 0;
   for (int64_t t = 0; t < q->steps; t++) {
@@ -197,9 +198,9 @@ static void integer_steps(integer_lstm_job *c, dense_kernel *dense) {
     dense(c->rows, c->w, 0, c->products, n, q->depth, wide, 0, 0, 0);
     if (t) {
       widen(c, c->y, t - 1, out);
-      dense(c->rows, c->r, 0, returned, n, out, wide, 0, 0, 0);
+      dense(c->rows, c->r, 0, state_products, n, out, wide, 0, 0, 0);
     }
-    c->returned = t ? returned : 0;
+    c->state_products = t ? state_products : 0;
     parallel_for(integer_cells, c, n < parts ? (int)n : parts);
     if (!c->wp) continue;
     dense(c->rows, c->wp, 0, c->products, n, units, out, 0, 0, 0);

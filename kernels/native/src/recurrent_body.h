@@ -38,7 +38,7 @@ static __attribute__((noinline)) void F(gate_product)(const row_product *p, int6
   int64_t most = p->rows < HALF ? ROW_VECTORS : NR;
   for (int64_t left = last - first, n; left; left -= n * LANES) {
     n = left >= most * LANES ? most : 1;
-    int64_t j = p->turned ? first + left - n * LANES : last - left;
+    int64_t j = p->reverse ? first + left - n * LANES : last - left;
     if (p->rows < HALF) {
       F(few_rows)(p, j, (int)n);
       continue;
@@ -74,19 +74,19 @@ INLINE const float *F(state_before)(const recurrent_job *c, recurrent_place p, i
   return c->state ? c->state + (p.n + (s < p.rows ? s : p.rows - 1)) * q->units : 0;
 }
 
-/* Columns of units, gate by gate, from the last one on if `turned`; of all units at once, because
+/* Columns of units, gate by gate, from the last one on if `reverse`; of all units at once, because
    those of a gate may not fill vectors. */
-#define EACH_GATE(first, last, turned)                                                         \
-  for (int64_t gate = 0, all = end - begin == units, next = (turned) && !all ? -units : units, \
-               first = begin + (next < 0 ? (q->gates - 1) * units : 0),                        \
-               last = all ? width : first + end - begin;                                       \
+#define EACH_GATE(first, last, reverse)                                                         \
+  for (int64_t gate = 0, all = end - begin == units, next = (reverse) && !all ? -units : units, \
+               first = begin + (next < 0 ? (q->gates - 1) * units : 0),                         \
+               last = all ? width : first + end - begin;                                        \
        gate < (all ? 1 : q->gates); gate++, first += next, last += next)
 
 /* Columns of the units from `begin` to `end` of a product. */
 static void F(gate_products)(const row_product *p, const recurrent_shape *q, int64_t begin,
                              int64_t end) {
   int64_t units = q->units, width = p->width;
-  EACH_GATE(first, last, p->turned) F(gate_product)(p, first, last);
+  EACH_GATE(first, last, p->reverse) F(gate_product)(p, first, last);
 }
 
 /* Computes the arguments of all gates at a step, those of the samples `width` apart. */
@@ -107,8 +107,8 @@ static float *F(gate_arguments)(const recurrent_job *c, float *work, recurrent_p
     F(gate_products)(&read, q, begin, end);
   }
   for (int64_t s = 0; s < block; s++) from[s] = F(state_before)(c, p, s);
-  row_product returned = {from, c->r, z, z, block, q->units, width, width, t % 2};
-  if (from[0]) F(gate_products)(&returned, q, begin, end);
+  row_product with_state = {from, c->r, z, z, block, q->units, width, width, t % 2};
+  if (from[0]) F(gate_products)(&with_state, q, begin, end);
   return z + begin;
 }
 
@@ -187,8 +187,8 @@ static void F(gru_step)(const recurrent_job *c, float *work, recurrent_place p, 
 }
 
 /* Computes the gradients by y at a step, those of the samples `width` apart. */
-static float *F(arrived_gradients)(const recurrent_job *c, float *work, recurrent_place p,
-                                   int64_t begin, int64_t end, int64_t width) {
+static float *F(gradients_by_y)(const recurrent_job *c, float *work, recurrent_place p,
+                                int64_t begin, int64_t end, int64_t width) {
   const recurrent_shape *q = c->at;
   int64_t units = q->units, wide = q->gates * units, count = end - begin,
           block = F(product_rows)(p.rows), t = p.t, last = count == units ? width : end;
@@ -200,8 +200,8 @@ static float *F(arrived_gradients)(const recurrent_job *c, float *work, recurren
     memset(dh + s * width + count, 0, sizeof(float) * (size_t)(last - end));
     from[s] = c->dz + ROW(s, t + 1) * wide;
   }
-  row_product returned = {from, c->r, work, work, block, wide, width, width, t % 2};
-  if (t + 1 < q->steps) F(gate_product)(&returned, begin, last);
+  row_product with_state = {from, c->r, work, work, block, wide, width, width, t % 2};
+  if (t + 1 < q->steps) F(gate_product)(&with_state, begin, last);
   return dh;
 }
 
@@ -209,7 +209,7 @@ static void F(rnn_back_step)(const recurrent_job *c, float *work, recurrent_plac
                              int64_t end) {
   const recurrent_shape *q = c->at;
   int64_t units = q->units, width = F(round_up)(units, LANES);
-  const float *dh = F(arrived_gradients)(c, work, p, begin, end, width);
+  const float *dh = F(gradients_by_y)(c, work, p, begin, end, width);
   float square = q->is_tanh ? 1 : 0;
   for (int64_t s = 0; s < p.rows; s++, dh += width) {
     const float *h = c->y + ROW(s, p.t) * units + begin;
@@ -226,7 +226,7 @@ static void F(lstm_back_step)(const recurrent_job *c, float *work, recurrent_pla
                               int64_t end) {
   const recurrent_shape *q = c->at;
   int64_t units = q->units, width = F(round_up)(units, LANES), count = end - begin, t = p.t;
-  const float *dh = F(arrived_gradients)(c, work, p, begin, end, width);
+  const float *dh = F(gradients_by_y)(c, work, p, begin, end, width);
   float *dc = work + RECURRENT_ROWS * width + begin;
   for (int64_t s = 0; s < p.rows; s++, dh += width, dc += width) {
     if (t + 1 == q->steps) memset(dc, 0, sizeof(float) * (size_t)count);
@@ -259,8 +259,8 @@ static void F(gru_first_state)(const recurrent_job *c, float *work, recurrent_pl
     memset(work + s * width + begin, 0, sizeof(float) * (size_t)(last - begin));
     from[s] = c->dz + ROW(s, 0) * wide;
   }
-  row_product returned = {from, c->r, work, work, block, wide, width, width, 1};
-  F(gate_product)(&returned, begin, last);
+  row_product with_state = {from, c->r, work, work, block, wide, width, width, 1};
+  F(gate_product)(&with_state, begin, last);
   for (int64_t s = 0; s < p.rows; s++) {
     float *to = c->dstate + (p.n + s) * units;
     for (int64_t u = begin; u < end; u++) to[u] = work[s * width + u] + carried[s * width + u];
@@ -275,7 +275,7 @@ static void F(gru_back_step)(const recurrent_job *c, float *work, recurrent_plac
     F(gru_first_state)(c, work, p, begin, end);
     return;
   }
-  const float *dh = F(arrived_gradients)(c, work, p, begin, end, width);
+  const float *dh = F(gradients_by_y)(c, work, p, begin, end, width);
   float *carried = work + RECURRENT_ROWS * width + begin;
   for (int64_t s = 0; s < p.rows; s++, dh += width, carried += width) {
     if (t + 1 == q->steps) memset(carried, 0, sizeof(float) * (size_t)count);

@@ -34,8 +34,7 @@
 #endif
 
 /* Dot products of bytes on 64-bit ARM; older versions of clang hide them without an option. */
-#if defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16) && \
-    !defined(ODT_EMBEDDED)
+#if defined(__aarch64__) && (!defined(__clang__) || __clang_major__ >= 16) && !defined(ODT_EMBEDDED)
 #define HAS_DOTPROD_BESIDE_BASE 1
 #else
 #define HAS_DOTPROD_BESIDE_BASE 0

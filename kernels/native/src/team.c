@@ -72,7 +72,7 @@ static atomic_int asleep;        /* sleeping threads */
 static _Atomic int64_t missed;   /* work of calls that might have been divided meanwhile */
 static _Atomic int64_t min_part_work = PART_WORK; /* as measured */
 static atomic_uint dividable;     /* calls that were long enough for neighbouring cores */
-static uint64_t given;            /* parts that were left to any thread, of all calls */
+static uint64_t shared_parts;     /* parts that were left to any thread, of all calls */
 static _Atomic int64_t pause_end; /* time until which calls are not divided, or 0 */
 static _Atomic int64_t next_pause = MIN_PAUSE;
 
@@ -171,7 +171,7 @@ static void *wait_for_calls(void *unused) {
 static void reset_after_fork(void) {
   started = 1;
   atomic_store(&asleep, 0), atomic_store(&waiting, 0);
-  atomic_store(&job.remaining, 0), atomic_store(&job.ended, given);
+  atomic_store(&job.remaining, 0), atomic_store(&job.ended, shared_parts);
   pthread_mutex_init(&busy, 0);
   pthread_mutex_init(&lock, 0);
   pthread_cond_init(&called, 0);
@@ -197,11 +197,11 @@ void set_threads(int n) { atomic_store(&threads, n < 1 ? 1 : n > MAX_THREADS ? M
 /* Waits for the parts that other threads have taken. A caller that polled on would take the core
    from them, or from another process that has displaced them. */
 static void wait_for_end(void) {
-  for (int k = 0; k < WAITING_SPINS && atomic_load(&job.ended) != given; k++) cpu_pause();
-  if (atomic_load(&job.ended) == given) return;
+  for (int k = 0; k < WAITING_SPINS && atomic_load(&job.ended) != shared_parts; k++) cpu_pause();
+  if (atomic_load(&job.ended) == shared_parts) return;
   pthread_mutex_lock(&lock);
   atomic_store(&caller_sleeps, 1);
-  while (atomic_load(&job.ended) != given) pthread_cond_wait(&ended, &lock);
+  while (atomic_load(&job.ended) != shared_parts) pthread_cond_wait(&ended, &lock);
   atomic_store(&caller_sleeps, 0);
   pthread_mutex_unlock(&lock);
 }
@@ -212,7 +212,7 @@ static void wait_for_end(void) {
 static void give(part_function f, void *argument, int parts) {
   if (started < parts) start(parts);
   static uint64_t calls;
-  given += (uint64_t)parts - 1;
+  shared_parts += (uint64_t)parts - 1;
   SET(function, f), SET(argument, argument), SET(parts, parts), SET(mode, get_float_mode());
   atomic_store(&job.remaining, ++calls << 32 | (uint64_t)(parts - 1));
   if (!atomic_load(&asleep)) return;
@@ -237,8 +237,8 @@ static void measure_exchange(void) {
     int64_t begin = nanoseconds(CLOCK_MONOTONIC);
     give(do_nothing, 0, 2);
     wait_for_end();
-    int64_t taken = nanoseconds(CLOCK_MONOTONIC) - begin;
-    if (taken < least) least = taken;
+    int64_t duration = nanoseconds(CLOCK_MONOTONIC) - begin;
+    if (duration < least) least = duration;
   }
   least = least < FAR ? least * EXCHANGE : FAR_PART_WORK;
   atomic_store(&min_part_work, least < PART_WORK ? PART_WORK : least);
