@@ -1,7 +1,7 @@
 """Adds classes to a classifier: rows for the weights of its last layer.
 
 Operators and tensors keep their positions, names and values. Class names in the model's metadata
-grow too, as core/export/head_metadata.py says; training info stays.
+grow too (core/export/head_metadata.py); training info stays.
 """
 
 from collections.abc import Collection, Sequence

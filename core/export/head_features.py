@@ -52,9 +52,9 @@ def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, l
     candidates = _read_by_layers(graph)
     pooled = next((f for f in candidates if _is_pooled(graph, f)), None)
     if after is not None:
-        chosen = _features_at(graph, after)
+        features = _features_at(graph, after)
     elif candidates:
-        chosen = pooled or candidates[0]
+        features = pooled or candidates[0]
     else:
         raise ModelError(
             f"{graph.name}: must have a layer with weights, but got none. Give `after=`, the "
@@ -62,9 +62,9 @@ def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, l
         )
     if pooled:
         candidates = candidates[: candidates.index(pooled) + 1]  # earlier layers read feature maps
-    operators = {chosen.operator, None}
+    operators = {features.operator, None}
     others = [f for f in candidates if f.operator not in operators and _is_vector(graph, f)]
-    return chosen, [f for f in others if _is_only_path(graph, f.tensor)]
+    return features, [f for f in others if _is_only_path(graph, f.tensor)]
 
 
 def needed_operators(graph: Graph, tensor: int) -> list[int]:

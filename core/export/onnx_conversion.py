@@ -27,7 +27,7 @@ from odt.errors import ModelError, ShapeError, UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 INT64 = np.dtype(np.int64)
-BIASED = ("CONV_2D", "DEPTHWISE_CONV_2D")  # LiteRT wants a bias, also one of zeros
+BIASED = ("CONV_2D", "DEPTHWISE_CONV_2D")  # LiteRT needs a bias, if only of zeros
 MAX_BYTES = 2**31 - 1  # of a flatbuffer
 
 

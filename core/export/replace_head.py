@@ -1,7 +1,7 @@
 """Replaces the last layers of a model, for transfer learning.
 
 The operators that compute the features stay; those that only the old layers needed are removed.
-Signatures name the new output; core/export/head_metadata.py says which metadata stays.
+Signatures name the new output. Some metadata stays: see core/export/head_metadata.py.
 """
 
 import itertools

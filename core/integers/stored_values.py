@@ -43,10 +43,10 @@ def stored_values(
     for i, real in weights.items():
         quantization = graph.tensors[i].quantization
         if i in dequantized.ranges:
-            moved = _range_quantization(
+            new_range = _range_quantization(
                 real, model.graph.tensors[dequantized.ranges[i][0]].spec.dtype
             )
-            new |= dict.fromkeys(dequantized.ranges[i], moved)
+            new |= dict.fromkeys(dequantized.ranges[i], new_range)
         elif quantization is not None:
             place = dequantized.stored.get(i, i)
             values[place], new[place] = quantization.quantize(real)

@@ -146,8 +146,8 @@ def new_adapters(
         raise OptionError("rank", "must be a whole number of at least 1", rank)
     sizes = dict(adaptable(graph))
     ops = {i: node.op for node in graph.nodes for i in node.inputs if i in sizes}
-    chosen = [i for i in sizes if _matches(graph, i, ops[i], target)]
-    if not chosen:
+    matches = [i for i in sizes if _matches(graph, i, ops[i], target)]
+    if not matches:
         names = similar_names(target, [graph.tensors[i].name or ops[i] for i in sizes])
         hint = f"Similar names: {', '.join(names)}; `Model.summary()` lists all."
         if not sizes:
@@ -164,7 +164,7 @@ def new_adapters(
         )
     rng = np.random.default_rng(seed)
     members = []
-    for i in chosen:
+    for i in matches:
         units, width = sizes[i]
         limit = 1 / math.sqrt(width)
         a = rng.uniform(-limit, limit, (rank, width)).astype(FLOAT32)

@@ -28,7 +28,7 @@ class LoweredGraphs:
     """A file's graph, lowered once for each requested batch size.
 
     Attributes:
-        graph: graph as in the file, whose constants say whether they train.
+        graph: graph as in the file, with `constant_reason` of constants that do not train.
     """
 
     def __init__(self, graph: Graph) -> None:

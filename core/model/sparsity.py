@@ -8,7 +8,7 @@ from odt.kernels.rows.opdef import Array
 
 @dataclass(frozen=True, slots=True)
 class Sparsity:
-    """How a file stores a sparse constant.
+    """The form in which a file stores a sparse constant.
 
     Attributes:
         dtype: dtype of the values.

@@ -329,6 +329,7 @@ def raise_versions(tables: dict[str, Any]) -> None:
 def builtin_code(code: Mapping[str, Any]) -> int:
     """Returns the number of an operator: a byte in old files, a second field for large numbers."""
     numbers = [int(code.get(n) or 0) for n in ("builtin_code", "deprecated_builtin_code")]
+    # Operators of Circle alone have negative numbers, and an absent field is 0.
     return min(numbers) if min(numbers) < 0 else max(numbers)
 
 

@@ -187,6 +187,7 @@ def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
 def _operator_code(table: Table, file_format: str) -> str:
     """Returns the name of an operator code: a byte in old files, a second field for large codes."""
     codes = table.number(0, "b"), table.number(3, "i")
+    # Operators of Circle alone have negative codes, and an absent field is 0.
     code = min(codes) if min(codes) < 0 else max(codes)
     name = operator_name(code) if code >= 0 or file_format == "circle" else None
     if name is None:

@@ -146,6 +146,47 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
     Raises:
         OptionError: for values that a circle+ cannot store.
     """
+    import flatbuffers
+
+    loss = _check_storable(info)
+    names = schema.SLOTS[OPTIMIZER_OPTIONS[info.optimizer]]
+    numbers = {"learning_rate": info.learning_rate, **info.hyper_parameters}
+    trainable = range(operators) if info.trainable_ops is None else info.trainable_ops
+    builder = flatbuffers.Builder(256)
+    positions = builder.CreateNumpyVector(np.array(trainable, np.int32))
+    builder.StartObject(len(names))
+    for slot, name in enumerate(names):
+        if name in numbers:
+            builder.PrependFloat32Slot(slot, float(numbers[name]), None)  # no default: writes 0 too
+    rates = builder.EndObject()
+    loss_options = LOSS_OPTIONS[loss]
+    builder.StartObject(len(schema.SLOTS[loss_options]))
+    if schema.SLOTS[loss_options] and info.from_logits is not None:
+        builder.PrependBoolSlot(0, info.from_logits, None)
+    options = builder.EndObject()
+    builder.StartObject(len(schema.SLOTS["ModelTraining"]))
+    builder.PrependUOffsetTRelativeSlot(_slot("trainable_ops"), positions, 0)
+    builder.PrependInt32Slot(_slot("batch_size"), info.batch_size, 0)
+    builder.PrependUOffsetTRelativeSlot(_slot("lossfn_opt"), options, 0)
+    builder.PrependUOffsetTRelativeSlot(_slot("optimizer_opt"), rates, 0)
+    for name, value in (
+        ("optimizer", STORABLE_OPTIMIZERS.index(info.optimizer)),
+        ("optimizer_opt_type", schema.OPTIMIZER_OPTIONS.index(OPTIMIZER_OPTIONS[info.optimizer])),
+        ("lossfn", STORABLE_LOSSES.index(loss)),
+        ("lossfn_opt_type", schema.LOSS_OPTIONS.index(loss_options)),
+        ("loss_reduction_type", REDUCTIONS.index(info.reduction)),
+    ):
+        builder.PrependUint8Slot(_slot(name), value, 0)
+    builder.Finish(builder.EndObject(), file_identifier=schema.IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _check_storable(info: TrainingInfo) -> str:
+    """Checks that a circle+ can store training info; returns its loss.
+
+    Raises:
+        OptionError: if it cannot.
+    """
     if info.optimizer not in STORABLE_OPTIMIZERS:
         storable = " or ".join(STORABLE_OPTIMIZERS)
         raise OptionError("optimizer", f"must be {storable} in a circle+ file", info.optimizer)
@@ -184,33 +225,4 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
             "must be left out for a circle+ file, which stores only "
             f"{storable} of {info.optimizer}",
         )
-    trainable = range(operators) if info.trainable_ops is None else info.trainable_ops
-    import flatbuffers
-
-    builder = flatbuffers.Builder(256)
-    listed = builder.CreateNumpyVector(np.array(trainable, np.int32))
-    builder.StartObject(len(names))
-    for slot, name in enumerate(names):
-        if name in numbers:
-            builder.PrependFloat32Slot(slot, float(numbers[name]), None)  # no default: writes 0 too
-    rates = builder.EndObject()
-    loss_options = LOSS_OPTIONS[info.loss]
-    builder.StartObject(len(schema.SLOTS[loss_options]))
-    if schema.SLOTS[loss_options] and info.from_logits is not None:
-        builder.PrependBoolSlot(0, info.from_logits, None)
-    options = builder.EndObject()
-    builder.StartObject(len(schema.SLOTS["ModelTraining"]))
-    builder.PrependUOffsetTRelativeSlot(_slot("trainable_ops"), listed, 0)
-    builder.PrependInt32Slot(_slot("batch_size"), info.batch_size, 0)
-    builder.PrependUOffsetTRelativeSlot(_slot("lossfn_opt"), options, 0)
-    builder.PrependUOffsetTRelativeSlot(_slot("optimizer_opt"), rates, 0)
-    for name, value in (
-        ("optimizer", STORABLE_OPTIMIZERS.index(info.optimizer)),
-        ("optimizer_opt_type", schema.OPTIMIZER_OPTIONS.index(OPTIMIZER_OPTIONS[info.optimizer])),
-        ("lossfn", STORABLE_LOSSES.index(info.loss)),
-        ("lossfn_opt_type", schema.LOSS_OPTIONS.index(loss_options)),
-        ("loss_reduction_type", REDUCTIONS.index(info.reduction)),
-    ):
-        builder.PrependUint8Slot(_slot(name), value, 0)
-    builder.Finish(builder.EndObject(), file_identifier=schema.IDENTIFIER)
-    return bytes(builder.Output())
+    return info.loss

@@ -29,7 +29,7 @@ RULES: tuple[Callable[[View], Iterator[tuple[int, str]]], ...] = (
 
 
 def hold_constants(graph: Graph) -> Graph:
-    """Returns a graph whose tensors say which constants do not train, and why.
+    """Returns a graph with `constant_reason` set for constants that do not train.
 
     The values of the weights are those of the file; a graph that is already marked stays as it is,
     so that what trains never depends on what training has done.

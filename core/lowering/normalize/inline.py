@@ -117,7 +117,7 @@ class _Inliner:
         """Returns the model with the new graph."""
         for node in self.graph.nodes:
             inputs = tuple(self.renamed.get(i, i) for i in node.inputs)
-            moved = replace(node, inputs=inputs)
+            renamed = replace(node, inputs=inputs)
             if self.constant_reads and node.op in (HANDLE, INITIALIZE, READ):
                 for y in node.outputs:
                     if y in self.constant_reads:
@@ -125,16 +125,16 @@ class _Inliner:
                         self.renamed[y] = self._variable(name, variable, node.origin)
                 continue
             if node.op not in CONTROL_FLOW:
-                self._add(moved)
+                self._add(renamed)
                 continue
             nodes, tensors = len(self.nodes), len(self.tensors)
             constants, variables = dict(self.constants), dict(self.variables)
             try:
-                results = self._expand(moved, ())
+                results = self._expand(renamed, ())
             except _NotInlinableError:
                 self._drop(nodes, tensors)
                 self.constants, self.variables = constants, variables
-                self._add(moved)
+                self._add(renamed)
                 continue
             self._keep_indices(node.outputs, results, nodes)
         outputs = tuple(self.renamed.get(i, i) for i in self.graph.outputs)
@@ -264,6 +264,7 @@ class _Inliner:
         if condition in self.inference.values:
             chosen = numbers[0] if self._is_true(condition) else numbers[1]
             return self._run(node, chosen, inputs, within)
+        # _expand compares the number of pairs with that of the outputs.
         pairs = zip(*(self._run(node, k, inputs, within) for k in numbers), strict=False)
         return [self._select(node, condition, a, b) for a, b in pairs]
 
@@ -292,13 +293,13 @@ class _Inliner:
             return bound.get(i, ABSENT)
 
         for node in body.graph.nodes:
-            moved = replace(node, inputs=tuple(map(find, node.inputs)), origin=caller.origin)
+            renamed = replace(node, inputs=tuple(map(find, node.inputs)), origin=caller.origin)
             if node.op in CONTROL_FLOW:
-                bound.update(zip(node.outputs, self._expand(moved, within), strict=True))
+                bound.update(zip(node.outputs, self._expand(renamed, within), strict=True))
                 continue
             for i in node.outputs:
                 bound[i] = self._tensor(number, i)
-            self._add(replace(moved, outputs=tuple(bound[i] for i in node.outputs)))
+            self._add(replace(renamed, outputs=tuple(bound[i] for i in node.outputs)))
             bound.update((i, self.renamed.get(bound[i], bound[i])) for i in node.outputs)
             if len(self.nodes) > MAX_NODES:
                 raise _NotInlinableError

@@ -87,7 +87,7 @@ class Frames:
         self.builder.add_slice(window.tensor, begin, begin + window.length, y, origin)
 
     def _form(self, node: Node) -> Callable[[Node], bool] | None:
-        """Returns the method that adds a node for whole sequences, and says whether it did."""
+        """Returns the method that tries to add a node for whole sequences; None without one."""
         if node.op in RESHAPING:
             return self._add_reshape
         if node.op == "CONCATENATION":
