@@ -1,1 +1,1 @@
-"""Writes a training step as a C program."""
+"""A training step as a C program. Independent of model formats and of the loop over batches."""

@@ -5,7 +5,6 @@ number, which counts in the order of the file. A name that several tensors have 
 them.
 """
 
-import difflib
 from collections import Counter
 from collections.abc import Collection, Sequence
 
@@ -122,6 +121,8 @@ def similar_names(pattern: str, names: Sequence[str], most: int = 3) -> Sequence
         names: all names.
         most: number of names; the first of all if none is similar.
     """
+    import difflib
+
     word = "".join(c for c in pattern.lower() if c not in "*?[]")
     in_lower_case = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(word, in_lower_case, most, 0.3)

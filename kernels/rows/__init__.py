@@ -1,1 +1,4 @@
-"""The classes of rows (operators, losses, metrics, optimizers, schedules), and their index."""
+"""The classes of rows, of operators, losses, metrics, optimizers and schedules, and their index.
+
+Independent of kernels and of the engine.
+"""

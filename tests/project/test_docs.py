@@ -109,13 +109,13 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path) -> None:
         where = f"{name}, block at line {block.line}"
         assert result.returncode == 0, f"{where}:\n{script}\n{result.stderr}"
         stated, measured = FIGURE.findall(block.printed), FIGURE.findall(result.stdout)
-        for name, figure in stated:
+        for metric, figure in stated:
             # Instruction sets round differently, so training ends a little differently.
             allowed = TOLERANCE if float(figure) <= 1 else RELATIVE_TOLERANCE * float(figure)
             near = [
-                m for n, m in measured if n == name and abs(float(m) - float(figure)) <= allowed
+                m for n, m in measured if n == metric and abs(float(m) - float(figure)) <= allowed
             ]
-            assert near, f"{where} states {name} {figure}, but got {measured}"
+            assert near, f"{where} states {metric} {figure}, but got {measured}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
