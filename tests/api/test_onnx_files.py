@@ -54,10 +54,14 @@ def test_a_classifier_is_personalized(tmp_path: Path, end: str) -> None:
 
 def test_the_store_stays_with_the_format(tmp_path: Path) -> None:
     path = classifier().write(tmp_path / "m.onnx")
-    with pytest.raises(odt.OptionError, match=r"`out=`: must have the format of the model, onnx"):
+    with pytest.raises(
+        odt.OptionError, match=r"`out=`: must have the format of the model and its store, onnx"
+    ):
         odt.personalize(path, samples(40), out=tmp_path / "p.tflite")
     odt.load_model(path).save(tmp_path / "m.tflite")
-    with pytest.raises(odt.OptionError, match=r"`out=`: must have the format of the model, tflite"):
+    with pytest.raises(
+        odt.OptionError, match=r"`out=`: must have the format of the model and its store, tflite"
+    ):
         odt.personalize(tmp_path / "m.tflite", samples(40), out=tmp_path / "p.onnx")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.tflite"]
 
