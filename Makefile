@@ -68,7 +68,7 @@ accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/ker
 endif
 accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) ODT_SHIPPED_MODELS=.venv/shipped \
-		ODT_ONNX_MODELS=.venv/onnx/models \
+		ODT_ONNX_MODELS=$(CURDIR)/.venv/onnx/models \
 		$(if $(TUTORIALS),ODT_TUTORIALS=$(abspath $(TUTORIALS))) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,\
