@@ -71,8 +71,8 @@ accept: .venv/test
 		ODT_ONNX_MODELS=$(CURDIR)/.venv/onnx/models \
 		$(if $(TUTORIALS),ODT_TUTORIALS=$(abspath $(TUTORIALS))) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
-BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,\
-	$(if $(ONNX),onnx_files.py,run.py) --data "$(DATA)"))
+COMPARISON = $(if $(ONNX),onnx_files.py,run.py) --data "$(DATA)"
+BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,$(COMPARISON)))
 bench: .venv/test
 	$(BIN)/python tools/bench/$(BENCH) $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
 		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT)) \

@@ -1,6 +1,8 @@
 """What the benchmarks make of their measurements; the measuring itself is `make bench`."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,7 @@ from bench.startup import PYTHON, TRAIN, table
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, SHOWN, WORK
 from bench.write_models import write
+from support.paths import ROOT
 
 PROCESSOR = "Test CPU, 2 cores, AVX2"
 
@@ -349,3 +352,16 @@ def test_every_row_and_script_is_there() -> None:
     assert {w.network for w in WORK} == NETWORKS.keys() | SHIPPED.keys()
     assert all((HERE / s.script).exists() for s in SYSTEMS.values())
     assert {name for s in SYSTEMS.values() for name in s.works} <= {w.name for w in WORK}
+
+
+@pytest.mark.parametrize(
+    "variable", ["", "QUICK=1", "ONNX=1", "STARTUP=1", "AGAINST=HEAD"], ids=lambda v: v or "none"
+)
+def test_make_bench_runs_a_script_that_exists(variable: str) -> None:
+    """The command of each form of `make bench` that the Makefile describes."""
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    words = ["make", "--dry-run", "bench", "DATA=x", *([variable] if variable else [])]
+    commands = subprocess.check_output(words, cwd=ROOT, text=True)
+    (script,) = re.findall(r"python (tools/bench/\S*)", commands)
+    assert (ROOT / script).is_file()
