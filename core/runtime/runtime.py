@@ -65,9 +65,10 @@ class Runtime(Closing):
 
     @property
     def arena_nbytes(self) -> int:
-        """Bytes of the arenas of all workers."""
+        """Bytes of the arenas of all workers. Plans computations that are not planned yet."""
         most = self._largest(None)
-        larger = most if most > self._nbytes else 0  # besides those of training
+        # A computation that needs more than the arenas of training gets one of its own.
+        larger = most if most > self._nbytes else 0
         return (self._nbytes + larger) * self.schedule.workers
 
     def _largest(self, planned: int | None) -> int:
@@ -110,7 +111,7 @@ class Runtime(Closing):
         micro_batch: int | None = None,
         keep_gradients: bool = False,
     ) -> Engine:
-        """Makes another engine on the same memory; arguments are those of an Engine.
+        """Makes an engine for another computation, on the same parameters and arenas.
 
         Args:
             computation: the computation.

@@ -113,7 +113,8 @@ class WeightQuantization:
 
         Args:
             w: the weights.
-            least: smallest scale of each channel; None for no limit.
+            least: smallest scale of each channel, which only symmetric weights observe; None for no
+                limit.
         """
         fitted = self.fitted(w)
         if least is not None and self.is_symmetric:

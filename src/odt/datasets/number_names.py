@@ -49,7 +49,10 @@ def with_values(source: Source) -> Source:
 
 
 def with_values_of_folders(source: Source) -> Source:
-    """New data with the numbers that name their folders as targets, if all folders do so."""
+    """Returns new data whose targets are the numbers in the names of their folders.
+
+    The data stay without targets if a folder is not named by a number.
+    """
     (part,) = source.parts.values()
     assert part.length is not None, "files are counted"
     folders = [PurePosixPath(part.label_of(k)).parent.name for k in range(part.length)]
@@ -62,7 +65,7 @@ def with_values_of_folders(source: Source) -> Source:
 
 
 def _number(name: str) -> float | None:
-    """The number in a name, with a point or a comma; None for a word."""
+    """Returns the number in a name, with a point or a comma; None for a word or beyond LARGEST."""
     try:
         number = float(name.replace(",", "."))
     except ValueError:
