@@ -47,7 +47,8 @@ def command(model: str, folder: str, name: str, **options: Any) -> None:
     """Write the training of MODEL as a C program in FOLDER.
 
     The program needs gcc or clang, but no Python, no operating system and no heap. It trains,
-    evaluates and predicts in static memory. Options and defaults are those of `odt train`.
+    evaluates and predicts in static memory. Options and defaults are those of `odt train`, except
+    that the learning rate must be given.
     """
     source = model_of(model, group(ModelOptions, options))
     program = odt.compile(source, folder, name=name, **trainer_arguments(options))

@@ -48,10 +48,9 @@ def project(program: StepProgram, name: str, version: str) -> dict[str, str]:
 
     Args:
         program: the step.
-        name: prefix of the C functions.
+        name: prefix of the C functions, as `check_name` takes it.
         version: version of odt.
     """
-    check_name(name)
     weights = c_program.weights_source(program, name)
     text = c_program.source(program, name, 0) + weights
     digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")

@@ -19,8 +19,6 @@ from odt.kernels.native.table import Row, Table
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.term import Term
 
-ARENA = 0  # the arena's number among the regions; weights and optimizer state follow
-
 
 @dataclass(frozen=True, slots=True)
 class Argument:

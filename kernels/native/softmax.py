@@ -1,6 +1,7 @@
 """Compiled softmax, log-softmax and cross-entropies of logits."""
 
 from collections.abc import Callable
+from functools import partial
 
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, prepare
 from odt.kernels.native.binding import bind
@@ -14,7 +15,8 @@ def fits(attrs: CrossEntropyAttrs, s: Specs) -> bool:
     return plain and x.dtype == FLOAT and x.size > 0
 
 
-def forward(
+def _cross_entropy(
+    kernel: str,
     attrs: CrossEntropyAttrs,
     *,
     x: Array,
@@ -24,12 +26,14 @@ def forward(
     p: Array,
     divisor: int,
 ) -> Callable[[], None]:
+    """Returns a call of the kernel for one-hot targets, or for class numbers."""
     classes = x.shape[-1]
     rows, numbers = x.size // classes, (float(attrs.beta), float(divisor))
-    return bind("cross_entropy", x, t, scale, loss, p, rows, classes, *numbers)
+    return bind(kernel, x, t, scale, loss, p, rows, classes, *numbers)
 
 
-def grad_x(
+def _cross_entropy_back(
+    kernel: str,
     attrs: CrossEntropyAttrs,
     *,
     x: Array,
@@ -39,43 +43,16 @@ def grad_x(
     dx: Array,
     divisor: int,
 ) -> Callable[[], None]:
-    classes = t.shape[-1]
-    rows, numbers = t.size // classes, (float(attrs.beta), float(divisor))
-    return bind("cross_entropy_back", p, t, scale, dx, rows, classes, *numbers)
+    """Returns a call of the gradient's kernel for one-hot targets, or for class numbers."""
+    classes = x.shape[-1]
+    rows, numbers = x.size // classes, (float(attrs.beta), float(divisor))
+    return bind(kernel, p, t, scale, dx, rows, classes, *numbers)
 
 
-def of_labels(
-    attrs: CrossEntropyAttrs,
-    *,
-    x: Array,
-    t: Array,
-    scale: Array,
-    loss: Array,
-    p: Array,
-    divisor: int,
-) -> Callable[[], None]:
-    numbers = float(attrs.beta), float(divisor)
-    return bind("label_entropy", x, t, scale, loss, p, t.size, x.shape[-1], *numbers)
-
-
-def of_labels_back(
-    attrs: CrossEntropyAttrs,
-    *,
-    x: Array,
-    p: Array,
-    t: Array,
-    scale: Array,
-    dx: Array,
-    divisor: int,
-) -> Callable[[], None]:
-    numbers = float(attrs.beta), float(divisor)
-    return bind("label_entropy_back", p, t, scale, dx, t.size, x.shape[-1], *numbers)
-
-
-FORWARD = Compiled(forward, fits, prepare=prepare)
-GRAD_X = Compiled(grad_x, fits, prepare=prepare)
-OF_LABELS = Compiled(of_labels, fits, prepare=prepare)
-OF_LABELS_BACK = Compiled(of_labels_back, fits, prepare=prepare)
+FORWARD = Compiled(partial(_cross_entropy, "cross_entropy"), fits, prepare=prepare)
+GRAD_X = Compiled(partial(_cross_entropy_back, "cross_entropy_back"), fits, prepare=prepare)
+OF_LABELS = Compiled(partial(_cross_entropy, "label_entropy"), fits, prepare=prepare)
+OF_LABELS_BACK = Compiled(partial(_cross_entropy_back, "label_entropy_back"), fits, prepare=prepare)
 
 
 def _rows(attrs: Attrs, s: Specs) -> bool:
