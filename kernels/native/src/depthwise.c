@@ -10,7 +10,11 @@
 #include "loops.h"
 #include "window_blocks.h"
 
-/* A grid of taps for a tile of results. */
+#define GROUP 4 /* results that are computed at once, which hides some of a sum's latency */
+
+/* A grid of taps for a tile of results: result p is at out[p], the first tap of its window that is
+   inside the image at in[p]. Tap (a, b) of the grid is at in[p] + x_first + a·x_row + b·x_col, its
+   weights at w_first + a·w_row + b·w_col. */
 typedef struct {
   const float *const *in;
   const int64_t *out;
@@ -19,7 +23,11 @@ typedef struct {
   int begins, ends; /* whether it is the first grid of the window, and the last */
 } tap_grid;
 
-/* With sums, dy is read, and y = dw, sums and db are computed; else y, in several walks. */
+/* Forward pass and input gradient compute y from x and w, in several walks. The filter gradient has
+   `sums`: it computes y = dw and db from x and dy.
+
+   Functions with stores copy their job and grid. The compiler knows that nothing else points to the
+   copy, and does not load its fields again after every store. */
 typedef struct {
   const float *x, *w, *bias, *relu_mask, *dy;
   float *y, *sums, *db;
@@ -28,29 +36,49 @@ typedef struct {
   float lo, hi;
 } depthwise_job;
 
-/* The values from `begin` to `end` of the results from result p on, one at a time. */
+/* The end of the results from p on that lie side by side, as their windows do: a row. */
+static int row_end(const tap_grid *t, int p, int64_t depth) {
+  do p++;
+  while (p < t->pixels && t->in[p] - t->in[p - 1] == depth && t->out[p] - t->out[p - 1] == depth);
+  return p;
+}
+
+/* Computes the values from `begin` to `end` of the row that result p begins, one at a time. */
 static void depthwise_values(const depthwise_job *job, const tap_grid *grid, int p, int64_t begin,
                              int64_t end, int rows, int cols) {
   depthwise_job c = *job;
   tap_grid t = *grid;
   for (int64_t i = begin; i < end; i++) {
     const float *x = t.in[p] + t.x_first + i;
-    int64_t out = t.out[p] + i, k = i % c.g->depth;
-    float v = c.sums ? c.dy[out] : !t.begins ? c.y[out] : c.bias ? c.bias[k] : 0;
+    int64_t out = t.out[p] + i, channel = i % c.g->depth;
+    const float *w = c.w + t.w_first + channel;
+    float v = c.bias ? c.bias[channel] : 0;
+    if (!t.begins) v = c.y[out];
     for (int a = 0; a < rows; a++)
-      for (int b = 0; b < cols; b++) {
-        int64_t tap = t.w_first + a * t.w_row + b * t.w_col + k;
-        if (c.sums) c.sums[tap] += v * x[a * t.x_row + b * t.x_col];
-        else v += c.w[tap] * x[a * t.x_row + b * t.x_col];
-      }
-    if (c.sums) continue;
+      for (int b = 0; b < cols; b++)
+        v += w[a * t.w_row + b * t.w_col] * x[a * t.x_row + b * t.x_col];
     if (t.ends && c.clamp) v = v < c.lo ? c.lo : v > c.hi ? c.hi : v;
     if (t.ends && c.relu_mask && !(c.relu_mask[out] > c.lo && c.relu_mask[out] < c.hi)) v = 0;
     c.y[out] = v;
   }
 }
 
-/* The number of the next taps of `left`, in a grid. */
+/* Adds the products of such values of dy to the sums of the taps. */
+static void depthwise_filter_values(const depthwise_job *job, const tap_grid *grid, int p,
+                                    int64_t begin, int64_t end, int rows, int cols) {
+  depthwise_job c = *job;
+  tap_grid t = *grid;
+  for (int64_t i = begin; i < end; i++) {
+    const float *x = t.in[p] + t.x_first + i;
+    float *sums = c.sums + t.w_first + i % c.g->depth, dy = c.dy[t.out[p] + i];
+    for (int a = 0; a < rows; a++)
+      for (int b = 0; b < cols; b++)
+        sums[a * t.w_row + b * t.w_col] += dy * x[a * t.x_row + b * t.x_col];
+  }
+}
+
+/* How many of the taps left along an axis the next grid takes: at most three, and no single tap
+   after three others. */
 static inline int64_t grid_taps(int64_t left) { return left < 3 ? left : left == 4 ? 2 : 3; }
 
 #define CACHED (1 << 18) /* floats of images that stay in the cache of a core */

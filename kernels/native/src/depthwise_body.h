@@ -6,41 +6,41 @@
 
 #include "tile.h"
 
-/* Adds the products of a grid's taps for four pixels, which hides some of a sum's latency. */
+/* Adds the products of a grid's taps for the GROUP pixels from p on. */
 INLINE void F(depthwise_pixels)(const depthwise_job *c, const tap_grid *t, int p, int64_t at,
                                 F(vec) bias, int cols) {
-  const float *x[MAX_MR], *w = c->w + t->w_first + at;
-  int64_t out[MAX_MR];
-  F(vec) v[MAX_MR];
-  UNROLL(i, 4, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at; v[i] = bias);
-  if (!t->begins) UNROLL(i, 4, v[i] = F(load)(c->y + out[i]));
+  const float *x[GROUP], *w = c->w + t->w_first + at;
+  int64_t out[GROUP];
+  F(vec) v[GROUP];
+  UNROLL(i, GROUP, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at; v[i] = bias);
+  if (!t->begins) UNROLL(i, GROUP, v[i] = F(load)(c->y + out[i]));
   for (int64_t a = 0; a < t->rows; a++, w += t->w_row) {
     UNROLL(b, cols, F(vec) weight = F(load)(w + b * t->w_col);
-           UNROLL(i, 4, v[i] += weight * F(load)(x[i] + b * t->x_col)));
-    UNROLL(i, 4, x[i] += t->x_row);
+           UNROLL(i, GROUP, v[i] += weight * F(load)(x[i] + b * t->x_col)));
+    UNROLL(i, GROUP, x[i] += t->x_row);
   }
-  if (t->ends && c->clamp) UNROLL(i, 4, v[i] = F(clamp)(v[i], c->lo, c->hi));
+  if (t->ends && c->clamp) UNROLL(i, GROUP, v[i] = F(clamp)(v[i], c->lo, c->hi));
   /* Masks are loaded before the stores, whose addresses may be equal modulo 4096. */
   if (t->ends && c->relu_mask)
-    UNROLL(i, 4, v[i] = F(relu_masked)(v[i], F(load)(c->relu_mask + out[i]), c->lo, c->hi));
-  UNROLL(i, 4, F(store)(c->y + out[i], v[i]));
+    UNROLL(i, GROUP, v[i] = F(relu_masked)(v[i], F(load)(c->relu_mask + out[i]), c->lo, c->hi));
+  UNROLL(i, GROUP, F(store)(c->y + out[i], v[i]));
 }
 
 /* Computes a grid for the vectors from `begin` to `end`. The last pixel is repeated. */
 INLINE void F(depthwise_grid)(const depthwise_job *job, const tap_grid *grid, int64_t begin,
                               int64_t end, int cols) {
-  depthwise_job only = *job, *c = &only; /* which is not y's memory */
+  depthwise_job c = *job;
   tap_grid t = *grid;
   for (int64_t j = begin; j < end; j++) {
-    int64_t at = F(vector_start)(j, c->g->depth);
+    int64_t at = F(vector_start)(j, c.g->depth);
     F(vec) bias = {0};
-    if (c->bias) bias = F(load)(c->bias + at);
-    for (int p = 0; p < t.pixels; p += 4) F(depthwise_pixels)(c, &t, p, at, bias, cols);
+    if (c.bias) bias = F(load)(c.bias + at);
+    for (int p = 0; p < t.pixels; p += GROUP) F(depthwise_pixels)(&c, &t, p, at, bias, cols);
   }
 }
 
-/* Adds a tile's gradients of a grid's taps to the sums, for the vectors from `begin` to `end`. Four
-   sums of each tap hide a sum's latency. */
+/* Adds a tile's gradients of a grid's taps to the sums, for the vectors from `begin` to `end`. Each
+   tap has GROUP sums. */
 INLINE void F(depthwise_filter_grid)(const depthwise_job *c, const tap_grid *grid, int64_t begin,
                                      int64_t end, int cols) {
   tap_grid t = *grid;
@@ -50,9 +50,9 @@ INLINE void F(depthwise_filter_grid)(const depthwise_job *c, const tap_grid *gri
       float *to = c->sums + t.w_first + a * t.w_row + j * LANES;
       F(tile) sums;
       int p = 0;
-      UNROLL(b, cols, UNROLL(i, 4, sums[i][b] = (F(vec)){0}));
-      for (; p + 4 <= t.pixels; p += 4)
-        UNROLL(i, 4, F(vec) d = F(load)(c->dy + t.out[p + i] + at);
+      UNROLL(b, cols, UNROLL(i, GROUP, sums[i][b] = (F(vec)){0}));
+      for (; p + GROUP <= t.pixels; p += GROUP)
+        UNROLL(i, GROUP, F(vec) d = F(load)(c->dy + t.out[p + i] + at);
                UNROLL(b, cols, sums[i][b] += d * F(load)(t.in[p + i] + x_first + b * t.x_col)));
       for (; p < t.pixels; p++) {
         F(vec) d = F(load)(c->dy + t.out[p] + at);
@@ -63,93 +63,127 @@ INLINE void F(depthwise_filter_grid)(const depthwise_job *c, const tap_grid *gri
     }
 }
 
+/* The number of columns is a constant where they are unrolled. */
 #define GRIDS(name)                                                                            \
   static __attribute__((noinline)) void F(name##s)(const depthwise_job *c, const tap_grid *t,  \
                                                    int64_t begin, int64_t end, int64_t cols) { \
     if (cols == 3) F(name)(c, t, begin, end, 3);                                               \
     else if (cols == 2) F(name)(c, t, begin, end, 2);                                          \
-    else F(name)(c, t, begin, end, 1); /* also without rows */                                 \
+    else F(name)(c, t, begin, end, 1); /* or 0, if no tap is inside the image */               \
   }
 GRIDS(depthwise_grid)
 GRIDS(depthwise_filter_grid)
 #undef GRIDS
 
-/* A grid where the channels do not fill a vector. Results that lie side by side, as their windows
-   do, are computed as one row of values: lane l of a vector that begins with a result is of channel
-   l % depth. Sums of a tap are in whole vectors. */
-static void F(depthwise_few_channels)(const depthwise_job *job, const tap_grid *grid, int rows,
-                                      int cols) {
+/* Where the channels do not fill a vector, each row of results is computed as one row of values. A
+   vector of them begins with a result, so that lane l is of channel l % depth. */
+typedef struct {
+  int64_t first, done; /* the value of lane 0; the values computed, this vector's included */
+  F(bits) fresh;       /* lanes of whole results that no earlier vector has computed */
+} F(row_vector);
+
+/* Advances to the next vector, if a row of `size` values has more results for vectors. The last
+   vector may overlap the one before. */
+INLINE int F(next_row_vector)(F(row_vector) * v, int64_t size, int64_t depth) {
+  int64_t last = (size - LANES) / depth * depth, first = v->done < last ? v->done : last;
+  int64_t whole = LANES / depth * depth;
+  if (size < LANES || first + whole <= v->done) return 0;
+  F(bits) lane;
+  for (int l = 0; l < LANES; l++) lane[l] = l;
+  v->fresh = (lane >= (int32_t)(v->done - first)) & (lane < (int32_t)whole);
+  v->first = first, v->done = first + whole;
+  return 1;
+}
+
+/* Computes a grid of at most 3 × 3 taps for rows of values. */
+static void F(depthwise_rows)(const depthwise_job *job, const tap_grid *grid, int rows, int cols) {
   depthwise_job c = *job;
   tap_grid t = *grid;
-  int64_t depth = c.g->depth, full = LANES / depth * depth;
+  int64_t depth = c.g->depth;
   F(vec) w[3][3], bias = {0};
-  F(bits) lane;
-  for (int l = 0; l < LANES; l++) lane[l] = l, bias[l] = c.bias ? c.bias[l % depth] : 0;
+  for (int l = 0; l < LANES; l++) bias[l] = c.bias ? c.bias[l % depth] : 0;
   for (int a = 0; a < rows; a++)
     for (int b = 0; b < cols; b++)
       for (int l = 0; l < LANES; l++)
-        w[a][b][l] = c.sums ? 0 : c.w[t.w_first + a * t.w_row + b * t.w_col + l % depth];
+        w[a][b][l] = c.w[t.w_first + a * t.w_row + b * t.w_col + l % depth];
   for (int p = 0, next; p < t.pixels; p = next) {
-    for (next = p + 1; next < t.pixels; next++)
-      if (t.in[next] - t.in[next - 1] != depth || t.out[next] - t.out[next - 1] != depth) break;
-    int64_t size = (next - p) * depth, done = 0;
-    while (done < size && size >= LANES) {
-      int64_t first = done + LANES <= size ? done : (size - LANES) / depth * depth;
-      if (first + full <= done) break;
-      F(bits) fresh = (lane >= (int32_t)(done - first)) & (lane < (int32_t)full);
-      const float *x = t.in[p] + t.x_first + first;
-      int64_t out = t.out[p] + first;
-      F(vec) dy = c.sums ? F(masked)(fresh, F(load)(c.dy + out)) : bias;
-      F(vec) before = c.sums ? bias : F(load)(c.y + out), v = t.begins ? bias : before;
+    next = row_end(&t, p, depth);
+    int64_t size = (next - p) * depth;
+    F(row_vector) lanes = {0};
+    while (F(next_row_vector)(&lanes, size, depth)) {
+      const float *x = t.in[p] + t.x_first + lanes.first;
+      int64_t out = t.out[p] + lanes.first;
+      F(vec) before = F(load)(c.y + out), v = t.begins ? bias : before;
       for (int a = 0; a < rows; a++)
-        for (int b = 0; b < cols; b++) {
-          F(vec) read = F(load)(x + a * t.x_row + b * t.x_col);
-          if (c.sums) w[a][b] += dy * read;
-          else v += w[a][b] * read;
-        }
-      done = first + full;
-      if (c.sums) continue;
+        for (int b = 0; b < cols; b++) v += w[a][b] * F(load)(x + a * t.x_row + b * t.x_col);
       if (t.ends && c.clamp) v = F(clamp)(v, c.lo, c.hi);
       if (t.ends && c.relu_mask) v = F(relu_masked)(v, F(load)(c.relu_mask + out), c.lo, c.hi);
-      F(store)(c.y + out, F(selected)(fresh, v, before));
+      F(store)(c.y + out, F(selected)(lanes.fresh, v, before));
     }
-    depthwise_values(&c, &t, p, done, size, rows, cols);
+    depthwise_values(&c, &t, p, lanes.done, size, rows, cols);
   }
-  for (int a = 0; c.sums && a < rows; a++)
+}
+
+/* Adds the products of a grid of at most 3 × 3 taps with rows of values of dy to the sums. */
+static void F(depthwise_filter_rows)(const depthwise_job *job, const tap_grid *grid, int rows,
+                                     int cols) {
+  depthwise_job c = *job;
+  tap_grid t = *grid;
+  int64_t depth = c.g->depth;
+  F(vec) sums[3][3] = {0};
+  for (int p = 0, next; p < t.pixels; p = next) {
+    next = row_end(&t, p, depth);
+    int64_t size = (next - p) * depth;
+    F(row_vector) lanes = {0};
+    while (F(next_row_vector)(&lanes, size, depth)) {
+      const float *x = t.in[p] + t.x_first + lanes.first;
+      F(vec) dy = F(masked)(lanes.fresh, F(load)(c.dy + t.out[p] + lanes.first));
+      for (int a = 0; a < rows; a++)
+        for (int b = 0; b < cols; b++) sums[a][b] += dy * F(load)(x + a * t.x_row + b * t.x_col);
+    }
+    depthwise_filter_values(&c, &t, p, lanes.done, size, rows, cols);
+  }
+  for (int a = 0; a < rows; a++)
     for (int b = 0; b < cols; b++) {
       float *to = c.sums + t.w_first + a * t.w_row + b * t.w_col;
-      F(store)(to, F(load)(to) + w[a][b]);
+      F(store)(to, F(load)(to) + sums[a][b]);
     }
 }
 
-/* Computes all grids of a tile for the vectors from `begin` to `end`. */
+/* Computes all grids of a tile for the vectors from `begin` to `end`. A window without taps inside
+   the image has one grid without taps, which writes the bias. */
 static void F(depthwise_tile)(const depthwise_job *c, const tap_loops *taps, tap_grid t,
                               int64_t begin, int64_t end) {
-  int few = c->g->depth < LANES;
-  for (int64_t a = 0, b, rows, cols; a < taps->rows || !a; a += rows ? rows : 1) {
-    rows = few ? grid_taps(taps->rows - a) : taps->rows;
-    for (b = 0; b < taps->cols || !b; b += cols ? cols : 1) {
+  int few_channels = c->g->depth < LANES;
+  int64_t a = 0, b, cols;
+  do {
+    t.rows = few_channels ? grid_taps(taps->rows - a) : taps->rows;
+    b = 0;
+    do {
       cols = grid_taps(taps->cols - b);
-      t.begins = !a && !b, t.ends = a + rows == taps->rows && b + cols == taps->cols;
+      t.begins = !a && !b, t.ends = a + t.rows == taps->rows && b + cols == taps->cols;
       t.x_first = a * t.x_row + b * t.x_col;
       t.w_first = taps->w_first + a * t.w_row + b * t.w_col;
-      t.rows = rows;
-      if (few) F(depthwise_few_channels)(c, &t, (int)rows, (int)cols);
+      if (few_channels && c->sums) F(depthwise_filter_rows)(c, &t, (int)t.rows, (int)cols);
+      else if (few_channels) F(depthwise_rows)(c, &t, (int)t.rows, (int)cols);
       else if (c->sums) F(depthwise_filter_grids)(c, &t, begin, end, cols);
       else F(depthwise_grids)(c, &t, begin, end, cols);
-    }
-  }
+      b += cols;
+    } while (b < taps->cols);
+    a += t.rows;
+  } while (a < taps->rows);
 }
 
 /* Computes a band of a walk for the vectors from `begin` to `end`. */
 static void F(depthwise_band)(const depthwise_job *c, const window_walk *g, walk_cursor block,
                               int64_t begin, int64_t end) {
-  const float *in[PIXELS + 3];
-  int64_t out[PIXELS + 3], vectors = (g->depth + LANES - 1) / LANES, width = (end - begin) * LANES;
-  for (int pixels; (pixels = next_tile(g, &block, c->x, 3, in, out));) {
+  const float *in[PIXELS + GROUP - 1];
+  int64_t out[PIXELS + GROUP - 1];
+  int64_t vectors = (g->depth + LANES - 1) / LANES, width = (end - begin) * LANES;
+  for (int pixels; (pixels = next_tile(g, &block, c->x, GROUP - 1, in, out));) {
     tap_loops taps = taps_inside(g, &block, 0);
     if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
-    if (c->sums) {
+    if (c->sums) { /* in which a tap has the vectors of this part, not all channels */
       taps.w_row = taps.w_row / g->depth * width, taps.w_col = taps.w_col / g->depth * width;
       taps.w_first = block.row.tap * taps.w_row + block.col.tap * taps.w_col;
     }
@@ -164,53 +198,63 @@ static void F(depthwise_band)(const depthwise_job *c, const window_walk *g, walk
 
 #include "depthwise_strips.h"
 
-/* Sums of the vectors from `begin` to `end`, (taps, vectors), to dw. */
+/* Writes sums of the vectors from `begin` to `end`, (taps, vectors, LANES), to dw. */
 static void F(store_sums)(const depthwise_job *c, const float *sums, int64_t begin, int64_t end) {
   int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w;
-  for (int64_t t = 0; t < taps; t++) {
-    float *to = c->y + t * depth;
-    if (depth < LANES) memset(to, 0, sizeof(float) * depth);
-    for (int64_t j = begin; j < end; j++, sums += LANES)
-      if (depth >= LANES) F(store)(to + F(vector_start)(j, depth), F(load)(sums));
-      else
-        for (int64_t l = 0; l < LANES; l++) to[l % depth] += sums[l];
+  for (float *dw = c->y; dw < c->y + taps * depth; dw += depth) {
+    if (depth < LANES) {
+      memset(dw, 0, sizeof(float) * depth);
+      for (int64_t l = 0; l < LANES; l++) dw[l % depth] += sums[l];
+      sums += LANES;
+    } else {
+      for (int64_t j = begin; j < end; j++, sums += LANES)
+        F(store)(dw + F(vector_start)(j, depth), F(load)(sums));
+    }
   }
 }
 
-/* One part: of the results, or of the channels. The bands of all walks take turns, because those of
-   a strided convolution's gradient share rows of the result. The sums of a part lie side by side,
-   as threads that write neighbouring cache lines wait for each other. */
+/* Computes the next band of a walk, also the band's share of db, for the vectors from `begin` to
+   `end`. */
+static void F(depthwise_next_band)(const depthwise_job *c, const window_walk *g,
+                                   const walk_cursor *at, int64_t begin, int64_t end) {
+  if (c->sums) load_band(g, at, c->x);
+  if (c->db)
+    F(add_column_sums)(c->dy + band_start(g, at), band_count(g, at), g->depth, begin * LANES,
+                       end * LANES < g->depth ? end * LANES : g->depth, c->db);
+  if (has_strips(g, LANES, MR == 8 ? 5 : 3))
+    F(depthwise_strip_band)(c, g, band_blocks(at), begin, end);
+  else F(depthwise_band)(c, g, band_blocks(at), begin, end);
+}
+
+/* Computes one part: of the results, or of the channels. The bands of all walks take turns, because
+   those of a strided convolution's gradient share rows of the result. The sums of a part lie side
+   by side, as threads that write neighbouring cache lines wait for each other. */
 static void F(depthwise_part)(void *job, int part, int parts) {
-  depthwise_job own = *(const depthwise_job *)job, *c = &own;
-  const window_walk *g = c->g;
+  depthwise_job c = *(const depthwise_job *)job;
+  const window_walk *g = c.g;
   int64_t vectors = (g->depth + LANES - 1) / LANES, full = g->depth / LANES;
-  int by_results = !c->sums && MANY_RESULTS(g, parts);
+  int by_results = !c.sums && MANY_RESULTS(g, parts);
   int64_t begin = by_results ? 0 : chunk_begin(full, part, parts);
   int64_t end = by_results || part + 1 == parts ? vectors : chunk_begin(full, part + 1, parts);
   int64_t taps = g->taps_h * g->taps_w;
-  float *sums = c->sums ? c->sums + taps * begin * LANES : 0;
+  float *sums = c.sums ? c.sums + taps * begin * LANES : 0;
   if (sums) {
     memset(sums, 0, sizeof(float) * taps * (end - begin) * LANES);
-    c->sums = sums - begin * LANES;
+    c.sums = sums - begin * LANES; /* where vector j of the first tap is at j * LANES */
   }
   walk_cursor at[MAX_WALKS];
-  for (int64_t k = 0; k < c->walks; k++)
+  for (int64_t k = 0; k < c.walks; k++)
     at[k] = walk_begin(g + k, BAND, by_results ? part : 0, by_results ? parts : 1);
-  for (int more = 1; more;) {
-    more = 0;
-    for (int64_t k = 0; k < c->walks; k++) {
-      if (!next_band(g + k, &at[k])) continue;
-      more = 1;
-      if (c->sums) load_band(g, &at[k], c->x);
-      if (c->db)
-        F(add_column_sums)(c->dy + band_start(g, &at[k]), band_count(g, &at[k]), g->depth,
-                           begin * LANES, end == vectors ? g->depth : end * LANES, c->db);
-      if (has_strips(g + k, LANES, MR == 8 ? 5 : 3))
-        F(depthwise_strip_band)(c, g + k, band_blocks(&at[k]), begin, end);
-      else F(depthwise_band)(c, g + k, band_blocks(&at[k]), begin, end);
-    }
+  int has_bands = 1;
+  while (has_bands) {
+    has_bands = 0;
+    for (int64_t k = 0; k < c.walks; k++)
+      if (next_band(g + k, &at[k])) {
+        has_bands = 1;
+        F(depthwise_next_band)(&c, g + k, &at[k], begin, end);
+      }
   }
-  if (sums) F(store_sums)(c, sums, begin, end);
+  if (sums) F(store_sums)(&c, sums, begin, end);
 }
 
 /* Whether narrower vectors are fuller: channels fill half of one, results do not lie side by side,
@@ -231,11 +275,12 @@ void F(depthwise)(const float *x, const float *w, const float *bias, const float
     return;
   }
 #endif
-  depthwise_job c = {x, w, bias, relu_mask, 0, y, 0, 0, g, walks, clamp, lo, hi};
+  depthwise_job c = {.x = x, .w = w, .bias = bias, .relu_mask = relu_mask, .y = y, .g = g};
+  c.walks = walks, c.clamp = clamp, c.lo = lo, c.hi = hi;
   int64_t results = 0;
   for (int64_t k = 0; k < walks; k++) results += result_count(g + k);
   parallel_for(F(depthwise_part), &c,
-               parallel_parts(results * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT)));
+               parallel_parts(results * g->taps_h * g->taps_w * g->depth / LANES * LOADED_PRODUCT));
 }
 
 /* Computes dw, and db if it is not null; sums of whole vectors are in scratch. */
@@ -248,11 +293,11 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
   }
 #endif
   depthwise_job c = {.x = x, .dy = dy, .y = dw, .sums = scratch, .db = db, .g = g, .walks = 1};
-  int64_t depth = g->depth, full = depth / LANES;
-  int parts =
-      parallel_parts(result_count(g) * g->taps_h * g->taps_w * depth / LANES * (3 * PRODUCT));
-  if (db) memset(db, 0, sizeof(float) * depth);
-  parallel_for(F(depthwise_part), &c, parts < full ? parts : full ? (int)full : 1);
+  int64_t products = result_count(g) * g->taps_h * g->taps_w * g->depth / LANES;
+  int parts = parallel_parts(products * LOADED_PRODUCT);
+  int most = g->depth < LANES ? 1 : (int)(g->depth / LANES);
+  if (db) memset(db, 0, sizeof(float) * g->depth);
+  parallel_for(F(depthwise_part), &c, parts < most ? parts : most);
 }
 
 #undef HALF_LANE
@@ -260,7 +305,7 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
 #define HALF_LANE(l, h) ((l) / 2 + (h))
 #define SECOND_LANE(l, h) (2 * (l) + (h))
 
-/* Each value `times` times, side by side: a depth multiplier as channels of their own. */
+/* Repeats each of n values `times` times, side by side: a depth multiplier as channels. */
 void F(repeat_channels)(const float *x, float *y, int64_t n, int64_t times) {
   int64_t i = 0;
   for (; times == 2 && i + LANES <= n; i += LANES) {

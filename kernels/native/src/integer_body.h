@@ -155,7 +155,7 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
                           int64_t zero, int64_t lo, int64_t hi) {
   product_job c = {x, w, start, m, y, g, 0, 0, 0, border, flip, zero, lo, hi, 0};
   int64_t all = g->images * g->rows * g->cols;
-  int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
+  int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES * LOADED_PRODUCT);
 #if LANES > 4 || HAS_DOTPROD_BESIDE_BASE
   const depthwise_form *form = 0;
 #if LANES == 4

@@ -178,7 +178,7 @@ POOL_PART(average_back, to, 0)
 
 static int F(pool_parts)(const window_walk *g) {
   int64_t taps = result_count(g) * g->taps_h * g->taps_w * g->depth;
-  return parallel_parts(IS_FEW(g->depth) ? taps * 100 : taps / LANES * (3 * PRODUCT));
+  return parallel_parts(IS_FEW(g->depth) ? taps * 100 : taps / LANES * LOADED_PRODUCT);
 }
 
 /* Computes dx, of `size` values. Windows that overlap write to the same values, one at a time. */

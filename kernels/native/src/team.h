@@ -17,8 +17,9 @@ typedef void (*part_function)(void *job, int part, int parts);
 
 /* The number of parts for a call of so much work: 30 are about a nanosecond. */
 LOCAL int parallel_parts(int64_t work);
-#define PRODUCT 4 /* work of a multiply-add of vectors in registers */
-#define WEIGHT 2  /* work of a weight that is read or written once, beyond the caches of a core */
+#define PRODUCT 4                    /* work of a multiply-add of vectors in registers */
+#define LOADED_PRODUCT (3 * PRODUCT) /* of one that loads both operands for itself */
+#define WEIGHT 2 /* work of a weight that is read or written once, beyond the caches of a core */
 
 /* Runs f(job, part, parts) for every part, and waits for all. */
 LOCAL void parallel_for(part_function f, void *job, int parts);
