@@ -1,6 +1,7 @@
 """Sums of the gradients of a step, and what workers do with complete gradients."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.place import Place
 from odt.core.runtime.program import Deliver
 from odt.core.runtime.team import Task, Team
-from odt.kernels.native.binding import Calls, Run, in_order, one_loop
+from odt.kernels.native.binding import Calls, Run, in_order, joined, one_loop
 from odt.kernels.native.updates import (
     bind_accumulate,
     bind_meet,
@@ -38,6 +39,7 @@ class Gradients:
         adds: of each worker, (1,): whether the next gradients are added to its sums, or begin new
             ones.
         met: parameters for whose gradients workers meet, to add or use them together.
+        clip_memory: memory of gradient clipping.
     """
 
     def __init__(self, plans: StepPlans, parameters: Parameters) -> None:
@@ -64,6 +66,9 @@ class Gradients:
         self._adds_shared = np.zeros(1, np.int64)
         self._summing = 1  # workers, from the first, whose sums are not added yet
         self._bound: dict[tuple[object, ...], list[Task]] = {}
+        optimizer = parameters.optimizer
+        self._clipping = optimizer.clipping if optimizer else Clipping()
+        self.clip_memory = self._clipping.memory(len(self.sums[0]))
 
     @property
     def nbytes(self) -> int:
@@ -205,11 +210,21 @@ class Gradients:
         """
         if not self.sums[0]:
             return
-        optimizer = self._parameters.optimizer
-        if optimizer and optimizer.clipping != Clipping():
+        if self._clips:
             self.add_up(team)
-            optimizer.clipping.apply(self.sums[0].values())
+            for run in self._clips:
+                run()
         team.run(self._tasks(update=True, keep=keep))
+
+    @cached_property
+    def _clips(self) -> list[Run]:
+        """The calls that clip the sums of the first worker, in the order of the tensors."""
+        gradients = [self.sums[0][i] for i in sorted(self.sums[0])]
+        return joined(self._clipping.bind(gradients, self.clip_memory))
+
+    def calls_after_step(self) -> list[Run]:
+        """The calls with which one worker alone clips its gradients, and updates parameters."""
+        return [*self._clips, *self._tasks(update=True)]
 
     def _tasks(self, *, update: bool, keep: bool = False) -> list[Task]:
         """Returns the tasks of workers that add sums of gradients, and update parameters."""

@@ -13,6 +13,7 @@ from odt.kernels.native.library import is_available, load
 from odt.kernels.rows.opdef import Array, Attrs, Specs
 
 NEVER = np.zeros(1, np.int64)
+SQUARE_SUMS = 8  # sums of squares side by side, as in src/updates_body.h
 
 
 def fits_compiled(*arrays: Array) -> bool:
@@ -52,6 +53,32 @@ def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Any) -> C
 def bind_move_average(average: Array, weights: Array, numbers: Any) -> Calls:
     """Returns a compiled call of e ← e + part · (w − e); numbers holds part, read in each call."""
     return bind("move_average", average, weights, average.size, numbers)
+
+
+def bind_sum_squares(a: Array, total: Array) -> Calls:
+    """Returns a compiled call that computes the sum of squares in double precision.
+
+    Args:
+        a: the values, float32.
+        total: (1,) float64.
+    """
+    return bind("sum_squares", a, a.size, total)
+
+
+def bind_clip_factor(squares: Array, norm: float, factor: Array) -> Calls:
+    """Returns a compiled call of factor = norm / √Σ squares if this is below 1, else 1.
+
+    Args:
+        squares: float64.
+        norm: the largest norm.
+        factor: (1,) float64.
+    """
+    return bind("clip_factor", squares, squares.size, np.array([norm], np.float64), factor)
+
+
+def bind_scale_by(a: Array, factor: Array) -> Calls:
+    """Returns a compiled call of a = a · factor[0], a float64 that is read in each call."""
+    return bind("scale_by", a, a.size, factor)
 
 
 def bind_round_units(w: Array, out: Array, quantization: WeightQuantization) -> Calls:

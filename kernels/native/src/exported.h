@@ -225,6 +225,10 @@ KERNEL(lion, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, 
               const float *numbers /* learning rate, factor of p, β₁, rate of m */))
 KERNEL(move_average, (float *e /* (n) */, const float *w /* (n) */, int64_t n,
                       const float *numbers /* share of w in e */))
+KERNEL(sum_squares, (const float *a /* (n) */, int64_t n, double *total /* (1) */))
+KERNEL(clip_factor, (const double *squares /* (n) */, int64_t n, const double *norm /* (1) */,
+                     double *factor /* (1) */))
+KERNEL(scale_by, (float *a /* (n) */, int64_t n, const double *factor /* (1) */))
 KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as w */,
                      const float *scales /* (units) */, const float *zeros /* (units) */,
                      int64_t outer, int64_t units, int64_t inner, float lo, float hi))

@@ -6,5 +6,7 @@
 #include "loops.h"
 #include "team.h"
 
+#define SQUARE_SUMS 8 /* sums of squares side by side, as in native/updates.py */
+
 #define BODY "updates_body.h"
 #include "each_isa.h"

@@ -110,6 +110,33 @@ void F(move_average)(float *e, const float *w, int64_t n, const float *numbers) 
   for (int64_t i = 0; i < n; i++) e[i] += share * (w[i] - e[i]);
 }
 
+/* Σ a², value i in sum i mod SQUARE_SUMS, then these in order: the order does not depend on the
+   instruction set, and squares are exact in double. */
+void F(sum_squares)(const float *a, int64_t n, double *total) {
+  double sums[SQUARE_SUMS] = {0};
+  int64_t whole = n - n % SQUARE_SUMS;
+  for (int64_t i = 0; i < whole; i += SQUARE_SUMS)
+    for (int k = 0; k < SQUARE_SUMS; k++) sums[k] += (double)a[i + k] * a[i + k];
+  for (int64_t i = whole; i < n; i++) sums[i - whole] += (double)a[i] * a[i];
+  *total = sums[0];
+  for (int k = 1; k < SQUARE_SUMS; k++) *total += sums[k];
+}
+
+/* The factor that scales gradients to at most a norm. */
+void F(clip_factor)(const double *squares, int64_t n, const double *norm, double *factor) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += squares[i];
+  double length = sqrt(sum);
+  *factor = length > *norm ? *norm / length : 1;
+}
+
+void F(scale_by)(float *a, int64_t n, const double *factor) {
+  float p = (float)*factor;
+  if (p == 1) return;
+  IVDEP
+  for (int64_t i = 0; i < n; i++) a[i] *= p;
+}
+
 /* Widens a range {least, most} to that of n numbers. NaN is ignored. */
 static void F(widen)(const float *a, int64_t n, float *range) {
   float least = range[0], most = range[1];
