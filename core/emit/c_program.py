@@ -34,6 +34,7 @@ def header(program: StepProgram, name: str) -> str:
     """
     train, predict = _parameters(program.train), _parameters(program.predict, outputs=True)
     evaluate, upper = _parameters(program.evaluate), name.upper()
+    scheduled = "" if program.rate.text == "rate" else ", which the schedule scales"
     arrays = "\n".join(f"   {line}" for line in _describe(program))
     return f"""/* Trains a model in static memory. Written by odt.
 
@@ -72,7 +73,7 @@ int {name}_evaluate({evaluate}, float *loss);
 /* Computes the outputs of a batch. */
 void {name}_predict({predict});
 
-/* The learning rate of the next steps; {name}_init resets it. */
+/* The learning rate of the next steps{scheduled}; {name}_init resets it. */
 void {name}_set_learning_rate(double value);
 
 /* Copies all weights, {upper}_WEIGHTS_SIZE bytes, in the order of manifest.json. */
@@ -132,7 +133,8 @@ class _Calls:
         self._numbers = program.numbers
         weights = [f"weights_{k}" for k in range(len(program.weights))]
         state = [f"state_{k}" for k in range(len(program.state))]
-        self._regions = ["arena", *weights, *state]
+        sums = [f"sums_{k}" for k in range(len(program.sums))]
+        self._regions = ["arena", *weights, *state, *sums]
 
     def statement(self, row: Row) -> str:
         """Returns the call of a kernel."""
@@ -218,9 +220,10 @@ def weights_source(program: StepProgram, name: str) -> str:
 
 
 def _memory(program: StepProgram, name: str) -> Iterator[str]:
-    """Yields the declarations of weights, optimizer state and numbers."""
+    """Yields the declarations of memory beside the arena."""
     yield f"extern const void *const {name}_first_weights[];"
-    for prefix, arrays in (("weights", program.weights), ("state", program.state)):
+    memory = ("weights", program.weights), ("state", program.state), ("sums", program.sums)
+    for prefix, arrays in memory:
         for k, a in enumerate(arrays):
             size = f"{prefix}_{k}[{a.values.nbytes}]"
             yield f"static _Alignas(64) unsigned char {size}; /* {comment_text(a.name)} */"
@@ -233,6 +236,7 @@ def _memory(program: StepProgram, name: str) -> Iterator[str]:
 def _update(program: StepProgram) -> Iterator[str]:
     """Yields the function that fills the numbers of an update."""
     yield "static void begin_update(void) {"
+    yield f"  double now = {program.rate.text};"
     for k, numbers in enumerate(program.numbers):
         for at, term in enumerate(numbers.terms):
             yield f"  numbers_{k}[{at}] = (float){c_text(term)};"

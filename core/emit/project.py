@@ -83,6 +83,7 @@ def _manifest(program: StepProgram, name: str, version: str, digest: int) -> dic
         "arena": program.arena,
         "weights": sum(a.values.nbytes for a in program.weights),
         "optimizer": sum(a.values.nbytes for a in program.state),
+        "gradients": sum(a.values.nbytes for a in program.sums),
     }
     return {
         "odt": version,

@@ -1,23 +1,26 @@
 """A training step as plain data: calls over static memory, without the loop of Python."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from odt.core.planning.computation import Computation
 from odt.core.planning.plan import Call, Plan
-from odt.core.planning.step_mode import Update
+from odt.core.runtime.optimizer import Optimizer
 from odt.core.runtime.parameters import Parameters, by_name
 from odt.core.runtime.program import Program
 from odt.core.training.trainer import TRAINING, VALIDATION, Trainer
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
-from odt.kernels.native.binding import Calls
+from odt.kernels.native.binding import Calls, Run
 from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.table import Row, Table
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.kernels.rows.term import Term
+from odt.kernels.rows.scheduledef import Schedule
+from odt.kernels.rows.schedules import IN_C
+from odt.kernels.rows.term import Term, chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,10 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights that train, or an array of optimizer state.
+    """Weights that train, or an array like them.
 
     Attributes:
-        name: of the weights in the model, or of the state and the weights.
+        name: of the weights in the model, or what the array is of these weights.
         values: first values.
     """
 
@@ -76,7 +79,7 @@ class Numbers:
 
     Attributes:
         array: operand of the calls that stands for them.
-        terms: the numbers, of the variables `rate` and `step`.
+        terms: the numbers, of the variables `step` and `now`, the learning rate of the step.
     """
 
     array: ctypes.Array[ctypes.c_float]
@@ -91,8 +94,11 @@ class StepProgram:
         batch: samples of a batch.
         arena: bytes of the arena.
         weights, state: memory regions after the arena, in order.
+        sums: further regions, which hold values within a step: gradients until they are clipped.
         numbers: what updates read.
         learning_rate: the initial one.
+        rate: the learning rate of a step, of the variables `rate`, which is `learning_rate` at
+            first, and `step`.
         train, evaluate, predict: what the program does with a batch.
     """
 
@@ -100,8 +106,10 @@ class StepProgram:
     arena: int
     weights: Sequence[Weights]
     state: Sequence[Weights]
+    sums: Sequence[Weights]
     numbers: Sequence[Numbers]
     learning_rate: float
+    rate: Term
     train: Pass
     evaluate: Pass
     predict: Pass
@@ -136,9 +144,17 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
         for slot, arrays in parameters.slots.items()
         for name, a in by_name(trainer.graph, arrays).items()
     ]
-    regions = Regions([arena, *(a for _, a in (*weights, *state))])
+    sums = [
+        (f"gradient of {name}", a)
+        for name, a in by_name(trainer.graph, training.sums.sums[0]).items()
+    ]
+    clipping = training.sums.clip_memory
+    sums += [("gradient clipping", clipping)] if clipping.size else []
+    regions = Regions([arena, *(a for _, a in (*weights, *state, *sums))])
     scales = training.loss_scales(batch, trainer.info.reduction)
     passes = [_pass(p, regions, scales) for p in programs]
+    updates = training.sums.calls_after_step() if sums else []
+    passes[0] = replace(passes[0], backward=[*passes[0].backward, *_rows(updates, regions)])
     optimizer = parameters.optimizer
     assert optimizer is not None
     return StepProgram(
@@ -146,8 +162,10 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
         len(arena),
         [Weights(*each) for each in weights],
         [Weights(*each) for each in state],
+        [Weights(*each) for each in sums],
         _numbers(parameters),
-        optimizer.learning_rate,
+        _first_rate(optimizer),
+        _rate(optimizer.schedule),
         *passes,
     )
 
@@ -157,10 +175,9 @@ def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
     plan, info, optimizer = programs[0].plan, trainer.info, trainer.parameters.optimizer
     assert optimizer is not None
     options = {
-        "gradient clipping": bool(info.clip_norm or info.clip_value),
         "a moving average of the weights": bool(info.ema),
         "dropout": bool(plan.masks),
-        "a schedule of the learning rate": bool(info.schedule),
+        f"the schedule {info.schedule}": bool(info.schedule) and type(info.schedule) not in IN_C,
         "quantized weights": bool(trainer.parameters.fake_quantized),
         "moving ranges of activations": bool(plan.seen),
         "accumulated gradients": info.accumulate > 1,
@@ -179,16 +196,16 @@ def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
             f"{path}: its training step cannot be a C program, because it has "
             f"{'; '.join(dict.fromkeys(reasons))}."
         )
-    assert trainer.runtime.plans_of(TRAINING).mode.update is Update.DURING
     assert all(isinstance(run, Calls) for p in programs for runs in p.runs for run in runs)
+
+
+def _rows(runs: Iterable[Run], regions: Regions) -> list[Row]:
+    """Returns the calls of loops as rows of a table."""
+    return [*Table([run for run in runs if isinstance(run, Calls)], regions)]
 
 
 def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
     plan, at = program.plan, program.plan.forward_entries
-
-    def rows(first: int, end: int | None) -> list[Row]:
-        loops = chain(*program.runs[first:end])
-        return [*Table([run for run in loops if isinstance(run, Calls)], regions)]
 
     def place(a: Array) -> Place:
         position = regions.place(address(a))
@@ -199,8 +216,8 @@ def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
         return [_argument(plan, n, place(program.array(n))) for n in names]
 
     return Pass(
-        rows(0, at),
-        rows(at, None),
+        _rows(chain(*program.runs[:at]), regions),
+        _rows(chain(*program.runs[at:]), regions),
         arguments(plan.inputs),
         arguments(plan.targets),
         # A prediction has no losses.
@@ -218,13 +235,36 @@ def _argument(plan: Plan, name: str, place: Place) -> Argument:
     return Argument("" if tensor is None else plan.graph.tensors[tensor].name, place, value.spec)
 
 
+def _first_rate(optimizer: Optimizer) -> float:
+    """Returns the learning rate, which a schedule scales."""
+    return optimizer.schedule.peak if optimizer.schedule else optimizer.learning_rate
+
+
+def _rate(schedule: Schedule | None) -> Term:
+    """Returns the learning rate of a step as C.
+
+    Raises:
+        OptionError: if the schedule needs a number of steps and has none.
+    """
+    peak, count = Term("rate"), Term("step") - 1  # updates before the step
+    if schedule is None:
+        return peak
+    computes_with_terms: Any = schedule
+    scaled = replace(computes_with_terms, initial_learning_rate=peak)
+    warmup = schedule.warmup_steps
+    if not warmup:
+        return scaled.rate(count)  # type: ignore[no-any-return]
+    grown, rest = peak * (count + 1) / warmup, scaled.rate(count - warmup)
+    return chosen(count < warmup, grown, rest)
+
+
 def _numbers(parameters: Parameters) -> list[Numbers]:
     optimizer = parameters.optimizer
     assert optimizer is not None
     rule: Any = optimizer.rule.compiled  # which computes with terms as with numbers
     numbers = []
     for factor, array in parameters.update_numbers.items():
-        rate = Term("rate") if factor == 1 else Term("rate") * factor
+        rate = Term("now") if factor == 1 else Term("now") * factor
         _, terms = rule(optimizer.attrs, rate, Term("step"))
         numbers.append(Numbers(array, terms))
     return numbers

@@ -9,6 +9,7 @@ from dataclasses import field, fields, replace
 from typing import ClassVar, Self
 
 from odt.errors import OptionError
+from odt.kernels.rows.term import Term
 
 # The minimum and maximum of a field, if they are not 0 and infinity.
 LIMITS: dict[str, tuple[float, float]] = {
@@ -47,6 +48,8 @@ class Schedule:
         for f in fields(self):
             low, high = LIMITS.get(f.name, (0, math.inf))
             value = getattr(self, f.name)
+            if isinstance(value, Term):
+                continue
             if value is not None and not (low <= value <= high and value < math.inf):
                 limit = f"to {high}" if high < math.inf else "up"
                 raise OptionError(f.name, f"must be from {low} {limit}", value)

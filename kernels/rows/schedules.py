@@ -7,6 +7,8 @@ t < W, and after it, t counts from the end of the warm-up.
 Sources: Keras' schedules of the same names for exponential, polynomial and cosine; Loshchilov and
 Hutter 2017 for cosine and its restarts; torch's StepLR, LinearLR and OneCycleLR (Smith and Topin
 2018), whose momentum stays constant here.
+
+With terms for the learning rate and the step, `rate` of the classes in `IN_C` returns C code.
 """
 
 import math
@@ -14,6 +16,7 @@ from typing import ClassVar
 
 from odt.dataclass import dataclass
 from odt.kernels.rows.scheduledef import Schedule
+from odt.kernels.rows.term import chosen, cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class ExponentialDecay(Schedule):
     def rate(self, step: int) -> float:
         """Returns the learning rate `step` updates after the warm-up."""
         power = step // self._length if self.staircase else step / self._length
-        return float(self.peak * self.decay_rate**power)
+        return self.peak * self.decay_rate**power
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,8 @@ class PolynomialDecay(Schedule):
 
     def rate(self, step: int) -> float:
         """Returns the learning rate `step` updates after the warm-up."""
-        rest = 1 - min(step, self._length) / self._length
-        decay = float((self.peak - self.end_learning_rate) * rest**self.power)
+        rest = 1 - _at_most(step, self._length) / self._length
+        decay: float = (self.peak - self.end_learning_rate) * rest**self.power
         return decay + self.end_learning_rate
 
 
@@ -110,7 +113,8 @@ class CosineDecay(Schedule):
 
     def rate(self, step: int) -> float:
         """Returns the learning rate `step` updates after the warm-up."""
-        return self.peak * half_cosine(1.0, self.alpha, min(step, self._length) / self._length)
+        fraction = _at_most(step, self._length) / self._length
+        return self.peak * half_cosine(1.0, self.alpha, fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +181,12 @@ class OneCycle(Schedule):
         """Returns the learning rate `step` updates after the warm-up."""
         last_step = self._length - 1
         peak_step = max(self.pct_start * self._length - 1, 0.0)
-        step = min(step, last_step)
+        step = _at_most(step, last_step)
         first = self.peak / self.div_factor
-        if step <= peak_step:
-            return half_cosine(first, self.peak, step / peak_step if peak_step else 1.0)
+        up = half_cosine(first, self.peak, step / peak_step if peak_step else 1.0)
         fraction = (step - peak_step) / max(last_step - peak_step, 1)
-        return half_cosine(self.peak, first / self.final_div_factor, fraction)
+        down = half_cosine(self.peak, first / self.final_div_factor, fraction)
+        return chosen(step <= peak_step, up, down)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +218,11 @@ class ReduceOnPlateau(Schedule):
 
 def half_cosine(start: float, end: float, fraction: float) -> float:
     """Interpolates from start to end along half a period of a cosine; fraction is from 0 to 1."""
-    return end + (start - end) * (1 + math.cos(math.pi * fraction)) / 2
+    return end + (start - end) * (1 + cosine(math.pi * fraction)) / 2
+
+
+def _at_most(step: int, last: int) -> int:
+    return chosen(step < last, step, last)
 
 
 SCHEDULES: dict[str, type[Schedule]] = {
@@ -230,3 +238,5 @@ SCHEDULES: dict[str, type[Schedule]] = {
         ReduceOnPlateau,
     )
 }
+# Those whose formula a C program can compute: no loop over periods, no validation.
+IN_C = ConstantRate, StepDecay, ExponentialDecay, PolynomialDecay, CosineDecay, OneCycle

@@ -37,6 +37,16 @@ CASES = [
     ("tflm-magic-wand-float", "mean_absolute_error", odt.Lion(1e-4, weight_decay=0.1)),
     ("tflm-hello-world-sine-float", "mean_squared_error", odt.SGD(0.01)),
 ]
+# Options of the steps, with another learning rate in each step if there is a schedule.
+STEP_OPTIONS = {
+    "clip_norm": {"clip_norm": 0.05},
+    "clip_value": {"clip_value": 1e-3, "warmup": 5},
+    "no clip": {"clip_norm": 1e9, "schedule": odt.StepDecay(decay_steps=3)},
+    "exponential": {"schedule": odt.ExponentialDecay(decay_steps=7, warmup_steps=2)},
+    "polynomial": {"schedule": odt.PolynomialDecay(decay_steps=7, power=1.5)},
+    "cosine": {"schedule": odt.CosineDecay(0.003, decay_steps=9, warmup_steps=3, alpha=0.1)},
+    "one_cycle": {"schedule": odt.OneCycle(decay_steps=11)},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +138,20 @@ class Program:
 def test_a_c_program_computes_the_bits_of_the_base_kernels(
     model: str, loss: str, optimizer: Any, kernels: Path, tmp_path: Path
 ) -> None:
-    path, options = MODELS / f"{model}.tflite", {"loss": loss, "optimizer": optimizer}
+    check_bits(MODELS / f"{model}.tflite", kernels, tmp_path, loss=loss, optimizer=optimizer)
+
+
+@pytest.mark.parametrize("options", STEP_OPTIONS.values(), ids=STEP_OPTIONS)
+def test_options_of_steps_change_weights_to_the_bits_of_the_base_kernels(
+    options: dict[str, Any], kernels: Path, tmp_path: Path
+) -> None:
+    path = MODELS / "planestrike-policy-dense.tflite"
+    check_bits(path, kernels, tmp_path, loss="huber", optimizer=odt.Adam(0.01), **options)
+
+
+def check_bits(path: Path, kernels: Path, tmp_path: Path, *, loss: str, **options: Any) -> None:
+    """Checks that a program trains as a trainer with the kernels of the base set."""
+    options = {"loss": loss, **options}
     odt.compile(path, tmp_path / "c", batch_size=BATCH, **options)
     build(tmp_path / "c", kernels)
     program = Program(tmp_path / "c")
@@ -252,7 +275,8 @@ def test_the_files_are_the_same_in_any_folder(small: Path, tmp_path: Path) -> No
     ("options", "message"),
     [
         ({"learning_rate": None}, "`learning_rate=`: must be given"),
-        ({"clip_norm": 1.0}, "it has gradient clipping"),
+        ({"schedule": odt.ReduceOnPlateau()}, "the schedule plateau"),
+        ({"schedule": odt.CosineDecay()}, "`decay_steps=`: must be given"),
         ({"ema": 0.9}, "it has a moving average of the weights"),
         ({"loss": "kl_divergence"}, "kl_divergence"),
         ({"optimizer": "adafactor"}, "optimizer adafactor"),

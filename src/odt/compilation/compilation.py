@@ -30,6 +30,7 @@ class CProgram:
         arena: bytes of activations, their gradients and workspace.
         weights: bytes of the weights that train.
         optimizer: bytes of optimizer state.
+        gradients: bytes of gradients outside the arena.
         calls: calls of kernels in a training step.
         kernels: names of the kernels that it calls.
     """
@@ -40,21 +41,23 @@ class CProgram:
     arena: int
     weights: int
     optimizer: int
+    gradients: int
     calls: int
     kernels: tuple[str, ...]
 
     @property
     def memory(self) -> int:
         """Bytes of static memory."""
-        return self.arena + self.weights + self.optimizer
+        return self.arena + self.weights + self.optimizer + self.gradients
 
     def __str__(self) -> str:
         """Returns the text of `odt compile`."""
+        gradients = f"gradients {size(self.gradients)}, " if self.gradients else ""
         return (
             f"{self.folder}: {self.calls} calls of {len(self.kernels)} kernels for a step of "
             f"{self.batch_size} samples\n"
             f"static memory: {size(self.memory)} (weights {size(self.weights)}, "
-            f"optimizer {size(self.optimizer)}, arena {size(self.arena)})\n"
+            f"optimizer {size(self.optimizer)}, {gradients}arena {size(self.arena)})\n"
             f"CMake builds {self.folder}/CMakeLists.txt; {self.name}.h says what its functions do"
         )
 
@@ -102,6 +105,7 @@ def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any
         arena=program.arena,
         weights=sum(a.values.nbytes for a in program.weights),
         optimizer=sum(a.values.nbytes for a in program.state),
+        gradients=sum(a.values.nbytes for a in program.sums),
         calls=len(program.train.forward) + len(program.train.backward),
         kernels=tuple(sorted(program.kernels)),
     )
