@@ -55,6 +55,7 @@ class Rows(Mapping[str, R]):
         self.folder, self._attribute = folder, attribute
         self._index = ROWS.get(folder, {})
         self._added: dict[str, R] = {}
+        self._imported: dict[str, R] = {}
 
     def add(self, row: R) -> None:
         """Adds a custom row, which is not listed."""
@@ -83,10 +84,12 @@ class Rows(Mapping[str, R]):
     def __getitem__(self, name: str) -> R:
         if name in self._added:
             return self._added[name]
-        if name not in self._names:
-            raise KeyError(name)
-        module = importlib.import_module(f"odt.kernels.{self.folder}.{name}")
-        return cast(R, getattr(module, self._attribute))
+        if name not in self._imported:
+            if name not in self._names:
+                raise KeyError(name)
+            module = importlib.import_module(f"odt.kernels.{self.folder}.{name}")
+            self._imported[name] = cast(R, getattr(module, self._attribute))
+        return self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._sorted)

@@ -55,6 +55,20 @@ class Column:
     scale: str = ""
     quantization: Quantization | None = None
 
+    def with_rows(self, rows: Array) -> "Column":
+        """Returns the column with other samples, of the same dtype and shape."""
+        return Column(
+            self.name,
+            self.spec,
+            len(rows),
+            rows,
+            self.notes,
+            self.file,
+            self.pages,
+            self.scale,
+            self.quantization,
+        )
+
     def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         """Reads samples into the rows of `out`; allocates nothing that grows with the file.
 
@@ -121,9 +135,12 @@ class Column:
 
     def _narrow(self, samples: Sequence[int] | slice | Array, wide: Array, out: Array) -> None:
         """Converts integers, or whole floats, to the model's dtype; raises for other values."""
-        with np.errstate(invalid="ignore"):  # of NaN and infinity
+        if wide.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):  # of NaN and infinity
+                np.copyto(out, wide, casting="unsafe")
+        else:
             np.copyto(out, wide, casting="unsafe")
-        if np.array_equal(out, wide):
+        if (out == wide).all():
             return
         row, *place = (int(i[0]) for i in np.nonzero(out != wide))
         sample = (samples.start or 0) + row if isinstance(samples, slice) else samples[row]

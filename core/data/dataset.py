@@ -1,7 +1,6 @@
 """Data sets for training: columns of inputs and targets, checks of values, sample orders."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -56,11 +55,10 @@ class DataSet:
             tuple(checks) or (check_finite,) * len(self.targets)
         )
         columns = self.inputs + self.targets
-        lengths = sorted({c.length for c in columns})
-        if len(lengths) != 1:
+        if len({c.length for c in columns}) != 1:
             actual = ", ".join(f"{c.name}: {c.length} of {c.spec}" for c in columns)
             raise DataError(f"all files must hold the same number of samples, but got {actual}.")
-        self.length = lengths[0]
+        self.length = columns[0].length
         if not self.length:
             raise DataError(f"{columns[0].name}: must hold samples, but holds none.")
         self.notes = tuple(note for c in columns for note in c.notes)
@@ -149,9 +147,8 @@ class DataSet:
         Args:
             arrays: those of the inputs, then those of the targets.
         """
-        columns = self.inputs + self.targets
-        pairs = zip(columns, arrays, strict=True)
-        columns = tuple(replace(column, rows=a, length=len(a)) for column, a in pairs)
+        pairs = zip(self.inputs + self.targets, arrays, strict=True)
+        columns = [column.with_rows(a) for column, a in pairs]
         inputs, targets = columns[: len(self.inputs)], columns[len(self.inputs) :]
         return DataSet(inputs, targets, self._checks[len(self.inputs) :])
 

@@ -198,7 +198,8 @@ class Gradients:
 
     def add_up(self, team: Team) -> None:
         """Adds the sums of all workers to those of the first."""
-        team.run(self._tasks(update=False))
+        if tasks := self._tasks(update=False):
+            team.run(tasks)
         self._summing = 1
 
     def update(self, team: Team, *, keep: bool = False) -> None:
@@ -227,7 +228,10 @@ class Gradients:
         return [*self._clips, *self._tasks(update=True)]
 
     def _tasks(self, *, update: bool, keep: bool = False) -> list[Task]:
-        """Returns the tasks of workers that add sums of gradients, and update parameters."""
+        """Returns the tasks of workers that add sums of gradients, and update parameters.
+
+        A single worker without updates has nothing to do.
+        """
         key = self._summing, update, keep, self._parameters.pulls
         if key not in self._bound:
             # the largest first, so that all workers finish at about the same time
@@ -235,14 +239,15 @@ class Gradients:
             trained = sorted(sums, key=lambda i: -sums[i].size)
             few = sum(a.size for a in sums.values()) < ALONE
             workers = 1 if few else len(self.sums)
-            self._bound[key] = [
-                in_order(
+            each = [
+                [
                     call
                     for i in trained[k::workers]
                     for call in self._bind_sum(i, self.scratch[k], update=update, keep=keep)
-                )
+                ]
                 for k in range(workers)
             ]
+            self._bound[key] = [in_order(calls) for calls in each if calls]
         return self._bound[key]
 
     def _bind_sum(self, i: int, scratch: Array, *, update: bool, keep: bool) -> Iterator[Run]:

@@ -5,11 +5,14 @@ population: a sum of squares over their number, as in ONNX.
 """
 
 from collections.abc import Collection
+from functools import partial
 
 import numpy as np
 
 from odt.core.lowering.normalize.batch_statistics import RunningStatistics
 from odt.core.model.graph import Graph
+from odt.kernels.native.binding import Run
+from odt.kernels.native.updates import bind_move_statistics, fits_compiled
 from odt.kernels.rows.opdef import Array
 
 
@@ -33,18 +36,26 @@ class Statistics:
             assert values is not None, "running statistics are constants"
             self.arrays[i] = np.array(values)
 
-    def move(self, statistics: RunningStatistics, center: Array, inv: Array) -> None:
-        """Moves the statistics of a normalization towards those of a batch.
+    def bind(self, statistics: RunningStatistics, center: Array, inv: Array) -> Run:
+        """Returns the call that moves the statistics of a normalization towards those of a batch.
 
         Args:
             statistics: the normalization.
             center: mean of the batch, C values.
             inv: 1 / √(variance + ε) of the batch, C values.
         """
-        momentum, rest = statistics.momentum, 1 - statistics.momentum
         mean, variance = self.arrays[statistics.mean], self.arrays[statistics.variance]
+        arrays, momentum = (mean, variance, center, inv), statistics.momentum
+        if fits_compiled(*arrays):
+            return bind_move_statistics(*arrays, momentum, statistics.epsilon)
+        return partial(self._move, *arrays, momentum, statistics.epsilon)
+
+    @staticmethod
+    def _move(
+        mean: Array, variance: Array, center: Array, inv: Array, momentum: float, epsilon: float
+    ) -> None:
+        rest, factor = 1 - momentum, inv.reshape(-1, copy=False)
         mean *= momentum
-        mean += rest * center.reshape(-1)
-        of_batch = inv.reshape(-1) ** -2 - statistics.epsilon
+        mean += rest * center.reshape(-1, copy=False)
         variance *= momentum
-        variance += rest * np.maximum(of_batch, 0)
+        variance += rest * np.maximum(1 / (factor * factor) - epsilon, 0)

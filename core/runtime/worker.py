@@ -1,7 +1,7 @@
 """A worker: runs its micro-batches of a batch, and keeps their losses and ranges."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.gradients import Gradients
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program
+from odt.kernels.native.binding import in_order
 from odt.kernels.rows.opdef import Array
 
 
@@ -37,6 +38,7 @@ class Worker:
         self._plans, self._parameters, self._sums = plans, parameters, sums
         self.losses: list[float] = []
         self.seen: dict[int, Array] = {}
+        self._moves: dict[Program, Callable[[], None]] = {}  # which move running statistics
 
     def run(self, runs: Sequence[Run], batch: Batch) -> None:
         """Runs micro-batches, beside those of other workers."""
@@ -78,8 +80,14 @@ class Worker:
             batch.look(program, run.at, run.count)
         if program.seen:
             self._see(program, run.count)
-        for statistics in program.statistics:  # of the whole batch, which is one run
-            self._parameters.statistics.move(*statistics)
+        if program.statistics:  # of the whole batch, which is one run
+            self._move_statistics(program)
+
+    def _move_statistics(self, program: Program) -> None:
+        if program not in self._moves:
+            bind = self._parameters.statistics.bind
+            self._moves[program] = in_order(bind(*each) for each in program.statistics)
+        self._moves[program]()
 
     def take(self, run: Run, batch: Batch, loss: float) -> None:
         """Takes the loss of a micro-batch.

@@ -81,6 +81,21 @@ def bind_scale_by(a: Array, factor: Array) -> Calls:
     return bind("scale_by", a, a.size, factor)
 
 
+def bind_move_statistics(
+    mean: Array, variance: Array, center: Array, inv: Array, momentum: float, epsilon: float
+) -> Calls:
+    """Returns a compiled call that moves running statistics towards those of a batch.
+
+    Args:
+        mean, variance: running statistics of C channels.
+        center, inv: mean of the batch, and 1 / √(variance + ε) of it, C values each.
+        momentum: factor of the running statistics; those of the batch have the rest.
+        epsilon: ε.
+    """
+    numbers = momentum, 1 - momentum, epsilon
+    return bind("move_statistics", mean, variance, center, inv, mean.size, *numbers)
+
+
 def bind_round_units(w: Array, out: Array, quantization: WeightQuantization) -> Calls:
     """Returns a compiled call of `quantization.fake_quantize`."""
     first, (lo, hi) = quantization.first, quantization.limits

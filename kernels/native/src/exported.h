@@ -229,6 +229,9 @@ KERNEL(sum_squares, (const float *a /* (n) */, int64_t n, double *total /* (1) *
 KERNEL(clip_factor, (const double *squares /* (n) */, int64_t n, const double *norm /* (1) */,
                      double *factor /* (1) */))
 KERNEL(scale_by, (float *a /* (n) */, int64_t n, const double *factor /* (1) */))
+KERNEL(move_statistics,
+       (float *mean /* (n) */, float *variance /* (n) */, const float *center /* (n) */,
+        const float *inv /* (n) */, int64_t n, float momentum, float rest, float epsilon))
 KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as w */,
                      const float *scales /* (units) */, const float *zeros /* (units) */,
                      int64_t outer, int64_t units, int64_t inner, float lo, float hi))

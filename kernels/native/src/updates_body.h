@@ -137,6 +137,18 @@ void F(scale_by)(float *a, int64_t n, const double *factor) {
   for (int64_t i = 0; i < n; i++) a[i] *= p;
 }
 
+/* The running mean and variance of n channels move towards those of a batch, which give the share
+   `rest`; inv is 1 / √(variance + ε) of the batch. */
+void F(move_statistics)(float *mean, float *variance, const float *center, const float *inv,
+                        int64_t n, float momentum, float rest, float epsilon) {
+  IVDEP
+  for (int64_t i = 0; i < n; i++) {
+    float of_batch = 1 / (inv[i] * inv[i]) - epsilon;
+    mean[i] = mean[i] * momentum + rest * center[i];
+    variance[i] = variance[i] * momentum + rest * (of_batch < 0 ? 0 : of_batch);
+  }
+}
+
 /* Widens a range {least, most} to that of n numbers. NaN is ignored. */
 static void F(widen)(const float *a, int64_t n, float *range) {
   float least = range[0], most = range[1];

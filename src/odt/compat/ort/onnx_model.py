@@ -68,6 +68,7 @@ class OnnxModel:
         self._trainer: Trainer | None = None
         self._live: TrainerState | None = None
         self._key: tuple[Any, ...] = ()  # shapes for which the trainer was made
+        self._last: tuple[bool, list[Any]] | None = None  # whether to train, and shapes, last time
         self._terms: list[Term] = []
         self._constant = 0.0
         self._inputs: list[str] = []  # of the graph that trains
@@ -186,6 +187,9 @@ class OnnxModel:
 
     def _fit(self, values: Mapping[str, Array], *, train: bool) -> None:
         """Makes a trainer for the shapes of a batch unless there is one."""
+        last = train, [a.shape for a in values.values()]
+        if self._trainer is not None and last == self._last:
+            return
         graph = self.file.graph
         for i in graph.inputs:
             name, signature = graph.tensors[i].name, graph.tensors[i].signature
@@ -199,6 +203,7 @@ class OnnxModel:
             self.drop()
             self._make({n: a.shape for n, a in values.items()})
             self._key = key
+        self._last = last
 
     def _make(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         state = self.state
