@@ -60,12 +60,12 @@ class Declarations:
         data = array_bytes(a)
         return self._declare(data, "const _Alignas(64) uint32_t", "constant", words(data))
 
-    def struct(self, a: Any) -> str:
-        """Returns the name of an array of one or more structs."""
+    def struct(self, a: Any) -> tuple[str, str]:
+        """Returns the type and the name of an array of one or more structs."""
         each = list(a) if isinstance(a, ctypes.Array) else [a]
         kind = next(name for name, struct in STRUCTS.items() if isinstance(each[0], struct))
         text = ",\n  ".join(map(self._fields, each))
-        return self._declare((kind, text), f"const {kind}", kind, text)
+        return kind, self._declare((kind, text), f"const {kind}", kind, text)
 
     def _fields(self, struct: ctypes.Structure) -> str:
         values = []

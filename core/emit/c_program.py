@@ -1,16 +1,10 @@
 """Writes a step program as C: static memory, and the calls of kernels in order."""
 
-import ctypes
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
-from odt.core.emit.c_literals import Declarations, comment_text, float_literal
+from odt.core.emit.c_calls import CallWriter
+from odt.core.emit.c_literals import Declarations, comment_text
 from odt.core.emit.step_program import Argument, Pass, StepProgram
-from odt.kernels.native.binding import argument_types
-from odt.kernels.native.regions import Place
-from odt.kernels.native.table import Row
 from odt.kernels.rows.term import c_text
 
 C_TYPES = {
@@ -52,36 +46,52 @@ extern "C" {{
 #endif
 
 enum {{
-  {upper}_BATCH = {program.batch}, /* samples */
+  {upper}_BATCH = {program.batch}, /* samples of a whole batch */
   {upper}_WEIGHTS_SIZE = {sum(w.values.nbytes for w in program.weights)}, /* bytes of all weights */
   {upper}_STATE_SIZE = {_state_nbytes(program)} /* bytes of weights and optimizer state */
 }};
 
-/* What functions return: NOT_FINITE if the loss is NaN or infinite, and weights are as before;
-   NO_STATE for bytes that {name}_save did not write. */
-enum {{ {upper}_OK = 0, {upper}_NOT_FINITE = 1, {upper}_NO_STATE = 2 }};
+/* What functions return. Whatever is not OK changes nothing.
+   NOT_FINITE: the loss is NaN or infinite.
+   NO_STATE: {name}_save of this program did not write these bytes.
+   NOT_READY: {name}_init was not called before.
+   BAD_SIZE: a batch cannot have this number of samples. */
+enum {{
+  {upper}_OK = 0,
+  {upper}_NOT_FINITE = 1,
+  {upper}_NO_STATE = 2,
+  {upper}_NOT_READY = 3,
+  {upper}_BAD_SIZE = 4
+}};
 
 /* Sets the weights to those of the model file, and resets the optimizer. */
 void {name}_init(void);
 
-/* Trains on a batch. The loss is that before the update. */
-int {name}_train({train}, float *loss);
+/* Trains on a batch of {_numbers_of(program.train)}. The loss is that before the update.
+   Returns OK, NOT_FINITE, NOT_READY or BAD_SIZE. */
+int {name}_train({train}, int samples, float *loss);
 
-/* Computes the loss of a batch. */
-int {name}_evaluate({evaluate}, float *loss);
+/* Computes the loss of a batch of {_numbers_of(program.evaluate)}.
+   Returns OK, NOT_FINITE, NOT_READY or BAD_SIZE. */
+int {name}_evaluate({evaluate}, int samples, float *loss);
 
-/* Computes the outputs of a batch. */
-void {name}_predict({predict});
+/* Computes the outputs of a batch of {_numbers_of(program.predict)}.
+   Returns OK, NOT_READY or BAD_SIZE. */
+int {name}_predict({predict}, int samples);
 
-/* The learning rate of the next steps{scheduled}; {name}_init resets it. */
-void {name}_set_learning_rate(double value);
+/* The learning rate of the next steps{scheduled}; {name}_init resets it.
+   Returns OK, or NOT_FINITE if it is NaN or infinite. */
+int {name}_set_learning_rate(double value);
 
-/* Copies all weights, {upper}_WEIGHTS_SIZE bytes, in the order of manifest.json. */
-void {name}_get_weights(void *weights);
-void {name}_set_weights(const void *weights);
+/* Copies all weights, {upper}_WEIGHTS_SIZE bytes, in the order of manifest.json. Both return OK or
+   NOT_READY. */
+int {name}_get_weights(void *weights);
+int {name}_set_weights(const void *weights);
 
-/* Copies weights, optimizer state and learning rate: {upper}_STATE_SIZE bytes. */
-void {name}_save(void *state);
+/* Copies weights, optimizer state, number of steps and learning rate: {upper}_STATE_SIZE bytes.
+   The first returns OK or NOT_READY, the other one OK or NO_STATE; it may be called instead of
+   {name}_init. */
+int {name}_save(void *state);
 int {name}_load(const void *state);
 
 #ifdef __cplusplus
@@ -92,12 +102,20 @@ int {name}_load(const void *state);
 """
 
 
+def _numbers_of(passes: Sequence[Pass]) -> str:
+    """Returns the numbers of samples that a batch may have."""
+    least, most = passes[0].least, passes[-1].most
+    if least == most:
+        return "1 sample" if most == 1 else f"{most} samples"
+    return f"{least} to {most} samples"
+
+
 def _describe(program: StepProgram) -> Iterator[str]:
     """Yields a line for each array that functions take."""
     passes = (
-        ("input", program.train.inputs),
-        ("target", program.train.targets),
-        ("output", program.predict.outputs),
+        ("input", program.train[-1].inputs),
+        ("target", program.train[-1].targets),
+        ("output", program.predict[-1].outputs),
     )
     for word, arguments in passes:
         for k, a in enumerate(arguments):
@@ -110,58 +128,29 @@ def c_type(a: Argument) -> str:
     return C_TYPES[a.spec.dtype.name]
 
 
-def _parameters(run: Pass, *, outputs: bool = False) -> str:
-    """Returns the parameters of a function for the arrays of a batch."""
-    parameters = [f"const {c_type(a)} *input_{k}" for k, a in enumerate(run.inputs)]
-    parameters += [f"const {c_type(a)} *target_{k}" for k, a in enumerate(run.targets)]
+def _arrays(passes: Sequence[Pass], *, outputs: bool) -> Iterator[tuple[str, str]]:
+    """Yields type and name of the arrays of a batch."""
+    run = passes[-1]
+    for word, arguments in (("input", run.inputs), ("target", run.targets)):
+        yield from ((f"const {c_type(a)} *", f"{word}_{k}") for k, a in enumerate(arguments))
     if outputs:
-        parameters += [f"{c_type(a)} *output_{k}" for k, a in enumerate(run.outputs)]
-    return ", ".join(parameters)
+        yield from ((f"{c_type(a)} *", f"output_{k}") for k, a in enumerate(run.outputs))
+
+
+def _parameters(passes: Sequence[Pass], *, outputs: bool = False) -> str:
+    """Returns the parameters of a function for the arrays of a batch."""
+    return ", ".join(kind + name for kind, name in _arrays(passes, outputs=outputs))
+
+
+def _names(passes: Sequence[Pass], *, outputs: bool = False) -> str:
+    """Returns these arrays as arguments."""
+    return ", ".join(name for _, name in _arrays(passes, outputs=outputs))
 
 
 def _state_nbytes(program: StepProgram) -> int:
     """Returns the bytes that `save` writes."""
     memory = (*program.weights, *program.state)
     return STATE_HEADER + sum(a.values.nbytes for a in memory)
-
-
-class _Calls:
-    """The calls of a program as C statements, and the constants that they read."""
-
-    def __init__(self, program: StepProgram, declarations: Declarations) -> None:
-        self._declarations = declarations
-        self._numbers = program.numbers
-        weights = [f"weights_{k}" for k in range(len(program.weights))]
-        state = [f"state_{k}" for k in range(len(program.state))]
-        sums = [f"sums_{k}" for k in range(len(program.sums))]
-        self._regions = ["arena", *weights, *state, *sums]
-
-    def statement(self, row: Row) -> str:
-        """Returns the call of a kernel."""
-        types = argument_types(row.name)
-        operands = map(self._operand, row.operands, types)
-        return f"{row.name}_base({', '.join(operands)});"
-
-    def at(self, place: Place) -> str:
-        """Returns the address of a place."""
-        return f"AT({self._regions[place.region]}, {place.offset})"
-
-    def _operand(self, a: Any, kind: Any) -> str:
-        if kind is ctypes.c_int64:
-            return str(int(a))
-        if kind is ctypes.c_float:
-            return float_literal(a)
-        return "0" if a is None else self._pointer(a)
-
-    def _pointer(self, a: Any) -> str:
-        if isinstance(a, Place):
-            return self.at(a)
-        if isinstance(a, np.ndarray):
-            return f"(void *){self._declarations.array(a)}"
-        for k, numbers in enumerate(self._numbers):
-            if a is numbers.array:
-                return f"numbers_{k}"
-        return self._declarations.struct(a)
 
 
 def source(program: StepProgram, name: str, digest: int) -> str:
@@ -173,13 +162,8 @@ def source(program: StepProgram, name: str, digest: int) -> str:
         digest: identifies the program in the buffers of `save`.
     """
     declarations = Declarations()
-    calls = _Calls(program, declarations)
-    functions = [
-        *_function("train_forward", program.train.forward, calls),
-        *_function("train_backward", program.train.backward, calls),
-        *_function("evaluate", program.evaluate.forward, calls),
-        *_function("predict", program.predict.forward, calls),
-    ]
+    calls = CallWriter(program, declarations)
+    functions = [*_passes(program, calls)]
     lines = [
         f'#include "{name}.h"',
         "",
@@ -198,7 +182,7 @@ def source(program: StepProgram, name: str, digest: int) -> str:
         "",
         *_update(program),
         *functions,
-        *_interface(program, name, calls),
+        *_interface(program, name),
         *_copies(program, name, digest),
     ]
     return "\n".join(lines)
@@ -231,6 +215,7 @@ def _memory(program: StepProgram, name: str) -> Iterator[str]:
         yield f"static float numbers_{k}[{len(numbers.terms)}];"
     yield f"static double rate = {c_text(program.learning_rate)}; /* learning rate */"
     yield "static int64_t step;"
+    yield "static int is_ready;"
 
 
 def _update(program: StepProgram) -> Iterator[str]:
@@ -244,67 +229,100 @@ def _update(program: StepProgram) -> Iterator[str]:
     yield ""
 
 
-def _function(name: str, rows: Sequence[Row], calls: _Calls) -> Iterator[str]:
-    """Yields a function that makes calls."""
-    yield f"static void {name}_calls(void) {{"
-    for row in rows:
-        yield f"  {calls.statement(row)}"
+def _passes(program: StepProgram, calls: CallWriter) -> Iterator[str]:
+    """Yields the functions that make the calls of a batch."""
+
+    def forward(run: Pass) -> Iterator[str]:
+        yield from calls.fill(run)
+        yield from calls.statements(run.forward)
+        yield f"return {calls.loss(run)};"
+
+    def backward(run: Pass) -> Iterator[str]:
+        yield from calls.statements(run.backward)
+
+    def predict(run: Pass) -> Iterator[str]:
+        yield from calls.fill(run)
+        yield from calls.statements(run.forward)
+        yield from calls.outputs(run)
+
+    yield from _function("double train_forward", program.train, forward)
+    yield from _function("void train_backward", program.train, backward, arrays=False)
+    yield from _function("double evaluate", program.evaluate, forward)
+    yield from _function("void predict", program.predict, predict, outputs=True)
+
+
+def _function(
+    name: str,
+    passes: Sequence[Pass],
+    body: Callable[[Pass], Iterator[str]],
+    *,
+    arrays: bool = True,
+    outputs: bool = False,
+) -> Iterator[str]:
+    """Yields a function of the samples of a batch.
+
+    Args:
+        name: its type and name.
+        passes: what it does for numbers of samples.
+        body: returns the statements of a pass.
+        arrays, outputs: whether it gets inputs and targets, and outputs.
+    """
+    parameters = f"{_parameters(passes, outputs=outputs)}, " if arrays else ""
+    yield f"static {name}({parameters}int64_t samples) {{"
+    for run in passes[:-1]:
+        yield f"  if (samples <= {run.most}) {{"
+        yield from (f"    {line}" for line in body(run))
+        if not name.startswith("double"):
+            yield "    return;"
+        yield "  }"
+    lines = [*body(passes[-1])]
+    if len(passes) == 1 and not any("samples" in line for line in lines):
+        yield "  (void)samples;"
+    yield from (f"  {line}" for line in lines)
     yield "}"
     yield ""
 
 
-def _interface(program: StepProgram, name: str, calls: _Calls) -> Iterator[str]:
+def _interface(program: StepProgram, name: str) -> Iterator[str]:
     """Yields the functions that compute a batch."""
     upper = name.upper()
-    flush = "  uint32_t mode = get_float_mode();", "  set_float_mode(mode | FLUSH);"
-    yield f"int {name}_train({_parameters(program.train)}, float *loss) {{"
-    yield from _fill(program.train, calls)
-    yield from flush
+    train, predict = _names(program.train), _names(program.predict, outputs=True)
+
+    def checks(passes: Sequence[Pass]) -> Iterator[str]:
+        yield f"  if (!is_ready) return {upper}_NOT_READY;"
+        least, most = passes[0].least, passes[-1].most
+        yield f"  if (samples < {least} || samples > {most}) return {upper}_BAD_SIZE;"
+        yield "  uint32_t mode = get_float_mode();"
+        yield "  set_float_mode(mode | FLUSH);"
+
+    yield f"int {name}_train({_parameters(program.train)}, int samples, float *loss) {{"
+    yield from checks(program.train)
     yield "  step += 1;"
     yield "  begin_update();"
-    yield "  train_forward_calls();"
-    yield f"  double sum = {_sum(program.train, calls)};"
+    yield f"  double sum = train_forward({train}, samples);"
     yield "  int is_finite = sum - sum == 0;"  # NaN for an infinite sum
-    yield "  if (is_finite) train_backward_calls();"
+    yield "  if (is_finite) train_backward(samples);"
     yield "  else step -= 1;"
     yield "  set_float_mode(mode);"
     yield "  *loss = (float)sum;"
     yield f"  return is_finite ? {upper}_OK : {upper}_NOT_FINITE;"
     yield "}"
     yield ""
-    yield f"int {name}_evaluate({_parameters(program.evaluate)}, float *loss) {{"
-    yield from _fill(program.evaluate, calls)
-    yield from flush
-    yield "  evaluate_calls();"
-    yield f"  double sum = {_sum(program.evaluate, calls)};"
+    yield f"int {name}_evaluate({_parameters(program.evaluate)}, int samples, float *loss) {{"
+    yield from checks(program.evaluate)
+    yield f"  double sum = evaluate({_names(program.evaluate)}, samples);"
     yield "  set_float_mode(mode);"
     yield "  *loss = (float)sum;"
     yield f"  return sum - sum == 0 ? {upper}_OK : {upper}_NOT_FINITE;"
     yield "}"
     yield ""
-    yield f"void {name}_predict({_parameters(program.predict, outputs=True)}) {{"
-    yield from _fill(program.predict, calls)
-    yield from flush
-    yield "  predict_calls();"
+    yield f"int {name}_predict({_parameters(program.predict, outputs=True)}, int samples) {{"
+    yield from checks(program.predict)
+    yield f"  predict({predict}, samples);"
     yield "  set_float_mode(mode);"
-    for k, a in enumerate(program.predict.outputs):
-        yield f"  memcpy(output_{k}, {calls.at(a.place)}, {a.spec.nbytes});"
+    yield f"  return {upper}_OK;"
     yield "}"
     yield ""
-
-
-def _fill(run: Pass, calls: _Calls) -> Iterator[str]:
-    """Yields the statements that fill in the samples of a batch."""
-    for word, arguments in (("input", run.inputs), ("target", run.targets)):
-        for k, a in enumerate(arguments):
-            yield f"  memcpy({calls.at(a.place)}, {word}_{k}, {a.spec.nbytes});"
-    for place, scale in run.scales:
-        yield f"  *(float *){calls.at(place)} = {float_literal(scale)};"
-
-
-def _sum(run: Pass, calls: _Calls) -> str:
-    """Returns the sum of the losses."""
-    return " + ".join(f"(double)*(float *){calls.at(place)}" for place in run.losses)
 
 
 def _copies(program: StepProgram, name: str, digest: int) -> Iterator[str]:
@@ -312,32 +330,43 @@ def _copies(program: StepProgram, name: str, digest: int) -> Iterator[str]:
     weights = [(f"weights_{k}", a.values.nbytes) for k, a in enumerate(program.weights)]
     state = [(f"state_{k}", a.values.nbytes) for k, a in enumerate(program.state)]
     upper = name.upper()
-    yield f"void {name}_set_learning_rate(double value) {{ rate = value; }}"
+    ready = f"  if (!is_ready) return {upper}_NOT_READY;"
+    yield f"int {name}_set_learning_rate(double value) {{"
+    yield f"  if (value - value != 0) return {upper}_NOT_FINITE;"
+    yield "  rate = value;"
+    yield f"  return {upper}_OK;"
+    yield "}"
     yield ""
     yield f"void {name}_init(void) {{"
     for k, (array, size) in enumerate(weights):
         yield f"  memcpy({array}, {name}_first_weights[{k}], {size});"
     for array, size in state:
         yield f"  memset({array}, 0, {size});"
-    yield f"  step = 0, rate = {c_text(program.learning_rate)};"
+    yield f"  step = 0, rate = {c_text(program.learning_rate)}, is_ready = 1;"
     yield "}"
     yield ""
-    yield f"void {name}_get_weights(void *weights) {{"
+    yield f"int {name}_get_weights(void *weights) {{"
+    yield ready
     yield from _each(weights, "memcpy(AT(weights, {at}), {array}, {size});")
+    yield f"  return {upper}_OK;"
     yield "}"
     yield ""
-    yield f"void {name}_set_weights(const void *weights) {{"
+    yield f"int {name}_set_weights(const void *weights) {{"
+    yield ready
     yield from _each(weights, "memcpy({array}, AT(weights, {at}), {size});")
+    yield f"  return {upper}_OK;"
     yield "}"
     yield ""
     yield f"static const uint64_t digest = {digest:#x}u;"
     yield ""
-    yield f"void {name}_save(void *state) {{"
+    yield f"int {name}_save(void *state) {{"
+    yield ready
     yield f"  memset(state, 0, {STATE_HEADER});"
     yield "  memcpy(state, &digest, 8);"
     yield "  memcpy(AT(state, 8), &step, 8);"
     yield "  memcpy(AT(state, 16), &rate, 8);"
     yield from _each(weights + state, "memcpy(AT(state, {at}), {array}, {size});", STATE_HEADER)
+    yield f"  return {upper}_OK;"
     yield "}"
     yield ""
     yield f"int {name}_load(const void *state) {{"
@@ -345,6 +374,7 @@ def _copies(program: StepProgram, name: str, digest: int) -> Iterator[str]:
     yield "  memcpy(&step, AT(state, 8), 8);"
     yield "  memcpy(&rate, AT(state, 16), 8);"
     yield from _each(weights + state, "memcpy({array}, AT(state, {at}), {size});", STATE_HEADER)
+    yield "  is_ready = 1;"
     yield f"  return {upper}_OK;"
     yield "}"
     yield ""

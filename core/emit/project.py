@@ -91,15 +91,15 @@ def _manifest(program: StepProgram, name: str, version: str, digest: int) -> dic
         "digest": f"{digest:016x}",
         "batch_size": program.batch,
         "learning_rate": program.learning_rate,
-        "inputs": arguments(program.train.inputs),
-        "targets": arguments(program.train.targets),
-        "outputs": arguments(program.predict.outputs),
+        "inputs": arguments(program.train[-1].inputs),
+        "targets": arguments(program.train[-1].targets),
+        "outputs": arguments(program.predict[-1].outputs),
         "weights": arrays(program.weights),
         "memory": {**memory, "total": sum(memory.values())},
         "calls": {
-            "train": len(program.train.forward) + len(program.train.backward),
-            "evaluate": len(program.evaluate.forward),
-            "predict": len(program.predict.forward),
+            "train": len(program.train[-1].forward) + len(program.train[-1].backward),
+            "evaluate": len(program.evaluate[-1].forward),
+            "predict": len(program.predict[-1].forward),
         },
         "kernels": sorted(program.kernels),
         "flags": list(FLAGS),
@@ -129,18 +129,18 @@ target_link_libraries(example {name})
 
 def _example(program: StepProgram, name: str) -> str:
     """Returns a program that trains on samples from a file."""
-    upper, train = name.upper(), program.train
+    upper, train = name.upper(), program.train[-1]
     arrays = [("input", k, a) for k, a in enumerate(train.inputs)]
     arrays += [("target", k, a) for k, a in enumerate(train.targets)]
     declarations = "\n".join(
-        f"static {c_program.c_type(a)} {word}_{k}[{a.spec.size}];" for word, k, a in arrays
+        f"static {c_program.c_type(a)} {word}_{k}[{upper}_BATCH][{a.spec.size // train.most}];"
+        for word, k, a in arrays
     )
-    reads = "\n".join(
-        f"    if (fread({word}_{k}, sizeof {word}_{k}, 1, samples) != 1) break;"
-        for word, k, _ in arrays
+    reads = " &&\n         ".join(
+        f"fread({word}_{k}[at], sizeof *{word}_{k}, 1, samples) == 1" for word, k, _ in arrays
     )
-    operands = ", ".join(f"{word}_{k}" for word, k, _ in arrays)
-    return f"""/* Trains on batches from a file, each with the arrays in the order of {name}.h. */
+    operands = ", ".join(f"*{word}_{k}" for word, k, _ in arrays)
+    return f"""/* Trains on samples from a file, each with the arrays in the order of {name}.h. */
 
 #include <stdio.h>
 
@@ -148,21 +148,29 @@ def _example(program: StepProgram, name: str) -> str:
 
 {declarations}
 
+/* Reads a sample of a batch; returns whether there was one. */
+static int read_sample(FILE *samples, int at) {{
+  return {reads};
+}}
+
 int main(int count, char **arguments) {{
   FILE *samples = count == 2 ? fopen(arguments[1], "rb") : NULL;
   if (!samples) {{
-    fprintf(stderr, "usage: example SAMPLES\\n");
+    fprintf(stderr, "usage: example SAMPLES\n");
     return 2;
   }}
   {name}_init();
   for (;;) {{
     float loss;
-{reads}
-    if ({name}_train({operands}, &loss) != {upper}_OK) {{
-      fprintf(stderr, "the loss is not finite\\n");
+    int batch = 0; /* the last batch may be smaller */
+    while (batch < {upper}_BATCH && read_sample(samples, batch)) batch++;
+    if (!batch) break;
+    int status = {name}_train({operands}, batch, &loss);
+    if (status != {upper}_OK) {{
+      fprintf(stderr, "training returned %d\n", status);
       return 1;
     }}
-    printf("%.9g\\n", (double)loss);
+    printf("%.9g\n", (double)loss);
   }}
   fclose(samples);
   return 0;

@@ -2,15 +2,18 @@
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from odt.core.emit.batch_sizes import grouped
 from odt.core.planning.computation import Computation
 from odt.core.planning.plan import Call, Plan
 from odt.core.runtime.optimizer import Optimizer
 from odt.core.runtime.parameters import Parameters, by_name
 from odt.core.runtime.program import Program
+from odt.core.runtime.programs import Programs
 from odt.core.training.trainer import TRAINING, VALIDATION, Trainer
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
@@ -30,7 +33,7 @@ class Argument:
     Attributes:
         name: name in the model.
         place: where the pass reads or writes it.
-        spec: shape, with the samples of a batch first, and type.
+        spec: shape, with the most samples of the pass first, and type.
     """
 
     name: str
@@ -43,19 +46,23 @@ class Pass:
     """Calls on the samples of a batch.
 
     Attributes:
+        least, most: numbers of samples for which these are the calls.
         forward: calls up to the losses and outputs.
         backward: calls that compute gradients and update the weights.
         inputs, targets: arrays to fill before.
-        scales: place and value of the factor of each loss, to fill before.
+        scales: place and value of the factor of each loss, to fill before; values may be of the
+            variable `samples`.
         losses: places of the losses, whose sum is the loss of the batch.
         outputs: the model's outputs.
     """
 
+    least: int
+    most: int
     forward: Sequence[Row]
     backward: Sequence[Row]
     inputs: Sequence[Argument]
     targets: Sequence[Argument]
-    scales: Sequence[tuple[Place, float]]
+    scales: Sequence[tuple[Place, Term | float]]
     losses: Sequence[Place]
     outputs: Sequence[Argument]
 
@@ -99,7 +106,8 @@ class StepProgram:
         learning_rate: the initial one.
         rate: the learning rate of a step, of the variables `rate`, which is `learning_rate` at
             first, and `step`.
-        train, evaluate, predict: what the program does with a batch.
+        train, evaluate, predict: what the program does with a batch, by number of samples; the
+            last is for whole batches.
     """
 
     batch: int
@@ -110,14 +118,14 @@ class StepProgram:
     numbers: Sequence[Numbers]
     learning_rate: float
     rate: Term
-    train: Pass
-    evaluate: Pass
-    predict: Pass
+    train: Sequence[Pass]
+    evaluate: Sequence[Pass]
+    predict: Sequence[Pass]
 
     @property
     def kernels(self) -> frozenset[str]:
         """Names of the kernels that it calls."""
-        passes = self.train, self.evaluate, self.predict
+        passes = *self.train, *self.evaluate, *self.predict
         return frozenset(row.name for p in passes for row in (*p.forward, *p.backward))
 
 
@@ -135,9 +143,8 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     evaluating = trainer.runtime.engine_of(VALIDATION)
     predicting = trainer.runtime.engine(Computation(outputs=True))
     batch, parameters = training.schedule.batch, trainer.parameters
-    programs = [e.programs.program(0, (batch,)) for e in (training, evaluating, predicting)]
-    _check(trainer, programs, path)
-    arena = max((p.arena for p in programs), key=len)
+    engines = training, evaluating, predicting
+    _check(trainer, [e.programs.program(0, (batch,)) for e in engines], path)
     weights = list(by_name(trainer.graph, parameters.tensors).items())
     state = [
         (f"{slot} of {name}", a)
@@ -150,23 +157,27 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     ]
     clipping = training.sums.clip_memory
     sums += [("gradient clipping", clipping)] if clipping.size else []
-    regions = Regions([arena, *(a for _, a in (*weights, *state, *sums))])
-    scales = training.loss_scales(batch, trainer.info.reduction)
-    passes = [_pass(p, regions, scales) for p in programs]
+    memory = [a for _, a in (*weights, *state, *sums)]
+    scales_of: Any = training.loss_scales  # which computes with terms as with numbers
+    scales = scales_of(Term("samples"), trainer.info.reduction)
     updates = training.sums.calls_after_step() if sums else []
-    passes[0] = replace(passes[0], backward=[*passes[0].backward, *_rows(updates, regions)])
+    afters = updates, (), ()
+    each = [
+        _passes(engine.programs, batch, memory, scales, after)
+        for engine, after in zip(engines, afters, strict=True)
+    ]
     optimizer = parameters.optimizer
     assert optimizer is not None
     return StepProgram(
         batch,
-        len(arena),
+        max(arena for arena, _ in each),
         [Weights(*each) for each in weights],
         [Weights(*each) for each in state],
         [Weights(*each) for each in sums],
         _numbers(parameters),
         _first_rate(optimizer),
         _rate(optimizer.schedule),
-        *passes,
+        *(passes for _, passes in each),
     )
 
 
@@ -199,13 +210,43 @@ def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
     assert all(isinstance(run, Calls) for p in programs for runs in p.runs for run in runs)
 
 
+def _passes(
+    programs: Programs,
+    batch: int,
+    memory: Sequence[Array],
+    scales: Sequence[Term | float],
+    after: Sequence[Run],
+) -> tuple[int, list[Pass]]:
+    """Returns the bytes of the arena, and the passes for all numbers of samples.
+
+    Args:
+        programs: programs of one worker.
+        batch: samples of a whole batch.
+        memory: regions after the arena.
+        scales: factors of the losses.
+        after: calls after those of a program.
+    """
+    each = [programs.program(0, (batch,))]
+    with suppress(UnsupportedError):  # a batch of which samples depend on each other
+        each += map(programs.smaller, range(batch - 1, 0, -1))
+    passes = [_pass(program, memory, scales, after) for program in reversed(each)]
+    return max(len(program.arena) for program in each), _joined(passes)
+
+
 def _rows(runs: Iterable[Run], regions: Regions) -> list[Row]:
     """Returns the calls of loops as rows of a table."""
     return [*Table([run for run in runs if isinstance(run, Calls)], regions)]
 
 
-def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
+def _pass(
+    program: Program,
+    memory: Sequence[Array],
+    scales: Sequence[Term | float],
+    after: Sequence[Run],
+) -> Pass:
+    """Returns the pass for the samples of a program."""
     plan, at = program.plan, program.plan.forward_entries
+    regions = Regions([program.arena, *memory])
 
     def place(a: Array) -> Place:
         position = regions.place(address(a))
@@ -216,8 +257,10 @@ def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
         return [_argument(plan, n, place(program.array(n))) for n in names]
 
     return Pass(
+        plan.graph.samples,
+        plan.graph.samples,
         _rows(chain(*program.runs[:at]), regions),
-        _rows(chain(*program.runs[at:]), regions),
+        _rows(chain(*program.runs[at:], after), regions),
         arguments(plan.inputs),
         arguments(plan.targets),
         # A prediction has no losses.
@@ -225,6 +268,29 @@ def _pass(program: Program, regions: Regions, scales: Sequence[float]) -> Pass:
         [place(a) for a in program.losses],
         arguments(plan.outputs),
     )
+
+
+def _joined(passes: Sequence[Pass]) -> list[Pass]:
+    """Returns passes of one number of samples each as few ones of several."""
+    tables = [[*p.forward, *p.backward] for p in passes]
+    arguments = [(*p.inputs, *p.targets, *p.outputs) for p in passes]
+    places = [
+        (len(p.forward), *(a.place for a in each), *p.losses, *(at for at, _ in p.scales))
+        for p, each in zip(passes, arguments, strict=True)
+    ]
+    joined = []
+    for first, end, rows in grouped(tables, places, passes[0].least):
+        most = passes[end - 1]
+        forward = len(most.forward)
+        joined.append(
+            replace(
+                most,
+                least=passes[first].least,
+                forward=rows[:forward],
+                backward=rows[forward:],
+            )
+        )
+    return joined
 
 
 def _argument(plan: Plan, name: str, place: Place) -> Argument:

@@ -1,13 +1,15 @@
 """The programs of all workers of an engine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from odt.core.planning.schedule import Schedule
+from odt.core.planning.verify import faults
 from odt.core.runtime.batch import Run
 from odt.core.runtime.gradients import Gradients
-from odt.core.runtime.place import Places
+from odt.core.runtime.place import Place, Places
 from odt.core.runtime.program import Outside, Program
+from odt.kernels.native.binding import Calls
 from odt.kernels.native.regions import Regions
 from odt.kernels.rows.opdef import Array
 
@@ -73,24 +75,54 @@ class Programs:
             self._programs[worker, together] = self._bind(worker, sizes, first)
         return self._programs[worker, together]
 
+    def smaller(self, samples: int) -> Program:
+        """Binds the program of fewer samples than a micro-batch, for the only worker.
+
+        It places its values like the program of a micro-batch, if that is possible.
+        """
+        whole = self._places.at(0, self._schedule.micro_batch)
+        place = self._places.at(0, samples)
+        same_values = place.memory.offsets.keys() <= whole.memory.offsets.keys()
+        if same_values and not faults(place.plan, whole.memory):
+            place = Place(place.plan, whole.memory, whole.arena)
+        return self._bound(0, place, {0: place}, {})
+
     def _bind(self, worker: int, sizes: tuple[int, ...], first: Program | None) -> Program:
         """Binds a program of a worker, with most calls from that of the first if there is one."""
         sums, place = self._sums, self._places.at(worker, sizes[worker])
         meeting = enumerate(sizes) if sums.met else [(worker, sizes[worker])]
-        deliver = sums.deliver(worker, {k: self._places.at(k, n) for k, n in meeting})
-        adds = None if self._in_place else sums.adds[worker]
-        into = sums.in_place(worker, place.plan, adds=not self._in_place)
+        together = {k: self._places.at(k, n) for k, n in meeting}
         bound = {}
         if first is not None:
             tables = first.tables(Regions((first.arena, *sums.memory(0))), sums.met)
             regions = Regions((place.arena, *sums.memory(worker)))
             bound = {k: [table.resolve(regions)] for k, table in tables.items()}
+        return self._bound(worker, place, together, bound)
+
+    def _bound(
+        self,
+        worker: int,
+        place: Place,
+        together: Mapping[int, Place],
+        bound: Mapping[int, Sequence[Calls]],
+    ) -> Program:
+        """Binds a program of a worker.
+
+        Args:
+            worker: number of the worker.
+            place: its plan and memory.
+            together: those of the workers that it meets, and its own.
+            bound: calls that are bound already, by entry.
+        """
+        sums = self._sums
+        adds = None if self._in_place else sums.adds[worker]
+        into = sums.in_place(worker, place.plan, adds=not self._in_place)
         return Program(
             place.plan,
             place.memory,
             place.arena,
             self._read,
-            deliver,
+            sums.deliver(worker, together),
             bound=bound,
             outside=Outside(into, adds, self._packed),
         )

@@ -36,6 +36,8 @@ CASES = [
     ("kws-yes-no-dwconv128x32", "sparse_categorical_crossentropy", odt.Adam(1e-3)),
     ("tflm-magic-wand-float", "mean_absolute_error", odt.Lion(1e-4, weight_decay=0.1)),
     ("tflm-hello-world-sine-float", "mean_squared_error", odt.SGD(0.01)),
+    # Its calls are others for few samples.
+    ("mtcnn-rnet", "mean_squared_error", odt.SGD(0.01)),
 ]
 # Options of the steps, with another learning rate in each step if there is a schedule.
 STEP_OPTIONS = {
@@ -54,20 +56,32 @@ def base_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "base")
 
 
-def batches(trainer: odt.Trainer, loss: str) -> list[tuple[list[Array], Array]]:
+def batches(trainer: odt.Trainer, loss: str) -> list[tuple[list[Array], list[Array]]]:
     """Batches of random samples."""
     rng = np.random.default_rng(5)
-    specs, (target,) = trainer.session.samples.input_specs, trainer.session.samples.target_specs
-    each = []
-    for _ in range(STEPS):
-        y = rng.random((BATCH, *target.shape)).astype(target.dtype)
+    inputs, targets = trainer.session.samples.input_specs, trainer.session.samples.target_specs
+
+    def target(spec: Any) -> Array:
+        y: Any = rng.random((BATCH, *spec.shape))
         if loss == "categorical_crossentropy":
-            y = (y == y.max(-1, keepdims=True)).astype(target.dtype)
+            y = y == y.max(-1, keepdims=True)
         if loss == "sparse_categorical_crossentropy":
-            y = rng.integers(0, 2, (BATCH, *target.shape)).astype(target.dtype)
-        x = [rng.normal(size=(BATCH, *s.shape)).astype(s.dtype) for s in specs]
-        each.append((x, y))
-    return each
+            y = rng.integers(0, 2, y.shape)
+        values: Array = y.astype(spec.dtype)
+        return values
+
+    return [
+        (
+            [rng.normal(size=(BATCH, *s.shape)).astype(s.dtype) for s in inputs],
+            [target(s) for s in targets],
+        )
+        for _ in range(STEPS)
+    ]
+
+
+def one(arrays: Sequence[Array]) -> Any:
+    """Arrays as the methods of a trainer take them."""
+    return arrays if len(arrays) > 1 else arrays[0]
 
 
 def build(folder: Path, kernels: Path | None = None) -> None:
@@ -114,11 +128,12 @@ class Program:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._library, f"{self._name}_{name}")
 
-    def loss(self, function: str, x: Sequence[Array], y: Array) -> tuple[int, float]:
+    def loss(self, function: str, x: Sequence[Array], y: Sequence[Array]) -> tuple[int, float]:
         loss = ctypes.c_float()
-        arrays = (np.ascontiguousarray(a) for a in (*x, y))
+        samples = len(x[0])
+        arrays = [np.ascontiguousarray(a) for a in (*x, *y)]
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-        return getattr(self, function)(*pointers, ctypes.byref(loss)), loss.value
+        return getattr(self, function)(*pointers, samples, ctypes.byref(loss)), loss.value
 
     def weights(self) -> bytes:
         size = sum(4 * int(np.prod(w["shape"])) for w in self.manifest["weights"])
@@ -126,11 +141,11 @@ class Program:
         self.get_weights(data)
         return data.raw
 
-    def predict_batch(self, x: Sequence[Array]) -> Array:
-        (output,) = self.manifest["outputs"]
-        y = np.empty(output["shape"], output["type"])
-        pointers = [ctypes.c_void_p(np.ascontiguousarray(a).ctypes.data) for a in (*x, y)]
-        self.predict(*pointers)
+    def predict_batch(self, x: Sequence[Array]) -> list[Array]:
+        samples = len(x[0])
+        y = [np.empty((samples, *a["shape"][1:]), a["type"]) for a in self.manifest["outputs"]]
+        arrays = [np.ascontiguousarray(a) for a in (*x, *y)]
+        assert self.predict(*(ctypes.c_void_p(a.ctypes.data) for a in arrays), samples) == 0
         return y
 
 
@@ -158,11 +173,18 @@ def check_bits(path: Path, kernels: Path, tmp_path: Path, *, loss: str, **option
     program.init()
     with odt.Trainer(path, batch_size=BATCH, workers=1, micro_batch=BATCH, **options) as trainer:
         for x, y in batches(trainer, loss):
-            rest = x if len(x) > 1 else x[0]
-            expected = trainer.train_on_batch(rest, y)["loss"]
+            expected = trainer.train_on_batch(one(x), one(y))["loss"]
             assert program.loss("train", x, y) == (0, float(np.float32(expected)))
-        assert program.loss("evaluate", x, y) == (0, trainer.test_on_batch(rest, y)["loss"])
-        np.testing.assert_array_equal(program.predict_batch(x), trainer.predict(rest))
+        for samples in (BATCH, 3, 1, 2, BATCH):
+            x, y = ([a[:samples] for a in arrays] for arrays in batches(trainer, loss)[0])
+            for function in ("test", "train"):
+                expected = getattr(trainer, f"{function}_on_batch")(one(x), one(y))["loss"]
+                same = "evaluate" if function == "test" else "train"
+                assert program.loss(same, x, y) == (0, float(np.float32(expected)))
+            outputs: Any = trainer.predict(one(x))
+            each = [outputs] if isinstance(outputs, np.ndarray) else outputs
+            for output, other in zip(program.predict_batch(x), each, strict=True):
+                np.testing.assert_array_equal(output, other)
         names = [w["name"] for w in program.manifest["weights"]]
         assert program.weights() == b"".join(trainer.weights[n].tobytes() for n in names)
 
@@ -185,10 +207,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def samples(program: Program, seed: int) -> tuple[list[Array], Array]:
+def samples(program: Program, seed: int) -> tuple[list[Array], list[Array]]:
     rng = np.random.default_rng(seed)
     shapes = [[a["shape"] for a in program.manifest[k]] for k in ("inputs", "targets")]
-    x, (y,) = ([rng.normal(size=s).astype(np.float32) for s in each] for each in shapes)
+    x, y = ([rng.normal(size=s).astype(np.float32) for s in each] for each in shapes)
     return x, y
 
 
@@ -220,8 +242,8 @@ def test_a_loss_that_is_not_finite_changes_nothing(small: Path) -> None:
     x, y = samples(program, 1)
     program.loss("train", x, y)
     before = program.weights()
-    bad = y.copy()
-    bad.flat[0] = np.nan
+    bad = [a.copy() for a in y]
+    bad[0].flat[0] = np.nan
     result, loss = program.loss("train", x, bad)
     assert (result, np.isnan(loss)) == (1, True)
     assert program.weights() == before
@@ -229,6 +251,31 @@ def test_a_loss_that_is_not_finite_changes_nothing(small: Path) -> None:
     program.init()
     program.loss("train", x, y)
     assert program.loss("train", x, y) == once
+
+
+def test_wrong_calls_return_codes_and_change_nothing(small: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(small, tmp_path / "copy")  # a library that is not loaded yet
+    program = Program(copy)
+    x, y = samples(program, 1)
+    data = ctypes.create_string_buffer(program_state_size(small))
+    for function in ("train", "evaluate"):
+        assert program.loss(function, x, y) == (3, 0.0)  # NOT_READY
+    assert program.predict(data, data, BATCH) == 3
+    assert [program.get_weights(data), program.set_weights(data), program.save(data)] == [3] * 3
+    assert data.raw == bytes(len(data))
+    program.init()
+    before = program.weights()
+    for size in (0, -1, BATCH + 1):
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*x, *y)]
+        loss = ctypes.c_float(7)
+        assert program.train(*pointers, size, ctypes.byref(loss)) == 4  # BAD_SIZE
+        assert program.evaluate(*pointers, size, ctypes.byref(loss)) == 4
+        assert program.predict(*pointers, size) == 4
+        assert loss.value == 7
+    assert program.set_learning_rate(ctypes.c_double(np.nan)) == 1
+    assert program.weights() == before
+    assert program.loss("train", x, y)[0] == 0
+    assert program.weights() != before
 
 
 def test_the_rate_of_the_next_steps_can_be_set(small: Path) -> None:

@@ -106,7 +106,7 @@ def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any
         weights=sum(a.values.nbytes for a in program.weights),
         optimizer=sum(a.values.nbytes for a in program.state),
         gradients=sum(a.values.nbytes for a in program.sums),
-        calls=len(program.train.forward) + len(program.train.backward),
+        calls=len(program.train[-1].forward) + len(program.train[-1].backward),
         kernels=tuple(sorted(program.kernels)),
     )
 

@@ -1,0 +1,111 @@
+"""The calls of a program as C statements, for any number of samples."""
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from odt.core.emit.batch_sizes import Linear, LinearPlace, LinearStruct
+from odt.core.emit.c_literals import Declarations, float_literal
+from odt.core.emit.step_program import Pass, StepProgram
+from odt.kernels.native.binding import argument_types
+from odt.kernels.native.regions import Place
+from odt.kernels.native.table import Row
+from odt.kernels.rows.term import Term, c_text
+
+
+class CallWriter:
+    """Writes calls as statements, and declares the constants that they read.
+
+    The statements are for a variable `samples`, an int64_t.
+    """
+
+    def __init__(self, program: StepProgram, declarations: Declarations) -> None:
+        """Names the memory of a program."""
+        self._declarations = declarations
+        self._numbers = program.numbers
+        weights = [f"weights_{k}" for k in range(len(program.weights))]
+        state = [f"state_{k}" for k in range(len(program.state))]
+        sums = [f"sums_{k}" for k in range(len(program.sums))]
+        self._regions = ["arena", *weights, *state, *sums]
+
+    def statements(self, rows: Sequence[Row]) -> Iterator[str]:
+        """Yields the calls of kernels."""
+        for row in rows:
+            yield from self._call(row)
+
+    def fill(self, run: Pass) -> Iterator[str]:
+        """Yields the statements that fill in the samples of a batch."""
+        for word, arguments in (("input", run.inputs), ("target", run.targets)):
+            for k, a in enumerate(arguments):
+                size = _bytes(a.spec.nbytes, run)
+                yield f"memcpy({self.at(a.place)}, {word}_{k}, {size});"
+        for place, scale in run.scales:
+            value = f"(float){c_text(scale)}" if isinstance(scale, Term) else float_literal(scale)
+            yield f"*(float *){self.at(place)} = {value};"
+
+    def outputs(self, run: Pass) -> Iterator[str]:
+        """Yields the statements that copy the outputs of a batch."""
+        for k, a in enumerate(run.outputs):
+            yield f"memcpy(output_{k}, {self.at(a.place)}, {_bytes(a.spec.nbytes, run)});"
+
+    def loss(self, run: Pass) -> str:
+        """Returns the sum of the losses."""
+        return " + ".join(f"(double)*(float *){self.at(place)}" for place in run.losses)
+
+    def at(self, place: Place | LinearPlace) -> str:
+        """Returns the address of a place."""
+        return f"AT({self._regions[place.region]}, {_integer(place.offset)})"
+
+    def _call(self, row: Row) -> Iterator[str]:
+        """Yields a call, in a block with the structs that depend on the samples."""
+        operands: list[str] = []
+        before: list[str] = []
+        for k, (a, kind) in enumerate(zip(row.operands, argument_types(row.name), strict=True)):
+            if isinstance(a, LinearStruct):
+                operands.append(f"shape_{k}")
+                before += self._struct(f"shape_{k}", a)
+            else:
+                operands.append(self._operand(a, kind))
+        call = f"{row.name}_base({', '.join(operands)});"
+        yield from ("{", *(f"  {line}" for line in (*before, call)), "}") if before else (call,)
+
+    def _struct(self, name: str, a: LinearStruct) -> Iterator[str]:
+        """Yields the declaration of a struct for the samples."""
+        kind, constant = self._declarations.struct(a.struct)
+        count = len(a.struct) if isinstance(a.struct, ctypes.Array) else 1
+        yield f"{kind} {name}[{count}];"
+        yield f"memcpy({name}, {constant}, sizeof {name});"
+        for field, value in a.fields.items():
+            yield f"{name}{field} = {_integer(value)};"
+
+    def _operand(self, a: Any, kind: Any) -> str:
+        if kind is ctypes.c_int64:
+            return _integer(a)
+        if kind is ctypes.c_float:
+            return float_literal(a)
+        return "0" if a is None else self._pointer(a)
+
+    def _pointer(self, a: Any) -> str:
+        if isinstance(a, Place | LinearPlace):
+            return self.at(a)
+        if isinstance(a, np.ndarray):
+            return f"(void *){self._declarations.array(a)}"
+        for k, numbers in enumerate(self._numbers):
+            if a is numbers.array:
+                return f"numbers_{k}"
+        return self._declarations.struct(a)[1]
+
+
+def _integer(a: int | Linear) -> str:
+    """Returns an integer, or an expression of the variable `samples`."""
+    if not isinstance(a, Linear):
+        return str(int(a))
+    product = "samples" if a.each == 1 else f"{a.each} * samples"
+    return f"{a.start} + {product}" if a.start else product
+
+
+def _bytes(nbytes: int, run: Pass) -> str:
+    """Returns the bytes of an array for the samples."""
+    return str(nbytes) if run.most == 1 else f"{nbytes // run.most} * (size_t)samples"
