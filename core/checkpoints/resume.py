@@ -168,7 +168,7 @@ class Resume:
         if then.step and then.samples not in (0, samples):
             raise OptionError(
                 "checkpoint",
-                f"must go on with {then.samples} training samples as before",
+                f"must be resumed with {then.samples} training samples",
                 samples,
                 "Give the same data and `validation_split=`, or `new_data=True` for other data.",
             )

@@ -57,8 +57,31 @@ def open_columns(
         size = os.fstat(f.fileno()).st_size
     if not size:
         raise DataError(f"{path}: must hold samples, but it is empty.")
-    ignored: list[str] = []  # names of arrays, set by `pick`
-    chosen: list[str] = []
+    if start.startswith((HDF5, NPY, ZIP)):
+        return _array_columns_of(path, start, specs, what, quantizations, names)
+    kind = file_kind(start, specs[0].dtype.itemsize) if specs else None
+    if kind is not None and read_sidecar(path) is None:
+        raise DataError(
+            f"{path}: must hold raw values, .npy, .npz or HDF5, but it is "
+            f"{kind.instead_of_data(path)}"
+        )
+    first, *rest = _raw_columns(path, size, specs, what, quantizations, ignore_rest)
+    note = names.order_note(specs, path, what) if names is not None else ""
+    return (with_note(first, note), *rest)
+
+
+def _array_columns_of(
+    path: str,
+    start: bytes,
+    specs: Sequence[TensorSpec],
+    what: str,
+    quantizations: Quantizations,
+    names: TensorNames | None,
+) -> tuple[Column, ...]:
+    """Opens a file of arrays; arguments as for open_columns, and the first bytes of the file."""
+    chosen: list[str] = []  # names of the tensors' arrays, and
+    ignored: list[str] = []  # of the others; a file of one array has none
+    each = _each(quantizations, specs)
 
     def pick(arrays_of_file: Collection[str]) -> list[str]:
         names_of_tensors = names or numbered_names(len(specs))
@@ -68,28 +91,16 @@ def open_columns(
         chosen.extend(matches)
         return matches
 
+    def check(k: int, rows: Rows) -> None:
+        if k < len(specs):
+            column_of(f"{path}: {what} {k}", specs[k], rows, what, "", each[k])
+
     if start.startswith(HDF5):
         arrays = hdf5_arrays(path, pick)
     elif start.startswith(NPY):
         arrays = [npy_array(path)]
-    elif start.startswith(ZIP):
-        each = _each(quantizations, specs)
-
-        def check(k: int, rows: Rows) -> None:
-            if k < len(specs):
-                column_of(f"{path}: {what} {k}", specs[k], rows, what, "", each[k])
-
-        arrays = list(npz_arrays(path, pick, check).values())
     else:
-        kind = file_kind(start, specs[0].dtype.itemsize) if specs else None
-        if kind is not None and read_sidecar(path) is None:
-            raise DataError(
-                f"{path}: must hold raw values, .npy, .npz or HDF5, but it is "
-                f"{kind.instead_of_data(path)}"
-            )
-        first, *rest = _raw_columns(path, size, specs, what, quantizations, ignore_rest)
-        note = names.order_note(specs, path, what) if names is not None else ""
-        return (with_note(first, note), *rest)
+        arrays = list(npz_arrays(path, pick, check).values())
     if len(arrays) != len(specs):
         raise DataError(
             f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "
@@ -98,9 +109,7 @@ def open_columns(
     scale = "" if start.startswith(NPY) else _scale(path, arrays)
     columns = [
         column_of(f"{path}: {what} {k}", spec, rows, what, scale, quantization)
-        for k, (spec, rows, quantization) in enumerate(
-            zip(specs, arrays, _each(quantizations, specs), strict=True)
-        )
+        for k, (spec, rows, quantization) in enumerate(zip(specs, arrays, each, strict=True))
     ]
     if names is not None and all(name.removeprefix("arr_").isdecimal() for name in chosen):
         columns[0] = with_note(columns[0], names.order_note(specs, path, what))

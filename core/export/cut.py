@@ -135,44 +135,83 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
         LostFileError: if a model's file became shorter.
     """
     model.check_flatbuffer("join")
-    digest = hashlib.sha256(model.data).hexdigest()
-    inlined = inline(model)
-    integers = has_quantized_activations(model)
-    whole = DequantizedGraph(model.graph, {}) if integers else dequantize_weights(inlined)
-    number = {stored: i for i, stored in whole.stored.items()}
-    number |= {y: number.get(i, i) for y, i in _constants_of(model, inlined).items()}
-    weights: dict[int, Array] = {}
-    scales: dict[int, Quantization] = {}
+    changes = _Changes(model)
     for part in parts:
-        for i, (values, quantization) in _constants(part, digest, integers).items():
-            place = number.get(i, i)
-            old, before = whole.graph.tensors[place].data, model.quantization.get(i)
+        changes.add(part)
+    export_model(model, changes.weights, path, quantizations=changes.quantizations)
+    return len(changes.weights)
+
+
+class _Changes:
+    """Constants of a model that trained parts changed.
+
+    Activations that are quantized leave the constants as stored, with their quantizations;
+    otherwise those that can train are float32.
+
+    Args:
+        model: the model that the parts were cut from.
+
+    Attributes:
+        weights: tensor → new values.
+        quantizations: tensor → new quantization.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.weights: dict[int, Array] = {}
+        self.quantizations: dict[int, Quantization] = {}
+        self._model, self._digest = model, hashlib.sha256(model.data).hexdigest()
+        self._is_quantized = has_quantized_activations(model)
+        inlined = inline(model)
+        if self._is_quantized:
+            whole = DequantizedGraph(model.graph, {})
+        else:
+            whole = dequantize_weights(inlined)
+        self._graph = whole.graph
+        # Stored tensor, or output of a READ_VARIABLE, → the tensor with its values in the graph.
+        self._places = {stored: i for i, stored in whole.stored.items()}
+        variables = _constants_of(model, inlined)
+        self._places |= {y: self._places.get(i, i) for y, i in variables.items()}
+
+    def add(self, part: Model) -> None:
+        """Adds the constants that a part changed.
+
+        Raises:
+            ModelError: if the part is of another model, or a value does not fit the model or the
+                parts before.
+        """
+        for i, (values, quantization) in _constants(part, self._digest, self._is_quantized).items():
+            place, label = self._places.get(i, i), f"{part.path}: {self._model.graph.label(i)}"
+            old, before = self._graph.tensors[place].data, self._model.quantization.get(i)
             if old is None or (old.shape, old.dtype) != (values.shape, values.dtype):
                 raise ModelError(
-                    f"{part.path}: {model.graph.label(i)}: must have the shape and dtype that it "
-                    f"has in {model.path}, but got {values.shape} {values.dtype}"
+                    f"{label}: must have the shape and dtype that it has in {self._model.path}, "
+                    f"but got {values.shape} {values.dtype}"
                 )
-            same = not integers or _are_same(before, quantization)
-            if np.array_equal(old, values) and same:
+            keeps_quantization = not self._is_quantized or _are_same(before, quantization)
+            if np.array_equal(old, values) and keeps_quantization:
                 continue
-            places = whole.graph.tensors[place].places
-            if places is not None and np.count_nonzero(np.delete(values, places)):
-                raise ModelError(
-                    f"{part.path}: {model.graph.label(i)}: must be 0 where {model.path} multiplies "
-                    "it by a mask of 0, but got other values. Train the whole model, which keeps "
-                    "them 0."
-                )
-            differs = place in weights and not np.array_equal(weights[place], values)
-            if differs or (place in scales and not _are_same(scales[place], quantization)):
-                raise ModelError(
-                    f"{part.path}: {model.graph.label(i)}: must have the value that it has in the "
-                    "parts before, but got another one. Train parts that share weights one by one."
-                )
-            weights[place] = values
-            if integers and quantization is not None:
-                scales[place] = quantization
-    export_model(model, weights, path, quantizations=scales)
-    return len(weights)
+            self._check(place, label, values, quantization)
+            self.weights[place] = values
+            if self._is_quantized and quantization is not None:
+                self.quantizations[place] = quantization
+
+    def _check(
+        self, place: int, label: str, values: Array, quantization: Quantization | None
+    ) -> None:
+        """Raises ModelError if masks of the model or the parts before exclude a new value."""
+        unmasked = self._graph.tensors[place].places
+        if unmasked is not None and np.count_nonzero(np.delete(values, unmasked)):
+            raise ModelError(
+                f"{label}: must be 0 where {self._model.path} multiplies it by a mask of 0, but "
+                "got other values. Train the whole model, which keeps them 0."
+            )
+        earlier, scale = self.weights.get(place), self.quantizations.get(place)
+        differs = earlier is not None and not np.array_equal(earlier, values)
+        if differs or (scale is not None and not _are_same(scale, quantization)):
+            raise ModelError(
+                f"{label}: must have the value that it has in the parts before, but got another "
+                "one. Train parts that share weights one by one."
+            )
 
 
 def _are_same(a: Quantization | None, b: Quantization | None) -> bool:

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from odt.core.data.protocol import Data, SampleOrder, SampleOrders
 from odt.core.data.sample_weights import Weighting
@@ -46,6 +46,26 @@ from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.schedules import ReduceOnPlateau
 
 TRAINING, VALIDATION = range(2)  # computations of the runtime
+
+
+@dataclass(slots=True)
+class _Place:
+    """A place in an epoch.
+
+    Attributes:
+        at: samples of the epoch's order before it.
+        end: samples of the order that train.
+        stopped: whether the watch ended training here.
+    """
+
+    at: int
+    end: int
+    stopped: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the epoch has no samples left."""
+        return self.at >= self.end
 
 
 class Trainer(Closing):
@@ -106,40 +126,25 @@ class Trainer(Closing):
             UnsupportedError: if the model has unsupported operators.
             OptionError: if the model cannot be trained with these options.
         """
-        self._plans = plans = Plans(graph)
-        self.graph = plans.graph
+        self._plans = Plans(graph)
+        self.graph = self._plans.graph
         self.metrics = metrics or {}
         self.seen: Seen = unseen
         self.counts: Totals = NONE
         check_monitor(monitor, self.metrics)
         outputs = outputs or bool(self.metrics)
-        computation, validation = training_and_validation(plans.graphs, info, outputs=outputs)
+        runs = training_and_validation(self._plans.graphs, info, outputs=outputs)
+        computation = runs[0]
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
-        self._budget, self._policy, reserve = budget, keep, 0
-        runs = (computation, validation)
+        self._budget, self._policy, cached = budget, keep, 0
         if keep:
-            runs = split_frozen(plans, runs)
-            reserve = cache_size(plans, runs[0], info.batch_size, keep).resident
+            runs = split_frozen(self._plans, runs)
+            cached = cache_size(self._plans, runs[0], info.batch_size, keep).resident
         self._end = runs[0].begin
-        plan = plans.at(computation, plans.graphs.file_batch)[0]
-        trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
-        self._plans = plans = with_integer_weights(plans, computation, info)
-        copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
-        sizes = {"a cache": reserve, "a copy of the best weights": copies}
+        self.parameters, copied = self._make_parameters(computation, info)
+        sizes = {"a cache": cached, "a copy of the best weights": copied if keep_best else 0}
         self._reserves = sizes | dict(reserves or {})
-        self.parameters = Parameters(
-            plan.graph,
-            trained,
-            optimizer_of(info),
-            sparse=info.sparse,
-            rates=info.rates,
-            ema=info.ema,
-            followed=plan.followed(info.quant_ranges),
-            statistics=[i for s in plan.statistics for i in (s.mean, s.variance)],
-            stored=plans.stored,
-        )
-        del plan  # so that programs can take its memory
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.state if keep_best else {}, monitor)
@@ -148,6 +153,29 @@ class Trainer(Closing):
         self.plateau: Plateau | None = None
         if isinstance(info.schedule, ReduceOnPlateau):
             self.plateau = Plateau(info.schedule, monitor)
+
+    def _make_parameters(
+        self, computation: Computation, info: TrainingInfo
+    ) -> tuple[Parameters, int]:
+        """Returns the parameters that a computation trains, and their size in bytes.
+
+        The plan that names them is dropped, so that programs can take its memory.
+        """
+        plan = self._plans.at(computation, self._plans.graphs.file_batch)[0]
+        trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+        self._plans = with_integer_weights(self._plans, computation, info)
+        parameters = Parameters(
+            plan.graph,
+            trained,
+            optimizer_of(info),
+            sparse=info.sparse,
+            rates=info.rates,
+            ema=info.ema,
+            followed=plan.followed(info.quant_ranges),
+            statistics=[i for s in plan.statistics for i in (s.mean, s.variance)],
+            stored=self._plans.stored,
+        )
+        return parameters, sum(plan.graph.tensors[i].spec.nbytes for i in trained)
 
     def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
         """Chooses plans and schedule, and binds programs to memory."""
@@ -246,26 +274,18 @@ class Trainer(Closing):
             return self.parameters.step >= max_steps or time.monotonic() >= deadline
 
         for number in range(start, 1 if ended() else epochs + 1):
-            if self.undo and not (number == start and skip):
-                self.undo.keep()
             order = orders.order(number)
             end = len(order) // batch * batch if drop_last else len(order)
-            at, stopped = batch * skip if number == start else 0, False
-            source = data if feed is None else feed.epoch(number, order, at, end)
+            place = _Place(batch * skip if number == start else 0, end)
+            if self.undo and not place.at:
+                self.undo.keep()
+            source = data if feed is None else feed.epoch(number, order, place.at, end)
             read = order if feed is None else range(len(order))
             run = Pass(self._training, source, read, reduction, self.metrics)
-            complete, worse, validated = False, False, None
+            worse, validated = False, None
             try:
-                while at < end and not stopped and not ended():
-                    samples = min(batch, end - at)
-                    loss = run.step(at, samples)
-                    at += samples
-                    if self.undo:
-                        self.undo.see(loss, samples)
-                    watch.step(number, -(-at // batch), loss)
-                    stopped = watch.stop()
-                complete = at >= end
-                if complete or not stopped:
+                self._run_steps(run, number, place, watch, ended)
+                if place.is_complete or not place.stopped:
                     if len(validation):
                         rest = validate_rest or not drop_last
                         validated = evaluate(data, validation, rest=rest)
@@ -274,7 +294,7 @@ class Trainer(Closing):
                 if self.undo is None:
                     raise
                 self.undo.before.restore()
-                self._check_finite(data, order[at : min(at + batch, end)])
+                self._check_finite(data, order[place.at : min(place.at + batch, end)])
                 worse = True
             epoch = Epoch(number, run.result(), validated, worse)
             if worse:
@@ -282,11 +302,25 @@ class Trainer(Closing):
                 self.undo.before.restore()
                 self.set_rate(self.info.learning_rate / DIVISOR)
                 self.best.waited += 1
-            elif not stopped or complete:
-                self._compare(epoch, complete=complete)
+            elif not place.stopped or place.is_complete:
+                self._compare(epoch, complete=place.is_complete)
             yield epoch
-            if stopped or ended() or (patience is not None and self.best.waited >= patience):
+            if place.stopped or ended() or (patience is not None and self.best.waited >= patience):
                 return
+
+    def _run_steps(
+        self, run: Pass, number: int, place: "_Place", watch: Watch, ended: Callable[[], bool]
+    ) -> None:
+        """Runs the steps of epoch `number` from a place on, until its end, a stop or a limit."""
+        batch = self.info.step_samples
+        while place.at < place.end and not place.stopped and not ended():
+            samples = min(batch, place.end - place.at)
+            loss = run.step(place.at, samples)
+            place.at += samples
+            if self.undo:
+                self.undo.see(loss, samples)
+            watch.step(number, -(-place.at // batch), loss)  # a last batch may not be full
+            place.stopped = watch.stop()
 
     def _check_finite(self, data: Data, samples: SampleOrder) -> None:
         """Raises TrainingError if the loss of samples is not finite: then the data are at fault."""

@@ -125,7 +125,7 @@ def test_other_data_need_a_word(tmp_path: Path) -> None:
         trainer.fit(X, Y, epochs=2, validation_split=0.2, save_to=state)
         wanted = {n: a.copy() for n, a in trainer.weights.items()}
         step = trainer.session.build().parameters.step
-    rule = r"`checkpoint=`: must go on with 72 training samples as before, but got 90. .*new_data"
+    rule = r"`checkpoint=`: must be resumed with 72 training samples, but got 90. .*new_data"
     with odt.Trainer(MODEL, checkpoint=state) as trainer:
         with pytest.raises(odt.OptionError, match=rule):
             trainer.fit(X, Y, epochs=3)

@@ -76,7 +76,7 @@ def test_a_federation_resumes(options: list[object]) -> None:
     assert "Round 3/3" in again.stdout
     assert "Round 2/3" not in again.stdout
     wrong = run(*options, "--checkpoint", "fed.odt", status=1)
-    assert "--checkpoint: must go on with decay none as before, but got cosine." in wrong.stderr
+    assert "--checkpoint: must be resumed with decay none, but got cosine." in wrong.stderr
 
 
 def test_plots_are_png_with_matplotlib(options: list[object]) -> None:

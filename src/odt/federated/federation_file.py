@@ -99,7 +99,7 @@ def resume(path: str | os.PathLike[str], federation: Federation) -> None:
         if before.get(name) != value:
             raise OptionError(
                 "checkpoint",
-                f"must go on with {name} {printable(before.get(name))} as before",
+                f"must be resumed with {name} {printable(before.get(name))}",
                 value,
                 "Give the same settings, or begin a new federation.",
             )

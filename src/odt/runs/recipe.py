@@ -12,12 +12,14 @@ def parse_recipe(path: str) -> dict[str, Any]:
     """Reads a recipe; returns its values by option, as in the file.
 
     Raises:
-        OdtError: if the file cannot be read.
+        OdtError: if the file cannot be read, or is not TOML.
     """
-    import tomllib
+    import tomllib  # which the help of `odt train` does not need
 
     content = read_input(path, "a recipe in TOML", OdtError, MAX_BYTES)
     with reading(path, "must be a recipe in TOML", OdtError):
-        values = dict(tomllib.loads(content.decode()))
-        repr(values)  # raises ValueError now if an integer has too many digits to be printed
-        return values
+        values = tomllib.loads(content.decode())
+        # TOML has hexadecimal integers of any size, and Python does not print one of more than
+        # 4,300 digits. Such a file is refused here, not where a message names the value.
+        repr(values)
+    return values

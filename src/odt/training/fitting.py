@@ -139,8 +139,7 @@ class Fit:
             augmentations: augmentations of the training samples.
         """
         trainer, session, resume = self.trainer, self.session, self.session.resume
-        core = session.build()
-        order = samples.order
+        core, order, is_augmented = session.build(), samples.order, bool(augmentations)
         steps = order.steps(core.info.step_samples)
         first, done = resume.start(core.info.step_samples, steps)
         if first <= self.epochs:
@@ -160,7 +159,7 @@ class Fit:
         logs: dict[str, float] = {}
         with source as data, feed as prepared:
             if first <= self.epochs:
-                warn(self._start(data, samples, steps_left, mixed=bool(augmentations)))
+                warn(self._start(data, samples, steps_left, mixed=is_augmented))
                 self._epoch_begin(first - 1)
             names = trainer.record.classes if trainer.record else ()
             classes = ValidationClasses(session, samples, names)
@@ -180,13 +179,7 @@ class Fit:
                 feed=prepared,
                 evaluate=self.evaluation.validate,
             ):
-                session.epoch, logs = epoch, self._logs(epoch)
-                warning = self._warning(epoch, mixed=bool(augmentations))
-                warn(warning)
-                classes.end_epoch(epoch.number, worse=bool(warning))
-                if not epoch.undone and (not core.best.nbytes or core.best.epoch == epoch.number):
-                    trainer.worse = bool(warning)
-                self._epoch_end(epoch.number - 1, logs)
+                logs = self._finish_epoch(epoch, classes, mixed=is_augmented)
                 # After the callbacks: what they write is never behind.
                 saver.epoch(undone=epoch.number if epoch.undone else 0)
                 if trainer.stop_training:
@@ -198,6 +191,26 @@ class Fit:
         self.checkpoints.finish()
         for callback in self.callbacks:
             callback.on_train_end(logs)
+
+    def _finish_epoch(
+        self, epoch: Epoch, classes: ValidationClasses, *, mixed: bool
+    ) -> dict[str, float]:
+        """Issues the warnings about an epoch and calls the callbacks; returns its logs.
+
+        Args:
+            epoch: the results of the epoch.
+            classes: the classes predicted in validation.
+            mixed: whether training samples were augmented.
+        """
+        session, best = self.session, self.session.build().best
+        session.epoch, logs = epoch, self._logs(epoch)
+        warning = self._warning(epoch, mixed=mixed)
+        warn(warning)
+        classes.end_epoch(epoch.number, worse=bool(warning))
+        if not epoch.undone and (not best.nbytes or best.epoch == epoch.number):
+            self.trainer.worse = bool(warning)
+        self._epoch_end(epoch.number - 1, logs)
+        return logs
 
     def _sources(
         self, samples: Samples, augmentations: Sequence["Augmentation"]
