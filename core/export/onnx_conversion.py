@@ -28,7 +28,7 @@ from odt.kernels.rows.opdef import Array
 
 INT64 = np.dtype(np.int64)
 BIASED = ("CONV_2D", "DEPTHWISE_CONV_2D")  # LiteRT needs a bias, if only of zeros
-MAX_BYTES = 2**31 - 1  # of a flatbuffer
+MAX_BYTES = 2**31 - 1  # of a flatbuffer, whose offsets have 32 bits with a sign
 
 
 def convert_onnx(model: Model, weights: Mapping[int, Array], file_format: str) -> bytes:
@@ -121,54 +121,61 @@ class _Writer:
 
     def _add(self, graph: Graph, node: Node) -> None:
         """Adds a node with its inputs and outputs."""
+        inputs, options = self._form(graph, node)
+        y = graph.tensors[node.outputs[0]].spec
+        if node.op == "RESHAPE":
+            inputs[1:] = [self._static(np.array(y.shape, np.int32))]
+            options["new_shape"] = y.shape
+        elif node.op in BIASED and (len(inputs) == 2 or inputs[2] == ABSENT):
+            inputs[2:] = [self.builder.add_constant(np.zeros(y.shape[-1], np.float32))]
+        elif node.op == "CAST":
+            x = graph.tensors[node.inputs[0]].spec
+            options |= {"in_data_type": _type(x.dtype), "out_data_type": _type(y.dtype)}
+        elif node.op in ("ARG_MAX", "ARG_MIN"):
+            options["output_type"] = _type(y.dtype)
+        while inputs[-1] == ABSENT and node.op != "FULLY_CONNECTED":
+            del inputs[-1]
+        outputs = []
+        for i in node.outputs:
+            spec = graph.tensors[i].spec
+            self.tensors[i] = self.builder.add_tensor(
+                spec.shape, spec.dtype.name, graph.tensors[i].name
+            )
+            outputs.append(self.tensors[i])
+        table = options_table(node.op)
+        names = {field.name for field in fields_of(table)} if table else set()
+        fields = {name: value for name, value in options.items() if name in names}
+        self.builder.add_operator(node.op, inputs, outputs=outputs, **fields)
+
+    def _form(self, graph: Graph, node: Node) -> tuple[list[int], dict[str, Any]]:
+        """Returns inputs in the file and options that state the attributes of a node.
+
+        Raises:
+            UnsupportedError: if no form is known.
+        """
         row = row_of(node.op)
         types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
         options = {**default_options(node.op), **node.options, "output_types": types}
         if not row.keeps_activation and "fused_activation_function" in options:
-            options["fused_activation_function"] = 0  # is a node of its own
-        inputs = list(node.inputs)
+            options["fused_activation_function"] = 0  # it is a node by itself
         names = names_of(row.inputs).plain
         places = {name: k for k, name in enumerate(names) if name in row.static}
-        statics = {
-            name: data
-            for name, k in places.items()
-            if k < len(inputs) and inputs[k] != ABSENT
-            if (data := graph.tensors[inputs[k]].data) is not None
-        }
+        statics: dict[str, Array] = {}
+        for name, k in places.items():
+            i = node.inputs[k] if k < len(node.inputs) else ABSENT
+            data = None if i == ABSENT else graph.tensors[i].data
+            if data is not None:
+                statics[name] = data
         form = form_of_attrs(node, options, statics)
         if form is None:
             raise UnsupportedError(
                 f"{self.model.path}: node {node.origin} ({node.op}): must have a form in "
                 f"{self.file_format} files, but got {node.attrs!s:.200}"
             )
-        options |= form.options
-        new = [self._tensor(graph, i) for i in inputs]
+        inputs = [self._tensor(graph, i) for i in node.inputs]
         for name, values in {**statics, **form.statics}.items():
-            new[places[name]] = self._static(values)
-        if node.op == "RESHAPE":
-            shape = graph.tensors[node.outputs[0]].spec.shape
-            new[1:] = [self._static(np.array(shape, np.int32))]
-            options["new_shape"] = shape
-        elif node.op in BIASED and (*new, ABSENT, ABSENT)[2] == ABSENT:
-            units = graph.tensors[node.outputs[0]].spec.shape[-1]
-            new[2:] = [self.builder.add_constant(np.zeros(units, np.float32))]
-        elif node.op == "CAST":
-            before = graph.tensors[node.inputs[0]].spec.dtype
-            options |= {"in_data_type": _type(before), "out_data_type": _type(types[0])}
-        elif node.op in ("ARG_MAX", "ARG_MIN"):
-            options["output_type"] = _type(types[0])
-        while new[-1] == ABSENT and node.op != "FULLY_CONNECTED":
-            del new[-1]
-        outputs = []
-        for i in node.outputs:
-            spec = graph.tensors[i].spec
-            y = self.builder.add_tensor(spec.shape, spec.dtype.name, graph.tensors[i].name)
-            self.tensors[i] = y
-            outputs.append(y)
-        table = options_table(node.op)
-        fields = {field.name for field in fields_of(table)} if table else set()
-        fields_of_table = {name: value for name, value in options.items() if name in fields}
-        self.builder.add_operator(node.op, new, outputs=outputs, **fields_of_table)
+            inputs[places[name]] = self._static(values)
+        return inputs, {**options, **form.options}
 
     def _tensor(self, graph: Graph, i: int) -> int:
         """Returns the tensor of the file; adds it if it is a constant."""

@@ -22,6 +22,7 @@ from odt.core.formats.onnx.tensors import (
     read_tensor,
 )
 from odt.core.formats.protobuf import (
+    BYTES,
     VARINT,
     Message,
     MessageReader,
@@ -41,15 +42,17 @@ DOMAIN = ("", "ai.onnx")  # both names of ONNX's own operators
 MAX_VERSIONS = 100  # no IR version is larger; other formats begin with larger numbers
 MAX_BODIES = 16  # branches within branches
 MAX_NUMBERS = 40  # no field of a model has a larger number; Core ML has types from 200 on
-GRAPH, GRAPH_TAG = 7, 7 << 3 | 2
+IR_VERSION, GRAPH = 1, 7  # fields of a model
+GRAPH_TAG = GRAPH << 3 | BYTES
 UNKNOWN = TensorSpec((), np.dtype(np.float32))  # of activations, before they are inferred
-FLOAT, INT, STRING, TENSOR, GRAPHS, FLOATS, INTS, STRINGS = range(1, 9)  # AttributeProto.type
+# AttributeProto.type
+FLOAT, INT, STRING, TENSOR, GRAPH_VALUE, FLOATS, INTS, STRINGS = range(1, 9)
 FIELDS = {
     "f": FLOAT,
     "i": INT,
     "s": STRING,
     "t": TENSOR,
-    "g": GRAPHS,
+    "g": GRAPH_VALUE,
     "floats": FLOATS,
     "ints": INTS,
     "strings": STRINGS,
@@ -58,27 +61,26 @@ FIELDS = {
 
 def is_onnx(data: memoryview) -> bool:
     """Whether a file begins like an ONNX model, by its IR version and a graph."""
-    first = True
-    at = 0
+    has_version = False
     try:
         for number, wire, value in read_fields(data, Span(0, len(data))):
-            if first and not (number == 1 and wire == VARINT and isinstance(value, int)):
-                return False
-            if first and isinstance(value, int) and not 0 < value < MAX_VERSIONS:
-                return False
+            if not has_version:
+                if (number, wire) != (IR_VERSION, VARINT) or isinstance(value, Span):
+                    return False
+                if not 0 < value < MAX_VERSIONS:
+                    return False
+                has_version = True
             if number > MAX_NUMBERS:
                 return False
             if number == GRAPH and isinstance(value, Span):
                 return True
-            first = False
-            at = value.end if isinstance(value, Span) else at
     except ProtobufError:
-        return not first and _ends_in_graph(data)
+        return has_version and _ends_in_graph(data)
     return False
 
 
 def _ends_in_graph(data: memoryview) -> bool:
-    """Whether the field that a cut file lacks the end of is the graph."""
+    """Whether a file that was cut ends within the graph; numbers and bytes are before it."""
     at = 0
     try:
         while at < len(data):
@@ -86,7 +88,7 @@ def _ends_in_graph(data: memoryview) -> bool:
             if tag == GRAPH_TAG:
                 return True
             size, at = read_varint(data, at, len(data))
-            if tag & 7:
+            if tag & 7 != VARINT:
                 at += size
     except ProtobufError:
         pass
@@ -106,7 +108,7 @@ def parse_onnx(
 
     Raises:
         ModelError: if the file breaks a rule of the format.
-        OptionError: if a signature is wanted.
+        OptionError: if a signature or another subgraph is selected.
     """
     if signature is not None or subgraph:
         got = signature if signature is not None else subgraph
@@ -149,7 +151,8 @@ class _Parser:
         if graph is None:
             raise ProtobufError("there must be a graph, but got none")
         self._initializers(graph)
-        inputs = [i for v in graph.get("input", []) if (i := self._input(v)) != ABSENT]
+        added = [self._input(value) for value in graph.get("input", [])]
+        inputs = [i for i in added if i != ABSENT]
         declared = {v.get("name", ""): v for v in graph.get("output", [])}
         nodes = [*self._nodes(graph, declared)]
         outputs = []
@@ -331,7 +334,7 @@ class _Parser:
             value = message.get("i", 0)
         elif kind == INTS:
             value = tuple(message.get("ints", []))
-        elif kind == GRAPHS and has_bodies and "g" in message:
+        elif kind == GRAPH_VALUE and has_bodies and "g" in message:
             value = self._body(message["g"], origin)
         return name, value
 

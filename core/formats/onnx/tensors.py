@@ -15,15 +15,51 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 
 # TensorProto.DataType, from 1 on.
 TYPES = (
-    *("float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool"),
-    *("float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16"),
-    *("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4", "int4"),
-    *("float4e2m1", "float8e8m0", "uint2", "int2"),
+    "float32",
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+    "int32",
+    "int64",
+    "string",
+    "bool",
+    "float16",
+    "float64",
+    "uint32",
+    "uint64",
+    "complex64",
+    "complex128",
+    "bfloat16",
+    "float8e4m3fn",
+    "float8e4m3fnuz",
+    "float8e5m2",
+    "float8e5m2fnuz",
+    "uint4",
+    "int4",
+    "float4e2m1",
+    "float8e8m0",
+    "uint2",
+    "int2",
 )
-NUMPY = frozenset(TYPES) & {
-    *("float16", "float32", "float64", "complex64", "complex128", "bool"),
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-}
+NUMPY = frozenset(
+    (
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    )
+)
 EXTERNAL = 1  # TensorProto.DataLocation
 
 

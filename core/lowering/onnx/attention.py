@@ -59,17 +59,15 @@ def attention(u: Use) -> list[int]:
         k, v = (u.b.add("CONCATENATION", (u.input(i), x), axis=2) for i, x in ((4, k), (5, v)))
     batch, _, queries, width = u.b.shape(q)
     keys, depth = u.b.shape(v)[2:]
-    each = heads // groups
-    q = u.b.reshape(q, (batch, groups, each * queries, width))
+    # The heads of a group share keys and values, so that their queries are rows of one product.
+    rows = heads // groups * queries
+    q = u.b.reshape(q, (batch, groups, rows, width))
     scale = float(u.attr("scale", 0.0)) or 1 / math.sqrt(width)
     scores = scaled(u, u.b.add("BATCH_MATMUL", (q, k), adj_y=True), scale)
-    scores = raw = u.b.reshape(scores, (batch, heads, queries, keys))
-    softcap = float(u.attr("softcap", 0.0))
-    if softcap:
-        scores = u.b.add("TANH", (scaled(u, scores, 1 / softcap),))
-        scores = scaled(u, scores, softcap)
+    raw = u.b.reshape(scores, (batch, heads, queries, keys))
+    scores = _capped(u, raw)
     weights = _weights(u, scores, _mask(u, past, queries, keys))
-    y = u.b.reshape(weights, (batch, groups, each * queries, keys))
+    y = u.b.reshape(weights, (batch, groups, rows, keys))
     y = u.b.reshape(u.b.add("BATCH_MATMUL", (y, v)), (batch, heads, queries, depth))
     if is_flat:
         y = u.b.reshape(u.b.transpose(y, (0, 2, 1, 3)), (batch, queries, heads * depth))
@@ -77,6 +75,14 @@ def attention(u: Use) -> list[int]:
     if u.is_read(3) and mode not in (RAW, WEIGHTS):
         raise ShapeError(f"qk_matmul_output_mode must be {RAW} or {WEIGHTS}, but got {mode}")
     return [y, k, v, raw if mode == RAW else weights]
+
+
+def _capped(u: Use, scores: int) -> int:
+    """Returns scores between −c and c: c tanh(score / c), where c is `softcap`; 0 for no limit."""
+    softcap = float(u.attr("softcap", 0.0))
+    if not softcap:
+        return scores
+    return scaled(u, u.b.add("TANH", (scaled(u, scores, 1 / softcap),)), softcap)
 
 
 def _by_head(u: Use, k: int, heads: int) -> int:
@@ -151,20 +157,7 @@ def rotary_embedding(u: Use) -> int:
     if turned % 2 or turned > dims[3]:
         raise ShapeError(f"rotary_embedding_dim must be even and fit {shape}, but got {turned}")
     half, rest = turned // 2, dims[3] - turned
-    tables = []
-    for k in (1, 2):
-        table = u.input(k)
-        if u.has(3):
-            table = u.b.add("GATHER", (table, u.input(3)), axis=0)
-        n, steps, width = u.b.shape(table)
-        if width < half:
-            raise ShapeError(f"angles must be those of {half} pairs, but got {u.shape(k)}")
-        table = _parts(u, table, (half, width - half))[0]
-        tables.append(
-            u.b.reshape(
-                table, (n, steps, 1, half) if heads and len(shape) == 3 else (n, 1, steps, half)
-            )
-        )
+    cos, sin = (_angles(u, k, half, heads_last=bool(heads) and len(shape) == 3) for k in (1, 2))
     x, *others = _parts(u, x, (turned, rest))
     interleaved = bool(u.attr("interleaved", 0))
     if interleaved:
@@ -172,7 +165,6 @@ def rotary_embedding(u: Use) -> int:
         a, b = (u.b.reshape(i, (*dims[:3], half)) for i in _parts(u, pairs, (1, 1)))
     else:
         a, b = _parts(u, x, (half, half))
-    cos, sin = tables
     first = u.b.add("SUB", (u.b.add("MUL", (a, cos)), u.b.add("MUL", (b, sin))))
     second = u.b.add("ADD", (u.b.add("MUL", (a, sin)), u.b.add("MUL", (b, cos))))
     if interleaved:
@@ -183,6 +175,21 @@ def rotary_embedding(u: Use) -> int:
     if others:
         y = u.b.add("CONCATENATION", (y, *others), axis=3)
     return u.b.reshape(y, shape)
+
+
+def _angles(u: Use, k: int, half: int, *, heads_last: bool) -> int:
+    """Returns cosines or sines, input k, of `half` angles for each step.
+
+    Their shape broadcasts to (N, T, heads, half) with `heads_last`, else to (N, heads, T, half).
+    """
+    table = u.input(k)
+    if u.has(3):
+        table = u.b.add("GATHER", (table, u.input(3)), axis=0)
+    n, steps, width = u.b.shape(table)
+    if width < half:
+        raise ShapeError(f"angles must be those of {half} pairs, but got {u.shape(k)}")
+    table = _parts(u, table, (half, width - half))[0]
+    return u.b.reshape(table, (n, steps, 1, half) if heads_last else (n, 1, steps, half))
 
 
 def _parts(u: Use, x: int, sizes: tuple[int, int]) -> list[int]:

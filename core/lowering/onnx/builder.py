@@ -23,7 +23,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
-MAX_MOVES = 64  # from zeros to where they are used
+MAX_MOVES = 64  # nodes between zeros and their use
 MOVES = frozenset(
     ("FILL", "BROADCAST_TO", "RESHAPE", "TRANSPOSE", "STRIDED_SLICE", "CONCATENATION", "GATHER")
 )
@@ -34,8 +34,8 @@ BOOLS = frozenset((*COMPARISONS, "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"))
 def _count_reads(graph: Graph) -> Counter[int]:
     """Counts how often each tensor is read, also in branches."""
     reads, bodies = graph.count_reads(), [graph.nodes]
-    for nodes in bodies:  # which grows
-        for node in nodes:
+    while bodies:
+        for node in bodies.pop():
             for body in node.options["onnx"].attributes.values():
                 if isinstance(body, Body):
                     reads.update(i for inner in body.nodes for i in inner.inputs)
@@ -110,16 +110,18 @@ class Builder:
 
     def is_zero(self, x: int) -> bool:
         """Whether a tensor is zeros, such as a first state in the size of the batch."""
-        rest = [x]
-        for i in rest:  # which grows
+        sources, moves = [x], 0
+        while sources:
+            i = sources.pop()
             data, maker = self.tensors[i].data, self.makers.get(i)
             if data is not None:
                 if data.any():
                     return False
-            elif maker is None or maker.op not in MOVES or len(rest) > MAX_MOVES:
+            elif maker is None or maker.op not in MOVES or moves == MAX_MOVES:
                 return False
             else:
-                rest += [k for k in maker.inputs if self.spec(k).dtype.kind == "f"]
+                moves += 1
+                sources += [k for k in maker.inputs if self.spec(k).dtype.kind == "f"]
         return True
 
     def is_constant(self, x: int) -> bool:
@@ -127,9 +129,9 @@ class Builder:
         return self.tensors[self._turned.get(x, (x, ()))[0]].data is not None
 
     def turn(self, x: int, order: Sequence[int], y: int) -> None:
-        """Says that tensor y of the file is a transpose of constant x.
+        """Records that tensor y of the file is a transpose of constant x.
 
-        A node that wants y as a weight gets x in the order that it needs.
+        A node that reads y as a weight gets x in the order that it needs.
         """
         spec = self.spec(x)
         spec = TensorSpec(tuple(spec.shape[k] for k in order), spec.dtype)
@@ -217,6 +219,26 @@ class Builder:
             return x
         return self.add("RESHAPE", (x, self.constant(shape)), new_shape=shape)
 
+    def slice(
+        self,
+        x: int,
+        begin: Sequence[int] | Array,
+        end: Sequence[int] | Array,
+        steps: Sequence[int] | Array | None = None,
+        **masks: Any,
+    ) -> int:
+        """Adds a STRIDED_SLICE.
+
+        Args:
+            x: the tensor.
+            begin, end: positions on each axis, the last one not included.
+            steps: steps on each axis; None for 1.
+            masks: begin_mask and end_mask, with a bit for each axis that is open.
+        """
+        steps = [1] * len(begin) if steps is None else steps
+        bounds = (self.constant(v) for v in (begin, end, steps))
+        return self.add("STRIDED_SLICE", (x, *bounds), **masks)
+
     def add(
         self, op: str, inputs: Sequence[int], dtype: np.dtype[Any] | None = None, **options: Any
     ) -> int:
@@ -273,7 +295,7 @@ class Builder:
         """
         results_of_nodes = {i for node in self.nodes[first:] for i in node.outputs}
         indices: dict[int, int] = {}
-        for x, y in zip(results, outputs, strict=False):
+        for x, y in zip(results, outputs, strict=False):  # nothing reads outputs without a result
             is_end = y in self.graph.outputs
             if x in results_of_nodes and x not in indices:
                 indices[x] = y

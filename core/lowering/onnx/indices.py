@@ -42,8 +42,7 @@ def _entry(u: Use, axis: int, k: int) -> int:
     begin, end = [0] * len(before), list(before)
     begin[axis], end[axis] = k % before[axis], k % before[axis] + 1
     masks = ((1 << len(before)) - 1) & ~(1 << axis)
-    ends = [u.b.constant(v) for v in (begin, end, [1] * len(before))]
-    y = u.b.add("STRIDED_SLICE", (u.input(0), *ends), begin_mask=masks, end_mask=masks)
+    y = u.b.slice(u.input(0), begin, end, begin_mask=masks, end_mask=masks)
     return u.b.reshape(y, (*before[:axis], *before[axis + 1 :]))
 
 
@@ -260,8 +259,8 @@ def one_hot(u: Use) -> int:
 
 
 def _item(u: Use, x: int, k: int) -> int:
-    ends = [u.b.constant([n]) for n in (k, k + 1, 1)]
-    return u.b.reshape(u.b.add("STRIDED_SLICE", (x, *ends)), ())
+    """Returns item k of a vector as a scalar."""
+    return u.b.reshape(u.b.slice(x, [k], [k + 1]), ())
 
 
 def compress(u: Use) -> int:
@@ -282,7 +281,14 @@ def non_zero(u: Use) -> int:
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
-    **{"Gather": gather, "GatherElements": gather_elements, "GatherND": gather_nd},
-    **{"Scatter": scatter_elements, "ScatterElements": scatter_elements, "ScatterND": scatter_nd},
-    **{"TopK": top_k, "OneHot": one_hot, "Compress": compress, "NonZero": non_zero},
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "Scatter": scatter_elements,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+    "TopK": top_k,
+    "OneHot": one_hot,
+    "Compress": compress,
+    "NonZero": non_zero,
 }

@@ -235,6 +235,7 @@ KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     "Softmax": partial(softmax, "SOFTMAX"),
     "LogSoftmax": partial(softmax, "LOG_SOFTMAX"),
     "LRN": lrn,
-    **{"Hardmax": hardmax, "LpNormalization": lp_normalization},
+    "Hardmax": hardmax,
+    "LpNormalization": lp_normalization,
     "MeanVarianceNormalization": mean_variance_normalization,
 }

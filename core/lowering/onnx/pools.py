@@ -116,9 +116,8 @@ def _dilated(u: Use, op: str, x: int, windows: Window) -> int:
     parts = []
     for place in np.ndindex(*windows.kernel):
         begin = [*[0] * len(flat), *(k * d for k, d in zip(place, windows.dilation, strict=True))]
-        ends = [b + m for b, m in zip(begin, lengths, strict=True)]
-        values = ((0, *begin, 0), (n, *ends, c), (1, *steps, 1))
-        parts.append(u.b.add("STRIDED_SLICE", (x, *(u.b.constant(v) for v in values))))
+        end = [b + m for b, m in zip(begin, lengths, strict=True)]
+        parts.append(u.b.slice(x, (0, *begin, 0), (n, *end, c), (1, *steps, 1)))
     y = parts[0]
     for part in parts[1:]:
         y = u.b.add("MAXIMUM" if op == MAX else "ADD", (y, part))
@@ -142,8 +141,7 @@ def _thinned(u: Use, op: str, x: int, windows: Window) -> int:
     """Pools every second or third … value, whose windows have no gaps."""
     shape, axes = u.b.shape(x), len(windows.kernel)
     gaps = (*[1] * (len(shape) - 1 - axes), *windows.dilation, 1)
-    ends = [u.b.constant(v) for v in ([0] * len(shape), shape, gaps)]
-    x = u.b.add("STRIDED_SLICE", (x, *ends))
+    x = u.b.slice(x, [0] * len(shape), shape, gaps)
     stride = tuple(s // d for s, d in zip(windows.stride, windows.dilation, strict=True))
     none = ((0, 0),) * axes
     return _plain(u, op, x, Window(windows.kernel, stride, (1,) * axes, none, none))
@@ -179,7 +177,10 @@ def global_pool(op: str, u: Use) -> int:
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
-    **{"MaxPool": partial(pool, MAX), "AveragePool": partial(pool, AVERAGE), "LpPool": lp_pool},
-    **{"GlobalAveragePool": partial(global_pool, "MEAN"), "GlobalLpPool": global_lp_pool},
+    "MaxPool": partial(pool, MAX),
+    "AveragePool": partial(pool, AVERAGE),
+    "LpPool": lp_pool,
+    "GlobalAveragePool": partial(global_pool, "MEAN"),
+    "GlobalLpPool": global_lp_pool,
     "GlobalMaxPool": partial(global_pool, "REDUCE_MAX"),
 }

@@ -62,24 +62,7 @@ class Term:
 
 def einsum(u: Use) -> int:
     """A product of tensors, summed over the letters that the result lacks, from left to right."""
-    equation = str(u.attr("equation", "")).replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    words = left.split(",")
-    if len(words) != len(u.node.inputs):
-        raise ShapeError(f"equation must be that of {len(u.node.inputs)} tensors, but got {left}")
-    if any(
-        len(set(w)) != len(w)
-        for w in (*(w.replace("...", "") for w in words), right.replace("...", ""))
-    ):
-        raise ShapeError(f"no letter may be twice in a tensor, but got {equation[:40]!r}")
-    words, hidden = _without_ellipsis(u, words)
-    if arrow:
-        result = right.replace("...", hidden)
-    else:  # letters that occur once, in alphabetic order
-        once = sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1)
-        result = hidden + "".join(once)
-    if not set(result) <= set("".join(words)):
-        raise ShapeError(f"the result must have letters of the tensors, but got {equation[:40]!r}")
+    left, words, result = _equation(u)
     terms = [Term(u.node.inputs[k], word) for k, word in enumerate(words)]
     sizes: dict[str, int] = {}
     for k, term in enumerate(terms):
@@ -94,14 +77,41 @@ def einsum(u: Use) -> int:
     return u.b.transpose(u.b.plain(term.x), [term.letters.index(c) for c in result])
 
 
+def _equation(u: Use) -> tuple[str, list[str], str]:
+    """Returns the left side of the equation, and the letters of the tensors and of the result.
+
+    Letters stand for the axes of an ellipsis, too.
+    """
+    equation = str(u.attr("equation", "")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    words = left.split(",")
+    if len(words) != len(u.node.inputs):
+        raise ShapeError(f"equation must be that of {len(u.node.inputs)} tensors, but got {left}")
+    named = [word.replace("...", "") for word in (*words, right)]
+    if any(len(set(word)) != len(word) for word in named):
+        raise ShapeError(f"no letter may be twice in a tensor, but got {equation[:40]!r}")
+    words, hidden = _without_ellipsis(u, words)
+    if arrow:
+        result = right.replace("...", hidden)
+    else:  # letters that occur once, in alphabetic order
+        once = sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1)
+        result = hidden + "".join(once)
+    if not set(result) <= set("".join(words)):
+        raise ShapeError(f"the result must have letters of the tensors, but got {equation[:40]!r}")
+    return left, words, result
+
+
 def _without_ellipsis(u: Use, words: Sequence[str]) -> tuple[list[str], str]:
-    """Returns words with letters in place of "...", and these letters."""
+    """Returns words with Greek letters in place of "...", and the longest such letters.
+
+    An ellipsis of fewer axes has the last ones, as in broadcasting.
+    """
     named, longest = [], ""
     for k, word in enumerate(words):
         missing = u.rank(k) - len(word.replace("...", ""))
         if missing < 0 or (missing and "..." not in word) or word.count(".") not in (0, 3):
             raise ShapeError(f"equation must have the axes of {u.shape(k)}, but got {word[:40]}")
-        letters = "".join(chr(0x3B1 + i) for i in range(missing))[::-1]
+        letters = "".join(chr(ord("α") + i) for i in reversed(range(missing)))
         longest = max(longest, letters, key=len)
         named.append(word.replace("...", letters))
     return named, longest

@@ -115,9 +115,9 @@ def _results(u: Use, layer: Layer, states: Sequence[int]) -> list[int]:
 def _step(u: Use, x: int, t: int) -> int:
     """Returns the values (N, C) of a step of (N, T, C)."""
     n, _, width = u.b.shape(x)
-    ends = [u.b.constant(v) for v in ((0, t, 0), (n, t + 1, width), (1, 1, 1))]
-    part = u.b.add("STRIDED_SLICE", (x, *ends), begin_mask=5, end_mask=5)
-    return u.b.reshape(part, (n, width))
+    open_axes = 0b101  # samples and values
+    step = u.b.slice(x, (0, t, 0), (n, t + 1, width), begin_mask=open_axes, end_mask=open_axes)
+    return u.b.reshape(step, (n, width))
 
 
 def _first(u: Use, k: int, directions: int) -> list[int]:
@@ -191,34 +191,34 @@ def rnn(u: Use) -> list[int]:
     if name.lower() not in ("tanh", "relu"):
         raise ShapeError(f"activations must be Tanh or Relu, but got {name}")
     layer = _layer(u, 1, (name,))
-    first, activation = (
-        _first(u, 5, len(layer.directions)),
-        RELU if name.lower() == "relu" else TANH,
-    )
+    first = _first(u, 5, len(layer.directions))
+    options: dict[str, Any] = {
+        "fused_activation_function": RELU if name.lower() == "relu" else TANH,
+        "time_major": False,
+    }
     states = []
     for k, backwards in enumerate(layer.directions):
         x = _reversed(u, layer.x) if backwards else layer.x
         bias = u.b.add("ADD", _split(u, layer.b[k], 2))
-        if not first:
+        if first:
+            states.append(_steps(u, name.upper(), x, layer.w[k], layer.r[k], bias, first[k]))
+        else:
             state = u.b.constant(np.zeros((u.b.shape(x)[0], layer.units)), u.dtype(0))
             inputs = (x, layer.w[k], layer.r[k], bias, state)
-            y = u.b.add(
-                "UNIDIRECTIONAL_SEQUENCE_RNN",
-                inputs,
-                fused_activation_function=activation,
-                time_major=False,
-            )
-            states.append(y)
-            continue
-        h, steps = first[k], []
-        sums = u.b.add("FULLY_CONNECTED", (x, layer.w[k], bias), keep_num_dims=True)
-        for t in range(u.b.shape(x)[1]):
-            product = u.b.add("FULLY_CONNECTED", (h, layer.r[k], ABSENT))
-            h = u.b.add(name.upper(), (u.b.add("ADD", (_step(u, sums, t), product)),))
-            n, units = u.b.shape(h)
-            steps.append(u.b.reshape(h, (n, 1, units)))
-        states.append(steps[0] if len(steps) == 1 else u.b.add("CONCATENATION", steps, axis=1))
+            states.append(u.b.add("UNIDIRECTIONAL_SEQUENCE_RNN", inputs, **options))
     return _results(u, layer, states)
+
+
+def _steps(u: Use, activation: str, x: int, w: int, r: int, bias: int, h: int) -> int:
+    """Returns the states (N, T, H) of an RNN that begins with h, with nodes for each step."""
+    states = []
+    sums = u.b.add("FULLY_CONNECTED", (x, w, bias), keep_num_dims=True)
+    for t in range(u.b.shape(x)[1]):
+        product = u.b.add("FULLY_CONNECTED", (h, r, ABSENT))
+        h = u.b.add(activation, (u.b.add("ADD", (_step(u, sums, t), product)),))
+        n, units = u.b.shape(h)
+        states.append(u.b.reshape(h, (n, 1, units)))
+    return states[0] if len(states) == 1 else u.b.add("CONCATENATION", states, axis=1)
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {"LSTM": lstm, "GRU": gru, "RNN": rnn}

@@ -8,8 +8,11 @@ from odt.core.lowering.onnx.builder import INT64, Use
 from odt.core.lowering.onnx.shapes import axes_of
 
 REDUCTIONS = {
-    **{"ReduceMean": "MEAN", "ReduceSum": "SUM", "ReduceMax": "REDUCE_MAX"},
-    **{"ReduceMin": "REDUCE_MIN", "ReduceProd": "REDUCE_PROD"},
+    "ReduceMean": "MEAN",
+    "ReduceSum": "SUM",
+    "ReduceMax": "REDUCE_MAX",
+    "ReduceMin": "REDUCE_MIN",
+    "ReduceProd": "REDUCE_PROD",
 }
 
 
@@ -75,7 +78,11 @@ def arg(op: str, u: Use) -> int:
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
     **{kind: partial(reduce, op) for kind, op in REDUCTIONS.items()},
-    **{"ReduceSumSquare": of_squares, "ReduceL1": l1, "ReduceL2": l2, "ReduceLogSum": log_sum},
+    "ReduceSumSquare": of_squares,
+    "ReduceL1": l1,
+    "ReduceL2": l2,
+    "ReduceLogSum": log_sum,
     "ReduceLogSumExp": log_sum_exp,
-    **{"ArgMax": partial(arg, "ARG_MAX"), "ArgMin": partial(arg, "ARG_MIN")},
+    "ArgMax": partial(arg, "ARG_MAX"),
+    "ArgMin": partial(arg, "ARG_MIN"),
 }

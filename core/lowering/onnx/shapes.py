@@ -26,8 +26,7 @@ def shape(u: Use) -> int:
     )
     if (start, end) == (0, rank):
         return y
-    ends = [u.b.constant([n]) for n in (start, max(start, end), 1)]
-    return u.b.add("STRIDED_SLICE", (y, *ends))
+    return u.b.slice(y, [start], [max(start, end)])
 
 
 def size(u: Use) -> int:
@@ -41,9 +40,6 @@ def constant_of_shape(u: Use) -> int:
     dims = u.numbers(0, "the shape")
     if min(dims, default=0) < 0 or len(dims) > MAX_AXES:
         raise ShapeError(f"the shape must have no axis below 0, but got {dims[:8]}")
-    if value.dtype.kind == "b":
-        filled = u.b.add("FILL", (u.b.constant(dims), u.b.constant(bool(value.item()), bool)))
-        return filled
     return u.b.add("FILL", (u.b.constant(dims), u.b.constant(value.reshape(()), value.dtype)))
 
 
@@ -157,10 +153,7 @@ def slice_of(u: Use) -> int:
             end_mask &= ~(1 << k)
     if (begin_mask, end_mask) == (masks, masks) and set(stride) <= {1}:
         return u.raw(0)
-    ends_of = [u.b.constant(v) for v in (begin, end, stride)]
-    return u.b.add(
-        "STRIDED_SLICE", (u.input(0), *ends_of), begin_mask=begin_mask, end_mask=end_mask
-    )
+    return u.b.slice(u.input(0), begin, end, stride, begin_mask=begin_mask, end_mask=end_mask)
 
 
 def split(u: Use) -> list[int]:
@@ -215,9 +208,8 @@ def pad(u: Use) -> int:
         both[axis] = pads[k], pads[k + len(axes)]
     x = u.input(0)
     if (both < 0).any():
-        begin, ends = np.maximum(-both[:, 0], 0), np.array(before) - np.maximum(-both[:, 1], 0)
-        parts = [u.b.constant(v) for v in (begin, ends, np.ones_like(begin))]
-        x, both = u.b.add("STRIDED_SLICE", (x, *parts)), np.maximum(both, 0)
+        begin, end = np.maximum(-both[:, 0], 0), np.array(before) - np.maximum(-both[:, 1], 0)
+        x, both = u.b.slice(x, begin, end), np.maximum(both, 0)
     if not both.any():
         return x
     paddings = u.b.constant(both)
@@ -300,7 +292,7 @@ def center_crop_pad(u: Use) -> int:
     axes = [u.axis(k, len(before)) for k in u.ints("axes", range(len(before))) or ()]
     if len(axes) != len(target) or min(target, default=1) < 1:
         raise ShapeError(f"the shape must have {len(axes)} numbers above 0, but got {target}")
-    x, begin, ends = u.input(0), [0] * len(before), [*before]
+    x, begin, end = u.input(0), [0] * len(before), [*before]
     pads = np.zeros((len(before), 2), np.int64)
     for k, n in zip(axes, target, strict=True):
         if n > MAX_PADS:
@@ -310,10 +302,9 @@ def center_crop_pad(u: Use) -> int:
             pads[k] = growth // 2, growth - growth // 2
         else:
             begin[k] = -growth // 2
-            ends[k] = begin[k] + n
-    if ends != [*before]:
-        parts = [u.b.constant(v) for v in (begin, ends, [1] * len(before))]
-        x = u.b.add("STRIDED_SLICE", (x, *parts))
+            end[k] = begin[k] + n
+    if end != [*before]:
+        x = u.b.slice(x, begin, end)
     return u.b.add("PAD", (x, u.b.constant(pads))) if pads.any() else x
 
 
@@ -343,11 +334,26 @@ def cumsum(u: Use) -> int:
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {
-    **{"Shape": shape, "Size": size, "ConstantOfShape": constant_of_shape, "Reshape": reshape},
-    **{"Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze, "Transpose": transpose},
-    **{"Concat": concat, "Slice": slice_of, "Split": split, "Expand": expand},
-    **{"Tile": tile, "Range": range_of, "Pad": pad},
-    **{"DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth, "CumSum": cumsum},
-    **{"Trilu": trilu, "EyeLike": eye_like, "CenterCropPad": center_crop_pad},
+    "Shape": shape,
+    "Size": size,
+    "ConstantOfShape": constant_of_shape,
+    "Reshape": reshape,
+    "Flatten": flatten,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Transpose": transpose,
+    "Concat": concat,
+    "Slice": slice_of,
+    "Split": split,
+    "Expand": expand,
+    "Tile": tile,
+    "Range": range_of,
+    "Pad": pad,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "CumSum": cumsum,
+    "Trilu": trilu,
+    "EyeLike": eye_like,
+    "CenterCropPad": center_crop_pad,
     **{kind: partial(signal_window, c) for kind, c in WINDOWS.items()},
 }

@@ -43,9 +43,11 @@ def conv_transpose(u: Use) -> int:
     y = u.b.add("TRANSPOSE_CONV", inputs, u.dtype(0), padding=VALID, **options)
     if any(lo or hi > 0 for lo, hi in cuts):
         begin = [0, *(lo for lo, _ in cuts), 0]
-        ends = [n - max(0, hi) for n, (_, hi) in zip(sizes, cuts, strict=True)]
-        parts = [u.b.constant(v) for v in (begin, [target[0], *ends, target[3]], [1] * 4)]
-        y = u.b.add("STRIDED_SLICE", (y, *parts), begin_mask=9, end_mask=9)
+        end = [n - max(0, hi) for n, (_, hi) in zip(sizes, cuts, strict=True)]
+        open_axes = 0b1001  # samples and channels
+        y = u.b.slice(
+            y, begin, [target[0], *end, target[3]], begin_mask=open_axes, end_mask=open_axes
+        )
     if any(growth):
         pads = [(0, 0), *((0, n) for n in growth), (0, 0)]
         y = u.b.add("PAD", (y, u.b.constant(pads)))
@@ -82,9 +84,8 @@ def _spread(u: Use, groups: int, extents: Sequence[int], cuts: Sequence[tuple[in
     around = [(0, 0)] * (axes == 1) + around
     if any(min(pair) < 0 for pair in around):
         begin = [0, *(max(-lo, 0) for lo, _ in around), 0]
-        ends = [n, *(m - max(-hi, 0) for m, (_, hi) in zip(sizes, around, strict=True)), channels]
-        parts = [u.b.constant(v) for v in (begin, ends, [1] * len(begin))]
-        x = u.b.add("STRIDED_SLICE", (x, *parts))
+        end = [n, *(m - max(-hi, 0) for m, (_, hi) in zip(sizes, around, strict=True)), channels]
+        x = u.b.slice(x, begin, end)
         around = [(max(lo, 0), max(hi, 0)) for lo, hi in around]
     if any(map(any, around)):
         x = u.b.add("PAD", (x, u.b.constant([(0, 0), *around, (0, 0)])))
