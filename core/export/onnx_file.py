@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,15 @@ from odt.errors import ModelError, OdtError
 from odt.kernels.rows.opdef import Array
 
 COPIED = 1 << 22  # bytes copied and compared at a time
+
+
+class _Place(NamedTuple):
+    """Bytes of a tensor in a file with external data; places sort by file and offset."""
+
+    location: str
+    offset: int
+    end: int
+    tensor: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +107,18 @@ def check_places(model: Model, weights: Mapping[int, Array]) -> None:
             f"{model.path}: a trained weight must have bytes of its own, but "
             f"{', '.join(without)} is written as separate numbers"
         )
-    places: list[tuple[str, int, int, int]] = []
+    places: list[_Place] = []
     for i, tensor in enumerate(tensors):
         span = model.external.get(tensor.buffer) if tensor.data is not None else None
         if span is not None and span.size:
-            places.append((span.location, span.offset, span.offset + span.size, i))
+            places.append(_Place(span.location, span.offset, span.offset + span.size, i))
     places.sort()
     shared = [
-        f"{model.graph.label(one[3])} and {model.graph.label(other[3])}"
+        f"{model.graph.label(one.tensor)} and {model.graph.label(other.tensor)}"
         for one, other in pairwise(places)
-        if one[0] == other[0]
-        and other[1] < one[2]
-        and not weights.keys().isdisjoint((one[3], other[3]))
+        if one.location == other.location
+        and other.offset < one.end
+        and not weights.keys().isdisjoint((one.tensor, other.tensor))
     ]
     if shared:
         raise ModelError(
@@ -120,25 +130,28 @@ def check_places(model: Model, weights: Mapping[int, Array]) -> None:
 def _contents(model: Model, weights: Mapping[int, Array], path: str) -> Contents:
     """Returns the expected contents of the files."""
     values = dict(_as_in_file(model, weights))
-    known = {span.location: span.data for span in model.external.values()}
+    beside = {span.location: span.data for span in model.external.values()}
     files = ExternalFiles(model.path)
     try:
-        beside = {
-            location: known[location] if location in known else files.open(location)
-            for location in external_locations(model.data)
-        }
+        locations = external_locations(model.data)
+        for location in locations:
+            if location not in beside:  # of a tensor that odt does not read
+                beside[location] = files.open(location)
     except ProtobufError as e:
         raise ModelError(f"{model.path}: {e}") from e
-    own: list[Patch] = []
-    others: dict[str, list[Patch]] = {location: [] for location in beside}
+    patches: list[Patch] = []
+    patches_beside: dict[str, list[Patch]] = {location: [] for location in locations}
     for i, new in values.items():
         buffer = model.graph.tensors[i].buffer
-        place: ExternalSpan | None = model.external.get(buffer)
-        offset = model.spans[buffer][0] if place is None else place.offset
-        patches = own if place is None else others[place.location]
-        patches.append((offset, new.nbytes, _bytes_of(new)))
-    patched = {location: (data, others[location]) for location, data in beside.items()}
-    return Contents(path, (model.data, own), patched, values)
+        span: ExternalSpan | None = model.external.get(buffer)
+        if span is None:
+            patches.append((model.spans[buffer][0], new.nbytes, _bytes_of(new)))
+        else:
+            patches_beside[span.location].append((span.offset, new.nbytes, _bytes_of(new)))
+    files_beside = {
+        location: (beside[location], patches_beside[location]) for location in locations
+    }
+    return Contents(path, (model.data, patches), files_beside, values)
 
 
 def _as_in_file(model: Model, weights: Mapping[int, Array]) -> Iterator[tuple[int, Array]]:
@@ -152,10 +165,10 @@ def _as_in_file(model: Model, weights: Mapping[int, Array]) -> Iterator[tuple[in
 
 def _names(model: Model, contents: Contents) -> Mapping[str, str]:
     """Returns the names of the files with external data: location in the source → new one."""
-    own = _own_locations(contents.path)
+    replaceable = _locations_of(contents.path)
 
     def is_free(location: str) -> bool:
-        return location in own or not os.path.lexists(contents.target(location))
+        return location in replaceable or not os.path.lexists(contents.target(location))
 
     source, target = (os.path.realpath(p) for p in (model.path, contents.path))
     elsewhere = os.path.dirname(source) != os.path.dirname(target)
@@ -176,7 +189,7 @@ def _names(model: Model, contents: Contents) -> Mapping[str, str]:
     return names
 
 
-def _own_locations(path: str) -> tuple[str, ...]:
+def _locations_of(path: str) -> tuple[str, ...]:
     """Returns the files with external data of the model at a path; none if there is no model."""
     try:
         model = read_model(path) if os.path.exists(path) else None
@@ -211,7 +224,7 @@ def _write(
     """
     with ExitStack() as stack:
 
-        def written(path: str, data: memoryview, patches: Sequence[Patch]) -> AtomicFile:
+        def write(path: str, data: memoryview, patches: Sequence[Patch]) -> AtomicFile:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             file = AtomicFile(path)
             stack.callback(file.discard)
@@ -223,12 +236,12 @@ def _write(
         pairs: list[tuple[list[AtomicFile], AtomicFile]] = []
         for each in (names,) if again is None else (names, again):
             beside = [
-                written(contents.target(each[location]), data, patches)
+                write(contents.target(each[location]), data, patches)
                 for location, (data, patches) in contents.beside.items()
             ]
             data, patches = contents.model
             moved = [*patches, *relocations(data, each)]
-            pairs.append((beside, written(contents.path, data, moved)))
+            pairs.append((beside, write(contents.path, data, moved)))
         model.check_file()
         for beside, file in pairs:
             for other in beside:
@@ -244,6 +257,7 @@ def _write(
 
 
 def _bytes_of(values: Array) -> memoryview:
+    """Returns the bytes of values as in a file."""
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     return little.reshape(-1).view(np.uint8).data
 

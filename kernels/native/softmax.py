@@ -9,10 +9,14 @@ from odt.kernels.native.float32 import FLOAT
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
 
-def fits(attrs: CrossEntropyAttrs, s: Specs) -> bool:
-    x = s["x"]
-    plain = attrs.from_logits and not attrs.label_smoothing and s["scale"].shape == (1,)
-    return plain and x.dtype == FLOAT and x.size > 0
+def fits(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype == FLOAT and s["x"].size > 0
+
+
+def cross_entropy_fits(attrs: CrossEntropyAttrs, s: Specs) -> bool:
+    """Whether the loss is that of logits, with one scale for all samples."""
+    plain = attrs.from_logits and not attrs.label_smoothing
+    return plain and s["scale"].shape == (1,) and fits(attrs, s)
 
 
 def _cross_entropy(
@@ -28,8 +32,8 @@ def _cross_entropy(
 ) -> Callable[[], None]:
     """Returns a call of the kernel for one-hot targets, or for class numbers."""
     classes = x.shape[-1]
-    rows, numbers = x.size // classes, (float(attrs.beta), float(divisor))
-    return bind(kernel, x, t, scale, loss, p, rows, classes, *numbers)
+    beta, rows = float(attrs.beta), x.size // classes
+    return bind(kernel, x, t, scale, loss, p, rows, classes, beta, float(divisor))
 
 
 def _cross_entropy_back(
@@ -45,18 +49,20 @@ def _cross_entropy_back(
 ) -> Callable[[], None]:
     """Returns a call of the gradient's kernel for one-hot targets, or for class numbers."""
     classes = x.shape[-1]
-    rows, numbers = x.size // classes, (float(attrs.beta), float(divisor))
-    return bind(kernel, p, t, scale, dx, rows, classes, *numbers)
+    beta, rows = float(attrs.beta), x.size // classes
+    return bind(kernel, p, t, scale, dx, rows, classes, beta, float(divisor))
 
 
-FORWARD = Compiled(partial(_cross_entropy, "cross_entropy"), fits, prepare=prepare)
-GRAD_X = Compiled(partial(_cross_entropy_back, "cross_entropy_back"), fits, prepare=prepare)
-OF_LABELS = Compiled(partial(_cross_entropy, "label_entropy"), fits, prepare=prepare)
-OF_LABELS_BACK = Compiled(partial(_cross_entropy_back, "label_entropy_back"), fits, prepare=prepare)
-
-
-def _rows(attrs: Attrs, s: Specs) -> bool:
-    return s["x"].dtype == FLOAT and s["x"].size > 0
+FORWARD = Compiled(partial(_cross_entropy, "cross_entropy"), cross_entropy_fits, prepare=prepare)
+GRAD_X = Compiled(
+    partial(_cross_entropy_back, "cross_entropy_back"), cross_entropy_fits, prepare=prepare
+)
+LABELS_FORWARD = Compiled(
+    partial(_cross_entropy, "label_entropy"), cross_entropy_fits, prepare=prepare
+)
+LABELS_GRAD_X = Compiled(
+    partial(_cross_entropy_back, "label_entropy_back"), cross_entropy_fits, prepare=prepare
+)
 
 
 def _softmax(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
@@ -79,7 +85,7 @@ def _log_softmax_back(attrs: Attrs, *, dy: Array, y: Array, dx: Array) -> Callab
     return bind("log_softmax_back", dy, y, dx, y.size // classes, classes)
 
 
-SOFTMAX = Compiled(_softmax, _rows)
-SOFTMAX_BACK = Compiled(_softmax_back, _rows)
-LOG_SOFTMAX = Compiled(_log_softmax, _rows)
-LOG_SOFTMAX_BACK = Compiled(_log_softmax_back, _rows)
+SOFTMAX = Compiled(_softmax, fits)
+SOFTMAX_BACK = Compiled(_softmax_back, fits)
+LOG_SOFTMAX = Compiled(_log_softmax, fits)
+LOG_SOFTMAX_BACK = Compiled(_log_softmax_back, fits)

@@ -1,6 +1,6 @@
 """Writes messages of ONNX, and takes models apart to write them with other inputs and nodes.
 
-What stays of a model is copied byte for byte.
+What stays of a model is copied byte for byte. The numbers of fields are those of onnx.proto.
 """
 
 import struct
@@ -16,6 +16,7 @@ from odt.core.formats.protobuf import (
     VARINT,
     ProtobufError,
     Span,
+    encode_varint,
     read_fields,
     read_varint,
 )
@@ -27,41 +28,26 @@ Value: TypeAlias = int | float | str | bytes | memoryview
 Axes: TypeAlias = Sequence[int | str]  # of a declared shape; an open axis has a name
 MODEL_GRAPH, MODEL_OPSET, MODEL_METADATA = 7, 8, 14
 NODE, INITIALIZER, INPUT, OUTPUT, VALUE = 1, 5, 11, 12, 13  # fields of a graph
-NAMES = {
-    INITIALIZER: 8,
-    INPUT: 1,
-    OUTPUT: 1,
-    VALUE: 1,
-}  # field of a graph → that of the name in its entries
+NAMES = {INITIALIZER: 8, INPUT: 1, OUTPUT: 1, VALUE: 1}  # field of a graph → name of its entries
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # AttributeProto.type
-
-
-def varint(value: int) -> bytes:
-    """Returns a number, below 0 as one of 64 bits without sign."""
-    value %= 1 << 64
-    encoded = bytearray()
-    while value >= 128:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 def fields(entries: Iterable[tuple[int, Value]]) -> Iterator[bytes | memoryview]:
     """Yields the bytes of fields: whole numbers, floats of 32 bits, text, or bytes."""
     for number, value in entries:
         if isinstance(value, float):
-            yield varint(number << 3 | FIXED32) + struct.pack("<f", value)
+            yield encode_varint(number << 3 | FIXED32) + struct.pack("<f", value)
         elif isinstance(value, int):
-            yield varint(number << 3 | VARINT) + varint(value)
+            # A number below 0 is stored as one of 64 bits without sign.
+            yield encode_varint(number << 3 | VARINT) + encode_varint(value % (1 << 64))
         else:
             data = value.encode() if isinstance(value, str) else value
-            yield varint(number << 3 | BYTES) + varint(len(data))
+            yield encode_varint(number << 3 | BYTES) + encode_varint(len(data))
             yield data
 
 
 def message(*entries: tuple[int, Value]) -> bytes:
-    """Returns a message."""
+    """Returns a message of fields: number of the field, and its value."""
     return b"".join(fields(entries))
 
 
@@ -191,7 +177,7 @@ class Parts:
         size = sum(map(len, graph))
         if size >= 1 << 31:
             raise ModelError(f"an ONNX model must have less than 2 GiB, but got {size} bytes.")
-        front = varint(MODEL_GRAPH << 3 | BYTES) + varint(size)
+        front = encode_varint(MODEL_GRAPH << 3 | BYTES) + encode_varint(size)
         return [*self.model, front, *graph]
 
 

@@ -33,27 +33,33 @@ def conv_transpose(u: Use) -> int:
         memory, sizes = (memory[0], 1, *memory[1:]), [1, *sizes]
         cuts = [(0, 0), *cuts]
     w = u.b.weight(u.node.inputs[1], (1, *range(2, rank), 0), memory)
-    growth = [max(0, -hi) for _, hi in cuts]
     options = dict(zip(("stride_h", "stride_w"), (1, *stride)[-2:], strict=True))
     target = (shape[0], *sizes, filters[1])
     inputs = [u.b.constant(target), w, last(u, u.input(0))]
-    late = u.has(2) and any(growth)
-    if u.has(2) and not late:
+    # Appended values have the bias only, which is then added after them.
+    bias_last = u.has(2) and any(hi < 0 for _, hi in cuts)
+    if u.has(2) and not bias_last:
         inputs.append(u.input(2))
     y = u.b.add("TRANSPOSE_CONV", inputs, u.dtype(0), padding=VALID, **options)
-    if any(lo or hi > 0 for lo, hi in cuts):
-        begin = [0, *(lo for lo, _ in cuts), 0]
-        end = [n - max(0, hi) for n, (_, hi) in zip(sizes, cuts, strict=True)]
-        open_axes = 0b1001  # samples and channels
-        y = u.b.slice(
-            y, begin, [target[0], *end, target[3]], begin_mask=open_axes, end_mask=open_axes
-        )
-    if any(growth):
-        pads = [(0, 0), *((0, n) for n in growth), (0, 0)]
-        y = u.b.add("PAD", (y, u.b.constant(pads)))
-    if late:
+    y = _cut(u, y, cuts)
+    if bias_last:
         y = u.b.add("ADD", (y, u.input(2)))
     return first(u, y, rank)
+
+
+def _cut(u: Use, y: int, cuts: Sequence[tuple[int, int]]) -> int:
+    """Cuts a result, channels last, before and after its axes; below 0: appends zeros."""
+    n, *sizes, units = u.b.shape(y)
+    if any(lo or hi > 0 for lo, hi in cuts):
+        begin = [0, *(lo for lo, _ in cuts), 0]
+        end = [m - max(0, hi) for m, (_, hi) in zip(sizes, cuts, strict=True)]
+        open_axes = 0b1001  # samples and channels
+        y = u.b.slice(y, begin, [n, *end, units], begin_mask=open_axes, end_mask=open_axes)
+    growth = [max(0, -hi) for _, hi in cuts]
+    if any(growth):
+        pads = [(0, 0), *((0, m) for m in growth), (0, 0)]
+        y = u.b.add("PAD", (y, u.b.constant(pads)))
+    return y
 
 
 def _spread(u: Use, groups: int, extents: Sequence[int], cuts: Sequence[tuple[int, int]]) -> int:

@@ -11,9 +11,9 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 MAX_CLASSES = 1000
-USUAL_CLASSES = (
-    20  # numbers that are hardly classes have more different values, in half of the lines
-)
+# A column of numbers is taken for values, not classes, if more than so many of them differ, and
+# more than half of all lines.
+USUAL_CLASSES = 20
 EXACT = 2.0**53  # float64 represents every integer up to this
 
 
@@ -45,8 +45,7 @@ def read_targets(
                 f"{path}: several target columns must hold numbers, but got {listed(row)}."
             )
     values = np.array([[float(c) for c in row] for row in cells])
-    if not (np.abs(values) <= np.finfo(np.float32).max).all():
-        raise DataError(f"{path}: a target for regression must be finite in float32.")
+    _check_finite(path, values)
     if not regression and is_one_hot(values):
         return values.argmax(axis=1).astype(np.int32), tuple(names), True
     return values.astype(np.float32), tuple(names), False
@@ -96,6 +95,12 @@ def class_numbers(path: Path, cells: Sequence[str], classes: Sequence[str]) -> A
     return np.asarray(rows, np.int32)
 
 
+def _check_finite(path: Path, values: Array) -> None:
+    """Raises DataError if a value is NaN, infinite or too large for float32."""
+    if not (np.abs(values) <= np.finfo(np.float32).max).all():
+        raise DataError(f"{path}: a target for regression must be finite in float32.")
+
+
 def _read_column(
     path: Path, cells: list[str], names: tuple[str, ...], regression: bool | None
 ) -> tuple[Array, tuple[str, ...]]:
@@ -108,8 +113,7 @@ def _read_column(
         if values is None:
             word = printable(next(c for c in cells if not is_number(c)), 40)
             raise DataError(f"{path}: a target for regression must be a number, but got '{word}'.")
-        if not (np.abs(values) <= np.finfo(np.float32).max).all():
-            raise DataError(f"{path}: a target for regression must be finite in float32.")
+        _check_finite(path, values)
         return values.astype(np.float32), ()
     if values is not None and (values != np.rint(values)).any():
         raise DataError(f"{path}: a class must be a whole number or a word.")

@@ -15,7 +15,7 @@ from odt.core.training.passes import Seen
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import OdtError
-from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import Model, Path, computed_of, file_of
 from odt.text import table
 
@@ -111,6 +111,7 @@ def _constants(a: Graph, b: Graph) -> Iterator[tuple[int, int]]:
     """Pairs the constants of two graphs with the same operators."""
     pairs: dict[tuple[int, int], None] = {}
     for one, other in zip(a.nodes, b.nodes, strict=True):
+        # Nodes of one operator may differ in the number of optional inputs.
         for i, j in zip(one.inputs, other.inputs, strict=False):
             if i >= 0 and j >= 0 and a.tensors[i].data is not None:
                 pairs[i, j] = None
@@ -144,13 +145,11 @@ def _parts(first: File, second: File) -> Iterator[str]:
     """Names the parts outside the graph that differ."""
     if first.format != second.format:
         yield f"format: {first.format}, {second.format}"
-    for what in ("inputs", "outputs"):
-        one, other = (
-            [(g.tensors[i].name, g.tensors[i].spec) for i in getattr(g, what)]
-            for g in (first.graph, second.graph)
-        )
-        if one != other:
-            yield f"names or shapes of {what}"
+    a, b = first.graph, second.graph
+    if _names_and_specs(a, a.inputs) != _names_and_specs(b, b.inputs):
+        yield "names or shapes of inputs"
+    if _names_and_specs(a, a.outputs) != _names_and_specs(b, b.outputs):
+        yield "names or shapes of outputs"
     if first.signatures != second.signatures:
         yield "signatures"
     for name in sorted(first.metadata.keys() | second.metadata.keys()):
@@ -162,6 +161,10 @@ def _parts(first: File, second: File) -> Iterator[str]:
             yield f"metadata {name}"
     if stored_training_info(first) != stored_training_info(second):
         yield "training info"
+
+
+def _names_and_specs(graph: Graph, tensors: Sequence[int]) -> list[tuple[str, TensorSpec]]:
+    return [(graph.tensors[i].name, graph.tensors[i].spec) for i in tensors]
 
 
 @dataclass(frozen=True, slots=True)

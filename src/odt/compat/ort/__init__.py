@@ -21,10 +21,22 @@ __all__ = [
 
 # Public names, as docs/api/onnxruntime.md lists them.
 PUBLIC = (
-    *("artifacts.generate_artifacts", "artifacts.LossType", "artifacts.OptimType"),
-    *("Module", "CheckpointState", "Optimizer", "LinearLRScheduler", "OrtValue"),
+    "artifacts.generate_artifacts",
+    "artifacts.LossType",
+    "artifacts.OptimType",
+    "Module",
+    "CheckpointState",
+    "Optimizer",
+    "LinearLRScheduler",
+    "OrtValue",
     *(f"onnxblock.loss.{loss.__name__}" for loss in onnxblock.loss.LOSSES),
-    *("onnxblock.optim.AdamW", "onnxblock.optim.SGD", "onnxblock.optim.ClipGradNorm"),
-    *("onnxblock.Block", "onnxblock.TrainingBlock", "onnxblock.ForwardBlock"),
-    *("onnxblock.base", "onnxblock.empty_base", "onnxblock.save_checkpoint"),
+    "onnxblock.optim.AdamW",
+    "onnxblock.optim.SGD",
+    "onnxblock.optim.ClipGradNorm",
+    "onnxblock.Block",
+    "onnxblock.TrainingBlock",
+    "onnxblock.ForwardBlock",
+    "onnxblock.base",
+    "onnxblock.empty_base",
+    "onnxblock.save_checkpoint",
 )

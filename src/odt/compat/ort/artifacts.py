@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from odt.compat.ort import onnxblock
 from odt.compat.ort.checkpoint_state import write_checkpoint
-from odt.compat.ort.onnx_artifacts import Onnx, OwnLoss
+from odt.compat.ort.onnx_artifacts import OnnxArguments, OwnLoss
 from odt.compat.ort.onnx_source import onnx_source
 from odt.compat.ort.onnxblock import loss as losses
 from odt.compat.ort.onnxblock import optim
@@ -98,7 +98,7 @@ def generate_artifacts(
     folder = Path(os.fsdecode(artifact_directory or ""))
     source = onnx_source(model)
     if source is not None:
-        given = Onnx(
+        arguments = OnnxArguments(
             source,
             _names("requires_grad", requires_grad),
             _names("frozen_params", frozen_params) or (),
@@ -107,9 +107,9 @@ def generate_artifacts(
             _names("additional_output_names", additional_output_names) or (),
             _names("loss_input_names", loss_input_names),
         )
-        made = given.artifacts()
+        model_with_loss = arguments.evaluation_model()
         _make(folder)
-        given.write(made, folder, prefix, nominal=nominal_checkpoint)
+        arguments.write(model_with_loss, folder, prefix, nominal=nominal_checkpoint)
         return
     loaded = _model_of(model)
     outputs = [t.name for t in loaded.outputs]
@@ -207,15 +207,15 @@ def _optimizer_of(optimizer: Any) -> dict[str, Any]:
 
 def _output_of(names: Any, outputs: list[str]) -> str:
     """Returns the name of the output that the loss reads."""
-    chosen = check_names("loss_input_names", names, outputs) or tuple(outputs)
-    if len(chosen) != 1:
+    inputs = check_names("loss_input_names", names, outputs) or tuple(outputs)
+    if len(inputs) != 1:
         raise OptionError(
-            "loss_input_names", "must be one output of the model", ", ".join(chosen) or "none"
+            "loss_input_names", "must be one output of the model", ", ".join(inputs) or "none"
         )
-    return chosen[0]
+    return inputs[0]
 
 
-def _check_parameters(recipe: Recipe, known: list[str]) -> None:
+def _check_parameters(recipe: Recipe, parameters: list[str]) -> None:
     """Raises OptionError unless some parameters train and none is both trained and frozen."""
     trained, frozen = recipe.requires_grad, recipe.frozen_params or ()
     both = [name for name in trained or () if name in frozen]
@@ -223,7 +223,7 @@ def _check_parameters(recipe: Recipe, known: list[str]) -> None:
         rule = "must have no parameter in common"
         raise OptionError("requires_grad, frozen_params", rule, ", ".join(both))
     if trained == ():
-        remedy = f"The model has {', '.join(known)}; None trains all."
+        remedy = f"The model has {', '.join(parameters)}; None trains all."
         raise OptionError("requires_grad", "must name a parameter", "none", remedy)
 
 

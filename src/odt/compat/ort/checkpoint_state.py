@@ -199,12 +199,12 @@ class CheckpointState:
                 f"{os.fspath(checkpoint_uri)}: parameters must have values, but they are those of "
                 "a nominal checkpoint. Set them: Module.copy_buffer_to_parameters."
             )
-        own = state.odt_state
-        if isinstance(own, OnnxState):
-            contents = own.checkpoint(optimizer_state=include_optimizer_state)
+        odt_state = state.odt_state
+        if isinstance(odt_state, OnnxState):
+            contents = odt_state.checkpoint(optimizer_state=include_optimizer_state)
             write_ort_checkpoint(contents, checkpoint_uri)
         else:
-            write_checkpoint(own, checkpoint_uri, optimizer_state=include_optimizer_state)
+            write_checkpoint(odt_state, checkpoint_uri, optimizer_state=include_optimizer_state)
 
     @property
     def parameters(self) -> Parameters:
@@ -249,5 +249,5 @@ def write_checkpoint(
     """
     whole = checkpoint_state.resume_from(state).checkpoint
     assert whole is not None  # a state has odt's format
-    chosen = without_frozen(whole if optimizer_state else without_optimizer_state(whole))
-    write_atomically(path, encode(nominal(chosen) if names_only else chosen))
+    part = without_frozen(whole if optimizer_state else without_optimizer_state(whole))
+    write_atomically(path, encode(nominal(part) if names_only else part))

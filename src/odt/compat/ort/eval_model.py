@@ -3,17 +3,18 @@
 training_model.onnx of odt is the same file: odt makes no gradient graph.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odt.compat.ort.onnx_source import OnnxSource
 from odt.core.formats.onnx.messages import NODE
 from odt.core.formats.onnx.writer import Parts, float_info, message, tensor, value_info
-from odt.core.formats.protobuf import MessageReader, Span, read_fields
+from odt.core.formats.protobuf import Message, MessageReader, Span, read_fields
 from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
 from odt.errors import OptionError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from odt.compat.ort.onnxblock.recorder import Recorder
 
 FLOAT = np.dtype(np.float32)
-INPUT, OUTPUT, ATTRIBUTES = 1, 2, 5  # fields of a node
+INPUT, OUTPUT, ATTRIBUTE = 1, 2, 5  # fields of a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class NamedArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class InputParameters:
     """Parameters that become inputs, in the order of the model.
 
     Attributes:
@@ -65,12 +66,12 @@ class EvalModel:
     """
 
     data: bytes
-    parameters: Selected
+    parameters: InputParameters
 
 
 def parameters_of(
     source: OnnxSource, trained: Collection[str], frozen: Collection[str]
-) -> Selected:
+) -> InputParameters:
     """Returns parameters by name, in the order of the model.
 
     Raises:
@@ -98,25 +99,29 @@ def parameters_of(
         rule = "must name parameters of float32"
         raise OptionError("requires_grad", rule, ", ".join(map(printable, floats)))
     each = {n: NamedArray(n, a) for n, a in constants.items()}
-    return Selected(
+    return InputParameters(
         {n: a for n, a in each.items() if n in trained},
         {n: a for n, a in each.items() if n in frozen},
     )
 
 
-def _nearest(unknown: Sequence[str], known: Collection[str]) -> str:
-    near = [n for name in unknown for n in get_close_matches(name, known, 2)]
+def _nearest(unknown: Sequence[str], names: Collection[str]) -> str:
+    """Returns a sentence with the names that are most like unknown ones."""
+    near = [n for name in unknown for n in get_close_matches(name, names, 2)]
     text = ", ".join(dict.fromkeys(map(printable, near)))
-    return f"Similar ones are {text}." if near else f"It has {_listed(known)}."
+    return f"Similar ones are {text}." if near else f"It has {_listed(names)}."
 
 
 def _listed(names: Collection[str]) -> str:
+    """Returns the first 20 names as text."""
     first = [printable(n) for n in list(names)[:20]]
     more = f" and {len(names) - len(first)} more" if len(names) > len(first) else ""
     return f"{', '.join(first)}{more}" if first else "none"
 
 
-def eval_model(recorder: "Recorder", outputs: Sequence[str], parameters: Selected) -> EvalModel:
+def eval_model(
+    recorder: "Recorder", outputs: Sequence[str], parameters: InputParameters
+) -> EvalModel:
     """Returns a recorded model with these outputs, and with parameters as inputs.
 
     Args:
@@ -128,15 +133,15 @@ def eval_model(recorder: "Recorder", outputs: Sequence[str], parameters: Selecte
         OptionError: if there is no tensor of a name.
     """
     source, parts = recorder.source, recorder.parts
-    chosen = {**parameters.trained, **parameters.frozen}
+    arrays = {**parameters.trained, **parameters.frozen}
     order = [t.name for t in source.file.graph.tensors] if source else []
     inputs = {
-        name: value_info(name, chosen[name].values.dtype, chosen[name].values.shape)
+        name: value_info(name, arrays[name].values.dtype, arrays[name].values.shape)
         for name in order
-        if name in chosen
+        if name in arrays
     }
-    known = {name: i for name, i in parts.inputs.items() if name not in parts.initializers}
-    initializers = {n: t for n, t in parts.initializers.items() if n not in chosen}
+    samples = {name: i for name, i in parts.inputs.items() if name not in parts.initializers}
+    initializers = {n: t for n, t in parts.initializers.items() if n not in arrays}
     if source:
         external = source.file.external
         for t in source.file.graph.tensors:
@@ -144,9 +149,9 @@ def eval_model(recorder: "Recorder", outputs: Sequence[str], parameters: Selecte
                 initializers[t.name] = tensor(t.name, t.data)
     whole = Parts(
         parts.model,
-        [n for n in map(_in_evaluation, parts.nodes) if _output_of(n) not in chosen],
+        [n for n in map(_in_evaluation, parts.nodes) if _output_of(n) not in arrays],
         initializers,
-        {**known, **inputs},
+        {**samples, **inputs},
         {name: _output(recorder, name) for name in outputs},
         {n: v for n, v in (parts.values | parts.outputs).items() if n not in outputs},
         parts.rest,
@@ -155,9 +160,9 @@ def eval_model(recorder: "Recorder", outputs: Sequence[str], parameters: Selecte
 
 
 def _output(recorder: "Recorder", name: str) -> bytes | memoryview:
-    known = recorder.parts.values | recorder.parts.outputs
-    if name in known:
-        return known[name]
+    infos = recorder.parts.values | recorder.parts.outputs
+    if name in infos:
+        return infos[name]
     if not recorder.has(name):
         rule = "must be tensors of the model"
         outputs = ", ".join(recorder.parts.outputs)
@@ -166,34 +171,36 @@ def _output(recorder: "Recorder", name: str) -> bytes | memoryview:
     return float_info(name) if shape is None else value_info(name, FLOAT, shape)
 
 
-def _read(encoded: bytes | memoryview) -> Any:
+def _node(encoded: bytes | memoryview) -> Message:
+    """Reads a NodeProto."""
     data = memoryview(encoded)
     return MessageReader(data).read(Span(0, len(data)), NODE)
 
 
 def _output_of(encoded: bytes | memoryview) -> str:
     """Returns the name of the constant that a node is; empty for other nodes."""
-    read = _read(encoded)
-    outputs = read.get("output", [])
-    return outputs[0] if read.get("op_type") == "Constant" and len(outputs) == 1 else ""
+    node = _node(encoded)
+    outputs = node.get("output", [])
+    return outputs[0] if node.get("op_type") == "Constant" and len(outputs) == 1 else ""
 
 
 def _in_evaluation(encoded: bytes | memoryview) -> bytes | memoryview:
     """Returns a node as in evaluation, with the one output that it then has."""
-    read = _read(encoded)
-    kind, modes = read.get("op_type"), [a.get("name") for a in read.get("attribute", [])]
-    dropout = kind == "Dropout" and len(read.get("input", [])) > 2
-    if not dropout and not (kind == "BatchNormalization" and "training_mode" in modes):
+    node = _node(encoded)
+    kind, attributes = node.get("op_type"), [a.get("name") for a in node.get("attribute", [])]
+    is_dropout = kind == "Dropout" and len(node.get("input", [])) > 2
+    is_norm = kind == "BatchNormalization" and "training_mode" in attributes
+    if not is_dropout and not is_norm:
         return encoded
+    limits = {INPUT: 1 if is_dropout else 5, OUTPUT: 1}
     data = memoryview(encoded)
-    kept, seen = list[tuple[int, memoryview]](), {INPUT: 0, OUTPUT: 0}
+    entries, counts = list[tuple[int, memoryview]](), Counter[int]()
     for number, _, value in read_fields(data, Span(0, len(data))):
         if not isinstance(value, Span):
             continue  # no field of a node is a number
         content = data[value.offset : value.end]
-        seen[number] = seen.get(number, 0) + 1
-        most = {INPUT: 1 if dropout else 5, OUTPUT: 1}.get(number)
-        mode = number == ATTRIBUTES and b"training_mode" in bytes(content)
-        if not mode and (most is None or seen[number] <= most):
-            kept.append((number, content))
-    return message(*kept)
+        counts[number] += 1
+        is_mode = number == ATTRIBUTE and b"training_mode" in bytes(content)
+        if not is_mode and counts[number] <= limits.get(number, len(data)):
+            entries.append((number, content))
+    return message(*entries)

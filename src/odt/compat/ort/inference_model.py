@@ -32,14 +32,14 @@ def inference_model(
         name: tensor(name, a) for name, a in parameters.items() if name in needed
     }
     initializers |= {n: t for n, t in parts.initializers.items() if n in needed}
-    known = parts.values | parts.outputs
+    infos = parts.values | parts.outputs
     whole = Parts(
         parts.model,
         nodes[::-1],
         initializers,
         {name: i for name, i in parts.inputs.items() if name in needed and name not in parameters},
-        {name: known.get(name) or float_info(name) for name in outputs},
-        {n: v for n, v in known.items() if n not in outputs and n in needed},
+        {name: infos.get(name) or float_info(name) for name in outputs},
+        {n: v for n, v in infos.items() if n not in outputs and n in needed},
         parts.rest,
     )
     return whole.chunks()

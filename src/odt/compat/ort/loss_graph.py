@@ -4,7 +4,8 @@ odt trains the model without its loss. A term is a loss of odt that reads target
 none, the sum of a tensor times coefficients that follow from the labels of a batch.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ SQUARED, ABSOLUTE = "mean_squared_error", "mean_absolute_error"
 BINARY = "binary_crossentropy"
 COEFFICIENTS = ""  # a term without a loss of odt
 LOSS_DOMAIN = "odt"  # of a node Loss, which stands for a loss that ONNX does not have
-NO_CLASS = -1
+LAST_AXIS = -1  # of the class numbers, unless a node says another
 SAME = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Flatten")  # of one value
 PROBABILITIES = ("Softmax", "Sigmoid")
 
@@ -66,6 +67,7 @@ class Term:
 
 
 Sum: TypeAlias = tuple[float, list[Term]]  # a constant, and terms
+Operands: TypeAlias = Sequence[tuple[int, int]]  # values and targets of a loss; empty: no such loss
 
 
 class LossGraph:
@@ -81,7 +83,6 @@ class LossGraph:
         self.graph = graph
         self._makers = {y: node for node in graph.nodes for y in node.outputs}
         self._tensors, self._nodes = list(graph.tensors), list(graph.nodes)
-        self.constant, self.terms = 0.0, list[Term]()
         self.constant, terms = self._sum(loss)
         self.terms = self._fitting(terms)
         self.graph = replace(graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
@@ -101,7 +102,7 @@ class LossGraph:
             **dict.fromkeys(("Mul", "Div"), self._multiplied),
             **dict.fromkeys(("ReduceMean", "ReduceSum"), self._reduced),
             "Neg": lambda node: _scaled(self._same(node), -1.0),
-            "Loss": self._own,
+            "Loss": self._loss_of_odt,
             "SoftmaxCrossEntropyLoss": self._cross_entropy,
             "NegativeLogLikelihoodLoss": self._cross_entropy,
         }
@@ -136,7 +137,7 @@ class LossGraph:
 
     # ---- terms
 
-    def _own(self, node: Node) -> Sum:
+    def _loss_of_odt(self, node: Node) -> Sum:
         """Returns a loss of odt that ONNX does not have."""
         if _source(node).domain != LOSS_DOMAIN or len(node.inputs) != 2:
             raise self._unsupported(node.outputs[0], "one that odt knows", node)
@@ -156,55 +157,58 @@ class LossGraph:
             (ABSOLUTE, self._absolute),
             (BINARY, self._binary),
         ):
-            operands = match(v)
-            for x, t in operands or ():
+            for x, t in match(v):
                 if t in self.graph.inputs and x not in self.graph.inputs:
                     return Term(x, is_sum, loss=loss, target=t, general=general)
         return general
 
-    def _square(self, v: int) -> Iterator[tuple[int, int]] | None:
+    def _square(self, v: int) -> Operands:
+        """Matches (x − t)²."""
         node = self._makers.get(v)
         if _kind(node) == "Pow" and node and self._is_constant(node.inputs[1], 2):
             return self._difference(node.inputs[0])
         if _kind(node) == "Mul" and node and node.inputs[0] == node.inputs[1]:
             return self._difference(node.inputs[0])
-        return None
+        return ()
 
-    def _absolute(self, v: int) -> Iterator[tuple[int, int]] | None:
+    def _absolute(self, v: int) -> Operands:
+        """Matches |x − t|."""
         node = self._makers.get(v)
-        return self._difference(node.inputs[0]) if node and _kind(node) == "Abs" else None
+        return self._difference(node.inputs[0]) if node and _kind(node) == "Abs" else ()
 
-    def _difference(self, v: int) -> Iterator[tuple[int, int]] | None:
+    def _difference(self, v: int) -> Operands:
+        """Matches x − t; either operand may be the targets."""
         node = self._makers.get(v)
         if node is None or _kind(node) != "Sub":
-            return None
+            return ()
         a, b = node.inputs
-        return iter([(a, b), (b, a)])
+        return (a, b), (b, a)
 
-    def _binary(self, v: int) -> Iterator[tuple[int, int]] | None:
+    def _binary(self, v: int) -> Operands:
         """Matches −(t log p + (1 − t) log(1 − p)) for p = sigmoid(x)."""
         total = self._operand("Neg", v)
         both = self._makers.get(total) if total is not None else None
         if both is None or _kind(both) != "Add":
-            return None
+            return ()
         ones, zeros = (self._makers.get(i) for i in both.inputs)
         if not (ones and zeros and _kind(ones) == _kind(zeros) == "Mul"):
-            return None
+            return ()
         p, t = self._operand("Log", ones.inputs[0]), ones.inputs[1]
         q = self._operand("Log", zeros.inputs[0])
         x = self._operand("Sigmoid", p) if p is not None else None
         if x is None or q is None or self._rest(q) != p or self._rest(zeros.inputs[1]) != t:
-            return None
-        return iter([(x, t)])
+            return ()
+        return ((x, t),)
 
     def _rest(self, v: int) -> int | None:
-        """Returns a of 1 − a."""
+        """Returns a if tensor v is 1 − a."""
         node = self._makers.get(v)
         if node and _kind(node) == "Sub" and self._is_constant(node.inputs[0], 1):
             return node.inputs[1]
         return None
 
     def _operand(self, kind: str, v: int) -> int | None:
+        """Returns the operand of the node of a kind that computes tensor v."""
         node = self._makers.get(v)
         return node.inputs[0] if node and _kind(node) == kind else None
 
@@ -230,8 +234,8 @@ class LossGraph:
         general = Term(log_p, is_sum, -1.0, classes=Classes(labels, weight, ignored))
         if logs and _kind(self._makers.get(scores)) == "LogSoftmax":
             maker = self._makers[scores]
-            axis = _source(maker).attributes.get("axis", NO_CLASS)
-            if axis in (NO_CLASS, 1) and len(self._shape(labels)) == 1:
+            axis = _source(maker).attributes.get("axis", LAST_AXIS)
+            if axis in (LAST_AXIS, 1) and len(self._shape(labels)) == 1:
                 scores, logs = maker.inputs[0], False
         if logs or weight is not None or ignored is not None:
             return 0.0, [general]
@@ -239,15 +243,15 @@ class LossGraph:
 
     def _class_last(self, scores: int, labels: int, node: Node) -> tuple[int, int]:
         """Returns scores (N, …, K) and the input with labels (N, …)."""
-        flat = False
+        is_flat = False  # whether labels (N · …,) and scores (N · …, K) were reshaped
         while labels not in self.graph.inputs:
             maker = self._makers.get(labels)
             if _kind(maker) not in ("Reshape", "Flatten", "Cast", "Identity") or maker is None:
                 raise self._unsupported(labels, "one with an input as labels", node)
-            flat = flat or _kind(maker) in ("Reshape", "Flatten")
+            is_flat = is_flat or _kind(maker) in ("Reshape", "Flatten")
             labels = maker.inputs[0]
         rank = len(self._shape(labels))
-        if flat:
+        if is_flat:
             maker = self._makers.get(scores)
             if _kind(maker) != "Reshape" or maker is None:
                 raise self._unsupported(scores, "one whose scores are reshaped as labels", node)
@@ -272,20 +276,15 @@ class LossGraph:
         Losses of odt are divided by samples in one way, have factors above 0, read logits, and
         take targets that nothing else reads.
         """
-        own = [t for t in terms if t.loss]
-        counts = [sum(t.target == u.target for u in own) for t in own]
-        alike = len({t.is_sum for t in own}) <= 1
-        fits = (
-            len(own) == len(terms)
-            and alike
-            and all(
-                t.factor > 0 and n == 1 and not (t.general and self._ends_in_probabilities(t))
-                for t, n in zip(own, counts, strict=True)
-            )
+        readers = Counter(t.target for t in terms)
+        fits = len({t.is_sum for t in terms}) <= 1 and all(
+            t.loss
+            and t.factor > 0
+            and readers[t.target] == 1
+            and not (t.general and self._ends_in_probabilities(t))
+            for t in terms
         )
-        if fits:
-            return self._apart(terms)
-        return self._apart([_general(self, t) for t in terms])
+        return self._apart(terms if fits else [_general(self, t) for t in terms])
 
     def _ends_in_probabilities(self, term: Term) -> bool:
         """Whether odt would take the values that a loss reads for probabilities."""
@@ -298,10 +297,11 @@ class LossGraph:
         """Gives each term a tensor of its own."""
         seen, result = set(self.graph.inputs), list[Term]()
         for term in terms:
-            shared = term.tensor in seen
-            own = self._add("Identity", [term.tensor], {}) if shared else term.tensor
-            seen.add(own)
-            result.append(replace(term, tensor=own))
+            tensor = term.tensor
+            if tensor in seen:
+                tensor = self._add("Identity", [tensor], {})
+            seen.add(tensor)
+            result.append(replace(term, tensor=tensor))
         return result
 
     def _add(self, kind: str, inputs: Sequence[int], attributes: Mapping[str, Any]) -> int:

@@ -43,9 +43,9 @@ class LinearLRScheduler:
 
     def step(self) -> None:
         """Sets the learning rate of the next update; to be called after each `Optimizer.step`."""
-        done = self._optimizer.module.model.state.step
-        if done < self._warmup:
-            fraction = done / self._warmup
+        updates = self._optimizer.module.model.state.step
+        if updates < self._warmup:
+            fraction = updates / self._warmup
         else:
-            fraction = max(self._total - done, 0) / max(self._total - self._warmup, 1)
+            fraction = max(self._total - updates, 0) / max(self._total - self._warmup, 1)
         self._optimizer.set_learning_rate(self._peak * fraction)

@@ -49,7 +49,7 @@ class OwnLoss(onnxblock.Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Onnx:
+class OnnxArguments:
     """Arguments of generate_artifacts for an ONNX model; the names are not checked yet."""
 
     source: OnnxSource
@@ -60,7 +60,7 @@ class Onnx:
     additional_output_names: tuple[str, ...]
     loss_input_names: tuple[str, ...] | None
 
-    def artifacts(self) -> EvalModel:
+    def evaluation_model(self) -> EvalModel:
         """Returns the evaluation model, after planning its training.
 
         Raises:
@@ -69,70 +69,71 @@ class Onnx:
         """
         trained = self.requires_grad
         if trained is None:
-            every = Model(self.source.file).parameters
-            trained = tuple(n for n in every if n not in self.frozen_params)
-        chosen = parameters_of(self.source, trained, self.frozen_params)
+            parameters = Model(self.source.file).parameters
+            trained = tuple(n for n in parameters if n not in self.frozen_params)
+        inputs_of_model = parameters_of(self.source, trained, self.frozen_params)
         graph = self.source.file.graph
         with recording(Recorder(self.source)) as recorder:
             inputs = self.loss_input_names or [graph.tensors[i].name for i in graph.outputs]
             results = [*names_of(self.loss(*inputs)), *self.additional_output_names]
-            made = eval_model(recorder, list(dict.fromkeys(results)), chosen)
-        with_loss = parse_onnx(memoryview(made.data), self.source.file.path)
-        checked = OnnxModel(with_loss, OnnxState(_checkpoint(made), self.source.file.path))
-        self._check_statistics(with_loss)
+            model = eval_model(recorder, list(dict.fromkeys(results)), inputs_of_model)
+        path = self.source.file.path
+        file = parse_onnx(memoryview(model.data), path)
+        trial = OnnxModel(file, OnnxState(_checkpoint(model), path))
+        self._check_statistics(file)
         try:
-            checked.plan({})
+            trial.plan({})
         except UnsupportedError:  # open axes are 1 then, which may be too small for a filter
             graph, shapes = self.source.file.graph, fitting_shapes(self.source.file)
             if not shapes:
                 raise
-            checked.plan({graph.tensors[i].name: shape for i, shape in shapes.items()})
-        checked.close()
-        return made
+            trial.plan({graph.tensors[i].name: shape for i, shape in shapes.items()})
+        trial.close()
+        return model
 
     def _check_statistics(self, model: File) -> None:
         """Says how batch normalization trains; refuses running statistics in requires_grad."""
         graph = model.graph
-        running = [
+        statistics = [
             graph.tensors[i].name
             for node in graph.nodes
             if node.op == BATCH_NORM
             for i in node.inputs[3:5]
         ]
-        trained = [n for n in running if n in (self.requires_grad or ())]
+        trained = [n for n in statistics if n in (self.requires_grad or ())]
         if trained:
             rule = "must not name running statistics of BatchNormalization"
             remedy = "Those in frozen_params move in training."
             raise OptionError("requires_grad", rule, ", ".join(map(printable, trained)), remedy)
-        if running:
-            moving = sum(n in self.frozen_params for n in running)
+        if statistics:
+            moving = sum(n in self.frozen_params for n in statistics)
             warn(
                 "Warning: BatchNormalization trains with the statistics of each batch, as in ONNX "
-                f"Runtime. {moving} of {len(running)} running statistics are in frozen_params: "
+                f"Runtime. {moving} of {len(statistics)} running statistics are in frozen_params: "
                 "these move in training; the others stay."
             )
 
-    def write(self, made: EvalModel, folder: Path, prefix: str, *, nominal: bool) -> None:
+    def write(self, model: EvalModel, folder: Path, prefix: str, *, nominal: bool) -> None:
         """Writes the files.
 
         Raises:
             ModelError: if a file cannot be written.
         """
         for name in ("training_model", "eval_model"):
-            write_atomically(folder / f"{prefix}{name}.onnx", [made.data])
-        contents = _checkpoint(made)
+            write_atomically(folder / f"{prefix}{name}.onnx", [model.data])
+        contents = _checkpoint(model)
         write_ort_checkpoint(contents, folder / f"{prefix}checkpoint")
         if nominal:
-            names = _checkpoint(made, nominal=True)
+            names = _checkpoint(model, nominal=True)
             write_ort_checkpoint(names, folder / f"{prefix}nominal_checkpoint")
         if self.optimizer is not None:
             path = folder / f"{prefix}optimizer_model.onnx"
             write_atomically(path, [optimizer_model(self.optimizer)])
 
 
-def _checkpoint(made: EvalModel, *, nominal: bool = False) -> OrtCheckpoint:
+def _checkpoint(model: EvalModel, *, nominal: bool = False) -> OrtCheckpoint:
     trained, frozen = (
         {name: p.values for name, p in each.items()}
-        for each in (made.parameters.trained, made.parameters.frozen)
+        for each in (model.parameters.trained, model.parameters.frozen)
     )
     return OrtCheckpoint(trained, frozen, is_nominal=nominal)

@@ -89,12 +89,12 @@ class OnnxModel:
         self._fit(values, train=train)
         tensors, samples = self.file.graph.tensors, _samples(a.shape for a in arrays)
 
-        def given(i: int) -> tuple[str, Array]:
+        def argument(i: int) -> tuple[str, Array]:
             return tensors[i].name, values[tensors[i].name]
 
         specs = self.trainer.session.samples.target_specs
         each = zip(self._terms, specs, strict=True)
-        y = [targets_of(term, given, spec, samples) for term, spec in each]
+        y = [targets_of(term, argument, spec, samples) for term, spec in each]
         factor = float(samples) if self._terms[0].loss and self._terms[0].is_sum else 1.0
         return Batch([values[n] for n in self._inputs], y, None, factor, self._constant)
 
@@ -163,8 +163,8 @@ class OnnxModel:
             )
         graph = self.file.graph
         tensors = [t.name for t in graph.tensors]
-        made = {tensors[i] for node in graph.nodes for i in node.outputs}
-        unknown = [n for n in names if n not in made]
+        results = {tensors[i] for node in graph.nodes for i in node.outputs}
+        unknown = [n for n in names if n not in results]
         if unknown or not names:
             ends = ", ".join(tensors[i] for i in self._ends())
             rule = "must be tensors that the model computes"
@@ -206,6 +206,7 @@ class OnnxModel:
         self._last = last
 
     def _make(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Makes a trainer for shapes of inputs; those of the file for others."""
         state = self.state
         bound = self._bound(shapes)
         with reading(self.uri, "must be a model with its loss", ModelError):
@@ -279,8 +280,8 @@ class OnnxModel:
 
     def _normalizing(self, node: Node) -> Node:
         """Returns a node whose running statistics stay if they are no parameters."""
-        running = set(node.inputs[3:5]).intersection(self._parameters.values())
-        if node.op != BATCH_NORM or running:
+        statistics = set(node.inputs[3:5])
+        if node.op != BATCH_NORM or not statistics.isdisjoint(self._parameters.values()):
             return node
         source: OnnxNode = node.options["onnx"]
         source = replace(source, attributes={**source.attributes, "momentum": 1.0})
@@ -322,12 +323,11 @@ def read_onnx_model(
         return OnnxModel(train, state, **options)
     evaluation = _read(eval_uri, "an evaluation model")
     names = {train.graph.tensors[i].name for i in train.graph.inputs}
-    lacking = [
-        n for i in evaluation.graph.inputs if (n := evaluation.graph.tensors[i].name) not in names
-    ]
-    if lacking and not has_gradients:
+    others = (evaluation.graph.tensors[i].name for i in evaluation.graph.inputs)
+    missing = [name for name in others if name not in names]
+    if missing and not has_gradients:
         raise ModelError(
-            f"{evaluation.path}: must belong to {train.path}, but that has no input {lacking[0]}. "
+            f"{evaluation.path}: must belong to {train.path}, but that has no input {missing[0]}. "
             "Give files of one folder."
         )
     return OnnxModel(evaluation, state, **options)
@@ -343,12 +343,12 @@ def _read(path: Path, what: str) -> File:
 
 def _cut(graph: Graph, ends: Sequence[int]) -> Graph:
     """Returns what computes tensors of a graph, without inputs that only the loss reads."""
-    wanted, nodes = set(ends), []
+    tensors, nodes = set(ends), []
     for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
+        if tensors.intersection(node.outputs):
             nodes.append(node)
-            wanted.update(i for i in node.inputs if i != ABSENT)
-    inputs = tuple(i for i in graph.inputs if i in wanted)
+            tensors.update(i for i in node.inputs if i != ABSENT)
+    inputs = tuple(i for i in graph.inputs if i in tensors)
     return replace(graph, nodes=tuple(reversed(nodes)), inputs=inputs, outputs=tuple(ends))
 
 

@@ -49,13 +49,13 @@ class OnnxState:
         self.trained, self.frozen = dict(checkpoint.trained), dict(checkpoint.frozen)
         self.moments = checkpoint.moments
         self.learning_rate = checkpoint.learning_rate
-        every = self.trained | self.frozen
+        parameters = self.trained | self.frozen
         self.missing: dict[str, tuple[int, ...]] = (
-            {name: a.shape for name, a in every.items()} if checkpoint.is_nominal else {}
+            {name: a.shape for name, a in parameters.items()} if checkpoint.is_nominal else {}
         )
         self.properties = Properties(checkpoint.properties)
         self.live: Live | None = None
-        self._step, self._order = checkpoint.step, list(every)
+        self._step, self._order = checkpoint.step, list(parameters)
 
     def arrange(self, order: Sequence[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Takes over order and shapes of the parameters in a model.
@@ -69,11 +69,11 @@ class OnnxState:
                     f"{self.where}: must belong to the model, but the model has no input "
                     f"{printable(name)}. Give files of one folder."
                 )
-            own = shapes[name] if name in self.missing else self._stored(name).shape
-            if own != shapes[name]:
+            shape = shapes[name] if name in self.missing else self._stored(name).shape
+            if shape != shapes[name]:
                 raise ModelError(
                     f"{self.where}: {printable(name)}: must be {shapes[name]} as in the model, but "
-                    f"got {own}. Give files of one folder."
+                    f"got {shape}. Give files of one folder."
                 )
         self.missing = {name: shapes[name] for name in self.missing}
         self._order = [name for name in order if name in self.trained or name in self.frozen]
@@ -153,15 +153,15 @@ class OnnxState:
         """
         names = self._floats(trainable_only)
         sizes = [int(np.prod(self.shape(n), dtype=int)) for n in names]
-        given = as_array("buffer", buffer)
-        if given.shape != (sum(sizes),) or given.dtype.kind != "f":
+        values = as_array("buffer", buffer)
+        if values.shape != (sum(sizes),) or values.dtype.kind != "f":
             raise DataError(
                 f"buffer: must be ({sum(sizes)},) float32 for {len(names)} parameters, but got "
-                f"{given.shape} {given.dtype}."
+                f"{values.shape} {values.dtype}."
             )
         at = 0
         for name, size in zip(names, sizes, strict=True):
-            self.put(name, given[at : at + size].reshape(self.shape(name)))
+            self.put(name, values[at : at + size].reshape(self.shape(name)))
             at += size
 
     def _floats(self, trainable_only: bool) -> tuple[str, ...]:

@@ -141,26 +141,26 @@ def read_recipe(path: Path, what: str) -> Recipe:
     return recipe
 
 
-def check_names(field: str, given: Any, known: Collection[str]) -> tuple[str, ...] | None:
+def check_names(field: str, names: Any, names_of_model: Collection[str]) -> tuple[str, ...] | None:
     """Checks a list of names of the model; returns None for None.
 
     Args:
         field: argument that holds them.
-        given: the names.
-        known: names of the model.
+        names: the names.
+        names_of_model: all names that may be in the list.
 
     Raises:
         OptionError: if it is no list, or a name is unknown.
     """
-    if given is None:
+    if names is None:
         return None
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise OptionError(field, "must be a list of names", repr(given))
-    for name in given:
-        if name not in known:
-            listed = ", ".join(known)
-            raise OptionError(field, "must be names of the model", name, f"It has {listed}.")
-    return tuple(given)
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise OptionError(field, "must be a list of names", repr(names))
+    for name in names:
+        if name not in names_of_model:
+            remedy = f"It has {', '.join(names_of_model)}."
+            raise OptionError(field, "must be names of the model", name, remedy)
+    return tuple(names)
 
 
 def _is_text(value: Any) -> bool:

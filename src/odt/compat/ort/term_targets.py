@@ -14,7 +14,7 @@ from odt.loss import add_loss
 from odt.training.weights import Array
 
 LINEAR = "odt.compat.ort:linear"  # the loss Σ coefficient · value
-Given = Callable[[int], tuple[str, Array]]  # an input → its name and its values
+Arguments = Callable[[int], tuple[str, Array]]  # an input → its name and its values
 
 
 def register_linear_loss() -> None:
@@ -22,14 +22,14 @@ def register_linear_loss() -> None:
     add_loss((_linear_value, _linear_gradient), LINEAR)
 
 
-def targets_of(term: Term, given: Given, spec: TensorSpec, samples: int) -> Array:
+def targets_of(term: Term, argument: Arguments, spec: TensorSpec, samples: int) -> Array:
     """Returns the targets of a term.
 
-    The loss of a batch is the mean over its samples, so that coefficients are times their number.
+    Coefficients are multiplied by the number of samples, because the loss of a batch is their mean.
 
     Args:
         term: the term.
-        given: returns what the caller gave for an input.
+        argument: returns name and values of an input.
         spec: spec of a sample's targets.
         samples: number of samples.
 
@@ -37,7 +37,7 @@ def targets_of(term: Term, given: Given, spec: TensorSpec, samples: int) -> Arra
         DataError: if labels cannot be used.
     """
     if term.loss:
-        name, values = given(term.target)
+        name, values = argument(term.target)
         if LOSSES[term.loss.partition(":")[0]].targets == LABELS:
             check_labels(name, values, spec)
         return values
@@ -45,7 +45,7 @@ def targets_of(term: Term, given: Given, spec: TensorSpec, samples: int) -> Arra
     if term.classes is None:
         number = samples if term.is_sum else 1 / max(spec.size, 1)
         return np.broadcast_to(np.float32(term.factor * number), shape)
-    name, labels = given(term.classes.labels)
+    name, labels = argument(term.classes.labels)
     check_labels(name, labels, TensorSpec(spec.shape[:-1], np.dtype(np.int32)))
     at, weights = _weighted(name, labels, term.classes, shape[-1])
     weights *= samples * term.factor / (1.0 if term.is_sum else weights.sum())
@@ -60,15 +60,15 @@ def _weighted(name: str, labels: Array, classes: Classes, count: int) -> tuple[A
     Raises:
         DataError: if a label is none of the classes, or all weights are 0.
     """
-    kept = labels != classes.ignored
-    bad = kept & ((labels < 0) | (labels >= count))
+    is_class = labels != classes.ignored
+    bad = is_class & ((labels < 0) | (labels >= count))
     if bad.any():
         sample = int(np.argwhere(bad)[0][0])
         raise DataError(
             f"{name}: sample {sample}: labels must be 0 … {count - 1}, but got {labels[bad][0]}."
         )
-    at = np.where(kept, labels, 0)
-    weights = np.where(kept, 1.0 if classes.weight is None else classes.weight[at], 0.0)
+    at = np.where(is_class, labels, 0)
+    weights = np.where(is_class, 1.0 if classes.weight is None else classes.weight[at], 0.0)
     if weights.sum() <= 0:
         raise DataError(f"{name}: a label must have a weight above 0, but none has.")
     return at, weights

@@ -61,9 +61,9 @@ class TrainerState:
         """
         arrays, moments = self._trainer.state.optimizer_state, {}
         for name, values in self._state.trained.items():
-            own = [arrays.get(f"{slot}/{name}") for slot in self._slots or ("",)]
+            slots = [arrays.get(f"{slot}/{name}") for slot in self._slots or ("",)]
             moments[name] = tuple(
-                np.zeros_like(values) if a is None else self.to_file(name, a) for a in own
+                np.zeros_like(values) if a is None else self.to_file(name, a) for a in slots
             )
         return moments
 

@@ -41,7 +41,7 @@ def test_messages_are_those_of_the_tests_writer() -> None:
     node = writer.node("Gemm", ["a", "b"], ["y"], "n", attributes={"transB": 1, "alpha": 0.5})
     other = onnx_files.node("Gemm", ["a", "b"], ["y"], name="n", transB=1, alpha=0.5)
     assert [f for f in fields(other) if f != (7, b"")] == fields(node)
-    assert writer.varint(-1) == b"\xff" * 9 + b"\x01"
+    assert writer.message((1, -1)) == b"\x08" + b"\xff" * 9 + b"\x01"
 
 
 def test_a_model_that_is_too_large_is_refused() -> None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from odt.compat.ort.eval_model import EvalModel, Selected, eval_model, parameters_of
+from odt.compat.ort.eval_model import EvalModel, InputParameters, eval_model, parameters_of
 from odt.compat.ort.onnx_source import proto
 from odt.compat.ort.onnxblock.recorder import current
 from odt.errors import TrainingError, UnsupportedError
@@ -44,7 +44,7 @@ class ForwardBlock(Block):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls `build`, and makes its results the outputs."""
         results = self.build(*args, **kwargs)
-        self._model = eval_model(current(), names_of(results), Selected()).data
+        self._model = eval_model(current(), names_of(results), InputParameters()).data
         return results
 
     def to_model_proto(self) -> Any:
@@ -76,13 +76,11 @@ class TrainingBlock(Block):
         """Calls `build`, and makes its results the outputs of the training model."""
         results = self.build(*args, **kwargs)
         recorder = current()
-        each = {
-            value: [n for n, v in self._requires_grad.items() if v is value]
-            for value in (True, False)
-        }
+        trained = [name for name, trains in self._requires_grad.items() if trains]
+        frozen = [name for name, trains in self._requires_grad.items() if not trains]
         assert recorder.source is not None
-        chosen = parameters_of(recorder.source, each[True], each[False])
-        self._eval = eval_model(recorder, names_of(results), chosen)
+        parameters = parameters_of(recorder.source, trained, frozen)
+        self._eval = eval_model(recorder, names_of(results), parameters)
         return results
 
     def parameters(self) -> tuple[list[Any], list[Any]]:
@@ -91,8 +89,8 @@ class TrainingBlock(Block):
         Raises:
             TrainingError: if the block was not called before.
         """
-        chosen = _called(self._eval).parameters
-        return list(chosen.trained.values()), list(chosen.frozen.values())
+        parameters = _called(self._eval).parameters
+        return list(parameters.trained.values()), list(parameters.frozen.values())
 
     def to_model_proto(self) -> tuple[Any, Any]:
         """Returns the training model and the evaluation model, which are equal in odt.

@@ -29,9 +29,9 @@ class Loss(Block):
 
     def __post_init__(self) -> None:
         if self.reduction not in REDUCTIONS:
-            remedy = "`odt.sample_losses` returns the loss of each sample." * (
-                self.reduction == "none"
-            )
+            remedy = ""
+            if self.reduction == "none":
+                remedy = "`odt.sample_losses` returns the loss of each sample."
             raise OptionError("reduction", "must be mean or sum", self.reduction, remedy)
 
     def weigh(self, targets: Array) -> tuple[Array, Array | None, float]:
@@ -221,13 +221,13 @@ def _floats(values: Any) -> Array:
 LOSSES = (MSELoss, L1Loss, CrossEntropyLoss, BCEWithLogitsLoss)
 
 
-def _class_weights(given: Any) -> tuple[float, ...]:
-    """Checks class weights (K,)."""
+def _class_weights(values: Any) -> tuple[float, ...]:
+    """Returns class weights (K,), checked."""
     try:
-        weights = np.asarray(given)
+        weights = np.asarray(values)
     except ValueError:  # rows of different lengths
         weights = np.array(None)
     fits = weights.ndim == 1 and weights.size and weights.dtype.kind in "fiu"
     if not (fits and np.isfinite(weights).all() and weights.min() >= 0):
-        raise OptionError("weight", "must be (K,) numbers of at least 0", repr(given))
+        raise OptionError("weight", "must be (K,) numbers of at least 0", repr(values))
     return tuple(map(float, weights))

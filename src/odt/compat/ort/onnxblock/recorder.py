@@ -79,8 +79,10 @@ class Recorder:
             return None if attributes.get("keepdims", 1) else 0
         if kind in NUMBERS:
             return 0
-        known = [self._ranks[name] for name in inputs if name in self._ranks]
-        return max(known) if known and len(known) == len([n for n in inputs if n]) else None
+        ranks = [self._ranks.get(name) for name in inputs if name]
+        if not ranks or None in ranks:
+            return None
+        return max(rank for rank in ranks if rank is not None)
 
     def shape_of_number(self, name: str) -> Axes | None:
         """Returns the shape of a tensor of one value that blocks made; None if it is unknown."""
@@ -123,11 +125,11 @@ class Recorder:
         if name in self._declared:
             return self._declared[name]
         assert self.source is not None
-        known = self.source.declared()
-        if name not in known:
+        declared = self.source.declared()
+        if name not in declared:
             rule = "must be inputs or outputs of the model"
-            raise OptionError("loss", rule, name, f"It has {', '.join(known)}.")
-        return known[name]
+            raise OptionError("loss", rule, name, f"It has {', '.join(declared)}.")
+        return declared[name]
 
     def name(self, word: str) -> str:
         """Returns a name that no tensor has."""
