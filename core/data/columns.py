@@ -6,6 +6,7 @@ without a header.
 """
 
 import os
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -146,8 +147,11 @@ def array_columns(
             f"{what}: must be {len(specs)} arrays, one for each tensor, but got {len(arrays)}."
         )
     names = [what] if len(specs) == 1 else [f"{what}[{k}]" for k in range(len(specs))]
+    masked_arrays = sys.modules.get("numpy.ma")  # imported, which takes 25 ms, if there are any
     for name, rows in zip(names, arrays, strict=True):
-        masked = int(rows.mask.sum()) if isinstance(rows, np.ma.MaskedArray) else 0
+        masked = 0
+        if masked_arrays is not None and isinstance(rows, masked_arrays.MaskedArray):
+            masked = int(rows.mask.sum())
         if masked:
             raise DataError(
                 f"{name}: must have a value everywhere, but {masked} are masked. Fill them, as "

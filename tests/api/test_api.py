@@ -324,6 +324,17 @@ def test_the_trainer_loads_only_what_training_needs() -> None:
     assert done.stdout == "set()\n"
 
 
+def test_arrays_are_opened_without_masked_arrays() -> None:
+    line = (
+        "import sys, numpy as np, odt\n"
+        f"trainer = odt.Trainer({str(MODEL)!r}, loss='mean_squared_error', batch_size=16)\n"
+        f"trainer.train_on_batch(np.zeros({X[:16].shape}, 'f'), np.zeros({Y[:16].shape}, 'f'))\n"
+        "print('numpy.ma' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_a_trained_model_gets_a_tenth_of_the_default_rate(tmp_path: Path) -> None:
     options: dict[str, Any] = {"batch_size": 16}
     with odt.Trainer(MODEL, **options) as fresh:

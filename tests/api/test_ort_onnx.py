@@ -1,5 +1,6 @@
 """odt.compat.ort on ONNX models: artifacts, blocks, states, buffers, exports."""
 
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -262,6 +263,26 @@ LOSSES: dict[str, tuple[Any, tuple[Array, ...], Callable[[Array], Any]]] = {
         ).mean(),
     ),
 }
+
+
+def test_a_module_keeps_no_needless_copy_of_the_weights(tmp_path: Path) -> None:
+    inputs, units = 1024, 512
+    file, draw = OnnxFile(), np.random.default_rng(5).standard_normal
+    file.inputs.append(value("x", ("N", inputs)))
+    file.outputs.append(value("y", ("N", units)))
+    file.constants({"w": draw((units, inputs)).astype(np.float32)})
+    file.add("Gemm", "x", "w", outputs=["y"], transB=1)
+    folder = generate(tmp_path, model=file.data(), requires_grad=["w"], optimizer=ADAMW)
+    x, labels = draw((4, inputs)).astype(np.float32), np.arange(4)
+    tracemalloc.start()
+    try:
+        _, module, optimizer = optimized(folder)
+        steps(module, optimizer, 2, x, labels)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # As in the file, as trained, two moments and the sum of gradients.
+    assert kept < 5.5 * 4 * units * inputs
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from odt.core.model.graph import Graph
 from odt.core.options.option import ByOutput, ByPattern, Kind, RowName
-from odt.core.options.training_options import RECIPE_OPTIONS
+from odt.core.options.training_options import BATCH, RECIPE_OPTIONS
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.errors import UnsupportedError
@@ -113,7 +113,7 @@ def recipe_of(
     lowered = lowered_of(model)
     try:
         recipe = prepare(lowered, request, saved)
-        if recipe.info.qas:
+        if recipe.info.qas or recipe.info.batch_norm == BATCH:  # it has weights of its own
             forget_lowered(model)
         return recipe, recipe.samples
     except UnsupportedError as e:

@@ -265,8 +265,7 @@ class OnnxModel:
         """Returns the graph with the parameters as constants, and with shapes of inputs."""
         graph, tensors = self.file.graph, list(self.file.graph.tensors)
         for name, i in self._parameters.items():
-            values = self.state.get(name)
-            values.flags.writeable = False
+            values = self.state.constant(name)
             tensors[i] = replace(tensors[i], data=values, signature=values.shape)
         for i in graph.inputs:
             shape = shapes.get(tensors[i].name)

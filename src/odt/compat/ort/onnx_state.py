@@ -114,13 +114,20 @@ class OnnxState:
         Raises:
             ModelError: if it has no value.
         """
-        if name in self.missing:
-            raise ModelError(
-                f"{self.where}: {printable(name)}: must have a value, but the checkpoint is "
-                "nominal. Set all parameters with `Module.copy_buffer_to_parameters`."
-            )
+        stored = self._with_value(name)
         values = None if self.live is None else self.live.get(name)
-        return self._stored(name).copy() if values is None else values
+        return stored.copy() if values is None else values
+
+    def constant(self, name: str) -> Array:
+        """Returns a parameter, not copied and read-only, while no trainer has it.
+
+        Raises:
+            ModelError: if it has no value.
+        """
+        assert self.live is None
+        values = self._with_value(name)
+        values.flags.writeable = False
+        return values
 
     def put(self, name: str, values: Any) -> None:
         """Sets a parameter.
@@ -174,6 +181,14 @@ class OnnxState:
                 f"{self._stored(others[0]).dtype}. Give `trainable_only=True`."
             )
         return names
+
+    def _with_value(self, name: str) -> Array:
+        if name in self.missing:
+            raise ModelError(
+                f"{self.where}: {printable(name)}: must have a value, but the checkpoint is "
+                "nominal. Set all parameters with `Module.copy_buffer_to_parameters`."
+            )
+        return self._stored(name)
 
     def _stored(self, name: str) -> Array:
         return self.trained[name] if name in self.trained else self.frozen[name]
