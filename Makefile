@@ -14,6 +14,7 @@
 #              ONLY=onnx_export exports of trained ONNX files in onnxruntime, conversions in LiteRT;
 #              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own;
 #              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports;
+#              ONLY=wasm training in WebAssembly, in node and Chromium;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
@@ -60,6 +61,8 @@ else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else ifeq ($(ONLY),onnx_export)
 accept: .venv/onnx/judges
+else ifeq ($(ONLY),wasm)
+accept: .venv/wheels
 else
 accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
 	$(if $(ONLY),,.venv/onnx/ready .venv/onnxruntime/ready .venv/tutorials/ready) \

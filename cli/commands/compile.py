@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 import odt
-from odt.cli.options.rows import group, row_options
+from odt.cli.options.rows import group, keyword_options, row_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     hyper_parameter_options,
@@ -16,6 +16,7 @@ from odt.cli.options.shared import (
     training_options,
 )
 from odt.cli.options.training_run import model_of, trainer_arguments
+from odt.core.options.compile_options import COMPILE_OPTIONS
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 
@@ -28,6 +29,7 @@ from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 @selection_options
 @hyper_parameter_options
 @row_options(SCHEDULE_OPTIONS, "batch_size")
+@keyword_options(COMPILE_OPTIONS)
 @click.option(
     "-o",
     "--output",
@@ -43,7 +45,7 @@ from odt.core.options.schedule_options import SCHEDULE_OPTIONS
     metavar="NAME",
     help="Prefix of the C functions. Default: the name of MODEL.",
 )
-def command(model: str, folder: str, name: str, **options: Any) -> None:
+def command(model: str, folder: str, name: str, target: str, **options: Any) -> None:
     """Write the training of MODEL as a C program in FOLDER.
 
     The program needs gcc or clang, but no Python, no operating system and no heap. It trains,
@@ -51,5 +53,6 @@ def command(model: str, folder: str, name: str, **options: Any) -> None:
     that the learning rate must be given.
     """
     source = model_of(model, group(ModelOptions, options))
-    program = odt.compile(source, folder, name=name, **trainer_arguments(options))
+    arguments = trainer_arguments(options)
+    program = odt.compile(source, folder, name=name, target=target, **arguments)
     click.echo(program)

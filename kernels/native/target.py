@@ -3,8 +3,28 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 
 from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDef:
+    """A row: a kind of machine for which C programs are written.
+
+    Attributes:
+        about: what it is, for help.
+    """
+
+    about: str
+
+
+TARGETS = MappingProxyType(
+    {
+        "generic": TargetDef("any processor for which gcc or clang compiles"),
+        "wasm": TargetDef("a WebAssembly module for browsers and node, with JavaScript"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 REGULAR, EXECUTABLE = 0o100644, 0o100755
 LIBRARIES = (".so", ".pyd")
+SUFFIXES = {".py", ".pyi", ".fbs", ".in", ".c", ".h", ".js", ".ts"}  # of the package's files
 
 
 def read_wheel(path: Path) -> dict[str, bytes]:
@@ -28,7 +29,7 @@ def package_files() -> dict[str, Path]:
     files = {}
     for package, folder in pyproject["tool"]["setuptools"]["package-dir"].items():
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".py", ".pyi", ".fbs", ".in", ".c", ".h"} or path.name == "py.typed":
+            if path.suffix in SUFFIXES or path.name == "py.typed":
                 relative = path.relative_to(ROOT / folder).as_posix()
                 files[f"{package.replace('.', '/')}/{relative}"] = path
     return files

@@ -2,12 +2,16 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path as FilePath
 from typing import Any
 
+from odt.compilation.web_assembly import check_compiler, for_javascript
 from odt.core.emit.project import check_name, identifier, project
 from odt.core.emit.step_program import step_program
+from odt.core.options.compile_options import COMPILE_OPTIONS
+from odt.core.recipe.option_values import check_option
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels.native.library import exports, load
@@ -62,7 +66,9 @@ class CProgram:
         )
 
 
-def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any) -> CProgram:
+def compile(
+    model: Model | Path, folder: Path, *, name: str = "", target: str = "generic", **options: Any
+) -> CProgram:
     """Writes the training of a model as C: the program, the weights and the kernels that it calls.
 
     The program computes the bits that this package computes with one worker and
@@ -72,22 +78,26 @@ def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any
         model: a model or the path of its file.
         folder: a new or an empty folder.
         name: prefix of the functions, a C identifier; that of the model file if left out.
+        target: "generic" for any processor, or "wasm" for WebAssembly and JavaScript.
         options: arguments of Trainer. The learning rate must be among them, or in the model.
 
     Raises:
         OptionError: if options contradict each other or the model, or the folder has files.
-        UnsupportedError: if parts of the training step have no compiled kernel.
+        UnsupportedError: if parts of the training step have no compiled kernel, or the compiler for
+            WebAssembly is not installed.
     """
     for option in ("workers", "micro_batch", "memory_budget"):
         if options.get(option) is not None:
             rule = "must be left out: a C program has one worker, for whole batches"
             raise OptionError(option, rule, options[option])
-    target = _target()
+    check_option(COMPILE_OPTIONS["target"], target)
+    if target == "wasm":
+        check_compiler()
     if name:
         check_name(name)
     _check_folder(folder)
     source = model if isinstance(model, Model) else load_model(model)
-    with planning_for(target):
+    with planning_for(_target()):
         session = Trainer(source, **options).session
         if session.rate_is_default:
             rule = "must be given, because `fit` chooses the default with the samples"
@@ -97,7 +107,8 @@ def compile(model: Model | Path, folder: Path, *, name: str = "", **options: Any
             program = step_program(trainer.session.build(), source.path)
     name = name or identifier(FilePath(source.path or "model").stem)
     files = project(program, name, version("odt"))
-    _write(FilePath(folder), files)
+    web = for_javascript(program, name, files) if target == "wasm" else {}
+    _write(FilePath(folder), {**files, **web})
     return CProgram(
         folder=os.fspath(folder),
         name=name,
@@ -128,15 +139,15 @@ def _check_folder(folder: Path) -> None:
         raise OptionError("folder", "must be a new or an empty folder", os.fspath(folder))
 
 
-def _write(folder: FilePath, files: dict[str, str]) -> None:
+def _write(folder: FilePath, files: Mapping[str, str | bytes]) -> None:
     """Writes all files of a folder, or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         whole = FilePath(temporary) / folder.name
-        for name, text in files.items():
+        for name, content in files.items():
             path = whole / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
         if folder.exists():
             folder.rmdir()
         whole.rename(folder)

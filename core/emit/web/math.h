@@ -1,0 +1,22 @@
+/* Functions of math.h in WebAssembly: instructions, and functions of JavaScript's Math. */
+
+#ifndef MATH_H
+#define MATH_H
+
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
+
+#define fabsf __builtin_fabsf
+#define floor __builtin_floor
+#define rint __builtin_rint
+#define sqrt __builtin_sqrt
+#define sqrtf __builtin_sqrtf
+
+#define FROM_JAVASCRIPT(name) __attribute__((import_module("Math"), import_name(#name)))
+FROM_JAVASCRIPT(cos) double cos(double x);
+FROM_JAVASCRIPT(log) double log(double x);
+FROM_JAVASCRIPT(pow) double pow(double x, double y);
+
+static inline float logf(float x) { return (float)log((double)x); }
+
+#endif
