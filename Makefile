@@ -99,7 +99,7 @@ demo: .venv/odt
 	touch $@
 
 .venv/test: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
-	$(BIN)/pip install --quiet --editable '.[test,judges]'
+	$(BIN)/pip install --quiet --editable '.[test,judges]' --editable ./models
 	touch $@ .venv/odt
 
 # What recorded tests/golden_updates.

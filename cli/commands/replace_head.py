@@ -11,6 +11,7 @@ from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.spelling import spell
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.replace_head import ACTIVATIONS
+from odt.models.bases import find_base
 
 
 @click.command()
@@ -76,6 +77,7 @@ def command(
 ) -> None:
     """Replace the last layers of MODEL with new ones for another task (transfer learning).
 
+    MODEL is a file, or mobilenet (photos) or keywords (sounds) of the package odt-models.
     Earlier layers stay unchanged, and tensors that only the old layers need are removed. Signatures
     name the new output. Class names are replaced by those of --like, or removed. Training info is
     removed; other metadata stays. If the features have axes between batch and channels, such as
@@ -83,7 +85,8 @@ def command(
     """
     path = require("--output", output, "the file that is written")
     extension_of("--output", path, FORMATS)
-    source = odt.load_model(model, signature=signature)
+    base = find_base(model)
+    source = odt.load_model(base.path, signature=signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--like": like})
     lines: list[str] = []
     with warnings_as_lines():
@@ -93,7 +96,7 @@ def command(
             like=like,
             activation=activation,
             hidden=hidden or (),
-            after=after,
+            after=base.after if after is None else after,
             seed=seed,
             show=lines.append,
         )

@@ -71,6 +71,18 @@ UNNAMED = re.compile(r"(Unnamed: \d+)?(\.\d+)?")  # pandas' and R's column of ro
 COUNTS = frozenset(["id", "index", "idx", "row", "no", "nr", "number", "rownames", "unnamed"])
 
 
+class TextColumnsError(DataError):
+    """Columns of text that must be encoded or left out.
+
+    Attributes:
+        options: name of a column → the option that fits its text: one_hot, date or leave_out.
+    """
+
+    def __init__(self, message: str, options: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.options = dict(options)
+
+
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """Options for reading a table. Several columns are given with commas, or as a range 20-29.
@@ -510,7 +522,19 @@ class _Faults:
                 f"{where(self._targets[0])}: the target is missing{others}. Leave such lines out "
                 f'with `missing_target="drop"`{_or_rename(self._words)}.'
             )
-        raise DataError(f"{self._path}: {' '.join(messages)}")
+        message = f"{self._path}: {' '.join(messages)}"
+        if text_columns:
+            raise TextColumnsError(
+                message, {self._table.names[k]: self._option(k) for k in text_columns}
+            )
+        raise DataError(message)
+
+    def _option(self, k: int) -> str:
+        """The option that a column of text needs."""
+        cells = self._cells(k)
+        if isinstance(cells, _Text) and cells.dates:
+            return "date"
+        return "leave_out" if _are_names(self._bad[k]) else "one_hot"
 
     def _cells(self, k: int) -> Cells | None:
         return self._table.layout.cells.get(k)
@@ -539,12 +563,13 @@ class _Faults:
         """All columns of text together, with an option for each."""
         shown, options = [], []
         for k in columns:
-            name, cells, bad = printable(self._table.names[k]), self._cells(k), self._bad[k]
-            kind, option = "1 word" if len(bad.words) == 1 else f"{len(bad.words)} words", "one_hot"
-            if isinstance(cells, _Text) and cells.dates:
-                kind, option = "dates", "date"
-            elif _are_names(bad):
-                kind, option = f"{_count(bad.words)} texts", "leave_out"
+            name, bad = printable(self._table.names[k]), self._bad[k]
+            option = self._option(k)
+            kind = "1 word" if len(bad.words) == 1 else f"{len(bad.words)} words"
+            if option == "date":
+                kind = "dates"
+            elif option == "leave_out":
+                kind = f"{_count(bad.words)} texts"
             shown.append(f"{name} ({kind}, '{printable(bad.cell, 20)}')")
             options.append(f'`{option}="{name}"`')
         return (

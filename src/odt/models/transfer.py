@@ -7,6 +7,7 @@ from odt.core.export.replace_head import Head, ModelWithHead
 from odt.core.export.replace_head import replace_head as replaced
 from odt.core.lowering.low_rank import new_adapters
 from odt.errors import OptionError
+from odt.models.bases import find_base
 from odt.models.creation import form_of
 from odt.models.model import Model, Path, file_of, lowered_of
 
@@ -28,7 +29,8 @@ def replace_head(
     class names, which become those of `like`, and the training info, which is removed.
 
     Args:
-        model: a model or the path of its file.
+        model: a model, the path of its file, or "mobilenet" (photos) or "keywords" (sounds) of the
+            package odt-models.
         classes: number of outputs of the new last layer: classes, or values of a regression.
         like: data that the model will be trained on, instead of `classes`: path of a data file, or
             a pair of arrays (x, y), as in `new_model`.
@@ -54,8 +56,12 @@ def replace_head(
             or a number is below 1 (`classes` with softmax: below 2).
         UnsupportedError: if odt cannot compute a remaining operator.
         DataError: if the data cannot be read.
+        MissingPackageError: if odt-models is not installed.
     """
     head = head_of(classes, like, activation, hidden)
+    if isinstance(model, str):
+        base = find_base(model)
+        model, after = base.path, base.after if after is None else after
     file = file_of(model)
     new = replaced(file, head, after=after, seed=seed)
     if show is not None:

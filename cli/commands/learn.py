@@ -1,0 +1,108 @@
+"""Make a model from a folder of photos or sounds, or from a table."""
+
+import os
+import shutil
+from pathlib import Path
+
+import click
+
+from odt.cli.main import quick_imports
+from odt.errors import OdtError
+
+
+@click.command()
+@click.argument("source", required=False, metavar="SOURCE")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    required=True,
+    metavar="FOLDER",
+    help="New folder for the model, its int8 form, the report, the recipe and the data files.",
+)
+@click.option(
+    "--target",
+    metavar="COLUMN",
+    help="Column of a table that the model predicts, by name or number.  [default: the last one]",
+)
+@click.option(
+    "--base",
+    metavar="MODEL",
+    help="Trained network that gets a new last layer: mobilenet or keywords of the package "
+    "odt-models, or a model file.  [default: mobilenet for photos, keywords for sounds]",
+)
+@click.option("--epochs", type=click.IntRange(1), help="Number of epochs at most.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Random seed of splits, new weights and training."
+)
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="COMMAND.OPTION=VALUE",
+    help="Set an option of a command of the recipe, such as train.batch-size=16 or "
+    "gen-datafile.size=96x96. Repeatable.",
+)
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="Run the recipe of an earlier run, on its data or on SOURCE.",
+)
+def command(
+    source: str | None,
+    output: str,
+    target: str | None,
+    base: str | None,
+    epochs: int | None,
+    seed: int | None,
+    changes: tuple[str, ...],
+    config: str | None,
+) -> None:
+    """Make a model from a folder with one folder of photos or sounds per class, or from a table.
+
+    Chooses the preparation, network and training, trains with early stopping, and tests the float
+    and the int8 model on samples that were held back. FOLDER/recipe.toml holds all choices; they
+    are options of the commands that are printed.
+    """
+    # Imported here, because help does not need the engine.
+    with quick_imports():
+        from odt.cli.learning import run as learning
+        from odt.cli.learning.choices import choose
+        from odt.cli.learning.recipe import SEEDED, Options, parse_change, read_recipe
+
+    if config is None and source is None:
+        raise click.UsageError("Missing argument 'SOURCE'.")
+    if config is not None and (target is not None or base is not None):
+        raise OdtError("--config: must be given without --target and --base, which it holds.")
+    folder = Path(output)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OdtError(f"--output: must be a new or an empty folder, but got {output}.")
+    if config is not None:
+        recipe = read_recipe(config)
+        recipe = recipe if source is None else recipe.of_source(source)
+    else:
+        recipe = choose(str(source), target, base, seed or 0)
+    new: dict[str, Options] = {}
+    if seed is not None:
+        new = {name: {"seed": seed} for name in SEEDED if name in recipe.steps}
+    if epochs is not None:
+        new.setdefault("train", {})["epochs"] = epochs
+    for text in changes:
+        name, option, value = parse_change(text)
+        new.setdefault(name, {})[option] = value
+    recipe = recipe.changed(new)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        (folder / learning.RECIPE).write_text(recipe.text(os.fspath(folder)), encoding="utf-8")
+        results = learning.run(recipe, folder, lambda line: click.echo(line, err=True))
+    except (OdtError, click.ClickException):
+        shutil.rmtree(folder)  # no command has completed it
+        raise
+    for result in results:
+        values = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
+        click.echo(
+            f"{result.path}: {result.bytes / 1000:,.0f} kB, {values} on {result.samples} samples"
+        )
+    click.echo(f"{folder / learning.REPORT}: curves, mistakes and confusions")
+    click.echo(f"Use it: odt predict {folder / learning.FLOAT} --source NEW")

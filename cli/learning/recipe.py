@@ -1,0 +1,112 @@
+"""Recipes of `odt learn`: the commands that make a model, and their options, as TOML."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from odt.cli.options.recipe_file import toml
+from odt.dataclass import dataclass
+from odt.errors import OdtError
+from odt.runs.recipe import parse_recipe
+
+Options: TypeAlias = dict[str, Any]  # value by option, without the dashes in front
+
+DATA, HEAD, NEW, TRAIN, QUANTIZE = "gen-datafile", "replace-head", "new", "train", "quantize"
+STEPS = (DATA, HEAD, NEW, TRAIN, QUANTIZE)
+SEEDED = (DATA, HEAD, NEW, TRAIN)  # have an option `seed`
+ARGUMENTS = {HEAD: "model", NEW: "kind"}  # of commands, whose values have no option
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The commands that make a model of a source of data.
+
+    Attributes:
+        source: path of the data.
+        steps: command → its options, in the order in which the commands run.
+    """
+
+    source: str
+    steps: Mapping[str, Options]
+
+    def changed(self, changes: Mapping[str, Options]) -> "Recipe":
+        """Returns the recipe with other values of options.
+
+        Raises:
+            OdtError: if the recipe does not have the command.
+        """
+        for command in changes:
+            if command not in self.steps:
+                known = ", ".join(self.steps)
+                raise OdtError(f"--set: must name one of the commands {known}, but got {command}.")
+        steps = {name: options | changes.get(name, {}) for name, options in self.steps.items()}
+        return Recipe(self.source, steps)
+
+    def of_source(self, source: str) -> "Recipe":
+        """Returns the recipe for other data."""
+        return Recipe(source, self.steps)
+
+    def text(self, folder: str) -> str:
+        """Returns the recipe as TOML; paths are relative to a folder where possible."""
+        lines = [
+            "# odt learn --config recipe.toml -o FOLDER runs these commands again.",
+            f"source = {toml(_relative(self.source, folder))}",
+        ]
+        for command, options in self.steps.items():
+            lines += ["", f"[{command}]"]
+            lines += [f"{key} = {toml(value)}" for key, value in options.items()]
+        return "\n".join(lines) + "\n"
+
+
+def read_recipe(path: str) -> Recipe:
+    """Reads a recipe.
+
+    Raises:
+        OdtError: if the file is no recipe of `odt learn`.
+    """
+    values = parse_recipe(path)
+    source = values.pop("source", None)
+    steps = {name: options for name, options in values.items() if isinstance(options, dict)}
+    if not isinstance(source, str) or len(steps) < len(values) or not steps.keys() <= {*STEPS}:
+        raise OdtError(
+            f"{path}: must be a recipe of odt learn, with `source` and a table for each of "
+            f"{', '.join(STEPS)} that runs, but got {', '.join(values) or 'no commands'}."
+        )
+    return Recipe(os.path.join(os.path.dirname(path), source), steps)
+
+
+def parse_change(text: str) -> tuple[str, str, str]:
+    """Splits COMMAND.OPTION=VALUE.
+
+    Raises:
+        OdtError: if the text has another form.
+    """
+    name, equals, value = text.partition("=")
+    command, dot, option = name.partition(".")
+    if not (equals and dot and command and option):
+        raise OdtError(
+            f"--set: must be COMMAND.OPTION=VALUE, such as train.epochs=20, but got {text}."
+        )
+    return command.replace("_", "-"), option.replace("_", "-"), value
+
+
+def words_of(command: str, options: Options) -> list[str]:
+    """Returns a command with its options as words of a command line."""
+    words = [command]
+    for key, value in options.items():
+        if key == ARGUMENTS.get(command):
+            words.append(str(value))
+        elif isinstance(value, bool):
+            words.append(f"--{key}" if value else f"--no-{key}")
+        else:
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{key}={each}" for each in values]
+    return words
+
+
+def _relative(path: str, folder: str) -> str:
+    """Returns a path relative to a folder, or the absolute path if it is on another drive."""
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:
+        return os.path.abspath(path)

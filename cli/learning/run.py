@@ -1,0 +1,111 @@
+"""Runs the commands of a recipe of `odt learn`, in one process."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+import click
+
+import odt
+from odt.cli.learning.recipe import DATA, HEAD, NEW, QUANTIZE, TRAIN, Options, Recipe, words_of
+from odt.dataclass import dataclass
+from odt.datasets.new_data import load_record
+
+START, FLOAT, INT8 = "start.tflite", "model.tflite", "model-int8.tflite"
+LABELS, REPORT, LOG, RECIPE = "labels.txt", "report.html", "log.txt", "recipe.toml"
+RUN, FILES = "run", "data"  # folders
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A trained model, evaluated on samples that were held back.
+
+    Attributes:
+        path: the model.
+        bytes: size of its file.
+        metrics: values by name.
+        samples: number of samples.
+    """
+
+    path: str
+    bytes: int
+    metrics: dict[str, float]
+    samples: int
+
+
+def run(recipe: Recipe, folder: Path, show: Callable[[str], object]) -> list[Result]:
+    """Runs the commands; returns the results of the float and the quantized model.
+
+    Args:
+        recipe: the commands.
+        folder: the new folder in which they write.
+        show: called with each command line.
+
+    Raises:
+        OdtError: as the commands.
+    """
+    files, outputs = folder / FILES, _paths(recipe, folder)
+    with _logged(folder / LOG):
+        for command, options in recipe.steps.items():
+            call([*words_of(command, options), *map(str, outputs[command])], show)
+        report = [str(folder / RUN), *_samples(files, "test"), "--output", str(folder / REPORT)]
+        call(["report", *report], show)
+    if classes := load_record(str(files / "train.input.bin")).classes:
+        text = "".join(f"{name}\n" for name in classes)
+        (folder / LABELS).write_text(text, encoding="utf-8")
+    names = (FLOAT, INT8) if QUANTIZE in recipe.steps else (FLOAT,)
+    return [evaluated(folder / name, files, recipe.steps[TRAIN]) for name in names]
+
+
+def _paths(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
+    """Returns the files that each command reads and writes, as words of its command line."""
+    files, start, model = folder / FILES, str(folder / START), str(folder / FLOAT)
+    inputs = str(files / "train.input.bin")
+    like = ["--like", start] if HEAD in recipe.steps else []
+    data = [*_samples(files, "train"), *_samples(files, "validation", "--validation-")]
+    return {
+        DATA: ["--source", recipe.source, *like, "--out-dir", str(files)],
+        HEAD: ["--output", start],
+        NEW: ["--like", inputs, "--output", start],
+        TRAIN: [start, *data, "--run-dir", str(folder / RUN), "--export-tflite", model],
+        QUANTIZE: [model, "--calibrate", inputs, "--output", str(folder / INT8)],
+    }
+
+
+def _samples(files: Path, split: str, prefix: str = "--load-") -> list[str]:
+    """Returns the options that name the data files of a split."""
+    inputs, targets = (str(files / f"{split}.{role}.bin") for role in ("input", "output"))
+    return [f"{prefix}input", inputs, f"{prefix}expected", targets]
+
+
+def call(words: list[str], show: Callable[[str], object]) -> None:
+    """Runs a command line of odt.
+
+    Raises:
+        click.exceptions.Exit: if it was stopped.
+    """
+    from odt.cli.main import main
+
+    show(f"odt {' '.join(words)}")
+    status = main.main(args=words, prog_name="odt", standalone_mode=False)
+    if status:
+        raise click.exceptions.Exit(int(status))
+
+
+def evaluated(model: Path, files: Path, train: Options) -> Result:
+    """Evaluates a model on the test samples, with the loss and the metrics of its training."""
+    data = odt.DataSet(str(files / "test.input.bin"), str(files / "test.output.bin"))
+    evaluation = odt.evaluate(
+        str(model), data, metrics=train.get("metric", ()), loss=train.get("loss")
+    )
+    return Result(
+        os.fspath(model), model.stat().st_size, dict(evaluation.metrics), evaluation.data.length
+    )
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Writes what commands print to a file; notes, warnings and progress go to the terminal."""
+    with path.open("w", encoding="utf-8") as log, redirect_stdout(log):
+        yield
