@@ -9,9 +9,11 @@ from odt.core.emit import c_program
 from odt.core.emit.kernel_files import kernel_files
 from odt.core.emit.step_program import Argument, StepProgram, Weights
 from odt.errors import OptionError
+from odt.kernels.native.target import TARGETS
 
+# These fix the bits of the results: gcc and clang may not fuse multiplications and additions.
 FLAGS = (
-    *("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
+    *("-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
     *("-ffunction-sections", "-DODT_EMBEDDED"),
 )
 KEYWORDS = frozenset(
@@ -43,12 +45,19 @@ def identifier(text: str) -> str:
     return name if re.match(r"[a-z]", name) and name not in KEYWORDS else f"model_{name}".strip("_")
 
 
-def project(program: StepProgram, name: str, version: str) -> dict[str, str]:
+def flags(target: str) -> tuple[str, ...]:
+    """Returns the options with which a C compiler compiles for a target, by its name in TARGETS."""
+    row = TARGETS[target]
+    return row.optimization, *FLAGS, *(f"-D{name}={n}" for name, n in row.limits.items())
+
+
+def project(program: StepProgram, name: str, target: str, version: str) -> dict[str, str]:
     """Returns the files of a folder, path → text.
 
     Args:
         program: the step.
         name: prefix of the C functions, as `check_name` takes it.
+        target: name of the target for which the step was planned.
         version: version of odt.
     """
     weights = c_program.weights_source(program, name)
@@ -60,14 +69,22 @@ def project(program: StepProgram, name: str, version: str) -> dict[str, str]:
         f"{name}.c": c_program.source(program, name, digest),
         f"{name}_weights.c": weights,
         "example.c": _example(program, name),
-        "CMakeLists.txt": _cmake(name, kernels),
-        "manifest.json": json.dumps(_manifest(program, name, version, digest), indent=2) + "\n",
+        "CMakeLists.txt": _cmake(name, target, kernels),
+        "manifest.json": json.dumps(
+            {"odt": version, "name": name, "target": target, "digest": f"{digest:016x}"}
+            | _manifest(program)
+            | {"flags": list(flags(target))},
+            indent=2,
+        )
+        + "\n",
         "LICENSE.txt": LICENSE,
         **{f"kernels/{file}": text for file, text in kernels.items()},
     }
 
 
-def _manifest(program: StepProgram, name: str, version: str, digest: int) -> dict[str, object]:
+def _manifest(program: StepProgram) -> dict[str, object]:
+    """Returns what manifest.json says of a step."""
+
     def arguments(each: Iterable[Argument]) -> list[dict[str, object]]:
         return [
             {"name": a.name, "shape": list(a.spec.shape), "type": a.spec.dtype.name} for a in each
@@ -86,9 +103,6 @@ def _manifest(program: StepProgram, name: str, version: str, digest: int) -> dic
         "gradients": sum(a.values.nbytes for a in program.sums),
     }
     return {
-        "odt": version,
-        "name": name,
-        "digest": f"{digest:016x}",
         "batch_size": program.batch,
         "learning_rate": program.learning_rate,
         "inputs": arguments(program.train[-1].inputs),
@@ -102,28 +116,28 @@ def _manifest(program: StepProgram, name: str, version: str, digest: int) -> dic
             "predict": len(program.predict[-1].forward),
         },
         "kernels": sorted(program.kernels),
-        "flags": list(FLAGS),
     }
 
 
-def _cmake(name: str, kernels: Iterable[str]) -> str:
+def _cmake(name: str, target: str, kernels: Iterable[str]) -> str:
     sources = "\n  ".join(f"kernels/{file}" for file in kernels if file.endswith(".c"))
     return f"""cmake_minimum_required(VERSION 3.13)
 project({name} C)
 
-# These options fix the bits of the results: gcc and clang may not fuse multiplications and
-# additions.
 add_library({name} STATIC
   {name}.c
   {name}_weights.c
   {sources}
 )
-target_compile_options({name} PRIVATE {" ".join(FLAGS)})
+# -ffp-contract=off fixes the bits of the results: multiplications and additions are not fused.
+target_compile_options({name} PRIVATE {" ".join(flags(target))})
 target_include_directories({name} PUBLIC .)
 target_link_libraries({name} PUBLIC m)
 
-add_executable(example example.c)
-target_link_libraries(example {name})
+if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic") # which has no files
+  add_executable(example example.c)
+  target_link_libraries(example {name})
+endif()
 """
 
 

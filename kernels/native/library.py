@@ -12,9 +12,9 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from types import MappingProxyType
 
 from odt.dataclass import dataclass
-from odt.errors import OdtError, OptionError
+from odt.errors import OdtError, OptionError, UnsupportedError
 from odt.kernels.native.structs import STRUCTS
-from odt.kernels.native.target import other_target
+from odt.kernels.native.target import Target, other_target, target_of
 from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, Specs
 
 NOT_BUILT = "No kernels were compiled when odt was installed"
@@ -117,6 +117,21 @@ def limit(name: str) -> int:
     """Returns a limit of src/abi.h, as the kernels of the target have it."""
     target = other_target()
     return (exports().limits if target is None else target.limits)[name]
+
+
+def machine(name: str) -> Target:
+    """Returns a machine of TARGETS by its name.
+
+    Raises:
+        UnsupportedError: if no kernels are compiled here: the table of this library describes those
+            of all machines.
+    """
+    if load() is None:
+        raise UnsupportedError(
+            f"target {name}: needs the compiled kernels of odt, but they are not installed. "
+            "Install a C compiler, then odt again without pip's cache."
+        )
+    return target_of(name, exports().limits)
 
 
 @cache

@@ -3,9 +3,26 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import field
 from types import MappingProxyType
 
 from odt.dataclass import dataclass
+
+# Limits with which the frames of kernels fit the stack of a microcontroller.
+SMALL = MappingProxyType(
+    {
+        "MAX_LANES": 4,
+        "PIXELS": 16,
+        "STRIP_ROWS": 8,
+        "MAX_WALKS": 1,
+        "TILES": 4,
+        "FILTER_TILES": 4,
+        "PANEL_PARTS": 1,
+        "DEPTH_BLOCK": 64,
+        "ROW_BLOCK": 16,
+        "RECURRENT_PARTS": 1,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,17 +31,25 @@ class TargetDef:
 
     Attributes:
         about: what it is, for help.
+        limits: limits of src/abi.h with which its kernels are compiled, where they differ.
+        optimization: option of the C compiler.
     """
 
     about: str
+    limits: Mapping[str, int] = field(default_factory=dict)
+    optimization: str = "-O3"
 
 
 TARGETS = MappingProxyType(
     {
         "generic": TargetDef("any processor for which gcc or clang compiles"),
         "wasm": TargetDef("a WebAssembly module for browsers and node, with JavaScript"),
+        "microcontroller": TargetDef(
+            "processors with little memory, such as Cortex-M, whose stack has 4 kB", SMALL, "-Os"
+        ),
     }
 )
+BASE = "base"  # the instruction set that every compiler has
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +65,16 @@ class Target:
     kernels: str
     limits: Mapping[str, int]
     cores: int = 1
+
+
+def target_of(name: str, limits: Mapping[str, int]) -> Target:
+    """Returns one core of a machine of TARGETS, with the base instruction set.
+
+    Args:
+        name: its name.
+        limits: limits of src/abi.h.
+    """
+    return Target(BASE, {**limits, **TARGETS[name].limits, "MAX_THREADS": 1})
 
 
 _target: ContextVar[Target | None] = ContextVar("target", default=None)

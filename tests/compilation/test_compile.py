@@ -1,24 +1,32 @@
 """Training as a C program: the bits of `ODT_KERNELS=base`, in static memory."""
 
 import ctypes
-import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.c_programs import (
+    COMPILER,
+    Program,
+    batches,
+    build,
+    compile_objects,
+    kernel_sources,
+    one,
+)
 from support.paths import ROOT
 
 import odt
-from odt.core.emit.project import FLAGS
+from odt.core.emit.project import flags
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import Array
 
-COMPILER = shutil.which("gcc") or shutil.which("clang") or ""
 pytestmark = pytest.mark.skipif(not (COMPILER and is_available()), reason="no C compiler")
+TARGETS = "generic", "microcontroller"
 MODELS = ROOT / "tests/models"
 # The functions of a C library that kernels and optimizers may call.
 LIBRARY = {"memcpy", "memset", "memcmp", "sqrtf", "logf", "expf", "tanhf", "sqrt", "pow", "rint"}
@@ -56,127 +64,55 @@ def base_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "base")
 
 
-def batches(trainer: odt.Trainer, loss: str) -> list[tuple[list[Array], list[Array]]]:
-    """Batches of random samples."""
-    rng = np.random.default_rng(5)
-    inputs, targets = trainer.session.samples.input_specs, trainer.session.samples.target_specs
-
-    def target(spec: Any) -> Array:
-        y: Any = rng.random((BATCH, *spec.shape))
-        if loss == "categorical_crossentropy":
-            y = y == y.max(-1, keepdims=True)
-        if loss == "sparse_categorical_crossentropy":
-            y = rng.integers(0, 2, y.shape)
-        values: Array = y.astype(spec.dtype)
-        return values
-
-    return [
-        (
-            [rng.normal(size=(BATCH, *s.shape)).astype(s.dtype) for s in inputs],
-            [target(s) for s in targets],
-        )
-        for _ in range(STEPS)
-    ]
-
-
-def one(arrays: Sequence[Array]) -> Any:
-    """Arrays as the methods of a trainer take them."""
-    return arrays if len(arrays) > 1 else arrays[0]
-
-
-def build(folder: Path, kernels: Path | None = None) -> None:
-    """Builds the program as a shared library, without optimization to save time: bits are equal.
-
-    Args:
-        folder: the program.
-        kernels: objects of the kernels; None to compile those of the program.
-    """
-    name = json.loads((folder / "manifest.json").read_text())["name"]
-    sources = [folder / f"{name}.c", folder / f"{name}_weights.c"]
-    objects = list(kernels.glob("*.o")) if kernels else []
-    compile_objects([*sources, *([] if kernels else folder.glob("kernels/*.c"))], folder)
-    objects += folder.glob("*.o")
-    subprocess.run([COMPILER, "-shared", *objects, "-lm", "-o", folder / "program.so"], check=True)
-
-
-def compile_objects(sources: Sequence[Path], folder: Path) -> None:
-    options = [flag for flag in FLAGS if flag != "-O3"]
-    strict = "-O0", "-fPIC", "-Wall", "-Wextra", "-Werror"
-    for source in sources:
-        out = folder / f"{source.stem}.o"
-        files = "-I", folder, "-c", source, "-o", out
-        subprocess.run([COMPILER, *options, *strict, *map(str, files)], check=True)
-
-
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Objects of all kernels."""
-    folder = tmp_path_factory.mktemp("kernels")
-    others = {"module.c", "team.c", "mapped_files.c", "instruction_sets.c"}
-    sources = [p for p in (ROOT / "kernels/native/src").glob("*.c") if p.name not in others]
-    compile_objects(sources, folder)
-    return folder
-
-
-class Program:
-    """The functions of a program that was built."""
-
-    def __init__(self, folder: Path) -> None:
-        self.manifest = json.loads((folder / "manifest.json").read_text())
-        self._library, self._name = ctypes.CDLL(str(folder / "program.so")), self.manifest["name"]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._library, f"{self._name}_{name}")
-
-    def loss(self, function: str, x: Sequence[Array], y: Sequence[Array]) -> tuple[int, float]:
-        loss = ctypes.c_float()
-        samples = len(x[0])
-        arrays = [np.ascontiguousarray(a) for a in (*x, *y)]
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-        return getattr(self, function)(*pointers, samples, ctypes.byref(loss)), loss.value
-
-    def weights(self) -> bytes:
-        size = sum(4 * int(np.prod(w["shape"])) for w in self.manifest["weights"])
-        data = ctypes.create_string_buffer(size)
-        self.get_weights(data)
-        return data.raw
-
-    def predict_batch(self, x: Sequence[Array]) -> list[Array]:
-        samples = len(x[0])
-        y = [np.empty((samples, *a["shape"][1:]), a["type"]) for a in self.manifest["outputs"]]
-        arrays = [np.ascontiguousarray(a) for a in (*x, *y)]
-        assert self.predict(*(ctypes.c_void_p(a.ctypes.data) for a in arrays), samples) == 0
-        return y
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Objects of all kernels, by target."""
+    folders = {target: tmp_path_factory.mktemp(target) for target in TARGETS}
+    for target, folder in folders.items():
+        compile_objects(kernel_sources(), flags(target), folder)
+    return folders
 
 
 @pytest.mark.parametrize(("model", "loss", "optimizer"), CASES, ids=[c[0] for c in CASES])
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_c_program_computes_the_bits_of_the_base_kernels(
-    model: str, loss: str, optimizer: Any, kernels: Path, tmp_path: Path
+    model: str, loss: str, optimizer: Any, target: str, kernels: dict[str, Path], tmp_path: Path
 ) -> None:
-    check_bits(MODELS / f"{model}.tflite", kernels, tmp_path, loss=loss, optimizer=optimizer)
+    path, options = MODELS / f"{model}.tflite", {"loss": loss, "optimizer": optimizer}
+    check_bits(path, kernels, tmp_path, target, **options)
 
 
 @pytest.mark.parametrize("options", STEP_OPTIONS.values(), ids=STEP_OPTIONS)
 def test_options_of_steps_change_weights_to_the_bits_of_the_base_kernels(
-    options: dict[str, Any], kernels: Path, tmp_path: Path
+    options: dict[str, Any], kernels: dict[str, Path], tmp_path: Path
 ) -> None:
     path = MODELS / "planestrike-policy-dense.tflite"
     check_bits(path, kernels, tmp_path, loss="huber", optimizer=odt.Adam(0.01), **options)
 
 
-def check_bits(path: Path, kernels: Path, tmp_path: Path, *, loss: str, **options: Any) -> None:
+def check_bits(
+    path: Path,
+    kernels: dict[str, Path],
+    tmp_path: Path,
+    target: str = "generic",
+    *,
+    loss: str,
+    **options: Any,
+) -> None:
     """Checks that a program trains as a trainer with the kernels of the base set."""
     options = {"loss": loss, **options}
-    odt.compile(path, tmp_path / "c", batch_size=BATCH, **options)
-    build(tmp_path / "c", kernels)
+    odt.compile(path, tmp_path / "c", batch_size=BATCH, target=target, **options)
+    build(tmp_path / "c", kernels[target])
     program = Program(tmp_path / "c")
     program.init()
     with odt.Trainer(path, batch_size=BATCH, workers=1, micro_batch=BATCH, **options) as trainer:
-        for x, y in batches(trainer, loss):
+        for x, y in batches(trainer, loss, BATCH, STEPS):
             expected = trainer.train_on_batch(one(x), one(y))["loss"]
             assert program.loss("train", x, y) == (0, float(np.float32(expected)))
         for samples in (BATCH, 3, 1, 2, BATCH):
-            x, y = ([a[:samples] for a in arrays] for arrays in batches(trainer, loss)[0])
+            x, y = (
+                [a[:samples] for a in arrays] for arrays in batches(trainer, loss, BATCH, STEPS)[0]
+            )
             for function in ("test", "train"):
                 expected = getattr(trainer, f"{function}_on_batch")(one(x), one(y))["loss"]
                 same = "evaluate" if function == "test" else "train"

@@ -7,28 +7,52 @@
 
 #include <stdint.h>
 
-/* Limits. */
-#define MAX_LANES 16    /* floats of the widest vector */
-#define MAX_NR 3        /* vectors of a register tile */
-#define PIXELS 128      /* windows in a tile: a multiple of every MR */
-#define BAND 256        /* results of a band of windows, unless an image row has more */
-#define TILES 32        /* tiles of 2×2 results that are computed at once, in all parts */
+/* Limits that set the size of scratch memory and of frames. Programs for small devices are compiled
+   with others, which are in native/target.py. */
+#ifndef MAX_LANES
+#define MAX_LANES 16 /* floats of the widest vector */
+#endif
+#ifndef PIXELS
+#define PIXELS 128 /* windows in a tile: a multiple of every MR */
+#endif
+#ifndef STRIP_ROWS
+#define STRIP_ROWS 256 /* rows of results that a depthwise convolution lists at once */
+#endif
+#ifndef MAX_WALKS
+#define MAX_WALKS 16 /* walks of a call */
+#endif
+#ifndef TILES
+#define TILES 32 /* tiles of 2×2 results that are computed at once, in all parts */
+#endif
+#ifndef FILTER_TILES
 #define FILTER_TILES 64 /* the same for filter gradients */
+#endif
+#ifndef PANEL_PARTS
+#define PANEL_PARTS 4 /* parts of a call that have scratch for a packed panel */
+#endif
+#ifndef DEPTH_BLOCK
+#define DEPTH_BLOCK 256 /* most of the depth of a product that is computed at once */
+#endif
+#ifndef ROW_BLOCK
+#define ROW_BLOCK 128 /* rows of a block of a product: a multiple of every MR */
+#endif
+#ifndef RECURRENT_PARTS
+#define RECURRENT_PARTS 4 /* parts of a call that have scratch for RECURRENT_ROWS */
+#endif
+
+/* Other limits. */
+#define MAX_NR 3 /* vectors of a register tile */
+#define BAND 256 /* results of a band of windows, unless an image row has more */
 #ifdef __aarch64__
 #define BASE_IN_TILES 1 /* whether the base computes in tiles, which narrow vectors leave out */
 #else
 #define BASE_IN_TILES 0
 #endif
 #define MAX_TAPS 64       /* taps of a window */
-#define MAX_WALKS 16      /* walks of a call */
-#define PANEL_PARTS 4     /* parts of a call that have scratch for a packed panel */
-#define DEPTH_BLOCK 256   /* most of the depth of a product that is computed at once */
-#define ROW_BLOCK 128     /* rows of a block of a product: a multiple of every MR */
 #define MAX_RANK 6        /* axes of an elementwise kernel */
 #define MAX_INPUTS 3      /* inputs of an elementwise kernel */
 #define MAX_OUTER_AXES 4  /* axes around the matrices of a transpose */
 #define RECURRENT_ROWS 64 /* samples × steps that an RNN or LSTM computes at once */
-#define RECURRENT_PARTS 4 /* parts of a call that have scratch for these rows */
 #define PACKS 1           /* a call that only packs weights into a panel */
 #define PACKED 2          /* a call whose panel holds packed weights */
 

@@ -275,7 +275,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
   }
   walk_cursor cursor =
       many ? walk_begin(g, WIDE_BAND, part, parts) : walk_begin(g, WIDE_BAND, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &cursor, c->x, MAX_MR, in, out));) {
+  for (int pixels; (pixels = next_tile(g, &cursor, c->x, PIXELS, MAX_MR, in, out));) {
     tap_loops taps = taps_inside(g, &cursor, packed ? LANES : dots ? 1 : 0);
     const float *w = (packed ? c->panel : c->w) + taps.w_first;
     int64_t w_step = packed ? LANES : g->depth_stride;

@@ -107,7 +107,7 @@ static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, wa
   int64_t out[PIXELS], step = c->g->taps_h * c->g->taps_w * c->g->depth,
                        groups = F(groups_of_units)(g);
   if (end <= 0 || begin >= g->taps_h * groups) return;
-  for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out)); first = 0) {
+  for (int pixels; (pixels = next_tile(g, &at, c->x, PIXELS, 0, in, out)); first = 0) {
     tap_loops t = taps_inside(g, &at, 1);
     for (int64_t a = 0; a < t.rows; a++) {
       int64_t before = (at.row.tap + a) * groups, from = begin > before ? (begin - before) * MR : 0,
@@ -198,7 +198,7 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
   for (walk_cursor band = walk_begin(g, WIDE_BAND, 0, 1); next_band(g, &band);) {
     F(add_bias_band)(c, &band, part, parts);
     walk_cursor at = band_blocks(&band);
-    for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out));) {
+    for (int pixels; (pixels = next_tile(g, &at, c->x, PIXELS, 0, in, out));) {
       tap_loops t = taps_inside(g, &at, 1);
       int64_t tap[MAX_TAP_ROWS], to[MAX_TAP_ROWS];
       int count = 0;

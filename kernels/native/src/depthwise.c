@@ -10,6 +10,10 @@
 #include "loops.h"
 #include "window_blocks.h"
 
+/* Windows of a tile. A tile's sums are added to those of a filter gradient: so this number sets the
+   order of sums, and is the same for all programs. */
+#define SUMMED 128
+
 #define GROUP 4 /* results that are computed at once, which hides some of a sum's latency */
 
 /* A grid of taps for a tile of results: result p is at out[p], the first tap of its window that is
@@ -101,7 +105,7 @@ typedef struct {
   int64_t x, out, tap, taps;
 } strip_row;
 typedef struct {
-  strip_row rows[BAND];
+  strip_row rows[STRIP_ROWS];
   int64_t count, col; /* of the image, where the first window begins */
   int64_t x_row, w_row, w_col;
 } strip_rows;
@@ -115,20 +119,25 @@ static int has_strips(const window_walk *g, int64_t lanes, int64_t most) {
          first + g->cols - 1 + half < g->width;
 }
 
-static void rows_of_band(const window_walk *g, const walk_cursor *at, strip_rows *s) {
+/* Lists rows of a band from number `first` on, as many as fit; returns the number of the next one, or
+   0 after the last one. */
+static int64_t list_rows(const window_walk *g, const walk_cursor *at, int64_t first,
+                         strip_rows *s) {
+  int64_t height = at->band_end - at->row.end, all = at->images * height, n = first;
   s->count = 0, s->col = g->start_w + g->col_taps[0] + at->first_col;
   s->x_row = pitch(g->row_taps, g->taps_h) * g->row_stride;
   s->w_row = pitch(g->row_weights, g->taps_h), s->w_col = pitch(g->col_weights, g->taps_w);
-  for (int64_t image = at->image; image < at->image + at->images; image++)
-    for (int64_t row = at->row.end; row < at->band_end; row++) {
-      int64_t h = g->start_h + row * g->stride_h + g->row_taps[0];
-      window_span span =
-          span_from(row, row + 1, g->start_h, g->stride_h, g->row_taps, g->taps_h, g->height);
-      s->rows[s->count++] = (strip_row){
-          image * g->image_stride + h * g->row_stride + s->col * g->col_stride,
-          g->out_start + image * g->out_image + row * g->out_row + at->first_col * g->out_col,
-          span.tap, span.taps};
-    }
+  for (; n < all && s->count < STRIP_ROWS; n++) {
+    int64_t image = at->image + n / height, row = at->row.end + n % height;
+    int64_t h = g->start_h + row * g->stride_h + g->row_taps[0];
+    window_span span =
+        span_from(row, row + 1, g->start_h, g->stride_h, g->row_taps, g->taps_h, g->height);
+    s->rows[s->count++] = (strip_row){
+        image * g->image_stride + h * g->row_stride + s->col * g->col_stride,
+        g->out_start + image * g->out_image + row * g->out_row + at->first_col * g->out_col,
+        span.tap, span.taps};
+  }
+  return n < all ? n : 0;
 }
 
 #define BODY "depthwise_body.h"

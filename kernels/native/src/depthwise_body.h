@@ -177,10 +177,10 @@ static void F(depthwise_tile)(const depthwise_job *c, const tap_loops *taps, tap
 /* Computes a band of a walk for the vectors from `begin` to `end`. */
 static void F(depthwise_band)(const depthwise_job *c, const window_walk *g, walk_cursor block,
                               int64_t begin, int64_t end) {
-  const float *in[PIXELS + GROUP - 1];
-  int64_t out[PIXELS + GROUP - 1];
+  const float *in[SUMMED + GROUP - 1];
+  int64_t out[SUMMED + GROUP - 1];
   int64_t vectors = (g->depth + LANES - 1) / LANES, width = (end - begin) * LANES;
-  for (int pixels; (pixels = next_tile(g, &block, c->x, GROUP - 1, in, out));) {
+  for (int pixels; (pixels = next_tile(g, &block, c->x, SUMMED, GROUP - 1, in, out));) {
     tap_loops taps = taps_inside(g, &block, 0);
     if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
     if (c->sums) { /* in which a tap has the vectors of this part, not all channels */

@@ -101,20 +101,23 @@ static void F(depthwise_strip_band)(const depthwise_job *job, const window_walk 
   depthwise_job c = *job;
   strip_rows s;
   c.g = g;
-  rows_of_band(g, &band, &s);
   int64_t size = band.end_col - band.first_col, width = (end - begin) * LANES;
   int is_wide = g->taps_w == 5, few = size % 7 % 4 > size % 4 || MR < 8 || is_wide;
   int64_t sevens = few ? 0 : size / 7 * 7, fours = (size - sevens) / 4;
-  if (c.sums) s.w_row = s.w_row / g->depth * width, s.w_col = s.w_col / g->depth * width;
-  for (int64_t j = begin; j < end; j++) {
-    int64_t at = F(vector_start)(j, g->depth);
-    float *sums = c.sums ? c.sums + j * LANES : 0;
+  int64_t next = 0;
+  do {
+    next = list_rows(g, &band, next, &s);
+    if (c.sums) s.w_row = s.w_row / g->depth * width, s.w_col = s.w_col / g->depth * width;
+    for (int64_t j = begin; j < end; j++) {
+      int64_t at = F(vector_start)(j, g->depth);
+      float *sums = c.sums ? c.sums + j * LANES : 0;
 #if MR == 8
-    if (is_wide) F(strips4_5)(&c, &s, at, 0, fours, sums);
-    else F(strips7_3)(&c, &s, at, 0, sevens / 7, sums);
+      if (is_wide) F(strips4_5)(&c, &s, at, 0, fours, sums);
+      else F(strips7_3)(&c, &s, at, 0, sevens / 7, sums);
 #endif
-    if (!is_wide) F(strips4_3)(&c, &s, at, sevens, fours, sums);
-  }
+      if (!is_wide) F(strips4_3)(&c, &s, at, sevens, fours, sums);
+    }
+  } while (next);
   band.first_col += sevens + fours * 4;
   if (band.first_col < band.end_col) F(depthwise_band)(job, g, band, begin, end);
 }

@@ -65,7 +65,7 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
   F(bits) lane;
   for (int l = 0; l < LANES; l++) lane[l] = l;
   walk_cursor cursor = walk_begin(g, BAND, part, parts);
-  for (int pixels; (pixels = next_tile(g, &cursor, base, 0, x, out));) {
+  for (int pixels; (pixels = next_tile(g, &cursor, base, PIXELS, 0, x, out));) {
     F(pool_window) w = {.taps = taps_inside(g, &cursor, 0), .width = g->taps_w};
     w.tap = cursor.row.tap * g->taps_w + cursor.col.tap;
     w.channels = few ? g->depth : LANES;

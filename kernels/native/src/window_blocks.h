@@ -1,5 +1,4 @@
-/* Iterates over the results of a window_walk, a tile of at most PIXELS results at a time, in blocks
-   whose windows have the same taps inside the image. Taps outside are never read. */
+/* Iterates over the results of a window_walk, a tile at a time, in blocks whose windows have the same taps inside the image. Taps outside are never read. */
 
 #ifndef WINDOW_BLOCKS_H
 #define WINDOW_BLOCKS_H
@@ -94,10 +93,10 @@ static inline int next_block(const window_walk *g, walk_cursor *at) {
   return 1;
 }
 
-/* Advances by a tile and returns its number of results. in[p] is the first tap inside the image,
+/* Advances by a tile of at most `most` results, and returns their number. in[p] is the first tap inside the image,
    out[p] the offset of the result. `fill` more entries repeat the last one. */
-static inline int next_tile(const window_walk *g, walk_cursor *at, const float *x, int fill,
-                            const float **in, int64_t *out) {
+static inline int next_tile(const window_walk *g, walk_cursor *at, const float *x, int most,
+                            int fill, const float **in, int64_t *out) {
   int64_t rows = at->row.end - at->row.first, cols = at->col.end - at->col.first;
   if (at->index == at->images * rows * cols) {
     if (!next_block(g, at)) return 0;
@@ -109,11 +108,11 @@ static inline int next_tile(const window_walk *g, walk_cursor *at, const float *
   int64_t down = at->row.taps ? g->row_taps[at->row.tap] : 0,
           across = at->col.taps ? g->col_taps[at->col.tap] : 0;
   int count = 0;
-  while (count < PIXELS && image < end) {
+  while (count < most && image < end) {
     int64_t h = g->start_h + row * g->stride_h + down, w = g->start_w + col * g->stride_w + across;
     const float *from = x + image * g->image_stride + h * g->row_stride + w * g->col_stride;
     int64_t to = g->out_start + image * g->out_image + row * g->out_row + col * g->out_col;
-    for (; count < PIXELS && col < at->col.end; count++, col++) {
+    for (; count < most && col < at->col.end; count++, col++) {
       in[count] = from, out[count] = to;
       from += g->stride_w * g->col_stride, to += g->out_col;
     }

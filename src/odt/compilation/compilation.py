@@ -13,14 +13,12 @@ from odt.core.emit.step_program import step_program
 from odt.core.options.compile_options import COMPILE_OPTIONS
 from odt.core.recipe.option_values import check_option
 from odt.dataclass import dataclass
-from odt.errors import OptionError, UnsupportedError
-from odt.kernels.native.library import exports, load
-from odt.kernels.native.target import Target, planning_for
+from odt.errors import OptionError
+from odt.kernels.native.library import machine
+from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path, load_model
 from odt.text import size
 from odt.training.trainer import Trainer
-
-KERNELS = "base"  # the instruction set that every compiler has
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +76,14 @@ def compile(
         model: a model or the path of its file.
         folder: a new or an empty folder.
         name: prefix of the functions, a C identifier; that of the model file if left out.
-        target: "generic" for any processor, or "wasm" for WebAssembly and JavaScript.
+        target: "generic" for any processor, "microcontroller" for one with little memory, such as
+            a Cortex-M, or "wasm" for WebAssembly and JavaScript.
         options: arguments of Trainer. The learning rate must be among them, or in the model.
 
     Raises:
         OptionError: if options contradict each other or the model, or the folder has files.
-        UnsupportedError: if parts of the training step have no compiled kernel, or the compiler for
-            WebAssembly is not installed.
+        UnsupportedError: if parts of the training step have no compiled kernel, no kernels were
+            compiled when odt was installed, or the compiler for WebAssembly is not installed.
     """
     for option in ("workers", "micro_batch", "memory_budget"):
         if options.get(option) is not None:
@@ -97,7 +96,7 @@ def compile(
         check_name(name)
     _check_folder(folder)
     source = model if isinstance(model, Model) else load_model(model)
-    with planning_for(_target()):
+    with planning_for(machine(target)):
         session = Trainer(source, **options).session
         if session.rate_is_default:
             rule = "must be given, because `fit` chooses the default with the samples"
@@ -106,7 +105,7 @@ def compile(
         with Trainer(source, **options, workers=1, micro_batch=batch) as trainer:
             program = step_program(trainer.session.build(), source.path)
     name = name or identifier(FilePath(source.path or "model").stem)
-    files = project(program, name, version("odt"))
+    files = project(program, name, target, version("odt"))
     web = for_javascript(program, name, files) if target == "wasm" else {}
     _write(FilePath(folder), {**files, **web})
     return CProgram(
@@ -120,16 +119,6 @@ def compile(
         calls=len(program.train[-1].forward) + len(program.train[-1].backward),
         kernels=tuple(sorted(program.kernels)),
     )
-
-
-def _target() -> Target:
-    """Returns the machine for which the program is planned: one core of the base set."""
-    if load() is None:
-        raise UnsupportedError(
-            "odt.compile: needs the compiled kernels of odt, but they are not installed. Install "
-            "a C compiler, then odt again without pip's cache."
-        )
-    return Target(KERNELS, {**exports().limits, "MAX_THREADS": 1})
 
 
 def _check_folder(folder: Path) -> None:
