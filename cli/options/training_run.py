@@ -31,7 +31,6 @@ from odt.data.sources import recorded
 from odt.dataclass import dataclass
 from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
-from odt.kernels.rows.schedules import ReduceOnPlateau
 from odt.models.model import lowered_of
 from odt.training.exports import check_export
 
@@ -251,7 +250,8 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
 def _refuse_uncompared(trainer: odt.Trainer, options: TrainOptions, *, validated: bool) -> None:
     """Raises OdtError for options that compare epochs, without a value or a use of it."""
     session = options.session
-    plateau = isinstance(trainer.session.recipe.info.schedule, ReduceOnPlateau)
+    schedule = trainer.session.recipe.info.schedule
+    plateau = schedule is not None and schedule.on_plateau
     users = {
         "--keep-best": session.keep_best,
         "--patience": options.fit.patience,

@@ -30,7 +30,7 @@ MAX_FOLDED, MAX_FOLDED_IN_ALL = 16 << 20, 64 << 20
 MAX_REALS = 256  # values of a float tensor in shape arithmetic
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class Inference:
     """State of shape inference at one batch size.
 

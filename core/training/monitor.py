@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 from odt.core.runtime.optimizer import Optimizer
 from odt.errors import OptionError
-from odt.kernels.rows.schedules import ReduceOnPlateau
+from odt.kernels.rows.scheduledef import Schedule
+
+if TYPE_CHECKING:  # the module of a schedule is loaded when a run has one
+    from odt.kernels.rows.schedules import ReduceOnPlateau
 
 # Suffixes of the names of values that should fall.
 LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")
@@ -62,6 +66,11 @@ class Monitor:
         return better
 
 
+def is_on_plateau(schedule: Schedule | None) -> "TypeGuard[ReduceOnPlateau]":
+    """Whether a plateau of the monitored value reduces the learning rate."""
+    return schedule is not None and schedule.on_plateau
+
+
 class Plateau:
     """Reduces the learning rate when the monitored value stops improving; see ReduceOnPlateau.
 
@@ -70,7 +79,7 @@ class Plateau:
             empty before the first epoch.
     """
 
-    def __init__(self, schedule: ReduceOnPlateau, monitor: str) -> None:
+    def __init__(self, schedule: "ReduceOnPlateau", monitor: str) -> None:
         self._schedule = schedule
         self._monitor = Monitor(monitor, min_delta=schedule.min_delta)
         self._waited = self._cooldown = 0

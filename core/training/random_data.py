@@ -1,12 +1,13 @@
 """Random samples with the shapes of a model, reproducible by a seed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from odt.core.data.protocol import SampleOrder
 from odt.core.runtime.runtime import Runtime
+from odt.dataclass import dataclass
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import Draw
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -28,7 +29,7 @@ def random_data(runtime: Runtime, seed: int) -> "RandomData":
     return RandomData(runtime.input_specs, runtime.target_specs, draws, seed, usual=runtime.usual)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RandomData:
     """Random inputs, and targets that a loss can use.
 

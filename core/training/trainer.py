@@ -26,7 +26,7 @@ from odt.core.storage.free_memory import paused_collector
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
-from odt.core.training.monitor import Plateau, check_monitor
+from odt.core.training.monitor import Plateau, check_monitor, is_on_plateau
 from odt.core.training.passes import (
     NONE,
     NotFiniteLossError,
@@ -43,7 +43,6 @@ from odt.core.training.undo import DIVISOR, Undo
 from odt.core.training.watch import Evaluate, Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
-from odt.kernels.rows.schedules import ReduceOnPlateau
 
 TRAINING, VALIDATION = range(2)  # computations of the runtime
 
@@ -151,7 +150,7 @@ class Trainer(Closing):
         self.undo: Undo | None = None
         self.augment, self.schedule_steps = "", 0
         self.plateau: Plateau | None = None
-        if isinstance(info.schedule, ReduceOnPlateau):
+        if is_on_plateau(info.schedule):
             self.plateau = Plateau(info.schedule, monitor)
 
     def _make_parameters(

@@ -39,6 +39,7 @@ class Schedule:
     word: ClassVar[str] = "custom"
     formula: ClassVar[str] = ""  # for the documentation, in the letters of schedules.py
     portion: ClassVar[int] = 1  # the run's steps divided by the default of decay_steps
+    on_plateau: ClassVar[bool] = False  # whether the monitored value changes the rate
 
     initial_learning_rate: float | None = None
     decay_steps: int | None = None

@@ -209,6 +209,7 @@ class ReduceOnPlateau(Schedule):
 
     word: ClassVar[str] = "plateau"
     formula: ClassVar[str] = "r, times factor after patience epochs without an improvement"
+    on_plateau: ClassVar[bool] = True
     factor: float = 0.1
     patience: int = 10
     min_delta: float = 1e-4

@@ -95,13 +95,13 @@ def _parameter(f: "Field[Any]") -> Parameter:
     return Parameter(f.name, kind, default=default, annotation=f.type)
 
 
-FROZEN = {"__setattr__": _setattr, "__delattr__": _delattr}
 METHODS = {
     "__init__": _init,
     "__repr__": _repr,
     "__eq__": _eq,
     "__hash__": _hash,
-    **FROZEN,
+    "__setattr__": _setattr,
+    "__delattr__": _delattr,
     "__getstate__": _getstate,  # for copies and pickles
     "__setstate__": _setstate,
     "__signature__": _SignatureOf(),
@@ -111,6 +111,40 @@ METHODS = {
 def _getter(names: list[str]) -> "attrgetter[Any]":
     """Returns a function that reads attributes; without names, one that is equal in a class."""
     return attrgetter(*names or ["__class__"])
+
+
+def _with_slots(cls: Any) -> Any:
+    """Returns a standard dataclass again, with slots and the shared methods.
+
+    The standard `slots=True` makes the class again, too. Methods that the new class begins with
+    cost nothing; to set them later takes 10 µs.
+    """
+    members = fields(cls)
+    parameters = {f.name: None for f in members if f.init}.keys()
+    by_position = cls.__match_args__ == (*parameters,)
+    compared = [f.name for f in members if f.compare]
+    hashed = [f.name for f in members if (f.compare if f.hash is None else f.hash)]
+    inherited = {n for base in cls.__mro__[1:] for n in getattr(base, "__slots__", ())}
+    namespace = {
+        **METHODS,
+        **vars(cls),
+        "__qualname__": cls.__qualname__,
+        "_parameters": parameters,
+        "_positional": len(parameters) if by_position else None,
+        "_defaults": {f.name: f.default for f in members if f.default is not MISSING},
+        "_factories": {
+            f.name: f.default_factory for f in members if f.default_factory is not MISSING
+        },
+        "_compared": _getter(compared),
+        "_hashed": _getter(hashed),
+    }
+    # Not the defaults, which the standard one leaves in the class, nor what slots replace.
+    for name in (*(f.name for f in members), "__dict__", "__weakref__"):
+        namespace.pop(name, None)
+    namespace["__slots__"] = tuple(f.name for f in members if f.name not in inherited)
+    new_class = type(cls)(cls.__name__, cls.__bases__, namespace)
+    new_class._stores = tuple(getattr(new_class, name).__set__ for name in parameters)
+    return new_class
 
 
 if TYPE_CHECKING:
@@ -127,30 +161,8 @@ else:
             inherits_frozen = any(
                 base.__dataclass_params__.frozen for base in filter(is_dataclass, cls.__mro__[1:])
             )
-            for name, method in METHODS.items():
-                if name not in vars(cls) and not (inherits_frozen and name in FROZEN):
-                    setattr(cls, name, method)
             cls.__doc__ = cls.__doc__ or cls.__name__  # the standard one would write a signature
-            decorator = standard(
-                init=False, repr=False, eq=False, slots=True, frozen=inherits_frozen
-            )
-            new_class = decorator(cls)
-            new_fields = fields(new_class)
-            new_class._parameters = {f.name: None for f in new_fields if f.init}.keys()
-            new_class._stores = tuple(
-                getattr(new_class, name).__set__ for name in new_class._parameters
-            )
-            by_position = new_class.__match_args__ == (*new_class._parameters,)
-            new_class._positional = len(new_class._parameters) if by_position else None
-            new_class._defaults = {
-                f.name: f.default for f in new_fields if f.default is not MISSING
-            }
-            factories = [f for f in new_fields if f.default_factory is not MISSING]
-            new_class._factories = {f.name: f.default_factory for f in factories}
-            compared = [f.name for f in new_fields if f.compare]
-            hashed = [f.name for f in new_fields if (f.compare if f.hash is None else f.hash)]
-            new_class._compared = _getter(compared)
-            new_class._hashed = new_class._compared if hashed == compared else _getter(hashed)
-            return new_class
+            standard(init=False, repr=False, eq=False, frozen=inherits_frozen)(cls)
+            return _with_slots(cls)
 
         return decorate
