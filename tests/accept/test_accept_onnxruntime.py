@@ -26,8 +26,11 @@ GOLDEN = complete("onnx", "golden", "out")
 NETWORKS = ("mlp", "cnn", "mobile", "lstm", "transformer", "two")
 RUNS = [(name, optimizer) for name in NETWORKS for optimizer in ("SGD", "AdamW")]
 LOSS, PARAMETERS = 1e-5, {"SGD": 1e-5, "AdamW": 2e-4}  # largest differences
-# ONNX Runtime's own running statistics are 3.4e-5 off those of float64 with AdamW.
-STATISTICS = {"SGD": 1e-5, "AdamW": 1e-4}
+STATISTICS = 1e-5
+# BatchNormalization subtracts the bias of the layer before it. The gradient of this bias is 0 but
+# for rounding, of which AdamW makes whole steps: in ten of them ONNX Runtime is 8.5e-5 off float64,
+# PyTorch's float32 6.0e-5 and odt 1.6e-4; and in the running mean 3.4e-5, 2.4e-5 and 6.0e-5.
+ROUNDING = {("cnn", "AdamW", "bn2.mean"): 1e-4}
 
 
 class TwoLosses(onnxblock.Block):
@@ -122,7 +125,8 @@ def test_ten_steps_are_those_of_onnx_runtime(name: str, optimizer: str, trained:
     final = np.load(GOLDEN / f"{name}_{optimizer}.npz")
     for parameter, a in values.items():
         frozen = parameter in recorded(name)["frozen"]
-        most = (STATISTICS if frozen else PARAMETERS)[optimizer]
+        most = STATISTICS if frozen else PARAMETERS[optimizer]
+        most = ROUNDING.get((name, optimizer, parameter), most)
         np.testing.assert_allclose(a, final[f"p/{parameter}"], rtol=0, atol=most)
     assert inputs == run["inputs"]
     assert len(outputs) == len(run["outputs"])

@@ -1,7 +1,8 @@
-"""One system on an ONNX file: measure_onnx.py NAME BATCH THREADS FILES ort|compat|odt|odt-fixed.
+"""One system on an ONNX file: measure_onnx.py NAME BATCH THREADS FILES HOW.
 
-`ort` and `compat` run the same calls, of ONNX Runtime and of odt.compat.ort; `odt` and `odt-fixed`
-are odt.Trainer with the statistics of batches, as ONNX Runtime has, and with those of the file.
+`ort`, `ort-alone` and `compat` run the same calls: of ONNX Runtime, which imports PyTorch, of ONNX
+Runtime without it, and of odt.compat.ort. `odt` and `odt-fixed` are odt.Trainer with the statistics
+of batches, as ONNX Runtime has, and with those of the file.
 """
 
 import importlib
@@ -29,8 +30,8 @@ def training(module: str) -> types.ModuleType:
     """Imports a module of onnxruntime.training, or that of odt in its place."""
     if how == "compat":
         return importlib.import_module(f"odt.compat.ort.{module}")
-    if "onnxruntime.training" not in sys.modules:
-        # onnxruntime.training imports PyTorch, which training does not need.
+    if how == "ort-alone" and "onnxruntime.training" not in sys.modules:
+        # The package imports PyTorch, which training does not need.
         spec = importlib.util.find_spec("onnxruntime")
         assert spec is not None
         assert spec.origin is not None
@@ -48,7 +49,7 @@ def write_artifacts(folder: Path) -> None:
         "mse": artifacts.LossType.MSELoss,
     }
     model = path
-    if how == "ort":
+    if how != "compat":
         import onnx
 
         model = onnx.load(path)
@@ -68,13 +69,13 @@ y = rng.random((batch, *facts["output"]), np.float32)
 if facts["loss"] == "cce":
     y = rng.integers(0, facts["output"][0], batch)
 
-if how in ("ort", "compat"):
+if how in ("ort", "ort-alone", "compat"):
     folder = files / f"{name}-{how}"
     write_once(folder, write_artifacts)
     measurement = Measurement()
     api = training("api")
     options = {}
-    if how == "ort":
+    if how != "compat":
         import onnxruntime
 
         options["session_options"] = onnxruntime.SessionOptions()

@@ -3,12 +3,16 @@
 Each measurement is a process of its own, and systems take turns. Each figure is the median over the
 processes of a system, and each process gives the median of its steps; memory is the largest
 resident memory of the process. Figures go to bench-out/onnx.json.
+
+In Python, onnxruntime.training 1.19.2 cannot be imported without PyTorch, whose memory counts as it
+does for its users. Training does not use it, so ONNX Runtime is measured without it, too.
 """
 
 import json
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +22,21 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 
 from bench import startup
 from bench.machine import processor
-from bench.systems import HERE, SYSTEMS, set_up
+from bench.systems import HERE, ORT, SYSTEMS, TORCH, set_up
 
 ROOT = HERE.parents[1]
 NETWORKS = {"mlp": 64, "embedding": 32, "cnn": 8}  # batch sizes
-ORT = "ONNX Runtime"
-HOW = {ORT: "ort", "odt.compat.ort": "compat", "odt": "odt", "odt, fixed statistics": "odt-fixed"}
+BASE, ALONE = "ONNX Runtime", "ONNX Runtime without PyTorch"
+HOW = {
+    BASE: "ort",
+    ALONE: "ort-alone",
+    "odt.compat.ort": "compat",
+    "odt": "odt",
+    "odt, fixed statistics": "odt-fixed",
+}
+WITH_PYTORCH = replace(
+    SYSTEMS[BASE], environment="ort-torch", needs=tuple((*ORT, *torch) for torch in TORCH)
+)
 TIMEOUT = 600  # seconds
 
 
@@ -69,7 +82,7 @@ def row(name: str, threads: int, system: str, runs: list[dict[str, Any]], ort: A
     base = [statistics.median(r[k] for r in ort) for k in ("step_ms", "peak_mb")]
     others = max(r["others"] for r in runs)
     return (
-        f"{name:10} {threads}  {system:22} {step:9.3f} ms {step / base[0]:6.2f} x"
+        f"{name:10} {threads}  {system:28} {step:9.3f} ms {step / base[0]:6.2f} x"
         f" {memory:8.1f} MB {memory / base[1]:6.2f} x   first loss {runs[0]['first_loss']:.6g}"
         f"{'   disturbed' if others >= 0.1 else ''}"
     )
@@ -91,12 +104,15 @@ def main(work: str, repeat: int, data: Path, out: Path) -> None:
     if unknown:
         raise click.BadParameter(f"--work: must be of {', '.join(NETWORKS)}, but got {unknown}")
     out.mkdir(parents=True, exist_ok=True)
-    if why := set_up(SYSTEMS[ORT], out):
-        raise click.ClickException(f"{ORT} could not be installed: {why}")
-    pythons = dict.fromkeys(HOW, startup.install(out)) | {ORT: SYSTEMS[ORT].python(out)}
+    peers = {BASE: WITH_PYTORCH, ALONE: SYSTEMS[BASE]}
+    for peer, settings in peers.items():
+        if why := set_up(settings, out):
+            raise click.ClickException(f"{peer} could not be installed: {why}")
+    pythons = dict.fromkeys(HOW, startup.install(out))
+    pythons |= {peer: settings.python(out) for peer, settings in peers.items()}
     files, results = out / "onnx", []
     for name in work.split():
-        if why := write_file(name, files, data.resolve(), pythons[ORT]):
+        if why := write_file(name, files, data.resolve(), pythons[ALONE]):
             click.echo(f"{name}: not measured: {why}", err=True)
             continue
         has_norm = bool(json.loads((files / f"{name}.json").read_text())["frozen"])
@@ -107,7 +123,7 @@ def main(work: str, repeat: int, data: Path, out: Path) -> None:
                 for system in systems:
                     runs[system].append(measure(pythons[system], name, threads, files, HOW[system]))
             for system in systems:
-                click.echo(row(name, threads, system, runs[system], runs[ORT]))
+                click.echo(row(name, threads, system, runs[system], runs[BASE]))
                 results.append(
                     {"work": name, "threads": threads, "system": system, "runs": runs[system]}
                 )

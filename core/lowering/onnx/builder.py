@@ -16,7 +16,7 @@ from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.lowering.infer import infer_node, start_inference
 from odt.core.model.graph import ABSENT, Body, Graph, Node, Tensor, label
 from odt.core.model.model import Model
-from odt.core.model.onnx import Layout, OnnxNode
+from odt.core.model.onnx import PREFIX, Layout, OnnxNode
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -24,6 +24,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 NCHW_TO_NHWC, NHWC_TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
 MAX_MOVES = 64  # nodes between zeros and their use
+FILTERED = ("Conv", "ConvTranspose")  # kinds whose second input is a filter
 MOVES = frozenset(
     ("FILL", "BROADCAST_TO", "RESHAPE", "TRANSPOSE", "STRIDED_SLICE", "CONCATENATION", "GATHER")
 )
@@ -72,7 +73,8 @@ class Builder:
         self._as_in_file: set[int] = set()
         self._in_file_layout: dict[int, int] = {}
         self._transposed: dict[int, dict[tuple[int, ...], int]] = {}  # both ways
-        self._turned: dict[int, tuple[int, tuple[int, ...]]] = {}
+        # Tensor → the constant of which it is a transpose, in what shape, and its axes.
+        self._turned: dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
 
     def label(self, index: int) -> str:
         return label(self.tensors, index)
@@ -126,25 +128,35 @@ class Builder:
 
     def is_constant(self, x: int) -> bool:
         """Whether a tensor is a constant of the file, or a transpose of one."""
-        return self.tensors[self._turned.get(x, (x, ()))[0]].data is not None
+        return self.tensors[self._turned.get(x, (x,))[0]].data is not None
 
-    def turn(self, x: int, order: Sequence[int], y: int) -> None:
-        """Records that tensor y of the file is a transpose of constant x.
+    def is_filter(self, x: int) -> bool:
+        """Whether a tensor of the file is read as a filter of convolutions, and nowhere else."""
+        layers = (n for n in self.graph.nodes if n.op.removeprefix(PREFIX) in FILTERED)
+        return 0 < sum(n.inputs[1:2] == (x,) for n in layers) == self.reads[x]
+
+    def turn(self, x: int, sizes: Sequence[int], order: Sequence[int], y: int) -> None:
+        """Records that tensor y of the file is constant x in another shape, then transposed.
 
         A node that reads y as a weight gets x in the order that it needs.
+
+        Args:
+            x: the constant.
+            sizes: shape before the transpose.
+            order: axes of this shape in the order of y.
+            y: the tensor.
         """
-        spec = self.spec(x)
-        spec = TensorSpec(tuple(spec.shape[k] for k in order), spec.dtype)
+        spec = TensorSpec(tuple(sizes[k] for k in order), self.spec(x).dtype)
         self.tensors[y] = replace(self.tensors[y], spec=spec, signature=spec.shape)
         self.inference.specs[y] = spec
-        self._turned[y] = x, tuple(order)
+        self._turned[y] = x, tuple(sizes), tuple(order)
 
     def plain(self, x: int) -> int:
         """Returns a tensor with the layout of the file."""
         x = self.renamed.get(x, x)
         if x in self._turned:
-            source, order = self._turned[x]
-            return self.transpose(self.plain(source), order)
+            source, sizes, order = self._turned[x]
+            return self.transpose(self.reshape(self.plain(source), sizes), order)
         layout = self.tensors[x].layout
         if layout is None:
             self._as_in_file.add(x)
@@ -174,12 +186,15 @@ class Builder:
             divided: shape before, with axes of the tensor divided into several.
         """
         x = self.renamed.get(x, x)
-        if x in self._turned and not divided:
-            x, turned = self._turned[x]
-            order = [turned[k] for k in order]
+        if x in self._turned:
+            source, sizes, turned = self._turned[x]
+            if not divided:
+                x, order = source, [turned[k] for k in order]
+                divided = () if sizes == self._file_shape(x) else sizes
+            elif turned == tuple(range(len(turned))):  # the constant in another shape
+                x = source
         tensor, order, divided = self.tensors[x], tuple(order), tuple(divided)
-        in_file = self.spec(x).shape if tensor.layout is None else tensor.layout.shape
-        layout = Layout(in_file, order, divided)
+        layout = Layout(self._file_shape(x), order, divided)
         target = tuple(layout.sizes[k] for k in order) if shape is None else tuple(shape)
         if tensor.layout == layout:
             if tensor.spec.shape == target:
@@ -195,6 +210,10 @@ class Builder:
             return x
         y = self.transpose(self.reshape(self.plain(x), layout.sizes), order)
         return self.reshape(y, target)
+
+    def _file_shape(self, x: int) -> tuple[int, ...]:
+        layout = self.tensors[x].layout
+        return self.spec(x).shape if layout is None else layout.shape
 
     def transpose(self, x: int, order: Sequence[int]) -> int:
         """Adds a TRANSPOSE, which is left out where it moves nothing or x is one number."""

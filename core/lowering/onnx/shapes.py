@@ -59,6 +59,10 @@ def reshape(u: Use) -> int:
         dims = [count // rest if n == -1 else n for n in dims]
     if min(dims, default=0) < 0 or int(np.prod(dims, dtype=object)) != count:
         raise ShapeError(f"a shape must have the values of {before}, but got {dims}")
+    x, (y,) = u.raw(0), u.node.outputs
+    if u.b.tensors[x].data is not None and u.dtype(0).kind == "f" and u.b.is_filter(y):
+        u.b.turn(x, dims, range(len(dims)), y)
+        return y
     return u.b.reshape(u.input(0), dims)
 
 
@@ -106,7 +110,7 @@ def transpose(u: Use) -> int:
     (y,) = u.node.outputs
     x = u.raw(0)
     if u.b.tensors[x].data is not None and u.dtype(0).kind == "f" and y not in u.b.graph.outputs:
-        u.b.turn(x, order, y)
+        u.b.turn(x, u.shape(0), order, y)
         return y
     return u.b.transpose(u.input(0), order)
 

@@ -46,6 +46,21 @@ def windows() -> OnnxFile:
     return file
 
 
+def reshaped(*, stored: bool = True) -> OnnxFile:
+    """Filters that the file holds as matrices, and reshapes; or as filters."""
+    shapes = {"w0": (4, 3, 3, 3), "w1": (4, 1, 3, 3), "w2": (4, 2, 2, 2)}
+    weights = {name: real(*shape) for name, shape in shapes.items()}
+    matrices = {f"{name} as stored": a.reshape(len(a), -1) for name, a in weights.items()}
+    file = network((3, 8, 8), (4, 7, 7), **(matrices if stored else weights))
+    for name, shape in shapes.items() if stored else ():
+        file.constants({f"shape of {name}": np.array([*shape[:-1], -1])})
+        file.add("Reshape", f"{name} as stored", f"shape of {name}", outputs=[name])
+    file.add("Conv", "x", "w0", outputs=["h0"])
+    file.add("Conv", "h0", "w1", outputs=["h1"], pads=(1, 1, 1, 1), group=4)
+    file.add("ConvTranspose", "h1", "w2", group=2)
+    return file
+
+
 def transposed() -> OnnxFile:
     """Filters of transposed convolutions, whose channels are divided into groups."""
     file = network((4, 5, 5), (6, 9, 9), w0=real(4, 3, 2, 3), w1=real(6, 1, 3, 3))
@@ -100,7 +115,7 @@ def recurrent() -> OnnxFile:
     return file
 
 
-NETWORKS = (windows, transposed, volumes, sequences, products, recurrent)
+NETWORKS = (windows, reshaped, transposed, volumes, sequences, products, recurrent)
 
 
 def lowered(file: OnnxFile, folder: Path) -> LoweredGraph:
@@ -122,6 +137,20 @@ def test_the_layout_in_memory_can_be_undone(tmp_path: Path, make: Callable[[], O
         assert layout is not None
         assert in_memory is not None
         np.testing.assert_array_equal(layout.to_file(in_memory), in_file)
+
+
+def test_filters_that_the_file_reshapes_train_like_others(tmp_path: Path) -> None:
+    x, y = real(BATCH, 3, 8, 8), real(BATCH, 4, 7, 7)
+    trained = []
+    for stored in (True, False):
+        path = reshaped(stored=stored).write(tmp_path / f"{stored}.onnx")
+        with odt.Trainer(path, loss="mean_squared_error", optimizer=odt.SGD(1e-4)) as trainer:
+            losses = [trainer.train_on_batch(x, y)["loss"] for _ in range(3)]
+            trainer.export(path)
+        file = [t.data for t in read_model(path).graph.tensors if t.data is not None]
+        trained.append((losses, *(a.reshape(-1) for a in file if a.dtype.kind == "f")))
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_transposes_of_sequences_cancel(tmp_path: Path) -> None:
