@@ -212,6 +212,7 @@ def _groups(
 
 def before_epoch(checkpoint: Checkpoint) -> Checkpoint | None:
     """Returns the state before the current epoch; None if the checkpoint does not hold it."""
+    # A checkpoint of names and shapes has no arrays.
     pairs = zip(checkpoint.entries, checkpoint.arrays, strict=False)
     chosen = [(e, a) for e, a in pairs if e.role.startswith(BEFORE)]
     if not chosen or not checkpoint.progress.undo:

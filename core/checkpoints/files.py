@@ -186,6 +186,7 @@ def _trained_operators(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None
         sizes: bytes of the first moment of each tensor, in the order of the checkpoint.
     """
     order = checkpoint_order(graph)
+    # The file may be of another model; reading it compares the numbers of tensors.
     trained = {i for i, size in zip(order, sizes, strict=False) if size}
     operators = {n.origin for n in graph.nodes if trained & set(n.inputs)}
     floats = {i for i in order if graph.tensors[i].spec.dtype.kind == "f"}

@@ -1,4 +1,4 @@
-"""Resumes training from a checkpoint, and writes checkpoints during training."""
+"""Resumes training from a checkpoint: its options, its position and its state."""
 
 import os
 from collections.abc import Mapping
@@ -164,11 +164,11 @@ class Resume:
 
     def check_samples(self, samples: int) -> None:
         """Raises OptionError if the checkpoint was written in training on more or fewer samples."""
-        then = self.progress
-        if then.step and then.samples not in (0, samples):
+        before = self.progress
+        if before.step and before.samples not in (0, samples):
             raise OptionError(
                 "checkpoint",
-                f"must be resumed with {then.samples} training samples",
+                f"must be resumed with {before.samples} training samples",
                 samples,
                 "Give the same data and `validation_split=`, or `new_data=True` for other data.",
             )
@@ -204,13 +204,13 @@ class Resume:
             onert_checkpoint.decode(self.data, self.path, graph, parameters)
             parameters.average.reset()
         else:
-            then = self.checkpoint.progress
-            same = best if best is not None and best.monitor.name == then.monitor else None
+            before = self.checkpoint.progress
+            same = best if best is not None and best.monitor.name == before.monitor else None
             has_best = checkpoint.BEST in {e.role for e in self.checkpoint.entries}
             copies = same.copies if same else checkpoint.NONE
             checkpoint.restore(self.checkpoint, self.path, graph, parameters, copies)
             if same is not None and (has_best or not same.copies):
-                same.state = then.best
+                same.state = before.best
 
     def restore_before(self, graph: Graph, parameters: Parameters) -> bool:
         """Restores the state before the current epoch, if the checkpoint holds it.
@@ -227,10 +227,10 @@ class Resume:
         self, batch: int, micro_batch: int | None, workers: int | None
     ) -> tuple[int | None, int | None]:
         """Returns micro-batch and workers: as given, else the checkpoint's for equal batch size."""
-        then = self.progress
-        if self.checkpoint is None or batch != then.batch:
+        before = self.progress
+        if self.checkpoint is None or batch != before.batch:
             return micro_batch, workers
-        return micro_batch or then.micro_batch or None, workers or then.workers or None
+        return micro_batch or before.micro_batch or None, workers or before.workers or None
 
     def start(self, samples: int, steps: int) -> tuple[int, int]:
         """Returns the epoch in which to resume, and the number of its completed batches.
@@ -239,8 +239,9 @@ class Resume:
             samples: samples in a step of the resumed training.
             steps: steps in an epoch of the resumed training.
         """
-        then = self.progress
-        return then.epoch, min(then.position * then.batch * then.accumulate // samples, steps)
+        before = self.progress
+        samples_before = before.position * before.batch * before.accumulate
+        return before.epoch, min(samples_before // samples, steps)
 
     def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
         """Returns a warning about changed options that change bits of the results, else None."""
@@ -248,7 +249,7 @@ class Resume:
             return None
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
         absent = {INPUTS: ""}
-        then = absent | self.checkpoint.progress.stored() | dict(self.checkpoint.hyper_parameters)
+        old = absent | self.checkpoint.progress.stored() | dict(self.checkpoint.hyper_parameters)
         new = absent | now.progress.stored() | dict(now.hyper_parameters)
         same = {"step", "epoch", "position", "plateau", "best", "monitor", "undo"}
         if not order.shuffle:
@@ -258,14 +259,14 @@ class Resume:
         # A checkpoint converted from onert's format lacks loss and samples, one of artifacts those
         # that the device chooses.
         optional = ("loss", "samples", "micro_batch", "workers", "kernels", "schedule_steps")
-        same |= {name for name in optional if not then[name]}
-        if not then["samples"]:  # the order of a run that has not begun
+        same |= {name for name in optional if not old[name]}
+        if not old["samples"]:  # the order of a run that has not begun
             same |= {"shuffle", "seed", "drop_last", "stratified"}
         rows = [
-            f"{name.replace('_', ' ')} {printable(then[name]) or 'none'}, "
+            f"{name.replace('_', ' ')} {printable(old[name]) or 'none'}, "
             f"now {printable(new[name]) or 'none'}"
-            for name in then
-            if name not in same and then[name] != new[name]
+            for name in old
+            if name not in same and old[name] != new[name]
         ]
         if not rows:
             return None

@@ -142,43 +142,56 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     training = trainer.runtime.engine_of(TRAINING)
     evaluating = trainer.runtime.engine_of(VALIDATION)
     predicting = trainer.runtime.engine(Computation(outputs=True))
-    batch, parameters = training.schedule.batch, trainer.parameters
+    batch, optimizer = training.schedule.batch, trainer.parameters.optimizer
+    assert optimizer is not None
     engines = training, evaluating, predicting
     _check(trainer, [e.programs.program(0, (batch,)) for e in engines], path)
-    weights = list(by_name(trainer.graph, parameters.tensors).items())
-    state = [
-        (f"{slot} of {name}", a)
-        for slot, arrays in parameters.slots.items()
-        for name, a in by_name(trainer.graph, arrays).items()
-    ]
-    sums = [
-        (f"gradient of {name}", a)
-        for name, a in by_name(trainer.graph, training.sums.sums[0]).items()
-    ]
-    clipping = training.sums.clip_memory
-    sums += [("gradient clipping", clipping)] if clipping.size else []
-    memory = [a for _, a in (*weights, *state, *sums)]
+    weights, state, sums = _weights(trainer), _state(trainer), _sums(trainer)
+    memory = [a.values for a in (*weights, *state, *sums)]
     scales_of: Any = training.loss_scales  # which computes with terms as with numbers
     scales = scales_of(Term("samples"), trainer.info.reduction)
     updates = training.sums.calls_after_step() if sums else []
-    afters = updates, (), ()
-    each = [
-        _passes(engine.programs, batch, memory, scales, after)
-        for engine, after in zip(engines, afters, strict=True)
-    ]
-    optimizer = parameters.optimizer
-    assert optimizer is not None
+    train_arena, train = _passes(training.programs, batch, memory, scales, updates)
+    evaluate_arena, evaluate = _passes(evaluating.programs, batch, memory, scales, ())
+    predict_arena, predict = _passes(predicting.programs, batch, memory, scales, ())
     return StepProgram(
-        batch,
-        max(arena for arena, _ in each),
-        [Weights(*each) for each in weights],
-        [Weights(*each) for each in state],
-        [Weights(*each) for each in sums],
-        _numbers(parameters),
-        _first_rate(optimizer),
-        _rate(optimizer.schedule),
-        *(passes for _, passes in each),
+        batch=batch,
+        arena=max(train_arena, evaluate_arena, predict_arena),
+        weights=weights,
+        state=state,
+        sums=sums,
+        numbers=_numbers(trainer.parameters),
+        learning_rate=_first_rate(optimizer),
+        rate=_rate(optimizer.schedule),
+        train=train,
+        evaluate=evaluate,
+        predict=predict,
     )
+
+
+def _weights(trainer: Trainer) -> list[Weights]:
+    """Returns the weights that train."""
+    tensors = by_name(trainer.graph, trainer.parameters.tensors)
+    return [Weights(name, a) for name, a in tensors.items()]
+
+
+def _state(trainer: Trainer) -> list[Weights]:
+    """Returns the state of the optimizer."""
+    return [
+        Weights(f"{slot} of {name}", a)
+        for slot, arrays in trainer.parameters.slots.items()
+        for name, a in by_name(trainer.graph, arrays).items()
+    ]
+
+
+def _sums(trainer: Trainer) -> list[Weights]:
+    """Returns the memory of gradients that are clipped before the update; empty for none."""
+    engine_sums = trainer.runtime.engine_of(TRAINING).sums
+    gradients = by_name(trainer.graph, engine_sums.sums[0])
+    sums = [Weights(f"gradient of {name}", a) for name, a in gradients.items()]
+    if engine_sums.clip_memory.size:
+        sums.append(Weights("gradient clipping", engine_sums.clip_memory))
+    return sums
 
 
 def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
@@ -256,17 +269,18 @@ def _pass(
     def arguments(names: Sequence[str]) -> list[Argument]:
         return [_argument(plan, n, place(program.array(n))) for n in names]
 
+    # A prediction has no losses.
+    scales_of_losses = zip(program.scales, scales, strict=False)
     return Pass(
-        plan.graph.samples,
-        plan.graph.samples,
-        _rows(chain(*program.runs[:at]), regions),
-        _rows(chain(*program.runs[at:], after), regions),
-        arguments(plan.inputs),
-        arguments(plan.targets),
-        # A prediction has no losses.
-        [(place(a), s) for a, s in zip(program.scales, scales, strict=False)],
-        [place(a) for a in program.losses],
-        arguments(plan.outputs),
+        least=plan.graph.samples,
+        most=plan.graph.samples,
+        forward=_rows(chain(*program.runs[:at]), regions),
+        backward=_rows(chain(*program.runs[at:], after), regions),
+        inputs=arguments(plan.inputs),
+        targets=arguments(plan.targets),
+        scales=[(place(a), scale) for a, scale in scales_of_losses],
+        losses=[place(a) for a in program.losses],
+        outputs=arguments(plan.outputs),
     )
 
 
@@ -280,16 +294,9 @@ def _joined(passes: Sequence[Pass]) -> list[Pass]:
     ]
     joined = []
     for first, end, rows in grouped(tables, places, passes[0].least):
-        most = passes[end - 1]
-        forward = len(most.forward)
-        joined.append(
-            replace(
-                most,
-                least=passes[first].least,
-                forward=rows[:forward],
-                backward=rows[forward:],
-            )
-        )
+        last, count = passes[end - 1], len(passes[end - 1].forward)
+        forward, backward = rows[:count], rows[count:]
+        joined.append(replace(last, least=passes[first].least, forward=forward, backward=backward))
     return joined
 
 
@@ -325,6 +332,7 @@ def _rate(schedule: Schedule | None) -> Term:
 
 
 def _numbers(parameters: Parameters) -> list[Numbers]:
+    """Returns the numbers of updates as terms, for each factor of the learning rate."""
     optimizer = parameters.optimizer
     assert optimizer is not None
     rule: Any = optimizer.rule.compiled  # which computes with terms as with numbers

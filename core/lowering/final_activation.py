@@ -15,8 +15,18 @@ PROBABILITIES = ("SOFTMAX", "LOGISTIC")
 SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 # Operators that move or select values of their first input.
 MOVING = (
-    *("TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER", "REVERSE_V2", "TILE", "CONCATENATION"),
-    *("PACK", "UNPACK", "SPLIT_V", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"),
+    "TRANSPOSE",
+    "SLICE",
+    "STRIDED_SLICE",
+    "GATHER",
+    "REVERSE_V2",
+    "TILE",
+    "CONCATENATION",
+    "PACK",
+    "UNPACK",
+    "SPLIT_V",
+    "RESIZE_BILINEAR",
+    "RESIZE_NEAREST_NEIGHBOR",
 )
 
 

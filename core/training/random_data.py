@@ -65,6 +65,7 @@ class RandomData:
                 usual = self.usual[k] if self.usual else None
                 if usual is not None:
                     out[row] = usual
+            # A caller may give no arrays, to read no targets.
             for spec, draw, out in zip(self.targets, self.draws, targets, strict=False):
                 out[row] = draw(rng, spec).reshape(out[row].shape)
 

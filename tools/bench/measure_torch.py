@@ -1,6 +1,7 @@
 """PyTorch: measure_torch.py NETWORK BATCH full|last FILES eager|channels-last|compiled|bf16.
 
-All but eager use channels-last images. It makes its files the first time.
+All but eager use channels-last images. The script makes its files the first time. PyTorch is
+imported after the measurement begins, so that its time and memory count.
 """
 
 import os
@@ -12,7 +13,8 @@ import numpy as np
 from bench import networks
 from bench.measuring import Measurement, write_once
 
-name, batch, mode, files, how = sys.argv[1], int(sys.argv[2]), *sys.argv[3:6]
+name, samples, mode, files, how = sys.argv[1:]
+batch = int(samples)
 os.environ["OMP_NUM_THREADS"] = "2"
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{files}/inductor"
 folder = Path(files) / "torch" / name
@@ -20,6 +22,7 @@ net = networks.NETWORKS[name]()
 
 
 def write_weights(folder: Path) -> None:
+    """Writes the seeded weights as PyTorch stores them."""
     import torch
 
     from bench.measure_torch_model import Model
@@ -29,14 +32,15 @@ def write_weights(folder: Path) -> None:
     torch.save(model.state_dict(), folder / "weights.pt")
 
 
+def channels_first(a: np.ndarray) -> np.ndarray:
+    """Returns images (N, H, W, C) as (N, C, H, W), and other arrays as they are."""
+    return np.ascontiguousarray(np.moveaxis(a, -1, 1)) if a.ndim == 4 else a
+
+
 write_once(folder, write_weights)
-x, y = networks.random_batch(net, batch)
-image = x.ndim == 4
-x = np.ascontiguousarray(np.moveaxis(x, -1, 1)) if image else x
+x, y = map(channels_first, networks.random_batch(net, batch))
 if net.loss == "cce":
     y = y.argmax(1)
-elif y.ndim == 4:
-    y = np.ascontiguousarray(np.moveaxis(y, -1, 1))
 measurement = Measurement()
 
 import torch  # noqa: E402
@@ -52,7 +56,7 @@ inputs, targets = torch.from_numpy(x), torch.from_numpy(y)
 if mode == "last":
     for key, p in model.named_parameters():
         p.requires_grad_(key.startswith(f"parts.{net.last}."))
-if how != "eager" and image:
+if how != "eager" and x.ndim == 4:
     model = model.to(memory_format=torch.channels_last)
     inputs = inputs.contiguous(memory_format=torch.channels_last)
 trained = model.trained()
@@ -61,6 +65,7 @@ adam = torch.optim.Adam(trained, 1e-5, eps=1e-7, fused=True)
 
 
 def loss_of(a: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    """Returns the loss in float32 of inputs and targets."""
     with torch.autocast("cpu", torch.bfloat16, enabled=how == "bf16"):
         outputs = model(a)
     outputs = outputs.float()
@@ -71,6 +76,7 @@ compute = torch.compile(loss_of) if how == "compiled" else loss_of
 
 
 def step() -> float:
+    """Trains on the batch; returns the loss before the update."""
     adam.zero_grad(set_to_none=True)
     loss = compute(inputs, targets)
     loss.backward()

@@ -17,7 +17,12 @@ Spans = tuple[tuple[int, int], ...]  # offset and size of each buffer in the fil
 DTYPES = {
     name.upper(): np.dtype(name)
     for name in (
-        *("float16", "float32", "float64", "complex64", "complex128", "bool"),
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+        "bool",
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     )
 }

@@ -147,13 +147,14 @@ def spectra(view: View) -> Iterator[tuple[int, str]]:
 
 def _reaches_log(view: View, node: Node) -> bool:
     """Whether a logarithm is taken of a result, possibly after a lower limit or an offset."""
-    rest = list(node.outputs)
-    for i in rest:  # grows by the outputs of the operators behind
-        for user in view.users(i):
+    results, count = list(node.outputs), len(node.outputs)
+    while results:
+        for user in view.users(results.pop()):
             if user.op == "LOG":
                 return True
-            if user.op in LOGARITHM and len(rest) < MAX_OPERATORS:
-                rest += user.outputs
+            if user.op in LOGARITHM and count < MAX_OPERATORS:
+                results += user.outputs
+                count += len(user.outputs)
     return False
 
 

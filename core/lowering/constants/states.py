@@ -42,15 +42,17 @@ def zeros_as_data(view: View) -> Iterator[tuple[int, str]]:
 
 def _is_filter(view: View, node: Node) -> bool:
     """Whether the result of a product of two constants is the filter of a layer."""
-    results = list(node.outputs)
-    for i in results:  # grows by the outputs of the operators behind
+    results, seen = list(node.outputs), set(node.outputs)
+    while results:
+        i = results.pop()
         for user in view.readers.get(i, ()):
             layer = LAYERS.get(user.op, Layer(0, 1, 2))
             if user.op in PRODUCTS and user.inputs[layer.w : layer.w + 1] == (i,):
                 return True
             others = [k for k in user.inputs if k != i and view.tensors[k].data is None]
             if user.op in VIEWS or (user.op in ("ADD", "MUL") and not others):
-                results += [k for k in user.outputs if k not in results]
+                results += [k for k in user.outputs if k not in seen]
+                seen.update(user.outputs)
     return False
 
 

@@ -9,7 +9,7 @@ variable. It is recognized by its values at some points. Its scalars are then no
 converter gave them axes.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import erf, pi, sqrt
@@ -91,12 +91,16 @@ def _functions(
     """Yields each x of which y is one of ACTIVATIONS: x, the function, the tensors between."""
     computed, before = dict[int, Node](), [y]
     if makers[y].op in ("MUL", "DIV"):
-        for i in before:  # grows by the inputs of each operator
+        queue = deque(before)
+        while queue:
+            i = queue.popleft()
             node = makers.get(i)
             if node is not None and node.op in FUNCTIONS and len(computed) < MAX_OPERATORS:
                 computed[i] = node
                 others = (k for k in node.inputs if graph.tensors[k].scalar is None)
-                before += [k for k in others if k not in before]
+                new = [k for k in others if k not in before]
+                before += new
+                queue += new
     if not any(node.op in CURVES for node in computed.values()):
         return
     reads = Counter(i for node in computed.values() for i in node.inputs)

@@ -18,9 +18,30 @@ RESHAPING = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
 CONVOLUTIONS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1}  # operator → axis of the height in filters
 POOLS = ("AVERAGE_POOL_2D", "MAX_POOL_2D")
 POINTWISE = (
-    *("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "ELU", "TANH", "LOGISTIC"),
-    *("HARD_SWISH", "GELU", "ABS", "EXP", "SQRT", "RSQRT", "SQUARE", "NEG", "QUANTIZE"),
-    *("DEQUANTIZE", "ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"),
+    "RELU",
+    "RELU6",
+    "RELU_N1_TO_1",
+    "RELU_0_TO_1",
+    "LEAKY_RELU",
+    "ELU",
+    "TANH",
+    "LOGISTIC",
+    "HARD_SWISH",
+    "GELU",
+    "ABS",
+    "EXP",
+    "SQRT",
+    "RSQRT",
+    "SQUARE",
+    "NEG",
+    "QUANTIZE",
+    "DEQUANTIZE",
+    "ADD",
+    "SUB",
+    "MUL",
+    "DIV",
+    "MAXIMUM",
+    "MINIMUM",
 )
 VALID = 1  # Padding of the schema
 

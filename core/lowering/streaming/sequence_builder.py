@@ -55,7 +55,9 @@ class SequenceBuilder:
         others = (1 << rank) - 1 - (1 << TIME)  # axes that are selected as a whole
         options = {
             **dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0),
-            **{"begin_mask": others, "end_mask": others, "offset": False},
+            "begin_mask": others,
+            "end_mask": others,
+            "offset": False,
         }
         self.nodes.append(Node("STRIDED_SLICE", inputs, (y,), options, origin))
 

@@ -59,7 +59,8 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
     for (int64_t o = begin_at; o < end_at;) {
       int64_t left = end_at - o, most = n == 1 ? 2 * MR : n == 2 ? ROWS_OF(2) : MR;
       int split = left / MR == 2 && left % MR < 2; /* two tiles of MR rows leave fewest rows */
-      int64_t rows = left >= most && (most == 2 * MR || !split) ? most : left >= MR ? MR : 1;
+      int64_t rows = left >= MR ? MR : 1;
+      if (left >= most && (most == 2 * MR || !split)) rows = most;
       for (int64_t i = o + rows; i < o + 2 * rows && i < end_at; i++)
         for (int v = 0; v < n; v++) __builtin_prefetch(sums + i * step + to[v]);
 #define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
@@ -119,7 +120,22 @@ static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, wa
   }
 }
 
-/* One part: a range of groups. */
+/* Clears the gradients of a range of groups. Group k of a unit's row of taps, or of a tap with a
+   walk of its own, is k = row · groups + o / MR, so that unit o of the range has rows side by side,
+   `length` values each. */
+static void F(clear_filter_groups)(const F(filter_job) * c, int64_t begin, int64_t end,
+                                   int64_t length) {
+  const window_walk *g = c->g;
+  int64_t groups = F(groups_of_units)(g), step = g->taps_h * g->taps_w * g->depth;
+  for (int64_t o = 0; o < g->units; o++) {
+    int64_t round_up = groups - 1 - o / MR;
+    int64_t first = (begin + round_up) / groups, last = (end + round_up) / groups;
+    memset(c->dw + o * step + first * length, 0, sizeof(float) * (last - first) * length);
+  }
+}
+
+/* One part: a range of groups. The first tile of pixels overwrites the gradients of a window of one
+   tap; those of more taps are cleared before, because a block may lack some of them. */
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
@@ -130,11 +146,7 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
   int64_t length = apart ? g->depth : g->taps_w * g->depth;
   window_walk one = *g;
   if (apart) one.taps_h = one.taps_w = 1;
-  for (int64_t o = 0; clears && o < g->units; o++) {
-    int64_t rest = groups - 1 - o / MR, row = (begin + rest) / groups;
-    memset(c->dw + o * step + row * length, 0,
-           sizeof(float) * ((end + rest) / groups - row) * length);
-  }
+  if (clears) F(clear_filter_groups)(c, begin, end, length);
   for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
     F(add_bias_band)(c, &at, part, parts);
     for (int64_t tap = 0; tap < (apart ? taps : 1); tap++) {

@@ -421,7 +421,8 @@ def _sidecars(
         "skipped": split.skipped,
     }
     sidecars = []
-    for file, path, scale in zip(data, split.files, (split.scale, ""), strict=False):
+    scales = split.scale, ""  # of inputs, and of targets if there are any
+    for file, path, scale in zip(data, split.files, scales, strict=False):
         sidecar = Sidecar(
             file.tensors, split.samples, request.targets.classes, file.finish(), recipe, scale
         )

@@ -1,4 +1,4 @@
-"""Warnings before training: samples left out, nothing trainable, no epochs left."""
+"""Warnings of `Trainer.fit`: before training, about an epoch, and about validated classes."""
 
 import math
 from collections.abc import Iterator, Sequence

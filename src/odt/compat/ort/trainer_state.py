@@ -27,6 +27,7 @@ class TrainerState:
         self._statistics = {graph.tensors[i].name: i for i in parameters.statistics.arrays}
         self._slots = sorted(parameters.slots)
         for name, arrays in state.moments.items():
+            # Checkpoints of ONNX Runtime have an array for an optimizer without state.
             for slot, values in zip(self._slots, arrays, strict=False):
                 if name in trainer.weights:
                     live.optimizer_state[f"{slot}/{name}"] = self._to_memory(name, values)

@@ -116,8 +116,15 @@ def _certificate(
 
 def _usage(**flags: bool) -> x509.KeyUsage:
     kinds = (
-        *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
-        *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
     )
     return x509.KeyUsage(**{kind: flags.get(kind, False) for kind in kinds})
 

@@ -38,8 +38,19 @@ HYPER = {row.word: row for row in HYPER_OPTIONS.values()}
 SELECTION = {row.word: row for row in SELECTION_OPTIONS.values() if row.federated}
 DATA = ("load-input", "load-expected", "validation-input", "validation-expected")
 FEDERATION = (
-    *("clients", "min-clients", "partition", "rounds", "epochs", "decay", "seed"),
-    *("payload", "norm-bound", "timeout", "delta", "state", "out"),
+    "clients",
+    "min-clients",
+    "partition",
+    "rounds",
+    "epochs",
+    "decay",
+    "seed",
+    "payload",
+    "norm-bound",
+    "timeout",
+    "delta",
+    "state",
+    "out",
 )
 SAME = (*TRAINER, *HYPER, *SELECTION, "partition", "epochs", "decay", "seed")  # in all rounds
 KEYS = ("model", *TRAINER, *HYPER, *SELECTION, *DATA, *FEDERATION)
