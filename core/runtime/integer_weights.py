@@ -78,14 +78,14 @@ class IntegerWeights:
             bottom = min(top + height, rows)
             for left in range(0, columns, TILE):
                 right = min(left + TILE, columns)
+                # A tile is side by side in memory: whole rows, or a part of one row.
                 at = slice(top * columns + left, (bottom - 1) * columns + right)
-                scale, zero = (
-                    a[top:bottom] if len(a) > 1 else a for a in (self._scale, self._zero)
-                )
-                scale, zero = (a[:, left:right] if a.shape[1] > 1 else a for a in (scale, zero))
+                part = slice(top, bottom), slice(left, right)
+                scale, zero = _part(self._scale, part), _part(self._zero, part)
                 shape = (bottom - top, right - left)
                 real, noise = (w[: shape[0] * shape[1]] for w in work)
-                integers, table = self._integers[at].reshape(shape, copy=False), real.reshape(shape)
+                integers = self._integers[at].reshape(shape, copy=False)
+                table = real.reshape(shape)
                 np.subtract(integers, zero, out=table)
                 np.multiply(table, scale, out=table)
                 rule(real, gradient[at], {name: a[at] for name, a in slots.items()})
@@ -96,3 +96,10 @@ class IntegerWeights:
                 np.floor(real, out=real)
                 np.clip(real, *self._limits, out=real)
                 np.copyto(integers, table, casting="unsafe")
+
+
+def _part(a: Array, part: tuple[slice, slice]) -> Array:
+    """Returns a part of scales or zero points, (rows or 1, columns or 1), for such values."""
+    rows, columns = part
+    a = a[rows] if a.shape[0] > 1 else a
+    return a[:, columns] if a.shape[1] > 1 else a

@@ -40,7 +40,9 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
         last = max(writers.get(plan.root(name), 0) for name in maker.values(maker.reads))
         before.setdefault(last + 1, []).append(replace(maker, label=f"{entry.label} digest"))
         entries[k] = _call(entry, form.gradient, Phase.BACKWARD, digest, spec, values)
-    order = (s for k, entry in entries.items() for s in (*before.get(k, ()), entry))
+    order: list[Call | Delivery] = []
+    for k, entry in entries.items():
+        order += (*before.get(k, ()), entry)
     return replace(plan, entries=tuple(order), values=values)
 
 
@@ -60,9 +62,9 @@ def choose_digests(plan: Plan) -> frozenset[str]:
     chosen = set(calls)
     while True:
         others = (
-            s
-            for s in plan.entries[plan.forward_entries :]
-            if isinstance(s, Call) and s.arrays.get("dx") not in chosen
+            entry
+            for entry in plan.entries[plan.forward_entries :]
+            if isinstance(entry, Call) and entry.arrays.get("dx") not in chosen
         )
         operands = {plan.root(v) for entry in others for v in entry.values(entry.reads)}
         useless = {n for n in chosen if not _frees(plan, calls[n], forward - operands)}
