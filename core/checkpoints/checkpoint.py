@@ -23,7 +23,8 @@ import numpy as np
 
 from odt.core.checkpoints.progress import Progress, natural, parse_progress, string
 from odt.core.model.graph import Graph, first_of_buffer
-from odt.core.runtime.parameters import AVERAGE, Groups, Parameters, by_name
+from odt.core.options.training_options import BATCH, FIXED
+from odt.core.runtime.parameters import AVERAGE, STATISTIC, Groups, Parameters, by_name
 from odt.core.storage.reading import MAX_LISTED, check_shape, printable, reason
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
@@ -171,6 +172,7 @@ def matching(
 
     Raises:
         ModelError: if model or optimizer differ, with a table of the differences.
+        OptionError: if batch normalization had other statistics.
     """
     mine = _by_entry(graph, parameters, best, tied=checkpoint.progress.tied_by_buffer)
     roles = {e.role for e in checkpoint.entries}
@@ -184,15 +186,24 @@ def matching(
     mine = {key: arrays for key, arrays in mine.items() if key[1] not in ignored}
     stored = {(e.tensor, e.role): e for e in checkpoint.entries if e.role not in ignored}
     rows: list[tuple[str, str, str]] = []
+    differing: list[tuple[str, str]] = []
     for name, role in dict.fromkeys((*mine, *stored)):
         arrays, entry = mine.get((name, role), ()), stored.get((name, role))
         a = arrays[0] if arrays else None  # arrays of one entry have one shape
         if _kind(a) != _kind(entry):
             rows.append((f"{printable(name)} ({printable(role)})", _show(a), _show(entry)))
+            differing.append((name, role))
     assert parameters.optimizer is not None
     optimizer = parameters.optimizer.rule.name
     if checkpoint.optimizer != optimizer:
         rows.insert(0, ("optimizer", optimizer, printable(checkpoint.optimizer)))
+    elif differing and bool(parameters.statistics.arrays) != (STATISTIC in roles):
+        running = {name for name, role in differing if role == STATISTIC}
+        if all(name in running for name, _ in differing):
+            before, now = (BATCH, FIXED) if STATISTIC in roles else (FIXED, BATCH)
+            rule = f"must be {before}, as {where} was trained"
+            remedy = f"Give {before}, or train without the checkpoint."
+            raise OptionError("batch_norm", rule, now, remedy)
     if rows:
         raise _differences(where, rows)
     return mine

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from odt.core.lowering.normalize.batch_statistics import RunningStatistics
 from odt.core.model.graph import Graph, Tensor
 from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays
@@ -61,7 +62,7 @@ class Parameters:
         rates: Sequence[tuple[int, float]] = (),
         ema: float = 0.0,
         followed: Collection[int] = (),
-        statistics: Collection[int] = (),
+        statistics: Sequence[RunningStatistics] = (),
         stored: Mapping[int, WeightQuantization] | None = None,
     ) -> None:
         """Copies the constants.

@@ -4,7 +4,7 @@ mean ← momentum · mean + (1 − momentum) · mean of the batch; so the varian
 population: a sum of squares over their number, as in ONNX.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,18 +23,24 @@ class Statistics:
         arrays: mean or variance of each channel, by tensor.
     """
 
-    def __init__(self, graph: Graph, tensors: Collection[int] = ()) -> None:
+    def __init__(self, graph: Graph, moving: Sequence[RunningStatistics] = ()) -> None:
         """Begins with the statistics of the file.
 
         Args:
             graph: graph of the constants.
-            tensors: the running statistics that move.
+            moving: the running statistics that move.
         """
         self.arrays: dict[int, Array] = {}
-        for i in tensors:
+        self._variances = {each.variance for each in moving}
+        for i in (i for each in moving for i in (each.mean, each.variance)):
             values = graph.tensors[i].real
             assert values is not None, "running statistics are constants"
             self.arrays[i] = np.array(values)
+
+    def restart(self, values: Mapping[int, Array]) -> None:
+        """Sets all statistics, by tensor; a variance is at least 0."""
+        for i, a in values.items():
+            np.maximum(a, 0 if i in self._variances else -np.inf, out=self.arrays[i])
 
     def bind(self, statistics: RunningStatistics, center: Array, inv: Array) -> Run:
         """Returns the call that moves the statistics of a normalization towards those of a batch.

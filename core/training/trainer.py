@@ -171,7 +171,7 @@ class Trainer(Closing):
             rates=info.rates,
             ema=info.ema,
             followed=plan.followed(info.quant_ranges),
-            statistics=[i for s in plan.statistics for i in (s.mean, s.variance)],
+            statistics=plan.statistics,
             stored=self._plans.stored,
         )
         return parameters, sum(plan.graph.tensors[i].spec.nbytes for i in trained)

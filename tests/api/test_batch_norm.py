@@ -23,6 +23,7 @@ from support.batch_norm_network import (
 from support.onnx_files import OnnxFile, mlp, value
 
 import odt
+from odt import federated
 from odt.cli.main import main
 from odt.errors import OdtError, OptionError
 
@@ -110,6 +111,60 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
         t.fit(x, labels, epochs=4)
         t.export(tmp_path / "resumed.onnx")
     assert (tmp_path / "whole.onnx").read_bytes() == (tmp_path / "resumed.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(("first", "second"), [("batch", "fixed"), ("fixed", "batch")])
+def test_a_run_cannot_be_resumed_with_other_statistics(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    path, state = network(tmp_path / "m.onnx"), tmp_path / "state.odt"
+    with trainer(path, batch_norm=first) as t:
+        t.train_on_batch(*next(batches(8)))
+        t.save_checkpoint(state)
+    resumed = trainer(path, batch_norm=second, checkpoint=state)
+    with pytest.raises(OptionError, match=f"batch_norm=.*must be {first}, as .*, but got {second}"):
+        resumed.train_on_batch(*next(batches(8)))
+
+
+def test_federations_average_running_statistics(tmp_path: Path) -> None:
+    path, (x, labels) = network(tmp_path / "m.onnx"), next(batches(16))
+    with trainer(path) as t:
+        clients = [
+            federated.Client(t, x, labels, samples=part, partition=k)
+            for k, part in enumerate((range(8), range(8, 16)))
+        ]
+        begin = federated.tensors_of(t)
+        assert set(STATISTICS) < begin.keys()
+        updates = [client.train(begin, 1).tensors for client in clients]
+        federated.load_tensors(t, begin)
+        history = federated.simulate(
+            t, x, labels, clients=2, rounds=1, partition=[0] * 8 + [1] * 8, decay="none"
+        )
+        t.export(tmp_path / "trained.onnx")
+        negative = {n: a - 1000 if n in STATISTICS else a for n, a in begin.items()}
+        federated.load_tensors(t, negative)
+        assert (federated.tensors_of(t)["variance"] == 0).all()
+        assert (federated.tensors_of(t)["mean"] < -900).all()
+    exported = constants(tmp_path / "trained.onnx")
+    for name in STATISTICS:
+        one, other = (update[name] for update in updates)
+        assert np.abs(one - other).max() > 1e-3
+        np.testing.assert_allclose(exported[name], (one + other) / 2, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(history.tensors[name], exported[name])
+
+
+def test_merged_checkpoints_have_the_mean_statistics(tmp_path: Path) -> None:
+    path, means = network(tmp_path / "m.onnx"), []
+    paths = [tmp_path / "1.odt", tmp_path / "2.odt"]
+    for state, batch in zip(paths, batches(8, 8), strict=True):
+        with trainer(path) as t:
+            t.train_on_batch(*batch)
+            t.save_checkpoint(state)
+            means.append(federated.tensors_of(t)["mean"])
+    federated.merge(paths, tmp_path / "merged.odt")
+    with trainer(path, checkpoint=tmp_path / "merged.odt") as t:
+        merged = federated.tensors_of(t)["mean"]
+    np.testing.assert_allclose(merged, (means[0] + means[1]) / 2, rtol=1e-5, atol=1e-6)
 
 
 def test_each_accumulated_batch_moves_the_statistics(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from odt.core.checkpoints.files import decode_any, write_any
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.formats.reader import read_model
 from odt.core.model.model import Model
-from odt.core.runtime.parameters import AVERAGE, RANGE, WEIGHT
+from odt.core.runtime.parameters import AVERAGE, RANGE, STATISTIC, WEIGHT
 from odt.errors import ModelError, OptionError
 from odt.federated.strategies.strategy import weighted_mean
 from odt.federated.update import Array, Tensors, Update
@@ -100,9 +100,9 @@ def mean_checkpoint(states: Sequence[Checkpoint], weights: Sequence[float]) -> C
 
 
 def _weights(state: Checkpoint) -> Tensors:
-    """The weights, their moving averages and ranges of activations, by number of the entry."""
+    """Weights, moving averages, ranges and running statistics, by number of the entry."""
     arrays: dict[str, Array] = {}
     for k, (entry, a) in enumerate(zip(state.entries, state.arrays, strict=True)):
-        if entry.role in (WEIGHT, AVERAGE, RANGE):
+        if entry.role in (WEIGHT, AVERAGE, RANGE, STATISTIC):
             arrays[str(k)] = a
     return arrays

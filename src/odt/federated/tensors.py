@@ -1,4 +1,4 @@
-"""The tensors that travel: what a trainer trains, by name."""
+"""The tensors that travel: what a trainer trains, and running statistics that move, by name."""
 
 from odt.core.runtime.parameters import by_name
 from odt.errors import OptionError
@@ -8,14 +8,15 @@ from odt.training.trainer import Trainer
 
 
 def tensors_of(trainer: Trainer) -> Tensors:
-    """Returns copies of what a trainer trains.
+    """Returns copies of what a trainer trains, and of running statistics that it moves.
 
     Args:
         trainer: a trainer of all weights, a head, adapters or sparse channels.
 
     Returns:
         name → array in the order of the model: the whole weight; with `sparse`, (K, …) the K
-        output channels that train.
+        output channels that train; with `batch_norm="batch"`, also (C,) running means and
+        variances.
 
     Raises:
         OptionError: if no weight trains.
@@ -24,11 +25,14 @@ def tensors_of(trainer: Trainer) -> Tensors:
     values = core.parameters.values()
     if not values:
         raise OptionError("trainable", "must select weights", "none")
+    values |= {i: a.copy() for i, a in core.parameters.statistics.arrays.items()}
     return by_name(core.graph, {i: values[i] for i in sorted(values)})
 
 
 def load_tensors(trainer: Trainer, tensors: Tensors, where: str = "server") -> None:
     """Sets what a trainer trains, and resets its optimizer state; all of it or nothing.
+
+    A running variance below 0, which a server's optimizer or rounding may leave, becomes 0.
 
     Args:
         trainer: a trainer.
@@ -39,8 +43,10 @@ def load_tensors(trainer: Trainer, tensors: Tensors, where: str = "server") -> N
         DataError: if names, shapes or dtypes differ, or a value is not finite.
     """
     core = trainer.session.build()
-    trained = core.parameters.trained
-    expected = by_name(core.graph, {i: trained[i] for i in sorted(trained)})
+    trained, statistics = core.parameters.trained, core.parameters.statistics
+    arrays = {**trained, **statistics.arrays}
+    expected = by_name(core.graph, {i: arrays[i] for i in sorted(arrays)})
     check_tensors(tensors, expected, where, "The model is unchanged.")
-    values = {i: tensors[name] for i, name in zip(sorted(trained), expected, strict=True)}
-    core.parameters.restart(values)
+    values = {i: tensors[name] for i, name in zip(sorted(arrays), expected, strict=True)}
+    core.parameters.restart({i: values[i] for i in trained})
+    statistics.restart({i: values[i] for i in statistics.arrays})

@@ -24,13 +24,14 @@ def test_statistics_move_by_the_share_of_the_batch(
         Tensor(name, spec, data=values.astype(np.float32))
         for name, values in (("mean", mean), ("variance", variance))
     ]
-    statistics = Statistics(Graph(tuple(tensors), (), (), ()), (0, 1))
+    running = RunningStatistics(0, 1, MOMENTUM, EPSILON, "", "")
+    statistics = Statistics(Graph(tuple(tensors), (), (), ()), [running])
     x = rng.normal(2, 3, (50, channels))
     x[:, 0] = 4  # a channel without variance
     center, of_batch = x.mean(axis=0), x.var(axis=0)
     inv = 1 / np.sqrt(of_batch + EPSILON)
     arrays = [a.astype(np.float32).reshape(1, 1, -1) for a in (center, inv)]
-    run = statistics.bind(RunningStatistics(0, 1, MOMENTUM, EPSILON, "", ""), *arrays)
+    run = statistics.bind(running, *arrays)
     for _ in range(2):
         run()
         mean = MOMENTUM * mean + (1 - MOMENTUM) * center
