@@ -11,6 +11,8 @@ way: the same operator reads the same constants and results of such operators be
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +31,19 @@ from odt.kernels.rows.opdef import Array
 ROUNDS = 12  # operators before a reader that are compared, at most
 Place = tuple[int, int]  # subgraph, and tensor there
 Values = tuple[Array, Quantization | None]
+
+
+class _Label(NamedTuple):
+    """How a tensor is computed, or a constant is read.
+
+    Attributes:
+        number: hash that is equal for what is computed or read alike.
+        shows: whether weights that are not all of one value are among what it is computed from, or
+            read with.
+    """
+
+    number: int
+    shows: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +193,7 @@ class _Readers:
             if self._same.keys().isdisjoint(node.outputs):
                 for k in set(inputs):
                     self._nodes.setdefault(k, []).append((node, inputs))
-        self._rounds = [dict.fromkeys(self._computed(), (0, False))]
+        self._rounds = [dict.fromkeys(self._computed(), _Label(0, False))]
 
     def _behind_conversions(self) -> dict[int, int]:
         """Returns output of a DEQUANTIZE or DENSIFY → the constant that it converts."""
@@ -195,8 +210,8 @@ class _Readers:
         for node in self.graph.nodes:
             yield from node.outputs
 
-    def read(self, i: int, count: int) -> set[tuple[int, bool]]:
-        """Returns how nodes read a constant, and whether other weights show this.
+    def read(self, i: int, count: int) -> set[_Label]:
+        """Returns how nodes read a constant.
 
         Args:
             i: the constant.
@@ -204,33 +219,30 @@ class _Readers:
         """
         while len(self._rounds) <= count:
             self._rounds.append(self._next(self._rounds[-1]))
-        ways = set[tuple[int, bool]]()
+        ways = set[_Label]()
         for node, inputs in self._nodes.get(i, ()):
             labels = [self._label(k, self._rounds[count]) for k in inputs]
-            shown = any(
-                has_content
-                for k, (_, has_content) in zip(inputs, labels, strict=True)
-                if k not in (i, ABSENT)
-            )
+            operands = zip(inputs, labels, strict=True)
+            shows = any(label.shows for k, label in operands if k not in (i, ABSENT))
             position = inputs.index(i)
-            others = tuple(label for k, (label, _) in enumerate(labels) if k != position)
-            ways.add((hash((node.op, position, others)), shown))
+            others = tuple(label.number for k, label in enumerate(labels) if k != position)
+            ways.add(_Label(hash((node.op, position, others)), shows))
         return ways
 
-    def _label(self, i: int, round_: Mapping[int, tuple[int, bool]]) -> tuple[int, bool]:
-        """Returns a hash that is equal for tensors computed alike, and whether weights show it."""
+    def _label(self, i: int, computed: Mapping[int, _Label]) -> _Label:
+        """Returns the label of a constant by its contents, and of other tensors from `computed`."""
         if i in self.contents:
-            return hash(self.contents[i]), i not in self.plain
-        return round_.get(i, (i if i == ABSENT else 0, False))
+            return _Label(hash(self.contents[i]), i not in self.plain)
+        return computed.get(i, _Label(i if i == ABSENT else 0, False))
 
-    def _next(self, before: Mapping[int, tuple[int, bool]]) -> dict[int, tuple[int, bool]]:
+    def _next(self, before: Mapping[int, _Label]) -> dict[int, _Label]:
         """Returns labels that tell one operator more apart than those of the round before."""
-        after = dict.fromkeys(self.graph.inputs, (1, False))
+        after = dict.fromkeys(self.graph.inputs, _Label(1, False))
         for node in self.graph.nodes:
             labels = [self._label(self._same.get(k, k), before) for k in node.inputs]
+            numbers, shows = tuple(x.number for x in labels), any(x.shows for x in labels)
             for k, y in enumerate(node.outputs):
-                label = hash((node.op, k, tuple(label for label, _ in labels)))
-                after[y] = label, any(has_content for _, has_content in labels)
+                after[y] = _Label(hash((node.op, k, numbers)), shows)
         return after
 
 
@@ -259,13 +271,15 @@ def _matches(
             continue
         near, plain = by_content[content], j in other.plain
         weight = None if plain else _agreed(near, changed)
+        # Operators further away tell more weights apart, until those left change alike.
         for count in range(ROUNDS if weight is None else 0):
-            ways = {way for way in other.read(j, count) if way[1] or not plain}
+            ways = {way for way in other.read(j, count) if way.shows or not plain}
             read = [i for i in near if not ways.isdisjoint(mine.read(i, count))]
             weight = _agreed(read, changed)
             if weight is not None or not (read or plain):
                 break
             near = read or near
+        # Equal values, such as zeros, in one place of the file, read alike: the same weight.
         if weight is None and plain and mine.spans[near[0]] == other.spans[j]:
             ways = other.read(j, ROUNDS - 1)
             weight = _agreed([i for i in near if ways & mine.read(i, ROUNDS - 1)], changed)
@@ -286,7 +300,5 @@ def _scale_bytes(scales: Quantization | None) -> bytes:
 
 
 def _digest(values: Array) -> bytes:
-    from hashlib import blake2b
-
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
     return blake2b(data, digest_size=16).digest()

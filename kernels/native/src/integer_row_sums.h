@@ -38,20 +38,21 @@ static __attribute__((noinline)) void F(round_sums)(const product_job *c, const 
   float lo = (float)(c->lo - c->zero), hi = (float)(c->hi - c->zero);
   const int32_t *start = c->start + unit;
 #pragma GCC unroll 1
-  for (const float *m = c->m + unit; rows;
-       rows--, sums += GROUP, y += row_size, totals += !!totals) {
+  for (const float *m = c->m + unit; rows; rows--, sums += GROUP, y += row_size) {
     uint8_t rounded[GROUP];
     UNROLL(j, GROUP / LANES, int l = j * LANES;
            F(words) s = *(const F(words) *)(sums + l) + *(const F(words) *)(start + l);
            if (totals) s -= *(const F(words) *)(c->weight_zeros + unit + l) * (uint32_t)*totals;
            F(vec) v = __builtin_convertvector((F(bits))s, F(vec)) * F(load)(m + l);
            F(store_rounded)(rounded + l, v, lo, hi, c->zero));
-    if (count == GROUP) memcpy(y, rounded, GROUP);
+    if (totals) totals++;
+    if (count == GROUP) memcpy(y, rounded, GROUP); /* of a constant size: one instruction */
     else memcpy(y, rounded, count);
   }
 }
 
-/* sums[i][u] = x[i] · w[u] for a row of 16-bit values, or two. */
+/* Products of four 16-bit values with weights of several units, in pairs where an instruction adds
+   two products. */
 #if LANES == 8
 
 #define SUM_ROWS 2
@@ -118,6 +119,7 @@ INLINE F(pairs) F(add_products)(F(pairs) s, F(factors) x, F(factors) w) { return
 /* Vectors of sums of a group. */
 #define SUM_VECTORS ((int)(GROUP * PAIR_SUMS * 4 / sizeof(F(pairs))))
 
+/* sums[i][u] = x[i] · w[u] for the units of a group, in `rows` rows of x. */
 INLINE void F(sum)(const int16_t *x, int64_t stride, const int8_t *w, int64_t quads, int32_t *sums,
                    int rows) {
   F(pairs) acc[GROUP][GROUP];
