@@ -17,7 +17,7 @@ from odt.core.runtime.programs import Programs
 from odt.core.training.trainer import TRAINING, VALIDATION, Trainer
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
-from odt.kernels.native.binding import Calls, Run
+from odt.kernels.native.binding import Calls, Run, without_checks
 from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.table import Row, Table
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -212,15 +212,20 @@ def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
     for program in programs:
         reasons += [
             f"{entry.label}, which is not compiled"
-            for entry in program.plan.entries
-            if isinstance(entry, Call) and entry.compiled is None
+            for entry, runs in zip(program.plan.entries, program.runs, strict=True)
+            if isinstance(entry, Call) and not _is_compiled(runs)
         ]
     if reasons:
         raise UnsupportedError(
             f"{path}: its training step cannot be a C program, because it has "
             f"{'; '.join(dict.fromkeys(reasons))}."
         )
-    assert all(isinstance(run, Calls) for p in programs for runs in p.runs for run in runs)
+    assert all(_is_compiled(runs) for program in programs for runs in program.runs)
+
+
+def _is_compiled(runs: Iterable[Run]) -> bool:
+    """Whether calls are loops in C, apart from checks."""
+    return all(isinstance(loop, Calls) for run in runs for loop in without_checks(run))
 
 
 def _passes(
@@ -248,7 +253,8 @@ def _passes(
 
 def _rows(runs: Iterable[Run], regions: Regions) -> list[Row]:
     """Returns the calls of loops as rows of a table."""
-    return [*Table([run for run in runs if isinstance(run, Calls)], regions)]
+    loops = [loop for run in runs for loop in without_checks(run)]
+    return [*Table([loop for loop in loops if isinstance(loop, Calls)], regions)]
 
 
 def _pass(

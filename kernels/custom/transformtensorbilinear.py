@@ -166,7 +166,7 @@ def bind_grad_x(
     attrs: SampleAttrs, *, dy: Array, m: Array, dx: Array, **where: Any
 ) -> Callable[[], None]:
     fill = partial(weigh, attrs, dy=dy, m=m, **where)
-    return scatter_add(fill, where["pixels"], where["at"], dx)
+    return in_order([fill, scatter_add(where["pixels"], where["at"], dx)])
 
 
 def grad_m(

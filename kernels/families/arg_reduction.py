@@ -14,6 +14,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.geometry.statics import number
+from odt.kernels.native.typed import arg_extreme
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -72,7 +73,13 @@ def arg_reduction(
         name,
         inputs=("x", "axis"),
         infer=infer,
-        forward=Kernel(forward, reads=("x",), writes=("y",), workspace=best_so_far),
+        forward=Kernel(
+            forward,
+            reads=("x",),
+            writes=("y",),
+            workspace=best_so_far,
+            compiled=arg_extreme(is_min=compare is np.less),
+        ),
         grads={},
         stops=("x",),
         static=("axis",),

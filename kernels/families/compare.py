@@ -7,7 +7,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.binary import BINARY, infer_any, mixes_samples
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import same
-from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -26,6 +26,7 @@ def comparison(
     f: Callable[..., Any],
     infer: Callable[[Attrs, Specs], Specs] = infer,
     *,
+    compiled: Compiled,
     quantized: QuantizedDef | None = None,
 ) -> OpDef:
     """Makes the row of an elementwise comparison y = f(a, b)."""
@@ -37,7 +38,7 @@ def comparison(
         name,
         inputs=BINARY,
         infer=infer,
-        forward=Kernel(forward, reads=BINARY, writes=("y",)),
+        forward=Kernel(forward, reads=BINARY, writes=("y",), compiled=compiled),
         grads={},
         stops=BINARY,
         mixes_samples=mixes_samples,

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from odt.errors import DataError, ShapeError
+from odt.kernels.native.binding import Check, Run
+from odt.kernels.native.typed import find_rows, row_extent
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 INDEX = np.dtype(np.intp)
@@ -56,6 +58,26 @@ def find(name: str, indices: Array, lead: tuple[int, ...], at: Array, step: Arra
             )
         np.multiply(at, size, out=at)
         np.add(at, step, out=at)
+
+
+def compiled_workspace(indices: TensorSpec) -> dict[str, TensorSpec]:
+    """Returns the workspace of `bind_find`."""
+    return {"at": workspace(indices)["at"], **row_extent(max(indices.shape[-1], 1))}
+
+
+def bind_find(
+    name: str, indices: Array, lead: tuple[int, ...], at: Array, extent: Array
+) -> list[Run]:
+    """Returns the compiled calls of `find`; `extent` has the least and most index of each axis."""
+
+    def check() -> None:
+        for k, (size, (least, most)) in enumerate(zip(lead, extent.tolist(), strict=False)):
+            if least < 0 or most >= size:
+                raise DataError(
+                    f"{name}: indices of axis {k} must be 0 … {size - 1}, but got {least} … {most}"
+                )
+
+    return [find_rows(indices, lead, at, extent), Check(check)]
 
 
 def for_each_sample(

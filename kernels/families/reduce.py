@@ -16,6 +16,7 @@ from odt.kernels.geometry.reduce_geometry import (
     shape_with_keepdims,
 )
 from odt.kernels.native import elementwise
+from odt.kernels.native.typed import any_or_all
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -124,7 +125,13 @@ def logical(name: str, f: np.ufunc) -> OpDef:
         name,
         inputs=("x", "axes"),
         infer=infer_logical,
-        forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+        forward=Kernel(
+            forward,
+            reads=("x",),
+            writes=("y",),
+            prepare=prepare,
+            compiled=any_or_all(is_all=f is np.logical_and),
+        ),
         grads={},
         stops=("x",),
         static=("axes",),

@@ -12,6 +12,7 @@ import numpy as np
 from odt.kernels.families.binary import product_like_y, reducer, sum_into
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
+from odt.kernels.native.typed import also_other_types
 from odt.kernels.rows.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -83,7 +84,7 @@ def selection(
             reads=("c", "a", "b"),
             writes=("y",),
             prepare=prepare,
-            compiled=compiled("y", "select", "a", "b"),
+            compiled=also_other_types(compiled("y", "select", "a", "b"), condition_shape),
         ),
         grads={"a": grad("a"), "b": grad("b")},
         stops=("c",),

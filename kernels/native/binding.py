@@ -210,14 +210,49 @@ def joined(calls: Iterable[Run]) -> list[Run]:
     return loops
 
 
+class Check:
+    """A call that raises an error if data cannot be used; a C program has none."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        """Keeps the function that raises."""
+        self._run = run
+
+    def __call__(self) -> None:
+        self._run()
+
+
+class InOrder:
+    """Several calls in order.
+
+    Attributes:
+        runs: the calls.
+    """
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        """Keeps the calls."""
+        self.runs = runs
+
+    def __call__(self) -> None:
+        for run in self.runs:
+            run()
+
+
 def in_order(calls: Iterable[Run]) -> Callable[[], None]:
     """Returns one call that makes several calls in order."""
     runs = joined(calls)
     if len(runs) == 1 and isinstance(runs[0], Calls):
         return runs[0]
+    return InOrder(runs)
 
-    def run() -> None:
-        for call in runs:
-            call()
 
-    return run
+def without_checks(run: Run) -> Iterator[Run]:
+    """Yields what a call consists of, except checks."""
+    if isinstance(run, InOrder):
+        for each in run.runs:
+            yield from without_checks(each)
+    elif not isinstance(run, Check):
+        yield run

@@ -206,7 +206,7 @@ SUM, SUM_BACK = (reduction(mean=False, back=back) for back in (False, True))
 MEAN, MEAN_BACK = (reduction(mean=True, back=back) for back in (False, True))
 
 
-def _extreme_axes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
+def reduced_sizes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
     """Returns the sizes of x as (outer, reduced, inner), None if reduced axes are not adjacent."""
     y_shape = shape_with_keepdims(x.shape, reduced_axes(attrs, x))
     axes = broadcast_strides(y_shape, x.shape)
@@ -222,13 +222,13 @@ def extreme(sign: float) -> Compiled:
     """Makes the maximum over axes, or with sign −1 the minimum."""
 
     def to_call(attrs: ReduceAttrs, *, x: Array, y: Array, **geometry: Any) -> Callable[[], None]:
-        sizes = _extreme_axes(attrs, TensorSpec(x.shape, x.dtype))
+        sizes = reduced_sizes(attrs, TensorSpec(x.shape, x.dtype))
         assert sizes is not None, "fits is false"
         return bind("extreme", x, y, *sizes, sign)
 
     def check(attrs: ReduceAttrs, s: Specs) -> bool:
         x = s["x"]
-        return x.dtype == FLOAT and x.size > 0 and _extreme_axes(attrs, x) is not None
+        return x.dtype == FLOAT and x.size > 0 and reduced_sizes(attrs, x) is not None
 
     return Compiled(to_call, check, prepare=prepare)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.binding import Calls, bind
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
@@ -23,8 +23,8 @@ def fits(name: str) -> Callable[[Attrs, Specs], bool]:
     return check
 
 
-def select(check: Callable[[], None], table: Array, at: Array, y: Array) -> Callable[[], None]:
-    """Computes y[r] = table[at[r]] after a check, which fills `at`.
+def select(table: Array, at: Array, y: Array) -> Calls:
+    """Computes y[r] = table[at[r]].
 
     Args:
         table: (entries…, width…).
@@ -32,15 +32,13 @@ def select(check: Callable[[], None], table: Array, at: Array, y: Array) -> Call
         y: (R…, width…).
     """
     sizes = 1, at.size, y.size // at.size, 0
-    return in_order([check, bind("gather", table, y, None, at, None, *sizes)])
+    return bind("gather", table, y, None, at, None, *sizes)
 
 
-def scatter_add(
-    check: Callable[[], None], rows: Array, at: Array, table: Array
-) -> Callable[[], None]:
-    """Computes table[at[r]] += rows[r] from 0 after a check; arguments as in `select`."""
+def scatter_add(rows: Array, at: Array, table: Array) -> Calls:
+    """Computes table[at[r]] += rows[r] from 0; arguments as in `select`."""
     width = rows.size // at.size
-    return in_order([check, bind("scatter_add", rows, at, table, at.size, width, table.size)])
+    return bind("scatter_add", rows, at, table, at.size, width, table.size)
 
 
 def _fits_topk(k: int, s: Specs) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples, passed_on
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
+from odt.kernels.native.typed import ADD, also_integers
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -21,7 +22,11 @@ OP = OpDef(
     inputs=BINARY,
     infer=infer,
     forward=Kernel(
-        forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=elementwise.ADD
+        forward,
+        reads=BINARY,
+        writes=("y",),
+        may_alias=IN_PLACE,
+        compiled=also_integers(elementwise.ADD, ADD),
     ),
     grads={"a": passed_on("a"), "b": passed_on("b")},
     mixes_samples=mixes_samples,

@@ -15,6 +15,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.complex_parts import fitting_part
 from odt.kernels.geometry.axes import same
+from odt.kernels.native.typed import CAST
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 AT_ONCE = 4096  # values that are limited at a time
@@ -70,7 +71,7 @@ OP = OpDef(
     "CAST",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), view=is_same),
+    forward=Kernel(forward, reads=("x",), writes=("y",), view=is_same, compiled=CAST),
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=is_same)},
     attrs=attrs,
     takes_complex=True,

@@ -5,6 +5,7 @@ import numpy as np
 from odt.kernels.families.elementwise import IN_PLACE, float_like_x
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.geometry.axes import same
+from odt.kernels.native.elementwise import kernel
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
@@ -16,7 +17,13 @@ OP = OpDef(
     "CEIL",
     inputs=("x",),
     infer=float_like_x,
-    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        may_alias=IN_PLACE,
+        compiled=kernel("ceil", "y", ("x",)),
+    ),
     grads={"x": zero("x")},
     permute=same,
 )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.families.elementwise import unary
+from odt.kernels.native.scans import sines, sines_back
 from odt.kernels.rows.opdef import Array
 
 
@@ -16,4 +17,12 @@ def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
     np.negative(dx, out=dx)
 
 
-OP = unary("COS", forward, grad_x, reads=("x",), over=("x",))
+OP = unary(
+    "COS",
+    forward,
+    grad_x,
+    reads=("x",),
+    over=("x",),
+    compiled=sines(1),
+    compiled_back=sines_back(0, -1.0),
+)

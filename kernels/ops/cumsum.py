@@ -14,6 +14,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import later_axis, moved_axis
 from odt.kernels.geometry.statics import number
+from odt.kernels.native.scans import CUMSUM, CUMSUM_BACK
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -59,8 +60,8 @@ OP = OpDef(
     "CUMSUM",
     inputs=("x", "axis"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",)),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",))},
+    forward=Kernel(forward, reads=("x",), writes=("y",), compiled=CUMSUM),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), compiled=CUMSUM_BACK)},
     static=("axis",),
     attrs=attrs,
     mixes_samples=mixes_samples,

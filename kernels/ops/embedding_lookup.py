@@ -7,11 +7,12 @@ inputs in the other order. Source: the TFLite schema.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 from odt.errors import ShapeError
-from odt.kernels.families.gather import INDEX, find, put, take
+from odt.kernels.families.gather import INDEX, bind_find, find, put, take
+from odt.kernels.native.binding import in_order
 from odt.kernels.native.gather import fits, scatter_add, select
+from odt.kernels.native.typed import row_extent
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -38,11 +39,15 @@ def forward(attrs: None, *, ids: Array, table: Array, y: Array, at: Array, step:
         take(table, at, table.size // table.shape[0], y)
 
 
+def compiled_workspace(attrs: None, s: Specs) -> Specs:
+    return {"at": TensorSpec(s["ids"].shape, INDEX), **row_extent(1)}
+
+
 def call_forward(
-    attrs: None, *, ids: Array, table: Array, y: Array, at: Array, step: Array
+    attrs: None, *, ids: Array, table: Array, y: Array, at: Array, extent: Array
 ) -> Callable[[], None]:
-    check = partial(find, "EMBEDDING_LOOKUP", ids, table.shape[:1], at, step)
-    return select(check, table, at, y)
+    rows = bind_find("EMBEDDING_LOOKUP", ids, table.shape[:1], at, extent)
+    return in_order([*rows, select(table, at, y)])
 
 
 def grad_table(
@@ -53,10 +58,10 @@ def grad_table(
 
 
 def call_grad_table(
-    attrs: None, *, dy: Array, ids: Array, dtable: Array, at: Array, step: Array
+    attrs: None, *, dy: Array, ids: Array, dtable: Array, at: Array, extent: Array
 ) -> Callable[[], None]:
-    check = partial(find, "EMBEDDING_LOOKUP", ids, dtable.shape[:1], at, step)
-    return scatter_add(check, dy, at, dtable)
+    rows = bind_find("EMBEDDING_LOOKUP", ids, dtable.shape[:1], at, extent)
+    return in_order([*rows, scatter_add(dy, at, dtable)])
 
 
 OP = OpDef(
@@ -68,7 +73,7 @@ OP = OpDef(
         reads=("ids", "table"),
         writes=("y",),
         workspace=workspace,
-        compiled=Compiled(call_forward, fits("y"), workspace),
+        compiled=Compiled(call_forward, fits("y"), compiled_workspace),
     ),
     grads={
         "table": Kernel(
@@ -76,7 +81,7 @@ OP = OpDef(
             reads=("dy", "ids"),
             writes=("dtable",),
             workspace=workspace,
-            compiled=Compiled(call_grad_table, fits("dy"), workspace),
+            compiled=Compiled(call_grad_table, fits("dy"), compiled_workspace),
         )
     },
     stops=("ids",),

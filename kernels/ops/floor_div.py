@@ -9,6 +9,8 @@ from odt.errors import DataError
 from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.geometry.axes import same
+from odt.kernels.native.elementwise import kernel
+from odt.kernels.native.typed import FLOOR_DIVIDE, also_integers
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -18,16 +20,27 @@ def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
         np.divide(a, b, out=y)
         np.floor(y, out=y)
         return
+    refuse_zeros(b)
+    np.floor_divide(a, b, out=y)
+
+
+def refuse_zeros(b: Array) -> None:
+    """Raises DataError if an integer is 0."""
     if not np.all(b):
         raise DataError("FLOOR_DIV: b must not be 0 among integers, but got 0")
-    np.floor_divide(a, b, out=y)
 
 
 OP = OpDef(
     "FLOOR_DIV",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(
+        forward,
+        reads=BINARY,
+        writes=("y",),
+        may_alias=IN_PLACE,
+        compiled=also_integers(kernel("floor_divide", "y", BINARY), FLOOR_DIVIDE, refuse_zeros),
+    ),
     grads={"a": zero("a"), "b": zero("b")},
     mixes_samples=mixes_samples,
     add_batch_axis=same,

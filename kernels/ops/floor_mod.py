@@ -18,6 +18,8 @@ from odt.kernels.families.binary import (
     sum_into,
 )
 from odt.kernels.geometry.axes import same
+from odt.kernels.native.elementwise import kernel, sums
+from odt.kernels.native.typed import REMAINDER, also_integers
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -25,9 +27,15 @@ Axes = tuple[int, ...]
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
-    if y.dtype.kind != "f" and not np.all(b):
-        raise DataError("FLOOR_MOD: b must not be 0 among integers, but got 0")
+    if y.dtype.kind != "f":
+        refuse_zeros(b)
     np.remainder(a, b, out=y)
+
+
+def refuse_zeros(b: Array) -> None:
+    """Raises DataError if an integer is 0."""
+    if not np.all(b):
+        raise DataError("FLOOR_MOD: b must not be 0 among integers, but got 0")
 
 
 def grad_a(attrs: None, *, dy: Array, da: Array, axes: Axes, keepdims_shape: Axes) -> None:
@@ -45,12 +53,28 @@ OP = OpDef(
     "FLOOR_MOD",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(
+        forward,
+        reads=BINARY,
+        writes=("y",),
+        may_alias=IN_PLACE,
+        compiled=also_integers(kernel("remainder", "y", BINARY), REMAINDER, refuse_zeros),
+    ),
     grads={
         "a": Kernel(
-            grad_a, reads=("dy",), writes=("da",), prepare=reducer("a"), view=is_not_broadcast("a")
+            grad_a,
+            reads=("dy",),
+            writes=("da",),
+            prepare=reducer("a"),
+            view=is_not_broadcast("a"),
+            compiled=sums("a"),
         ),
-        "b": gradient("b", d_b, reads=("dy", "a", "b")),
+        "b": gradient(
+            "b",
+            d_b,
+            reads=("dy", "a", "b"),
+            compiled=kernel("remainder_back", "db", ("dy", "a", "b")),
+        ),
     },
     mixes_samples=mixes_samples,
     add_batch_axis=same,

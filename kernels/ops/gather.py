@@ -9,7 +9,6 @@ Source: GatherOptions in the TFLite schema, tf.gather.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,7 +18,9 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, ShapeError
 from odt.kernels.families.gather import INDEX, put, take
 from odt.kernels.geometry.axes import behind
+from odt.kernels.native.binding import Check, Run, in_order
 from odt.kernels.native.gather import fits, scatter_add, select
+from odt.kernels.native.typed import find_slices, row_extent
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -107,10 +108,33 @@ def forward(
     take(x, at.reshape(-1, copy=False), y.size // at.size, y)
 
 
+def compiled_rows(attrs: GatherAttrs, s: Specs) -> Specs:
+    return {**rows(attrs, s), **row_extent(1)}
+
+
+def call_find(indices: Array, at: Array, extent: Array, entries: int) -> list[Run]:
+    """Returns the calls that fill `at` as `find` does, and refuse an index outside the axis."""
+
+    def check() -> None:
+        least, most = extent[0].tolist()
+        if least < 0 or most >= entries:
+            raise DataError(f"GATHER: indices must be 0 … {entries - 1}, but got {least} … {most}")
+
+    return [find_slices(indices, entries, at, extent), Check(check)]
+
+
 def call_forward(
-    attrs: GatherAttrs, *, x: Array, y: Array, at: Array, **kwargs: Any
+    attrs: GatherAttrs,
+    *,
+    x: Array,
+    indices: Array,
+    y: Array,
+    at: Array,
+    extent: Array,
+    entries: int,
+    first: Array,
 ) -> Callable[[], None]:
-    return select(partial(find, at=at, **kwargs), x, at, y)
+    return in_order([*call_find(indices, at, extent, entries), select(x, at, y)])
 
 
 def grad_x(attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **kwargs: Any) -> None:
@@ -120,9 +144,17 @@ def grad_x(attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **kwargs: Any
 
 
 def call_grad_x(
-    attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **kwargs: Any
+    attrs: GatherAttrs,
+    *,
+    dy: Array,
+    indices: Array,
+    dx: Array,
+    at: Array,
+    extent: Array,
+    entries: int,
+    first: Array,
 ) -> Callable[[], None]:
-    return scatter_add(partial(find, at=at, **kwargs), dy, at, dx)
+    return in_order([*call_find(indices, at, extent, entries), scatter_add(dy, at, dx)])
 
 
 def add_batch_axis(attrs: GatherAttrs, samples: int) -> GatherAttrs:
@@ -135,7 +167,7 @@ FORWARD = Kernel(
     writes=("y",),
     workspace=rows,
     prepare=geometry,
-    compiled=Compiled(call_forward, fits("y"), rows, geometry),
+    compiled=Compiled(call_forward, fits("y"), compiled_rows, geometry),
 )
 OP = OpDef(
     "GATHER",
@@ -149,7 +181,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=rows,
             prepare=geometry,
-            compiled=Compiled(call_grad_x, fits("dy"), rows, geometry),
+            compiled=Compiled(call_grad_x, fits("dy"), compiled_rows, geometry),
         )
     },
     stops=("indices",),

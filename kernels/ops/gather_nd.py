@@ -6,12 +6,14 @@ dx: each entry is the sum of dy over the index tuples that select it. With a sep
 samples, all samples have the same indices, or each has its own. Source: tf.gather_nd.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
-from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.native.binding import Run, in_order
+from odt.kernels.native.gather import fits, scatter_add, select
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -72,6 +74,46 @@ def grad_x(
         gather.put(table, at, width, values)
 
 
+def compiled_workspace(samples: int | None, s: Specs) -> Specs:
+    return gather.compiled_workspace(without_samples(samples, s["indices"], s["x"])[0])
+
+
+def call_forward(
+    samples: int | None,
+    *,
+    x: Array,
+    indices: Array,
+    y: Array,
+    at: Array,
+    extent: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> Callable[[], None]:
+    calls: list[Run] = []
+    for entries, table, out in for_each_sample(samples, indices, x, y):
+        calls += gather.bind_find("GATHER_ND", entries, lead, at, extent)
+        calls.append(select(table, at, out))
+    return in_order(calls)
+
+
+def call_grad_x(
+    samples: int | None,
+    *,
+    dy: Array,
+    indices: Array,
+    dx: Array,
+    at: Array,
+    extent: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> Callable[[], None]:
+    calls: list[Run] = []
+    for entries, table, values in for_each_sample(samples, indices, dx, dy):
+        calls += gather.bind_find("GATHER_ND", entries, lead, at, extent)
+        calls.append(scatter_add(values, at, table))
+    return in_order(calls)
+
+
 def add_batch_axis(attrs: None, samples: int) -> int:
     return samples
 
@@ -81,11 +123,21 @@ OP = OpDef(
     inputs=("x", "indices"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x", "indices"), writes=("y",), workspace=workspace, prepare=geometry
+        forward,
+        reads=("x", "indices"),
+        writes=("y",),
+        workspace=workspace,
+        prepare=geometry,
+        compiled=Compiled(call_forward, fits("y"), compiled_workspace, geometry),
     ),
     grads={
         "x": Kernel(
-            grad_x, reads=("dy", "indices"), writes=("dx",), workspace=workspace, prepare=geometry
+            grad_x,
+            reads=("dy", "indices"),
+            writes=("dx",),
+            workspace=workspace,
+            prepare=geometry,
+            compiled=Compiled(call_grad_x, fits("dy"), compiled_workspace, geometry),
         )
     },
     stops=("indices",),

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from odt.kernels.families.compare import comparison
+from odt.kernels.families import compare
+from odt.kernels.native.typed import LESS, comparison
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
-OP = comparison(
+OP = compare.comparison(
     "GREATER",
     np.greater,
+    compiled=comparison(LESS, swapped=True),
     quantized=QuantizedDef(versions={"INT8": 2}),
 )

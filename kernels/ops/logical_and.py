@@ -2,6 +2,9 @@
 
 import numpy as np
 
-from odt.kernels.families.compare import comparison, infer_logical
+from odt.kernels.families import compare
+from odt.kernels.native.typed import AND, comparison
 
-OP = comparison("LOGICAL_AND", np.logical_and, infer_logical)
+OP = compare.comparison(
+    "LOGICAL_AND", np.logical_and, compare.infer_logical, compiled=comparison(AND)
+)

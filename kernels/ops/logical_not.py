@@ -4,6 +4,7 @@ import numpy as np
 
 from odt.kernels.families.elementwise import IN_PLACE, bool_like_x
 from odt.kernels.geometry.axes import same
+from odt.kernels.native.typed import LOGICAL_NOT
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 
 
@@ -15,7 +16,7 @@ OP = OpDef(
     "LOGICAL_NOT",
     inputs=("x",),
     infer=bool_like_x,
-    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE, compiled=LOGICAL_NOT),
     grads={},
     stops=("x",),
     permute=same,

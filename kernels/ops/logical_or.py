@@ -2,6 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.families.compare import comparison, infer_logical
+from odt.kernels.families import compare
+from odt.kernels.native.typed import OR, comparison
 
-OP = comparison("LOGICAL_OR", np.logical_or, infer_logical)
+OP = compare.comparison("LOGICAL_OR", np.logical_or, compare.infer_logical, compiled=comparison(OR))

@@ -9,6 +9,7 @@ import numpy as np
 from odt.kernels.families.binary import BINARY, binary, gradient
 from odt.kernels.families.elementwise import mask_like_y
 from odt.kernels.native import elementwise
+from odt.kernels.native.typed import MINIMUM, also_integers
 from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -33,7 +34,7 @@ OP = binary(
     forward,
     gradient("a", d_a, READS, mask_like_y, elementwise.kernel("where_ge", "da", ("dy", "b", "a"))),
     gradient("b", d_b, READS, mask_like_y, elementwise.kernel("where_lt", "db", ("dy", "b", "a"))),
-    elementwise.kernel("minimum", "y", BINARY),
+    also_integers(elementwise.kernel("minimum", "y", BINARY), MINIMUM),
     quantized=QuantizedDef(
         versions={"INT8": 2, "INT16": 4}, int8=True, int16=True, same="all", values="moved"
     ),

@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.families.binary import BINARY, IN_PLACE, gradient, infer, mixes_samples
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
+from odt.kernels.native.typed import MULTIPLY, also_integers
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -33,7 +34,7 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=elementwise.kernel("multiply", "y", BINARY),
+        compiled=also_integers(elementwise.kernel("multiply", "y", BINARY), MULTIPLY),
     ),
     grads={
         "a": gradient(

@@ -15,6 +15,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import new_axis
 from odt.kernels.geometry.statics import number
+from odt.kernels.native import typed
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -78,7 +79,12 @@ OP = OpDef(
     inputs=("indices", "depth", "on", "off"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("indices", "on", "off"), writes=("y",), workspace=hits, prepare=prepare
+        forward,
+        reads=("indices", "on", "off"),
+        writes=("y",),
+        workspace=hits,
+        prepare=prepare,
+        compiled=typed.one_hot(lambda attrs, rank: new_axis(attrs.axis, rank)),
     ),
     grads={},
     stops=("indices", "on", "off"),

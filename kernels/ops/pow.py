@@ -12,6 +12,7 @@ import numpy as np
 from odt.errors import DataError
 from odt.kernels.families.binary import binary, gradient
 from odt.kernels.families.elementwise import BOOL
+from odt.kernels.native.elementwise import kernel
 from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
 
@@ -54,6 +55,9 @@ def d_b(
 OP = binary(
     "POW",
     forward,
-    gradient("a", d_a, ("dy", "a", "b"), exponent),
-    gradient("b", d_b, ("dy", "a", "y"), logarithm),
+    gradient("a", d_a, ("dy", "a", "b"), exponent, kernel("power_back", "da", ("dy", "a", "b"))),
+    gradient(
+        "b", d_b, ("dy", "a", "y"), logarithm, kernel("exponent_back", "db", ("dy", "a", "y"))
+    ),
+    kernel("power", "y", ("a", "b")),
 )

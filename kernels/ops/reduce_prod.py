@@ -16,6 +16,7 @@ from odt.kernels.geometry.reduce_geometry import (
     prepare,
     reduce_attrs,
 )
+from odt.kernels.native.scans import PRODUCT, PRODUCT_BACK
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -72,7 +73,7 @@ OP = OpDef(
     "REDUCE_PROD",
     inputs=("x", "axes"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare, compiled=PRODUCT),
     grads={
         "x": Kernel(
             grad_x,
@@ -81,6 +82,7 @@ OP = OpDef(
             workspace=scratch,
             prepare=prepare,
             may_alias=frozenset({("dx", "x")}),
+            compiled=PRODUCT_BACK,
         )
     },
     static=("axes",),

@@ -6,7 +6,7 @@ The gradient by updates is dy at the same entries. With a separate axis for samp
 have the same indices, or each has its own. Source: tf.scatter_nd.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,9 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
-from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native.binding import Run, in_order
+from odt.kernels.native.gather import fits, scatter_add, select
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,47 @@ def grad_updates(
             gather.take(table, at, width, out)
 
 
+def compiled_workspace(attrs: ScatterAttrs, s: Specs) -> Specs:
+    indices, _ = without_samples(attrs.samples, s["indices"], s["updates"])
+    return gather.compiled_workspace(indices)
+
+
+def call_forward(
+    attrs: ScatterAttrs,
+    *,
+    indices: Array,
+    updates: Array,
+    y: Array,
+    at: Array,
+    extent: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> Callable[[], None]:
+    calls: list[Run] = []
+    for entries, values, table in for_each_sample(attrs.samples, indices, updates, y):
+        calls += gather.bind_find("SCATTER_ND", entries, lead, at, extent)
+        calls.append(scatter_add(values, at, table))
+    return in_order(calls)
+
+
+def call_grad_updates(
+    attrs: ScatterAttrs,
+    *,
+    dy: Array,
+    indices: Array,
+    dupdates: Array,
+    at: Array,
+    extent: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> Callable[[], None]:
+    calls: list[Run] = []
+    for entries, out, table in for_each_sample(attrs.samples, indices, dupdates, dy):
+        calls += gather.bind_find("SCATTER_ND", entries, lead, at, extent)
+        calls.append(select(table, at, out))
+    return in_order(calls)
+
+
 def add_batch_axis(attrs: ScatterAttrs, samples: int) -> ScatterAttrs:
     return replace(attrs, samples=samples)
 
@@ -99,7 +142,12 @@ OP = OpDef(
     inputs=("indices", "updates", "shape"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("indices", "updates"), writes=("y",), workspace=workspace, prepare=geometry
+        forward,
+        reads=("indices", "updates"),
+        writes=("y",),
+        workspace=workspace,
+        prepare=geometry,
+        compiled=Compiled(call_forward, fits("updates"), compiled_workspace, geometry),
     ),
     grads={
         "updates": Kernel(
@@ -108,6 +156,7 @@ OP = OpDef(
             writes=("dupdates",),
             workspace=workspace,
             prepare=geometry,
+            compiled=Compiled(call_grad_updates, fits("dupdates"), compiled_workspace, geometry),
         )
     },
     stops=("indices",),

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.families.elementwise import unary
+from odt.kernels.native.scans import sines, sines_back
 from odt.kernels.rows.opdef import Array
 
 
@@ -15,4 +16,12 @@ def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
     np.multiply(dx, dy, out=dx)
 
 
-OP = unary("SIN", forward, grad_x, reads=("x",), over=("x",))
+OP = unary(
+    "SIN",
+    forward,
+    grad_x,
+    reads=("x",),
+    over=("x",),
+    compiled=sines(0),
+    compiled_back=sines_back(1, 1.0),
+)

@@ -16,6 +16,7 @@ from odt.kernels.families.binary import (
 )
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
+from odt.kernels.native.typed import SUBTRACT, also_integers
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
@@ -43,7 +44,7 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=elementwise.kernel("subtract", "y", BINARY),
+        compiled=also_integers(elementwise.kernel("subtract", "y", BINARY), SUBTRACT),
     ),
     grads={
         "a": passed_on("a"),

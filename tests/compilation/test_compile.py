@@ -18,6 +18,7 @@ from support.c_programs import (
     kernel_sources,
     one,
 )
+from support.onnx_files import OnnxFile, value
 from support.paths import ROOT
 
 import odt
@@ -123,6 +124,53 @@ def check_bits(
                 np.testing.assert_array_equal(output, other)
         names = [w["name"] for w in program.manifest["weights"]]
         assert program.weights() == b"".join(trainer.weights[n].tobytes() for n in names)
+
+
+def operators(path: Path) -> Path:
+    """Writes a network with operators on integers and bools, powers, sines and indices."""
+    rng = np.random.default_rng(3)
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 6)))
+    file.outputs.append(value("y", ("N", 3)))
+    weights = {"w1": (8, 6), "b1": (8,), "w2": (3, 24), "b2": (3,)}
+    file.constants({n: rng.normal(size=s).astype(np.float32) for n, s in weights.items()})
+    file.constants({"power": np.array(1.7, np.float32), "axis": np.array(1), "depth": np.array(8)})
+    file.constants({"values": np.array([0, 1], np.float32), "at": np.array([[7], [0], [7]])})
+    file.constants({"axes": np.array([1])})
+    file.add("Gemm", "x", "w1", "b1", outputs=["h"], transB=1)
+    file.add("Sin", "h", outputs=["sine"])
+    file.add("Cos", "h", outputs=["cosine"])
+    file.add("Abs", "h", outputs=["size"])
+    file.add("Pow", "size", "power", outputs=["powers"])
+    file.add("Less", "sine", "cosine", outputs=["less"])
+    file.add("GreaterOrEqual", "h", "powers", outputs=["more"])
+    file.add("And", "less", "more", outputs=["both"])
+    file.add("Not", "both", outputs=["other"])
+    file.add("Where", "other", "sine", "powers", outputs=["either"])
+    file.add("Cast", "less", outputs=["number"], to=1)
+    file.add("Round", "powers", outputs=["round"])
+    file.add("Sign", "h", outputs=["sign"])
+    file.add("Ceil", "cosine", outputs=["ceil"])
+    file.add("Sum", "number", "round", "sign", "ceil", "either", outputs=["sum"])
+    file.add("CumSum", "sum", "axis", outputs=["cumulative"])
+    file.add("ArgMax", "h", outputs=["best"], axis=1, keepdims=0)
+    file.add("OneHot", "best", "depth", "values", outputs=["hot"])
+    file.add("Mul", "hot", "cumulative", outputs=["chosen"])
+    file.add("Gather", "cumulative", "at", outputs=["gathered"], axis=1)
+    file.add("ReduceProd", "gathered", outputs=["product"], axes=[1, 2], keepdims=1)
+    file.add("Squeeze", "product", "axes", outputs=["column"])
+    file.add("Mul", "column", "sine", outputs=["scaled"])
+    file.add("Concat", "cumulative", "chosen", "scaled", outputs=["all"], axis=1)
+    file.add("Tanh", "all", outputs=["end"])
+    file.add("Gemm", "end", "w2", "b2", transB=1)
+    return file.write(path)
+
+
+def test_operators_on_integers_and_bools_are_compiled(
+    kernels: dict[str, Path], tmp_path: Path
+) -> None:
+    path = operators(tmp_path / "operators.onnx")
+    check_bits(path, kernels, tmp_path, loss="mean_squared_error", optimizer=odt.Adam(0.01))
 
 
 @pytest.fixture(scope="module")

@@ -65,13 +65,50 @@ def elu(x: Array) -> Array:
 
 @pytest.mark.parametrize(
     ("name", "exact", "most"),
-    [("TANH", np.tanh, 3), ("EXP", np.exp, 1.5), ("LOG", np.log, 1), ("ELU", elu, 4)],
+    [
+        *(("TANH", np.tanh, 3), ("EXP", np.exp, 1.5), ("LOG", np.log, 1), ("ELU", elu, 4)),
+        *(("SIN", np.sin, 0.51), ("COS", np.cos, 0.51), ("ROUND", np.rint, 1e-9)),
+        *(("FLOOR", np.floor, 1e-9), ("CEIL", np.ceil, 1e-9), ("SIGN", np.sign, 1e-9)),
+    ],
 )
 def test_every_kind_of_number(name: str, exact: Function, most: float) -> None:
     x = every_kind()
     with np.errstate(all="ignore"):
         wanted = exact(x.astype(np.float64))
     assert units_off(compiled(name, x), wanted).max() < most
+
+
+def test_powers_of_every_kind_of_number() -> None:
+    inf = float("inf")
+    rng = np.random.default_rng(0)
+    kinds = np.array([0, -0.0, 1, -1, 2, -2, 3, 0.5, -0.5, 1e-45, 2.0**24, inf, -inf, np.nan])
+    a = np.concatenate([np.exp(rng.uniform(-95, 88, 200_000)), np.repeat(kinds, kinds.size)])
+    b = np.concatenate([rng.normal(scale=3, size=200_000), np.tile(kinds, kinds.size)])
+    a[:1000] *= -1
+    b[:1000] = np.rint(b[:1000])
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    row = row_of("POW")
+    case = Case.make(row, row.attrs({}, {}), {"a": a, "b": b})
+    with np.errstate(all="ignore"):
+        wanted = np.power(a.astype(np.float64), b.astype(np.float64))
+    y = run(case, row.forward)["y"]
+    assert units_off(y, wanted).max() < 0.51
+    signs = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(y[signs]), np.signbit(wanted[signs]))
+
+
+@pytest.mark.parametrize("name", ["FLOOR_MOD", "FLOOR_DIV"])
+def test_remainders_have_the_sign_of_the_divisor(name: str) -> None:
+    rng, inf = np.random.default_rng(0), float("inf")
+    kinds = np.array([0, -0.0, 1, -1, 2.5, -3, 1e-45, 2.0**30, inf, -inf, np.nan])
+    a = np.concatenate([rng.normal(scale=9, size=10_000), np.repeat(kinds, kinds.size)])
+    b = np.concatenate([rng.normal(size=10_000), np.tile(kinds, kinds.size)])
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    row = row_of(name)
+    case = Case.make(row, row.attrs({}, {}), {"a": a, "b": b})
+    with np.errstate(all="ignore"):
+        wanted = np.remainder(a, b) if name == "FLOOR_MOD" else np.floor(a / b)
+    np.testing.assert_array_equal(run(case, row.forward)["y"], wanted)
 
 
 def by_erf(x: float) -> float:

@@ -2,6 +2,7 @@
 
 #include "exponential.h"
 #include "logarithm.h"
+#include "power.h"
 #include "row_reductions.h"
 
 #include "column_sums.h"

@@ -235,3 +235,39 @@ KERNEL(move_statistics,
 KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as w */,
                      const float *scales /* (units) */, const float *zeros /* (units) */,
                      int64_t outer, int64_t units, int64_t inner, float lo, float hi))
+
+/* scans_body.h */
+KERNEL(cumulative_sum,
+       (const float *x /* (outer, count, inner) */, float *y /* as x */, int64_t outer,
+        int64_t count, int64_t inner, int64_t exclusive, int64_t reverse))
+KERNEL(product, (const float *x /* (outer, count, inner) */, float *y /* (outer, inner) */,
+                 int64_t outer, int64_t count, int64_t inner))
+KERNEL(product_back,
+       (const float *dy /* (outer, inner) */, const float *x /* (outer, count, inner) */,
+        float *dx /* as x */, int64_t outer, int64_t count, int64_t inner))
+KERNEL(sines, (const float *x /* (n) */, float *y /* (n) */, int64_t n, int64_t quarter))
+
+/* typed_body.h: values of the types that native/typed.py numbers. Sizes are in values, but that of
+   `clear` and of a value of `one_hot` and `choose` in bytes. */
+KERNEL(cast, (const void *x /* (n) */, void *y /* (n) */, int64_t n, int64_t from, int64_t to))
+KERNEL(compare, (const elementwise_shape *m, uint8_t *y, const void *a, const void *b, int64_t type,
+                 int64_t relation))
+KERNEL(combine, (const elementwise_shape *m, void *y, const void *a, const void *b, int64_t type,
+                 int64_t operation))
+KERNEL(choose, (const elementwise_shape *m, void *y, const void *a, const void *b, const uint8_t *c,
+                int64_t size))
+KERNEL(arg_extreme,
+       (const void *x /* (outer, count, inner) */, void *y /* (outer, inner) */, int64_t outer,
+        int64_t count, int64_t inner, int64_t is_min, int64_t type, int64_t y_type))
+KERNEL(one_hot, (const void *indices /* (outer, inner) */, void *out /* (outer, depth, inner) */,
+                 const void *on /* (1) */, const void *off /* (1) */, int64_t outer, int64_t depth,
+                 int64_t inner, int64_t type, int64_t size))
+KERNEL(any_or_all, (const uint8_t *x /* (outer, count, inner) */, uint8_t *y /* (outer, inner) */,
+                    int64_t outer, int64_t count, int64_t inner, int64_t all))
+KERNEL(find_rows, (const void *indices /* (count, axes) */, int64_t *at /* (count) */,
+                   int64_t *extent /* (axes, 2) */, const int64_t *sizes /* (axes) */,
+                   int64_t count, int64_t axes, int64_t type))
+KERNEL(find_slices, (const void *indices /* (groups, n) */, int64_t *at /* (groups, repeats, n) */,
+                     int64_t *extent /* (1, 2) */, int64_t groups, int64_t repeats, int64_t n,
+                     int64_t entries, int64_t type))
+KERNEL(clear, (void *y, int64_t size))
