@@ -61,7 +61,7 @@ def spread_classes(labels: Array, order: Array) -> Array:
     """
     sorted_labels = labels[order]
     place = np.empty(len(order))
-    for label in np.unique(sorted_labels):
+    for label in set(labels.tolist()):  # np.unique would load numpy.ma
         members = np.flatnonzero(sorted_labels == label)
         place[members] = (np.arange(len(members)) + 0.5) / len(members)
     return order[np.argsort(place, kind="stable")]
@@ -80,8 +80,8 @@ def validation_warning(training: Array, validation: Array) -> str | None:
         training: classes of the training samples.
         validation: classes of the validation samples.
     """
-    train_classes = set(np.unique(training).tolist())
-    val_classes = set(np.unique(validation).tolist())
+    train_classes = set(training.tolist())
+    val_classes = set(validation.tolist())
     if val_classes - train_classes:
         return (
             f"validation has samples of class {_text(val_classes - train_classes)}, but training "

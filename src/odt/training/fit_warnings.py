@@ -153,7 +153,8 @@ def one_class(samples: Samples, losses: Sequence[tuple[str, TensorSpec]]) -> str
     if samples.labels is None:
         only = samples.data.only_class(losses)
     else:
-        only = int(samples.labels[0]) if len(np.unique(samples.labels)) == 1 else None
+        first = int(samples.labels[0])
+        only = first if (samples.labels == first).all() else None
     if only is None:
         return None
     return (
