@@ -28,7 +28,7 @@ from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 @training_options
 @selection_options
 @hyper_parameter_options
-@row_options(SCHEDULE_OPTIONS, "batch_size")
+@row_options(SCHEDULE_OPTIONS, "batch_size", "micro_batch")
 @keyword_options(COMPILE_OPTIONS)
 @click.option(
     "-o",

@@ -67,15 +67,15 @@ enum {{
 /* Sets the weights to those of the model file, and resets the optimizer. */
 void {name}_init(void);
 
-/* Trains on a batch of {_numbers_of(program.train)}. The loss is that before the update.
+/* Trains on a batch of {_numbers_of(program, program.train)}. The loss is that before the update.
    Returns OK, NOT_FINITE, NOT_READY or BAD_SIZE. */
 int {name}_train({train}, int samples, float *loss);
 
-/* Computes the loss of a batch of {_numbers_of(program.evaluate)}.
+/* Computes the loss of a batch of {_numbers_of(program, program.evaluate)}.
    Returns OK, NOT_FINITE, NOT_READY or BAD_SIZE. */
 int {name}_evaluate({evaluate}, int samples, float *loss);
 
-/* Computes the outputs of a batch of {_numbers_of(program.predict)}.
+/* Computes the outputs of a batch of {_numbers_of(program, program.predict)}.
    Returns OK, NOT_READY or BAD_SIZE. */
 int {name}_predict({predict}, int samples);
 
@@ -102,9 +102,9 @@ int {name}_load(const void *state);
 """
 
 
-def _numbers_of(passes: Sequence[Pass]) -> str:
+def _numbers_of(program: StepProgram, passes: Sequence[Pass]) -> str:
     """Returns the numbers of samples that a batch may have."""
-    least, most = passes[0].least, passes[-1].most
+    least, most = passes[0].least, program.batch
     if least == most:
         return "1 sample" if most == 1 else f"{most} samples"
     return f"{least} to {most} samples"
@@ -142,11 +142,6 @@ def _parameters(passes: Sequence[Pass], *, outputs: bool = False) -> str:
     return ", ".join(kind + name for kind, name in _arrays(passes, outputs=outputs))
 
 
-def _names(passes: Sequence[Pass], *, outputs: bool = False) -> str:
-    """Returns these arrays as arguments."""
-    return ", ".join(name for _, name in _arrays(passes, outputs=outputs))
-
-
 def _state_nbytes(program: StepProgram) -> int:
     """Returns the bytes that `save` writes."""
     memory = (*program.weights, *program.state)
@@ -182,7 +177,7 @@ def source(program: StepProgram, name: str, digest: int) -> str:
         "",
         *_update(program),
         *functions,
-        *_interface(program, name),
+        *_interface(program, name, calls),
         *_copies(program, name, digest),
     ]
     return "\n".join(lines)
@@ -216,6 +211,7 @@ def _memory(program: StepProgram, name: str) -> Iterator[str]:
     yield f"static double rate = {c_text(program.learning_rate)}; /* learning rate */"
     yield "static int64_t step;"
     yield "static int is_ready;"
+    yield "static int64_t batch; /* samples of the batch at hand */"
 
 
 def _update(program: StepProgram) -> Iterator[str]:
@@ -247,6 +243,11 @@ def _passes(program: StepProgram, calls: CallWriter) -> Iterator[str]:
 
     yield from _function("double train_forward", program.train, forward)
     yield from _function("void train_backward", program.train, backward, arrays=False)
+    if program.after:
+        yield "static void update(void) {"
+        yield from (f"  {line}" for line in calls.statements(program.after))
+        yield "}"
+        yield ""
     yield from _function("double evaluate", program.evaluate, forward)
     yield from _function("void predict", program.predict, predict, outputs=True)
 
@@ -283,14 +284,13 @@ def _function(
     yield ""
 
 
-def _interface(program: StepProgram, name: str) -> Iterator[str]:
+def _interface(program: StepProgram, name: str, calls: CallWriter) -> Iterator[str]:
     """Yields the functions that compute a batch."""
     upper = name.upper()
-    train, predict = _names(program.train), _names(program.predict, outputs=True)
 
     def checks(passes: Sequence[Pass]) -> Iterator[str]:
         yield f"  if (!is_ready) return {upper}_NOT_READY;"
-        least, most = passes[0].least, passes[-1].most
+        least, most = passes[0].least, program.batch
         yield f"  if (samples < {least} || samples > {most}) return {upper}_BAD_SIZE;"
         yield "  uint32_t mode = get_float_mode();"
         yield "  set_float_mode(mode | FLUSH);"
@@ -299,10 +299,13 @@ def _interface(program: StepProgram, name: str) -> Iterator[str]:
     yield from checks(program.train)
     yield "  step += 1;"
     yield "  begin_update();"
-    yield f"  double sum = train_forward({train}, samples);"
-    yield "  int is_finite = sum - sum == 0;"  # NaN for an infinite sum
-    yield "  if (is_finite) train_backward(samples);"
-    yield "  else step -= 1;"
+    yield from _losses(program, program.train, calls, "train_forward", "train_backward")
+    yield "  int is_finite = sum - sum == 0;"
+    if program.after:
+        yield "  if (is_finite) update();"
+        yield "  else step -= 1;"
+    else:
+        yield "  if (!is_finite) step -= 1;"
     yield "  set_float_mode(mode);"
     yield "  *loss = (float)sum;"
     yield f"  return is_finite ? {upper}_OK : {upper}_NOT_FINITE;"
@@ -310,7 +313,7 @@ def _interface(program: StepProgram, name: str) -> Iterator[str]:
     yield ""
     yield f"int {name}_evaluate({_parameters(program.evaluate)}, int samples, float *loss) {{"
     yield from checks(program.evaluate)
-    yield f"  double sum = evaluate({_names(program.evaluate)}, samples);"
+    yield from _losses(program, program.evaluate, calls, "evaluate")
     yield "  set_float_mode(mode);"
     yield "  *loss = (float)sum;"
     yield f"  return sum - sum == 0 ? {upper}_OK : {upper}_NOT_FINITE;"
@@ -318,11 +321,58 @@ def _interface(program: StepProgram, name: str) -> Iterator[str]:
     yield ""
     yield f"int {name}_predict({_parameters(program.predict, outputs=True)}, int samples) {{"
     yield from checks(program.predict)
-    yield f"  predict({predict}, samples);"
+    yield from _each_micro_batch(
+        program, f"predict({_micro_batch(program.predict, outputs=True)}, some);"
+    )
     yield "  set_float_mode(mode);"
     yield f"  return {upper}_OK;"
     yield "}"
     yield ""
+
+
+def _losses(
+    program: StepProgram,
+    passes: Sequence[Pass],
+    calls: CallWriter,
+    forward: str,
+    backward: str = "",
+) -> Iterator[str]:
+    """Yields the statements that compute the sum of the losses, and gradients while it is finite.
+
+    Args:
+        program: the step.
+        passes: passes of the functions.
+        calls: writes addresses.
+        forward: name of the function that returns the loss of a micro-batch.
+        backward: name of the function that computes gradients; empty for none.
+    """
+    yield "  double sum = 0;"
+    yield "  batch = samples;"
+    lines = [f"sum += {forward}({_micro_batch(passes)}, some);"]
+    if backward and program.adds is not None:
+        lines.append(f"*(int64_t *){calls.at(program.adds)} = at > 0;")
+    lines.append("if (sum - sum != 0) break;")  # it is NaN or infinite
+    if backward:
+        lines.append(f"{backward}(some);")
+    yield from _each_micro_batch(program, *lines)
+
+
+def _each_micro_batch(program: StepProgram, *statements: str) -> Iterator[str]:
+    """Yields a loop over micro-batches of `some` samples, from number `at` on."""
+    yield "  for (int64_t at = 0, some; at < samples; at += some) {"
+    size = program.micro_batch
+    yield f"    some = samples - at < {size} ? samples - at : {size};"
+    yield from (f"    {statement}" for statement in statements)
+    yield "  }"
+
+
+def _micro_batch(passes: Sequence[Pass], *, outputs: bool = False) -> str:
+    """Returns the arrays of a micro-batch as arguments."""
+    run = passes[-1]
+    arguments = [*run.inputs, *run.targets, *(run.outputs if outputs else ())]
+    names = (name for _, name in _arrays(passes, outputs=outputs))
+    sizes = (a.spec.size // run.most for a in arguments)
+    return ", ".join(f"{name} + {n} * at" for name, n in zip(names, sizes, strict=True))
 
 
 def _copies(program: StepProgram, name: str, digest: int) -> Iterator[str]:

@@ -43,15 +43,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Calls on the samples of a batch.
+    """Calls on the samples of a batch, or of a micro-batch.
 
     Attributes:
         least, most: numbers of samples for which these are the calls.
         forward: calls up to the losses and outputs.
-        backward: calls that compute gradients and update the weights.
+        backward: calls that compute gradients; they update the weights, or fill `sums`.
         inputs, targets: arrays to fill before.
         scales: place and value of the factor of each loss, to fill before; values may be of the
-            variable `samples`.
+            variable `batch`, the samples of the batch.
         losses: places of the losses, whose sum is the loss of the batch.
         outputs: the model's outputs.
     """
@@ -99,22 +99,29 @@ class StepProgram:
 
     Attributes:
         batch: samples of a batch.
+        micro_batch: samples that a pass takes at most.
         arena: bytes of the arena.
         weights, state: memory regions after the arena, in order.
-        sums: further regions, which hold values within a step: gradients until they are clipped.
+        sums: further regions, which hold values within a step: sums of the gradients of its
+            micro-batches, or gradients until they are clipped.
+        adds: int64 in `sums` that says whether backward calls add to sums; None if they need not.
+        after: calls after those of all micro-batches, which update the weights by their sums.
         numbers: what updates read.
         learning_rate: the initial one.
         rate: the learning rate of a step, of the variables `rate`, which is `learning_rate` at
             first, and `step`.
-        train, evaluate, predict: what the program does with a batch, by number of samples; the
-            last is for whole batches.
+        train, evaluate, predict: what the program does with a micro-batch, by number of samples;
+            the last is for whole ones.
     """
 
     batch: int
+    micro_batch: int
     arena: int
     weights: Sequence[Weights]
     state: Sequence[Weights]
     sums: Sequence[Weights]
+    adds: Place | None
+    after: Sequence[Row]
     numbers: Sequence[Numbers]
     learning_rate: float
     rate: Term
@@ -126,11 +133,12 @@ class StepProgram:
     def kernels(self) -> frozenset[str]:
         """Names of the kernels that it calls."""
         passes = *self.train, *self.evaluate, *self.predict
-        return frozenset(row.name for p in passes for row in (*p.forward, *p.backward))
+        rows = *self.after, *(row for p in passes for row in (*p.forward, *p.backward))
+        return frozenset(row.name for row in rows)
 
 
 def step_program(trainer: Trainer, path: str) -> StepProgram:
-    """Returns the step of a trainer that was planned with one worker for whole batches.
+    """Returns the step of a trainer that was planned with one worker.
 
     Args:
         trainer: the trainer.
@@ -142,24 +150,30 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     training = trainer.runtime.engine_of(TRAINING)
     evaluating = trainer.runtime.engine_of(VALIDATION)
     predicting = trainer.runtime.engine(Computation(outputs=True))
-    batch, optimizer = training.schedule.batch, trainer.parameters.optimizer
+    schedule, optimizer = training.schedule, trainer.parameters.optimizer
     assert optimizer is not None
-    engines = training, evaluating, predicting
-    _check(trainer, [e.programs.program(0, (batch,)) for e in engines], path)
+    size, engines = schedule.micro_batch, (training, evaluating, predicting)
+    _check(trainer, [e.programs.program(0, (size,)) for e in engines], path)
     weights, state, sums = _weights(trainer), _state(trainer), _sums(trainer)
+    adds = training.sums.adds[0]
+    sums += [Weights("micro-batches before", adds)] if size < schedule.batch else []
     memory = [a.values for a in (*weights, *state, *sums)]
     scales_of: Any = training.loss_scales  # which computes with terms as with numbers
-    scales = scales_of(Term("samples"), trainer.info.reduction)
+    scales = scales_of(Term("batch"), trainer.info.reduction)
     updates = training.sums.calls_after_step() if sums else []
-    train_arena, train = _passes(training.programs, batch, memory, scales, updates)
-    evaluate_arena, evaluate = _passes(evaluating.programs, batch, memory, scales, ())
-    predict_arena, predict = _passes(predicting.programs, batch, memory, scales, ())
+    train_arena, train = _passes(training.programs, size, memory, scales)
+    evaluate_arena, evaluate = _passes(evaluating.programs, size, memory, scales)
+    predict_arena, predict = _passes(predicting.programs, size, memory, scales)
+    regions = Regions([training.programs.program(0, (size,)).arena, *memory])
     return StepProgram(
-        batch=batch,
+        batch=schedule.batch,
+        micro_batch=size,
         arena=max(train_arena, evaluate_arena, predict_arena),
         weights=weights,
         state=state,
         sums=sums,
+        adds=regions.place(address(adds)),
+        after=_rows(updates, regions),
         numbers=_numbers(trainer.parameters),
         learning_rate=_first_rate(optimizer),
         rate=_rate(optimizer.schedule),
@@ -229,25 +243,20 @@ def _is_compiled(runs: Iterable[Run]) -> bool:
 
 
 def _passes(
-    programs: Programs,
-    batch: int,
-    memory: Sequence[Array],
-    scales: Sequence[Term | float],
-    after: Sequence[Run],
+    programs: Programs, size: int, memory: Sequence[Array], scales: Sequence[Term | float]
 ) -> tuple[int, list[Pass]]:
     """Returns the bytes of the arena, and the passes for all numbers of samples.
 
     Args:
         programs: programs of one worker.
-        batch: samples of a whole batch.
+        size: samples of a micro-batch.
         memory: regions after the arena.
         scales: factors of the losses.
-        after: calls after those of a program.
     """
-    each = [programs.program(0, (batch,))]
+    each = [programs.program(0, (size,))]
     with suppress(UnsupportedError):  # a batch of which samples depend on each other
-        each += map(programs.smaller, range(batch - 1, 0, -1))
-    passes = [_pass(program, memory, scales, after) for program in reversed(each)]
+        each += map(programs.smaller, range(size - 1, 0, -1))
+    passes = [_pass(program, memory, scales) for program in reversed(each)]
     return max(len(program.arena) for program in each), _joined(passes)
 
 
@@ -257,12 +266,7 @@ def _rows(runs: Iterable[Run], regions: Regions) -> list[Row]:
     return [*Table([loop for loop in loops if isinstance(loop, Calls)], regions)]
 
 
-def _pass(
-    program: Program,
-    memory: Sequence[Array],
-    scales: Sequence[Term | float],
-    after: Sequence[Run],
-) -> Pass:
+def _pass(program: Program, memory: Sequence[Array], scales: Sequence[Term | float]) -> Pass:
     """Returns the pass for the samples of a program."""
     plan, at = program.plan, program.plan.forward_entries
     regions = Regions([program.arena, *memory])
@@ -281,7 +285,7 @@ def _pass(
         least=plan.graph.samples,
         most=plan.graph.samples,
         forward=_rows(chain(*program.runs[:at]), regions),
-        backward=_rows(chain(*program.runs[at:], after), regions),
+        backward=_rows(chain(*program.runs[at:]), regions),
         inputs=arguments(plan.inputs),
         targets=arguments(plan.targets),
         scales=[(place(a), scale) for a, scale in scales_of_losses],

@@ -19,6 +19,7 @@ from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
 from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.native.target import other_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,9 @@ def usual_schedule(
         OptionError: if `micro_batch` or `workers` is not possible.
     """
     usual = choose_schedule(batch, lambda n: plans.at(training, n), micro_batch, workers)
-    usual = replace(usual, packs=usual.micro_batch * usual.workers < batch)
+    # A C program packs weights in each micro-batch, and needs no memory for it.
+    packs = usual.micro_batch * usual.workers < batch and other_target() is None
+    usual = replace(usual, packs=packs)
     if training.begin and usual.workers == 1:  # the frozen part is rarely small
         return replace(usual, blas_threads=available_cores())
     return usual

@@ -10,7 +10,7 @@ from typing import Any
 
 from odt.kernels.native import dense
 from odt.kernels.native.binding import bind
-from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.float32 import FLOAT, VECTOR
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import MatmulShape
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
@@ -55,7 +55,7 @@ def matmul_shape(result: str, factors: tuple[tuple[str, bool], ...], shapes: Sha
 
 def fits_panel(depth: int, columns: int) -> bool:
     """Whether the panel is small enough: that of few columns holds all of the depth."""
-    return columns >= limit("MAX_LANES") or depth <= MAX_DEPTH
+    return columns >= VECTOR or depth <= MAX_DEPTH
 
 
 def panel(depth: int, columns: int, width: int) -> Specs:
@@ -116,7 +116,7 @@ def compiled_product(result: str, geometry: Prepare) -> Compiled:
         if sums_rows(attrs, s):
             return dense.filter_workspace(attrs, weights(s))
         g = matmul_shape(result, factors(attrs, result), shapes(attrs, s))
-        if g.right_column_stride == 1 and g.columns >= limit("MAX_LANES"):
+        if g.right_column_stride == 1 and g.columns >= VECTOR:
             return {}
         lanes = limit("MAX_LANES")
         width = min(limit("MAX_NR"), -(-g.columns // lanes)) * lanes

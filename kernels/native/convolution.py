@@ -6,7 +6,7 @@ from typing import Any
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native.binding import Calls, bind, in_order, one_loop
-from odt.kernels.native.float32 import FLOAT, is_float32
+from odt.kernels.native.float32 import FLOAT, TILE_WINDOWS, VECTOR, is_float32
 from odt.kernels.native.library import kernels_in_use, limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks, tiled, units_of
@@ -180,8 +180,8 @@ def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     units, height, width, channels = s["w"].shape
     if in_tiles(attrs, s["w"], s["dx"]):
         return tiles_workspace(units, channels)
-    many = height * width > 1 and s["dx"].size // channels >= limit("PIXELS")
-    packed = many or channels < limit("MAX_LANES")
+    many = height * width > 1 and s["dx"].size // channels >= TILE_WINDOWS
+    packed = many or channels < VECTOR
     return panel_workspace(s["w"].size // channels, channels) if packed else {}
 
 

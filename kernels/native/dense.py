@@ -11,8 +11,7 @@ from odt.kernels.native.convolution import (
     panel_workspace,
     sums_workspace,
 )
-from odt.kernels.native.float32 import is_float32
-from odt.kernels.native.library import limit
+from odt.kernels.native.float32 import VECTOR, is_float32
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.rows.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs, TensorSpec
 
@@ -51,7 +50,7 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
 def forward_workspace(attrs: Attrs, s: Specs) -> Specs:
     """Returns the workspace for packed weights, used if rows are many for their depth."""
     units, depth = s["w"].shape
-    packs = has_many_rows(s) and units >= limit("MAX_LANES")
+    packs = has_many_rows(s) and units >= VECTOR
     return panel_workspace(depth, units) if packs else {}
 
 
@@ -88,7 +87,7 @@ def forward(
 
 def back_workspace(attrs: Attrs, s: Specs) -> Specs:
     units, depth = s["w"].shape
-    return panel_workspace(units, depth) if depth < limit("MAX_LANES") else {}
+    return panel_workspace(units, depth) if depth < VECTOR else {}
 
 
 def grad_x(

@@ -5,6 +5,9 @@ import numpy as np
 from odt.kernels.rows.opdef import Specs
 
 FLOAT = np.dtype(np.float32)
+# Sizes by which bindings choose between kernels that round differently: the floats of the widest
+# vector, and the windows of a tile. They are the same for all targets, whose limits may be lower.
+VECTOR, TILE_WINDOWS = 16, 128
 
 
 def is_float32(s: Specs) -> bool:

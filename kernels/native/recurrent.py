@@ -22,7 +22,7 @@ from odt.kernels.geometry.recurrent_geometry import (
 from odt.kernels.native.batch_matmul import fits_panel, panel
 from odt.kernels.native.binding import bind
 from odt.kernels.native.elementwise import column_sums
-from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.float32 import FLOAT, VECTOR
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import MatmulShape, RecurrentShape
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
@@ -172,7 +172,9 @@ def _steps(s: Specs) -> int:
 
 def input_panel(attrs: RecurrentAttrs, s: Specs) -> Specs:
     lanes, columns = limit("MAX_LANES"), s["x"].shape[-1]
-    return {} if columns >= lanes else panel(_dz(s).shape[-1], columns, lanes)
+    return (
+        {} if columns >= VECTOR else panel(_dz(s).shape[-1], columns, -(-columns // lanes) * lanes)
+    )
 
 
 def by_weights(x: str, gate: int) -> Compiled:

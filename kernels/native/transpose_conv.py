@@ -22,8 +22,7 @@ from odt.kernels.native.convolution import (
 )
 from odt.kernels.native.copies import copy
 from odt.kernels.native.elementwise import call
-from odt.kernels.native.float32 import FLOAT
-from odt.kernels.native.library import limit
+from odt.kernels.native.float32 import FLOAT, VECTOR
 from odt.kernels.native.window_walk import forward_walk, phase_walks
 from odt.kernels.rows.opdef import Array, Attrs, Clamp, Compiled, Specs, TensorSpec
 
@@ -35,7 +34,7 @@ def is_product(attrs: ConvAttrs, s: Specs) -> bool:
     units, *window, _ = s["w"].shape
     disjoint = tuple(window) == attrs.stride and attrs.dilation == (1, 1)
     covered = [n * k for n, k in zip(s["x"].shape[1:3], window, strict=True)]
-    return disjoint and [*s["y"].shape[1:3]] == covered and units < limit("MAX_LANES")
+    return disjoint and [*s["y"].shape[1:3]] == covered and units < VECTOR
 
 
 def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:

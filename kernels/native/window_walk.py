@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis, StridePhase
+from odt.kernels.native.float32 import VECTOR
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.rows.opdef import Array
@@ -77,7 +78,7 @@ def along_longer_axis(walk: WindowWalk) -> WindowWalk:
     Bands of results must be whole images: their results are one block of memory in either order.
     Few channels are not turned, since vectors are filled along a row.
     """
-    has_few_channels = 2 * walk.depth <= limit("MAX_LANES")
+    has_few_channels = 2 * walk.depth <= VECTOR
     if has_few_channels or walk.rows <= walk.cols or walk.rows * walk.cols > limit("BAND"):
         return walk
     turned = WindowWalk.from_buffer_copy(walk)

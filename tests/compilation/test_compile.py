@@ -91,6 +91,22 @@ def test_options_of_steps_change_weights_to_the_bits_of_the_base_kernels(
     check_bits(path, kernels, tmp_path, loss="huber", optimizer=odt.Adam(0.01), **options)
 
 
+@pytest.mark.parametrize(
+    ("model", "size", "options"),
+    [
+        ("planestrike-policy-dense", 3, {"loss": "huber"}),
+        ("kws-yes-no-conv60x40", 1, {"loss": "categorical_crossentropy", "clip_norm": 0.5}),
+        ("kws-yes-no-dwconv128x32", 2, {"loss": "sparse_categorical_crossentropy"}),
+    ],
+)
+def test_micro_batches_train_to_the_bits_of_the_base_kernels(
+    model: str, size: int, options: dict[str, Any], kernels: dict[str, Path], tmp_path: Path
+) -> None:
+    path, optimizer = MODELS / f"{model}.tflite", odt.SGD(0.01, momentum=0.9)
+    options = {**options, "optimizer": optimizer, "micro_batch": size}
+    check_bits(path, kernels, tmp_path, "microcontroller", **options)
+
+
 def check_bits(
     path: Path,
     kernels: dict[str, Path],
@@ -101,12 +117,12 @@ def check_bits(
     **options: Any,
 ) -> None:
     """Checks that a program trains as a trainer with the kernels of the base set."""
-    options = {"loss": loss, **options}
+    options = {"micro_batch": BATCH, "loss": loss, **options}
     odt.compile(path, tmp_path / "c", batch_size=BATCH, target=target, **options)
     build(tmp_path / "c", kernels[target])
     program = Program(tmp_path / "c")
     program.init()
-    with odt.Trainer(path, batch_size=BATCH, workers=1, micro_batch=BATCH, **options) as trainer:
+    with odt.Trainer(path, batch_size=BATCH, workers=1, **options) as trainer:
         for x, y in batches(trainer, loss, BATCH, STEPS):
             expected = trainer.train_on_batch(one(x), one(y))["loss"]
             assert program.loss("train", x, y) == (0, float(np.float32(expected)))

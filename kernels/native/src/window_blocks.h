@@ -34,7 +34,7 @@ typedef struct {
 static inline int64_t result_count(const window_walk *g) { return g->images * g->rows * g->cols; }
 
 /* Whether there are enough results for the parts. */
-#define MANY_RESULTS(g, parts) (result_count(g) >= 2 * PIXELS * (parts))
+#define MANY_RESULTS(g, parts) (result_count(g) >= 256 * (parts))
 
 /* Returns the iterator at the first results of a part: a range of rows, or of columns. */
 static inline walk_cursor walk_begin(const window_walk *g, int64_t band, int part, int parts) {

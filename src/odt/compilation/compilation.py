@@ -85,10 +85,8 @@ def compile(
         UnsupportedError: if parts of the training step have no compiled kernel, no kernels were
             compiled when odt was installed, or the compiler for WebAssembly is not installed.
     """
-    for option in ("workers", "micro_batch", "memory_budget"):
-        if options.get(option) is not None:
-            rule = "must be left out: a C program has one worker, for whole batches"
-            raise OptionError(option, rule, options[option])
+    if options.get("workers") is not None:
+        raise OptionError("workers", "must be left out: a C program has one", options["workers"])
     check_option(COMPILE_OPTIONS["target"], target)
     if target == "wasm":
         check_compiler()
@@ -101,8 +99,8 @@ def compile(
         if session.rate_is_default:
             rule = "must be given, because `fit` chooses the default with the samples"
             raise OptionError("learning_rate", rule, None, "Give `learning_rate=`, such as 0.001.")
-        batch = session.recipe.info.batch_size
-        with Trainer(source, **options, workers=1, micro_batch=batch) as trainer:
+        size = options.get("micro_batch") or session.recipe.info.batch_size
+        with Trainer(source, **{**options, "micro_batch": size, "workers": 1}) as trainer:
             program = step_program(trainer.session.build(), source.path)
     name = name or identifier(FilePath(source.path or "model").stem)
     files = project(program, name, target, version("odt"))
