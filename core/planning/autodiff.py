@@ -232,10 +232,25 @@ class _Builder:
             (y,) = node.outputs
             base = self.tensor(bound[row.forward.reads[0]])
             spec, region = self.graph.tensors[y].spec, self.values[base].region
-            self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y)
+            at = self.values[base].at
+            self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y, at=at)
+            return
+        if row.forward.cuts(node.attrs, specs) and self._cut(node, bound[row.forward.reads[0]]):
             return
         label = f"{node.origin} {node.op}"
         self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node), row)
+
+    def _cut(self, node: Node, x: int) -> bool:
+        """Makes the parts of a parameter or constant views of it; returns whether it does."""
+        base = self.values[self.tensor(x)]
+        if base.region not in (Region.PARAMETER, Region.CONSTANT) or not self._is_float(x):
+            return False
+        at = base.at
+        for y in node.outputs:
+            spec = self.graph.tensors[y].spec
+            self.values[f"t{y}"] = Value(f"t{y}", spec, base.region, base.name, tensor=y, at=at)
+            at += spec.size
+        return True
 
     def _loss(self, k: int, loss: Loss) -> tuple[OpDef, Attrs]:
         """Adds the call of loss k, and the values that it reads; returns its row and attributes."""

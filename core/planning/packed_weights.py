@@ -15,8 +15,10 @@ def packed_spec(plan: Plan, call: Call) -> TensorSpec | None:
     """Returns the spec of the packed weights that a call can read, if it can."""
     if call.compiled is None or "w" not in call.arrays:
         return None
-    region = plan.values[plan.root(call.arrays["w"])].region
-    if region not in (Region.PARAMETER, Region.CONSTANT):  # computed in each run
+    w, whole = plan.values[call.arrays["w"]], plan.values[plan.root(call.arrays["w"])]
+    if whole.region not in (Region.PARAMETER, Region.CONSTANT):  # computed in each run
+        return None
+    if w.spec.size != whole.spec.size:  # a part, beside others of the same weight
         return None
     return call.compiled.packed(call.attrs, call.specs)
 

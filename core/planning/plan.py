@@ -39,8 +39,10 @@ class Value:
         name: t7 is tensor 7, d.t7 its gradient; other names begin with the call's number.
         spec: shape and dtype.
         region: memory region.
-        base: value of which this one is a view with another shape; None if it is not a view.
+        base: value of which this one is a view with another shape, or a part of a parameter or
+            constant; None if it is not a view.
         tensor: index of the tensor in the graph, if the value is a tensor.
+        at: position of a part in the memory of the parameter or constant, in elements.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Value:
     region: Region
     base: str | None = None
     tensor: int | None = None
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +244,8 @@ class Plan:
     def _verify(self) -> None:
         """Asserts that the plan is valid.
 
-        Each value is written once, before it is read; views have the size of their base; no call
-        reads a parameter after its delivery.
+        Each value is written once, before it is read; views have the size of their base, and parts
+        of parameters and constants lie within them; no call reads a parameter after its delivery.
         """
         delivered: set[str] = set()
         roots = self.roots
@@ -272,7 +275,10 @@ class Plan:
                 available.add(name)
         for value in self.values.values():
             if value.base is not None:
-                assert value.spec.nbytes == self.values[value.base].spec.nbytes, value.name
+                whole = self.values[self.root(value.name)].spec.size
+                is_part = value.region in (Region.PARAMETER, Region.CONSTANT)
+                end = value.at + value.spec.size
+                assert end <= whole if is_part else end == whole, value.name
 
     def __str__(self) -> str:
         lines = []

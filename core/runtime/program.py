@@ -235,6 +235,8 @@ class Program:
                 constant = self.plan.graph.tensors[tensor]
                 array = constant.data if value.spec.dtype.kind in "iu" else constant.real
             assert array is not None
+            if value.spec.size != array.size:  # a part
+                array = array.reshape(-1)[value.at : value.at + value.spec.size]
             return array.reshape(value.spec.shape)
         root = self.plan.root(name)
         if root in self._outside:

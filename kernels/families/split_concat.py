@@ -1,6 +1,8 @@
 """Split and concatenation along an axis: slices of the parts, and kernels."""
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -68,5 +70,10 @@ def concatenating(prepare: Prepare) -> tuple[Kernel, Callable[[int], Kernel]]:
 
 def cutting(prepare: Prepare) -> tuple[Kernel, Mapping[str, Kernel]]:
     """Makes forward and gradient of an operator that splits x into ys*."""
-    forward = copying(cut, ("x",), ("ys*",), prepare)
+
+    def is_cut_in_memory(attrs: Attrs, s: Specs) -> bool:
+        axis = place(attrs.axis, len(s["x"].shape))
+        return math.prod(s["x"].shape[:axis]) == 1
+
+    forward = replace(copying(cut, ("x",), ("ys*",), prepare), cuts=is_cut_in_memory)
     return forward, {"x": copying(join_gradients, ("dys*",), ("dx",), prepare)}

@@ -104,6 +104,8 @@ class Kernel:
         may_alias: pairs (written, read) that may be the same memory.
         view: whether, for these specs, the written array equals the first array read, possibly in
             another shape; then the plan has no call for it.
+        cuts: whether, for these specs, the written arrays are consecutive parts of the memory of
+            the first array read; then the plan has no call if that is a parameter or constant.
         prepare: returns keyword arguments for run that depend on attrs and specs only (geometry,
             index tables); called once, when the program is bound.
         compiled: the same computation in compiled code.
@@ -117,6 +119,7 @@ class Kernel:
     workspace: Callable[[Attrs, Specs], Specs] = no_specs
     may_alias: frozenset[tuple[str, str]] = frozenset()
     view: Callable[[Attrs, Specs], bool] = never
+    cuts: Callable[[Attrs, Specs], bool] = never
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
     compiled: "Compiled | None" = None
     epilogue: "Epilogue | None" = None
