@@ -31,6 +31,7 @@ from odt.kernels.losses.binary_crossentropy import (
     unit_interval,
 )
 from odt.kernels.losses.categorical_focal_crossentropy import GAMMA, TINY
+from odt.kernels.native import focal_losses
 from odt.kernels.ops import logistic
 from odt.kernels.rows.lossdef import FRACTIONS, LossDef, draw_classes
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
@@ -160,6 +161,8 @@ def grad_x(
     scale_gradient(dx, scale, divisor)
 
 
+COMPILED, COMPILED_BACK = focal_losses.binary(prepare)
+
 LOSS = LossDef(
     op=loss_operator(
         "binary_focal_crossentropy",
@@ -170,6 +173,8 @@ LOSS = LossDef(
         workspace_back=scratch_back,
         attrs=attrs_of,
         prepare=prepare,
+        compiled=COMPILED,
+        compiled_back=COMPILED_BACK,
     ),
     formula="mean of (1 − q)^γ (−log q), q = p where t is 1, else 1 − p",
     expects="like the output, each value from 0 to 1",

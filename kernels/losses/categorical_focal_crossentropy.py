@@ -25,6 +25,7 @@ from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import prepare
 from odt.kernels.losses.binary_crossentropy import MAX_PROBABILITY, MIN_PROBABILITY
 from odt.kernels.losses.categorical_crossentropy import check_distributions, infer
+from odt.kernels.native.focal_losses import CATEGORICAL, CATEGORICAL_BACK
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LossDef, draw_classes
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 from odt.kernels.rows.updatedef import HyperParameter
@@ -155,6 +156,8 @@ LOSS = LossDef(
         saved=saved_probabilities,
         attrs=attrs_of,
         prepare=prepare,
+        compiled=CATEGORICAL,
+        compiled_back=CATEGORICAL_BACK,
     ),
     formula="−α Σ t (1 − p)^γ log p",
     expects="like the output: one-hot, or any distribution over the last axis",

@@ -22,6 +22,8 @@ from odt.kernels.losses.categorical_crossentropy import (
     infer,
     log_probabilities,
 )
+from odt.kernels.native import softmax
+from odt.kernels.native.focal_losses import DIVERGENCE
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LossDef, draw_classes
 from odt.kernels.rows.opdef import Array, Specs
 
@@ -63,6 +65,8 @@ LOSS = LossDef(
         saved=saved_probabilities,
         attrs=cross_entropy_attrs,
         prepare=prepare,
+        compiled=DIVERGENCE,
+        compiled_back=softmax.GRAD_X,
     ),
     formula="Σ t log(t / p)",
     expects="like the output: any distribution over the last axis",

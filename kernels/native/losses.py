@@ -129,13 +129,27 @@ def _huber_back(attrs: Any, *, x: Array, t: Array, scale: Array, dx: Array) -> L
     )
 
 
-def _smoothed(attrs: Any, t: Array, smooth: Array | None) -> tuple[Array, Sequence[Loop]]:
+def smoothed(
+    attrs: Any, t: Array, smooth: Array | None, classes: int
+) -> tuple[Array, Sequence[Loop]]:
     """Returns the targets, and the calls that compute them."""
     if smooth is None:
         return t, ()
-    half = np.full(1, attrs.label_smoothing / 2, FLOAT)
+    part = np.full(1, attrs.label_smoothing / classes, FLOAT)
     scaled = call("scale", smooth, (t,), 1 - attrs.label_smoothing)
-    return smooth, (scaled, call("add", smooth, (smooth, half), -INFINITY, INFINITY))
+    return smooth, (scaled, call("add", smooth, (smooth, part), -INFINITY, INFINITY))
+
+
+def log_terms(x: Array, t: Array, terms: Array, part: Array) -> list[Loop]:
+    """Returns the calls of terms = max(x, 0) − x t, and of part = ln σ(|x|)."""
+    return [
+        call("clamp", terms, (x,), 0.0, INFINITY),
+        call("multiply", part, (x, t)),
+        call("subtract", terms, (terms, part)),
+        call("abs", part, (x,)),
+        call("logistic", part, (part,)),
+        call("log", part, (part,)),
+    ]
 
 
 def _binary_cross_entropy(
@@ -152,18 +166,13 @@ def _binary_cross_entropy(
     smooth: Array | None = None,
 ) -> Loop:
     """Σ (max(x, 0) − x t) − Σ ln σ(|x|)."""
-    t, smoothing = _smoothed(attrs, t, smooth)
+    t, smoothing = smoothed(attrs, t, smooth, 2)
     rows, logs = _in_runs(scale, terms, part)
     row_sums = sums[: len(rows)]
     return in_order(
         [
             *smoothing,
-            call("clamp", terms, (x,), 0.0, INFINITY),
-            call("multiply", part, (x, t)),
-            call("subtract", terms, (terms, part)),
-            call("abs", part, (x,)),
-            call("logistic", part, (part,)),
-            call("log", part, (part,)),
+            *log_terms(x, t, terms, part),
             call("subtract", row_sums[:, np.newaxis], (rows, logs)),
             _scaled(loss, row_sums, scale, divisor),
         ]
@@ -180,7 +189,7 @@ def _binary_cross_entropy_back(
     divisor: int,
     smooth: Array | None = None,
 ) -> Loop:
-    t, smoothing = _smoothed(attrs, t, smooth)
+    t, smoothing = smoothed(attrs, t, smooth, 2)
     gradient = call("logistic", dx, (x,)), call("subtract", dx, (dx, t))
     return in_order([*smoothing, *gradient, _scale_gradient(dx, scale, divisor)])
 

@@ -100,7 +100,7 @@ def batches(
 
     def target(spec: Any) -> Array:
         y: Any = rng.random((batch, *spec.shape))
-        if loss == "categorical_crossentropy":
+        if loss.startswith("categorical") or loss == "kl_divergence":
             y = y == y.max(-1, keepdims=True)
         if loss == "sparse_categorical_crossentropy":
             y = rng.integers(0, 2, y.shape)

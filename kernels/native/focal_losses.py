@@ -1,0 +1,262 @@
+"""Compiled Kullback-Leibler divergence and focal losses of logits, from maps."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, prepare
+from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.elementwise import call
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.losses import INFINITY, Loop, log_terms, smoothed
+from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
+
+SMALLEST = 1e-20  # as in families/softmax.py
+TINY = 1e-30  # as in losses/categorical_focal_crossentropy.py
+ONE, MINUS_ONE = np.ones(1, FLOAT), np.full(1, -1, FLOAT)
+
+
+def _of_logits(attrs: Any, s: Specs) -> bool:
+    return bool(attrs.from_logits) and s["x"].dtype == FLOAT and s["x"].size > 0
+
+
+def _workspace(*like_x: str, smooths: bool = True) -> Callable[[Any, Specs], Specs]:
+    """Makes the workspace: names of arrays like x, and a value for each row and each sample."""
+
+    def workspace(attrs: Any, s: Specs) -> Specs:
+        x = s["x"]
+        smooth = {"smooth": x} if smooths and attrs.label_smoothing else {}
+        rows = TensorSpec((max(x.size // x.shape[-1], x.shape[0]),), FLOAT)
+        return {**dict.fromkeys(like_x, x), **smooth, "sums": rows}
+
+    return workspace
+
+
+def _total(
+    loss: Array, sums: Array, scale: Array, factors: tuple[Array, ...], factor: float
+) -> list[Loop]:
+    """Returns the calls of loss = factor · Σ scale · product of one or two factors."""
+    runs = [a.reshape(scale.size, -1, copy=False) for a in factors]
+    part = sums[: scale.size]
+    summed = call("multiply" if len(runs) > 1 else "scale", part[:, np.newaxis], runs)
+    return [summed, call("multiply", loss, (part, scale), factor)]
+
+
+def _scaled(dx: Array, scale: Array, factor: float) -> Loop:
+    """Returns the call of dx ← factor · scale · dx."""
+    rows = dx.reshape(scale.size, -1, copy=False)
+    return call("multiply", rows, (rows, scale[:, np.newaxis]), factor)
+
+
+def _log_probabilities(beta: float, x: Array, p: Array, logs: Array) -> list[Loop]:
+    """Returns the calls of p = softmax(β x) and its logarithm."""
+    sizes = x.size // x.shape[-1], x.shape[-1]
+    return [
+        call("scale", p, (x,), beta),
+        bind("log_softmax", p, logs, *sizes),
+        call("exp", p, (logs,)),
+    ]
+
+
+def _divergence(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    p: Array,
+    divisor: int,
+    sums: Array,
+    logs: Array,
+    terms: Array,
+) -> Loop:
+    return in_order(
+        [
+            *_log_probabilities(attrs.beta, x, p, logs),
+            call("clamp", terms, (t,), SMALLEST, INFINITY),
+            call("log", terms, (terms,)),
+            call("subtract", terms, (terms, logs)),
+            *_total(loss, sums, scale, (terms, t), 1 / divisor),
+        ]
+    )
+
+
+def _categorical(
+    attrs: Any,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    p: Array,
+    divisor: int,
+    sums: Array,
+    logs: Array,
+    rest: Array,
+    smooth: Array | None = None,
+) -> Loop:
+    """1 − p is from log p, so that it keeps its digits near p = 1."""
+    t, smoothing = smoothed(attrs, t, smooth, t.shape[-1])
+    return in_order(
+        [
+            *_log_probabilities(attrs.beta, x, p, logs),
+            call("elu", rest, (logs,)),  # e^(log p) − 1
+            call("scale", rest, (rest,), -1.0),
+            _power(rest, attrs.gamma),
+            call("multiply", logs, (logs, rest)),
+            *smoothing,
+            *_total(loss, sums, scale, (logs, t), -attrs.alpha / divisor),
+        ]
+    )
+
+
+def _power(a: Array, exponent: float) -> Loop:
+    return call("power", a, (a, np.full(1, exponent, FLOAT)))
+
+
+def _categorical_back(
+    attrs: Any,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    p: Array,
+    divisor: int,
+    sums: Array,
+    rest: Array,
+    smooth: Array | None = None,
+) -> Loop:
+    """dx = α β (h − p Σ h), h = t (1 − p)^γ (γ p ln p / (1 − p) − 1)."""
+    t, smoothing = smoothed(attrs, t, smooth, t.shape[-1])
+    p2, dx2, rest2 = (a.reshape(-1, t.shape[-1], copy=False) for a in (p, dx, rest))
+    row = sums[: len(p2), np.newaxis]
+    return in_order(
+        [
+            *smoothing,
+            call("subtract", rest, (ONE, p)),
+            call("clamp", rest, (rest,), TINY, INFINITY),
+            call("clamp", dx, (p,), TINY, INFINITY),
+            call("log", dx, (dx,)),
+            call("multiply", dx, (dx, p)),
+            call("divide", dx, (dx, rest), attrs.gamma),
+            call("add", dx, (dx, MINUS_ONE), -INFINITY, INFINITY),
+            _power(rest, attrs.gamma),
+            call("multiply_three", dx, (dx, rest, t)),
+            call("scale", row, (dx2,)),
+            call("multiply", rest2, (p2, row)),
+            call("subtract", dx, (dx, rest)),
+            _scaled(dx, scale, attrs.alpha * attrs.beta / divisor),
+        ]
+    )
+
+
+def _focus(x: Array, t: Array, p: Array, q: Array, m: Array, part: Array) -> list[Loop]:
+    """Returns the calls of p, q = 1 − p and m = p (1 − t) + q t, without loss of digits."""
+    return [
+        call("logistic", p, (x,)),
+        call("scale", q, (x,), -1.0),
+        call("logistic", q, (q,)),
+        call("subtract", m, (ONE, t)),
+        call("multiply", m, (m, p)),
+        call("multiply", part, (q, t)),
+        call("add", m, (m, part), TINY, INFINITY),
+    ]
+
+
+def _modulate(attrs: Any, t: Array, m: Array, part: Array, a: Array) -> list[Loop]:
+    """Returns the calls of a ← m^γ a, times the weights of the classes; they destroy m."""
+    calls = [_power(m, attrs.gamma), call("multiply", a, (a, m))]
+    if attrs.apply_class_balancing:
+        negative = np.full(1, 1 - attrs.alpha, FLOAT)
+        calls += [
+            call("scale", part, (t,), 2 * attrs.alpha - 1),
+            call("add", part, (part, negative), -INFINITY, INFINITY),
+            call("multiply", a, (a, part)),
+        ]
+    return calls
+
+
+def _binary(
+    attrs: Any,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    divisor: int,
+    sums: Array,
+    terms: Array,
+    part: Array,
+    p: Array,
+    q: Array,
+    m: Array,
+    smooth: Array | None = None,
+) -> Loop:
+    t, smoothing = smoothed(attrs, t, smooth, 2)
+    return in_order(
+        [
+            *smoothing,
+            *_focus(x, t, p, q, m, part),
+            *log_terms(x, t, terms, part),
+            call("subtract", terms, (terms, part)),
+            *_modulate(attrs, t, m, part, terms),
+            *_total(loss, sums, scale, (terms,), 1 / divisor),
+        ]
+    )
+
+
+def _binary_back(
+    attrs: Any,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    divisor: int,
+    sums: Array,
+    part: Array,
+    p: Array,
+    q: Array,
+    m: Array,
+    smooth: Array | None = None,
+) -> Loop:
+    """dx = m^γ (γ (1 − 2 t) p q b / m + p − t), where b is the binary cross-entropy."""
+    t, smoothing = smoothed(attrs, t, smooth, 2)
+    return in_order(
+        [
+            *smoothing,
+            *_focus(x, t, p, q, m, part),
+            *log_terms(x, t, dx, part),
+            call("subtract", dx, (dx, part)),
+            call("divide", dx, (dx, m), attrs.gamma),
+            call("multiply_three", dx, (dx, p, q)),
+            call("scale", part, (t,), -2.0),
+            call("add", part, (part, ONE), -INFINITY, INFINITY),
+            call("multiply", dx, (dx, part)),
+            call("subtract", part, (p, t)),
+            call("add", dx, (dx, part), -INFINITY, INFINITY),
+            *_modulate(attrs, t, m, part, dx),
+            _scaled(dx, scale, 1 / divisor),
+        ]
+    )
+
+
+DIVERGENCE = Compiled(_divergence, _of_logits, _workspace("logs", "terms", smooths=False), prepare)
+CATEGORICAL = Compiled(_categorical, _of_logits, _workspace("logs", "rest"), prepare)
+CATEGORICAL_BACK = Compiled(_categorical_back, _of_logits, _workspace("rest"), prepare)
+
+
+def binary(divisor: Callable[[Any, Specs], Any]) -> tuple[Compiled, Compiled]:
+    """Makes the compiled forms of the binary focal loss and its gradient.
+
+    Args:
+        divisor: `prepare` of the loss.
+    """
+    forward = _workspace("terms", "part", "p", "q", "m")
+    return (
+        Compiled(_binary, _of_logits, forward, divisor),
+        Compiled(_binary_back, _of_logits, _workspace("part", "p", "q", "m"), divisor),
+    )
