@@ -6,6 +6,7 @@
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
 
+#define copysignf __builtin_copysignf
 #define fabsf __builtin_fabsf
 #define floor __builtin_floor
 #define rint __builtin_rint
@@ -17,6 +18,10 @@ FROM_JAVASCRIPT(cos) double cos(double x);
 FROM_JAVASCRIPT(log) double log(double x);
 FROM_JAVASCRIPT(pow) double pow(double x, double y);
 
+/* The operator % of JavaScript, which is exact. */
+__attribute__((import_module("odt"), import_name("remainder"))) double fmod(double x, double y);
+
+static inline float fmodf(float x, float y) { return (float)fmod((double)x, (double)y); }
 static inline float logf(float x) { return (float)log((double)x); }
 
 #endif

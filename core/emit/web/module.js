@@ -42,7 +42,8 @@ export async function open({ folder = "." } = {}) {
     chunks.push(new Uint8Array(instance.exports.memory.buffer, at, size).slice());
     return 1;
   };
-  const { instance } = await WebAssembly.instantiate(code, { Math, odt: { write } });
+  const remainder = (x, y) => x % y;
+  const { instance } = await WebAssembly.instantiate(code, { Math, odt: { remainder, write } });
   const memory = new Uint8Array(instance.exports.memory.buffer);
   let from = 0;
   for (const { address, size } of data.segments) {
