@@ -45,7 +45,14 @@ from odt.core.options.schedule_options import SCHEDULE_OPTIONS
     metavar="NAME",
     help="Prefix of the C functions. Default: the name of MODEL.",
 )
-def command(model: str, folder: str, name: str, target: str, **options: Any) -> None:
+@click.option(
+    "--export/--no-export",
+    default=True,
+    show_default=True,
+    help="Let the program write the trained model file, which it then contains but for the "
+    "weights that train.",
+)
+def command(model: str, folder: str, name: str, target: str, export: bool, **options: Any) -> None:
     """Write the training of MODEL as a C program in FOLDER.
 
     The program needs gcc or clang, but no Python, no operating system and no heap. It trains,
@@ -54,5 +61,5 @@ def command(model: str, folder: str, name: str, target: str, **options: Any) -> 
     """
     source = model_of(model, group(ModelOptions, options))
     arguments = trainer_arguments(options)
-    program = odt.compile(source, folder, name=name, target=target, **arguments)
+    program = odt.compile(source, folder, name=name, target=target, export=export, **arguments)
     click.echo(program)

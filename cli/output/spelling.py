@@ -23,6 +23,7 @@ OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_
 TEXTS = {
     "float_weights=True": "--export-weights float",
     "float_weights=False": "--export-weights as-stored",
+    "export=False": "--no-export",
     "Model.summary()": "odt inspect",
     "Model.save()": "odt convert",
     "OdtError.details": "odt -v",

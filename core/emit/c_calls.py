@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from odt.core.emit.batch_sizes import Linear, LinearPlace, LinearStruct
-from odt.core.emit.c_literals import Declarations, float_literal
+from odt.core.emit.c_data import DataBlock
+from odt.core.emit.c_literals import Declarations, array_bytes, float_literal
 from odt.core.emit.step_program import Pass, StepProgram
 from odt.kernels.native.binding import argument_types
 from odt.kernels.native.regions import Place
@@ -21,9 +22,17 @@ class CallWriter:
     The statements are for a variable `samples`, an int64_t.
     """
 
-    def __init__(self, program: StepProgram, declarations: Declarations) -> None:
-        """Names the memory of a program."""
-        self._declarations = declarations
+    def __init__(
+        self, program: StepProgram, declarations: Declarations, constants: DataBlock
+    ) -> None:
+        """Names the memory of a program.
+
+        Args:
+            program: the step.
+            declarations: gets the structs that calls read.
+            constants: gets the arrays that calls read.
+        """
+        self._declarations, self._constants = declarations, constants
         self._numbers = program.numbers
         weights = [f"weights_{k}" for k in range(len(program.weights))]
         state = [f"state_{k}" for k in range(len(program.state))]
@@ -91,7 +100,7 @@ class CallWriter:
         if isinstance(a, Place | LinearPlace):
             return self.at(a)
         if isinstance(a, np.ndarray):
-            return f"(void *){self._declarations.array(a)}"
+            return self._constants.address(array_bytes(a))
         for k, numbers in enumerate(self._numbers):
             if a is numbers.array:
                 return f"numbers_{k}"

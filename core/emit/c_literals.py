@@ -41,7 +41,7 @@ def array_bytes(a: Array) -> bytes:
 
 def comment_text(name: str) -> str:
     """Returns a name from a model as text that cannot end a comment or a line."""
-    return re.sub(r"[^\w ./:;,-]", "?", name, flags=re.ASCII)[:80]
+    return re.sub(r"[^\w ./:;,-]", "_", name, flags=re.ASCII)[:80]
 
 
 class Declarations:
@@ -54,11 +54,6 @@ class Declarations:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._names: dict[object, str] = {}
-
-    def array(self, a: Array) -> str:
-        """Returns the name of a constant array."""
-        data = array_bytes(a)
-        return self._declare(data, "const _Alignas(64) uint32_t", "constant", words(data))
 
     def struct(self, a: Any) -> tuple[str, str]:
         """Returns the type and the name of an array of one or more structs."""

@@ -1,9 +1,14 @@
 """Writes a step program as C: static memory, and the calls of kernels in order."""
 
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import NamedTuple
 
 from odt.core.emit.c_calls import CallWriter
-from odt.core.emit.c_literals import Declarations, comment_text
+from odt.core.emit.c_data import DataBlock
+from odt.core.emit.c_export import export_function
+from odt.core.emit.c_literals import Declarations, array_bytes, comment_text
+from odt.core.emit.model_image import ModelImage
 from odt.core.emit.step_program import Argument, Pass, StepProgram
 from odt.kernels.rows.term import c_text
 
@@ -19,12 +24,13 @@ C_TYPES = {
 STATE_HEADER = 32  # bytes: digest of the program, step, learning rate, zeros
 
 
-def header(program: StepProgram, name: str) -> str:
+def header(program: StepProgram, name: str, *, exports: bool) -> str:
     """Returns NAME.h.
 
     Args:
         program: the step.
         name: prefix of the functions, a C identifier.
+        exports: whether there is a function that exports.
     """
     train, predict = _parameters(program.train), _parameters(program.predict, outputs=True)
     evaluate, upper = _parameters(program.evaluate), name.upper()
@@ -39,6 +45,7 @@ def header(program: StepProgram, name: str) -> str:
 #ifndef {upper}_H
 #define {upper}_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -55,13 +62,15 @@ enum {{
    NOT_FINITE: the loss is NaN or infinite.
    NO_STATE: {name}_save of this program did not write these bytes.
    NOT_READY: {name}_init was not called before.
-   BAD_SIZE: a batch cannot have this number of samples. */
+   BAD_SIZE: a batch cannot have this number of samples.
+   NOT_WRITTEN: a function that was given did not write bytes of the model file. */
 enum {{
   {upper}_OK = 0,
   {upper}_NOT_FINITE = 1,
   {upper}_NO_STATE = 2,
   {upper}_NOT_READY = 3,
-  {upper}_BAD_SIZE = 4
+  {upper}_BAD_SIZE = 4,
+  {upper}_NOT_WRITTEN = 5
 }};
 
 /* Sets the weights to those of the model file, and resets the optimizer. */
@@ -93,12 +102,23 @@ int {name}_set_weights(const void *weights);
    {name}_init. */
 int {name}_save(void *state);
 int {name}_load(const void *state);
-
+{_export(name) if exports else ""}
 #ifdef __cplusplus
 }}
 #endif
 
 #endif
+"""
+
+
+def _export(name: str) -> str:
+    """Returns the declaration of the function that exports."""
+    return f"""
+/* Writes the model file with the weights as they are now: calls `write` for one part of the file
+   after the other, which returns 0 if it wrote the bytes. Returns OK, NOT_READY, or NOT_WRITTEN
+   as soon as `write` returns something else. */
+typedef int (*{name}_writer)(void *context, const void *bytes, size_t size);
+int {name}_export({name}_writer write, void *context);
 """
 
 
@@ -148,18 +168,42 @@ def _state_nbytes(program: StepProgram) -> int:
     return STATE_HEADER + sum(a.values.nbytes for a in memory)
 
 
-def source(program: StepProgram, name: str, digest: int) -> str:
-    """Returns NAME.c.
+class Source(NamedTuple):
+    """NAME.c and its large constants.
+
+    Attributes:
+        text: NAME.c.
+        digest: identifies the program in the buffers of `save`.
+        weights: first values of the weights, and constants of kernels.
+        model: what stays in the model file.
+    """
+
+    text: str
+    digest: int
+    weights: DataBlock
+    model: DataBlock
+
+
+def source(program: StepProgram, name: str, image: ModelImage | None) -> Source:
+    """Returns the program.
 
     Args:
         program: the step.
         name: prefix of the functions, a C identifier.
-        digest: identifies the program in the buffers of `save`.
+        image: the model file, for the function that exports; None for none.
     """
     declarations = Declarations()
-    calls = CallWriter(program, declarations)
-    functions = [*_passes(program, calls)]
-    lines = [
+    weights, model = DataBlock(f"{name}_constants"), DataBlock(f"{name}_file")
+    calls = CallWriter(program, declarations, weights)
+    functions = [
+        *_update(program),
+        *_passes(program, calls),
+        *_interface(program, name, calls),
+        *_copies(program, name, weights),
+    ]
+    if image is not None:
+        functions += export_function(image, name, weights.addresses(), model)
+    before = [
         f'#include "{name}.h"',
         "",
         "#include <math.h>",
@@ -170,37 +214,23 @@ def source(program: StepProgram, name: str, digest: int) -> str:
         "",
         "#define AT(region, offset) ((void *)((char *)(region) + (offset)))",
         "",
+        weights.declaration,
+        *([model.declaration] if image is not None else []),
         f"static _Alignas(64) unsigned char arena[{program.arena}];",
-        *_memory(program, name),
+        *_memory(program),
         "",
         *declarations.lines,
         "",
-        *_update(program),
-        *functions,
-        *_interface(program, name, calls),
-        *_copies(program, name, digest),
     ]
-    return "\n".join(lines)
+    lines = "\n".join([*before, *functions])
+    data = b"".join(data for block in (weights, model) for data, _ in block.addresses())
+    digest = int.from_bytes(sha256(lines.encode() + data).digest()[:8], "little")
+    text = "\n".join([*before, f"static const uint64_t digest = {digest:#x}u;", "", *functions])
+    return Source(text, digest, weights, model)
 
 
-def weights_source(program: StepProgram, name: str) -> str:
-    """Returns NAME_weights.c: the first values of the weights."""
-    declarations = Declarations()
-    names = [declarations.array(w.values) for w in program.weights]
-    lines = [
-        "#include <stdint.h>",
-        "",
-        *declarations.lines,
-        "",
-        f"extern const void *const {name}_first_weights[];",
-        f"const void *const {name}_first_weights[] = {{{', '.join(names)}}};",
-    ]
-    return "\n".join([*lines, ""])
-
-
-def _memory(program: StepProgram, name: str) -> Iterator[str]:
+def _memory(program: StepProgram) -> Iterator[str]:
     """Yields the declarations of memory beside the arena."""
-    yield f"extern const void *const {name}_first_weights[];"
     memory = ("weights", program.weights), ("state", program.state), ("sums", program.sums)
     for prefix, arrays in memory:
         for k, a in enumerate(arrays):
@@ -375,8 +405,14 @@ def _micro_batch(passes: Sequence[Pass], *, outputs: bool = False) -> str:
     return ", ".join(f"{name} + {n} * at" for name, n in zip(names, sizes, strict=True))
 
 
-def _copies(program: StepProgram, name: str, digest: int) -> Iterator[str]:
-    """Yields the functions that copy weights and state."""
+def _copies(program: StepProgram, name: str, constants: DataBlock) -> Iterator[str]:
+    """Yields the functions that copy weights and state.
+
+    Args:
+        program: the step.
+        name: prefix of the functions.
+        constants: gets the first values of the weights.
+    """
     weights = [(f"weights_{k}", a.values.nbytes) for k, a in enumerate(program.weights)]
     state = [(f"state_{k}", a.values.nbytes) for k, a in enumerate(program.state)]
     upper = name.upper()
@@ -388,8 +424,8 @@ def _copies(program: StepProgram, name: str, digest: int) -> Iterator[str]:
     yield "}"
     yield ""
     yield f"void {name}_init(void) {{"
-    for k, (array, size) in enumerate(weights):
-        yield f"  memcpy({array}, {name}_first_weights[{k}], {size});"
+    for (array, size), a in zip(weights, program.weights, strict=True):
+        yield f"  memcpy({array}, {constants.address(array_bytes(a.values))}, {size});"
     for array, size in state:
         yield f"  memset({array}, 0, {size});"
     yield f"  step = 0, rate = {c_text(program.learning_rate)}, is_ready = 1;"
@@ -406,8 +442,6 @@ def _copies(program: StepProgram, name: str, digest: int) -> Iterator[str]:
     yield from _each(weights, "memcpy({array}, AT(weights, {at}), {size});")
     yield f"  return {upper}_OK;"
     yield "}"
-    yield ""
-    yield f"static const uint64_t digest = {digest:#x}u;"
     yield ""
     yield f"int {name}_save(void *state) {{"
     yield ready

@@ -14,15 +14,13 @@ from support.c_programs import (
     Program,
     batches,
     build,
-    compile_objects,
-    kernel_sources,
+    kernel_objects,
     one,
 )
 from support.onnx_files import OnnxFile, value
 from support.paths import ROOT
 
 import odt
-from odt.core.emit.project import flags
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import Array
 
@@ -66,12 +64,9 @@ def base_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def kernels() -> dict[str, Path]:
     """Objects of all kernels, by target."""
-    folders = {target: tmp_path_factory.mktemp(target) for target in TARGETS}
-    for target, folder in folders.items():
-        compile_objects(kernel_sources(), flags(target), folder)
-    return folders
+    return {target: kernel_objects(target) for target in TARGETS}
 
 
 @pytest.mark.parametrize(("model", "loss", "optimizer"), CASES, ids=[c[0] for c in CASES])
@@ -138,6 +133,8 @@ def check_bits(
             each = [outputs] if isinstance(outputs, np.ndarray) else outputs
             for output, other in zip(program.predict_batch(x), each, strict=True):
                 np.testing.assert_array_equal(output, other)
+        trainer.export(tmp_path / "trained")
+        assert program.file() == (0, (tmp_path / "trained").read_bytes())
         names = [w["name"] for w in program.manifest["weights"]]
         assert program.weights() == b"".join(trainer.weights[n].tobytes() for n in names)
 
@@ -351,6 +348,7 @@ def test_the_files_are_the_same_in_any_folder(small: Path, tmp_path: Path) -> No
         ({"workers": 2}, "`workers=`: must be left out"),
         ({"name": "1x"}, "`name=`: must be letters, digits and _"),
         ({"name": "int"}, "`name=`: must be letters, digits and _"),
+        ({"name": "example"}, "`name=`: must be no name of a file, target or library"),
     ],
 )
 def test_what_no_c_program_does_is_refused_before_a_file_is_written(

@@ -1,17 +1,21 @@
 """C programs of `odt compile`, built as shared libraries and called from Python."""
 
+import atexit
 import ctypes
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import odt
+from odt.core.emit.project import flags
 from odt.kernels.rows.opdef import Array
 from support.paths import ROOT
 
@@ -41,6 +45,19 @@ class Program:
         self.get_weights(data)
         return data.raw
 
+    def file(self, parts: int = -1) -> tuple[int, bytes]:
+        """Returns what `export` returns and writes, if the function fails after some parts."""
+        written: list[bytes] = []
+
+        def write(_context: int, data: int, size: int) -> int:
+            if len(written) == parts:
+                return 1
+            written.append(ctypes.string_at(data, size))
+            return 0
+
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+        return self.export(kind(write), None), b"".join(written)
+
     def predict_batch(self, x: Sequence[Array]) -> list[Array]:
         samples = len(x[0])
         y = [np.empty((samples, *a["shape"][1:]), a["type"]) for a in self.manifest["outputs"]]
@@ -59,7 +76,7 @@ def build(folder: Path, kernels: Path | None = None) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     name = manifest["name"]
     options = manifest["flags"]
-    sources = [folder / f"{name}.c", folder / f"{name}_weights.c"]
+    sources = list(folder.glob(f"{name}*.c"))
     objects = list(kernels.glob("*.o")) if kernels else []
     compile_objects([*sources, *([] if kernels else folder.glob("kernels/*.c"))], options, folder)
     objects += folder.glob("*.o")
@@ -72,15 +89,24 @@ def kernel_sources() -> list[Path]:
     return [p for p in (ROOT / "kernels/native/src").glob("*.c") if p.name not in others]
 
 
-def compile_objects(sources: Sequence[Path], flags: Sequence[str], folder: Path) -> None:
+@cache
+def kernel_objects(target: str) -> Path:
+    """Returns a folder with objects of all kernels, which are compiled once for all tests."""
+    folder = Path(tempfile.mkdtemp(prefix=f"odt-kernels-{target}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    compile_objects(kernel_sources(), flags(target), folder)
+    return folder
+
+
+def compile_objects(sources: Sequence[Path], options: Sequence[str], folder: Path) -> None:
     """Compiles C files without optimization and warnings.
 
     Args:
         sources: the files.
-        flags: options of the compiler, of which those of optimization are left out.
+        options: options of the compiler, of which those of optimization are left out.
         folder: folder of the objects, and of headers.
     """
-    options = [flag for flag in flags if not flag.startswith("-O")]
+    options = [option for option in options if not option.startswith("-O")]
     strict = "-O0", "-fPIC", "-Wall", "-Wextra", "-Werror"
 
     def compile_object(source: Path) -> None:

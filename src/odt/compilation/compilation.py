@@ -3,13 +3,15 @@
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path as FilePath
 from typing import Any
 
 from odt.compilation.web_assembly import check_compiler, for_javascript
+from odt.core.emit.model_image import ModelImage, model_image
 from odt.core.emit.project import check_name, identifier, project
-from odt.core.emit.step_program import step_program
+from odt.core.emit.step_program import StepProgram, step_program
 from odt.core.options.compile_options import COMPILE_OPTIONS
 from odt.core.recipe.option_values import check_option
 from odt.dataclass import dataclass
@@ -18,6 +20,8 @@ from odt.kernels.native.library import machine
 from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path, load_model
 from odt.text import size
+from odt.training import exports
+from odt.training.session import Session
 from odt.training.trainer import Trainer
 
 
@@ -65,7 +69,13 @@ class CProgram:
 
 
 def compile(
-    model: Model | Path, folder: Path, *, name: str = "", target: str = "generic", **options: Any
+    model: Model | Path,
+    folder: Path,
+    *,
+    name: str = "",
+    target: str = "generic",
+    export: bool = True,
+    **options: Any,
 ) -> CProgram:
     """Writes the training of a model as C: the program, the weights and the kernels that it calls.
 
@@ -78,6 +88,7 @@ def compile(
         name: prefix of the functions, a C identifier; that of the model file if left out.
         target: "generic" for any processor, "microcontroller" for one with little memory, such as
             a Cortex-M, or "wasm" for WebAssembly and JavaScript.
+        export: whether the program can write the trained model file, which it then contains.
         options: arguments of Trainer. The learning rate must be among them, or in the model.
 
     Raises:
@@ -102,8 +113,9 @@ def compile(
         size = options.get("micro_batch") or session.recipe.info.batch_size
         with Trainer(source, **{**options, "micro_batch": size, "workers": 1}) as trainer:
             program = step_program(trainer.session.build(), source.path)
+            image = _image(trainer.session, program) if export else None
     name = name or identifier(FilePath(source.path or "model").stem)
-    files = project(program, name, target, version("odt"))
+    files = project(program, name, target, version("odt"), image)
     web = for_javascript(program, name, files) if target == "wasm" else {}
     _write(FilePath(folder), {**files, **web})
     return CProgram(
@@ -117,6 +129,16 @@ def compile(
         calls=len(program.train[-1].forward) + len(program.train[-1].backward),
         kernels=tuple(sorted(program.kernels)),
     )
+
+
+def _image(session: Session, program: StepProgram) -> ModelImage:
+    """Returns the file that the program exports.
+
+    Raises:
+        UnsupportedError: if it does not hold all weights as float32.
+    """
+    arrays = [weights.values for weights in program.weights]
+    return model_image(partial(exports.export, session), arrays, session.model.path)
 
 
 def _check_folder(folder: Path) -> None:

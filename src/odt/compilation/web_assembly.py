@@ -44,14 +44,14 @@ def check_compiler() -> None:
 
 
 def for_javascript(
-    program: StepProgram, name: str, files: Mapping[str, str]
+    program: StepProgram, name: str, files: Mapping[str, str | bytes]
 ) -> dict[str, str | bytes]:
     """Returns a module with the code of a program, its data, what JavaScript needs, and a manifest.
 
     Args:
         program: the step.
         name: prefix of the C functions.
-        files: the C program and its manifest, path → text.
+        files: the C program and its manifest, path → text or bytes.
 
     Raises:
         OdtError: if the compiler fails.
@@ -70,11 +70,11 @@ def for_javascript(
     return {**texts, **modules, "manifest.json": manifest_text}
 
 
-def _compile(files: Mapping[str, str], name: str, flags: Sequence[str]) -> bytes:
+def _compile(files: Mapping[str, str | bytes], name: str, flags: Sequence[str]) -> bytes:
     """Returns a module.
 
     Args:
-        files: path → text.
+        files: path → text or bytes.
         name: prefix of the functions.
         flags: options of the C compiler that fix the bits.
 
@@ -86,10 +86,10 @@ def _compile(files: Mapping[str, str], name: str, flags: Sequence[str]) -> bytes
     program = [path for path in sources if path not in kernels]
     exports = [f"-Wl,--export={name}_{function}" for function in FUNCTIONS]
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in files.items():
+        for path, content in files.items():
             file = Path(folder, path)
             file.parent.mkdir(exist_ok=True)
-            file.write_text(text, encoding="utf-8", newline="\n")
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
         objects: list[str] = []
         for source in program:  # which runs once a step, so that it should be small
             objects.append(f"{len(objects)}.o")

@@ -1,0 +1,177 @@
+"""The trained model file as bytes that stay, and places of the weights: what C needs to export.
+
+The exporter itself says where weights are: it runs with weights whose bits are numbers that count
+all values. So all else that it changes, such as metadata and new buffers, is part of the image.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.errors import UnsupportedError
+from odt.kernels.rows.opdef import Array
+
+ONE = np.float32(1).view(np.uint32)  # the first number; all others are finite, too
+MOST = np.float32(np.inf).view(np.uint32) - ONE  # numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Values of an array in the file.
+
+    Attributes:
+        offset: the first byte in the file.
+        array: number of the array.
+        start: the first value of the array.
+        axes: for each axis of the values in the file, their number, and the step from one to the
+            next in the array.
+    """
+
+    offset: int
+    array: int
+    start: int
+    axes: tuple[tuple[int, int], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in the file."""
+        return 4 * int(np.prod([count for count, _ in self.axes]))
+
+    def values(self, a: Array) -> Array:
+        """Returns the values as the file has them."""
+        indices = np.array([self.start])
+        for count, step in self.axes:
+            indices = np.add.outer(indices, step * np.arange(count))
+        values: Array = a.reshape(-1)[indices.reshape(-1)]
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class ModelImage:
+    """A model file.
+
+    Attributes:
+        data: its bytes, with any bytes in the spans.
+        spans: values of arrays, in order of their places; they do not overlap.
+    """
+
+    data: bytes
+    spans: Sequence[Span]
+
+    def file(self, arrays: Sequence[Array]) -> bytes:
+        """Returns the file for values of the arrays."""
+        file = bytearray(self.data)
+        for span in self.spans:
+            values = span.values(arrays[span.array])
+            file[span.offset : span.offset + span.nbytes] = values.astype("<f4").tobytes()
+        return bytes(file)
+
+
+def model_image(export: Callable[[Path], None], arrays: Sequence[Array], path: str) -> ModelImage:
+    """Returns the image of the file that an exporter writes.
+
+    Args:
+        export: writes the file for the values that the arrays have.
+        arrays: arrays of float32 that training changes.
+        path: path of the model, for messages.
+
+    Raises:
+        UnsupportedError: if values that training changes are in the file in another form.
+    """
+    count = sum(a.size for a in arrays)
+    with _restored(arrays), tempfile.TemporaryDirectory() as folder:
+
+        def exported(numbers: Array) -> bytes:
+            values = numbers.astype(np.uint32).view(np.float32)
+            at = 0
+            for a in arrays:
+                a[...] = values[at : at + a.size].reshape(a.shape)
+                at += a.size
+            file = Path(folder, "model")
+            export(file)
+            return file.read_bytes()
+
+        if count <= MOST // 2 and all(a.dtype == np.float32 for a in arrays):
+            numbers = ONE + np.arange(count)
+            one, other = exported(numbers), exported(numbers[::-1] + count)
+            image = ModelImage(one, _spans(one, other, arrays))
+            whole = sum(span.nbytes for span in image.spans) >= 4 * count
+            if whole and image.file(arrays) == other:
+                return image
+    raise UnsupportedError(
+        f"{path}: must hold all weights that train as float32 to be exported by a C program, but "
+        "has some in another form or file. Give `export=False`."
+    )
+
+
+@contextmanager
+def _restored(arrays: Sequence[Array]) -> Iterator[None]:
+    """Restores the values of arrays at the end of a `with` block."""
+    values = [a.copy() for a in arrays]
+    try:
+        yield
+    finally:
+        for a, before in zip(arrays, values, strict=True):
+            a[...] = before
+
+
+def _spans(one: bytes, other: bytes, arrays: Sequence[Array]) -> list[Span]:
+    """Returns where files differ, and which values of arrays are there in the first one.
+
+    The values of the first file count from ONE.
+    """
+    size = min(len(one), len(other)) // 4 * 4
+    spans: list[Span] = []
+    firsts = np.cumsum([0, *(a.size for a in arrays)])
+    # Tensors begin at any byte in an ONNX file.
+    for shift in range(4):
+        words, others = (
+            np.frombuffer(file, "<u4", (size - shift) // 4, shift) for file in (one, other)
+        )
+        numbers = words.astype(np.int64) - int(ONE)
+        is_value = (words != others) & (numbers >= 0) & (numbers < firsts[-1])
+        # The other file has the values in the other order, after all of these.
+        is_value &= others.astype(np.int64) - int(ONE) == 2 * firsts[-1] - 1 - numbers
+        for first, end in _runs(np.flatnonzero(is_value)):
+            which = np.searchsorted(firsts, numbers[first:end], "right") - 1
+            cuts = [0, *(np.flatnonzero(np.diff(which)) + 1), end - first]
+            for a, b in pairwise(cuts):
+                values = numbers[first + a : first + b] - firsts[which[a]]
+                offset = shift + 4 * int(first + a)
+                spans += _regular(offset, int(which[a]), values)
+    return sorted(spans, key=lambda span: span.offset)
+
+
+def _runs(positions: Array) -> Iterator[tuple[int, int]]:
+    """Yields [first, end) of successive positions."""
+    if len(positions):
+        cuts = np.flatnonzero(np.diff(positions) != 1) + 1
+        for part in np.split(positions, cuts):
+            yield int(part[0]), int(part[-1]) + 1
+
+
+def _regular(offset: int, array: int, values: Array) -> Iterator[Span]:
+    """Yields spans for the numbers of an array's values in the file.
+
+    Numbers that nested loops yield are one span.
+    """
+    axes: list[tuple[int, int]] = []
+    while len(values) > 1:
+        steps = np.diff(values)
+        others = np.flatnonzero(steps != steps[0])
+        count = int(others[0]) + 1 if len(others) else len(values)
+        if len(values) % count:
+            break
+        blocks = values.reshape(-1, count)
+        if (blocks - blocks[:, :1] != steps[0] * np.arange(count)).any():
+            break
+        axes.insert(0, (count, int(steps[0])))
+        values = blocks[:, 0]
+    size = int(np.prod([count for count, _ in axes], initial=1))
+    for k, start in enumerate(values.tolist()):
+        yield Span(offset + 4 * size * k, array, start, tuple(axes) or ((1, 1),))

@@ -1,0 +1,117 @@
+"""Model files that C programs write."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model_builder import ModelBuilder
+from support.c_programs import COMPILER, Program, batches, build, kernel_objects, one
+from support.onnx_files import OnnxFile, value
+from support.onnx_networks import convolutions
+from support.paths import ROOT
+
+import odt
+from odt.kernels.native.library import is_available
+
+pytestmark = pytest.mark.skipif(not (COMPILER and is_available()), reason="no C compiler")
+MODELS = ROOT / "tests/models"
+LOSS, BATCH = "categorical_crossentropy", 4
+
+
+@pytest.fixture(autouse=True)
+def base_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODT_KERNELS", "base")
+
+
+def train(path: Path, folder: Path, **options: Any) -> tuple[Program, bytes]:
+    """Returns a program after some steps, and what a trainer exports after these."""
+    options |= {"loss": LOSS, "batch_size": BATCH}
+    odt.compile(path, folder / "c", **options)
+    build(folder / "c", kernel_objects("generic"))
+    program = Program(folder / "c")
+    assert program.file() == (3, b"")  # NOT_READY
+    program.init()
+    with odt.Trainer(path, workers=1, micro_batch=BATCH, **options) as trainer:
+        for x, y in batches(trainer, LOSS, BATCH, 3):
+            trainer.train_on_batch(one(x), one(y))
+            assert program.loss("train", x, y)[0] == 0
+        trainer.export(folder / path.name)
+    return program, (folder / path.name).read_bytes()
+
+
+def onnx_network(folder: Path) -> Path:
+    return convolutions().file.write(folder / "convolutions.onnx")
+
+
+def shared_buffer(folder: Path) -> Path:
+    """Returns a model in which two weights share a buffer, so that an export adds one."""
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_input((1, 6))
+    w = model.add_weight((6, 6), 6, "w")
+    twin = model.add_tensor((6, 6), name="twin", buffer=model.graph.tensors[w].buffer)
+    y = model.add_operator("FULLY_CONNECTED", [x, w, -1], (1, 6), fused_activation_function=1)
+    path = folder / "shared.circle"
+    model.write(path, model.add_operator("FULLY_CONNECTED", [y, twin, -1], (1, 6)))
+    return path
+
+
+@pytest.mark.parametrize("model", [onnx_network, shared_buffer], ids=lambda f: f.__name__)
+def test_a_program_writes_the_file_that_a_trainer_exports(
+    model: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    program, expected = train(model(tmp_path), tmp_path, optimizer=odt.Adam(0.01))
+    assert program.file() == (0, expected)
+
+
+def test_frozen_weights_are_in_a_program_once(tmp_path: Path) -> None:
+    path = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
+    program, expected = train(path, tmp_path, optimizer=odt.SGD(0.01), trainable=odt.last(2))
+    assert program.file() == (0, expected)
+    name, whole = program.manifest["name"], len(expected)
+    constants = (tmp_path / "c" / f"{name}_weights.bin").stat().st_size
+    assert whole > constants > 0.9 * whole
+    # What only the export reads is text of 3 bytes for each byte.
+    assert (tmp_path / "c" / f"{name}_model.c").stat().st_size < 0.3 * whole
+
+
+def test_an_export_ends_when_bytes_cannot_be_written(tmp_path: Path) -> None:
+    path = MODELS / "kws-yes-no-conv60x40.tflite"
+    program, whole = train(path, tmp_path, learning_rate=0.1)
+    for parts in (0, 1, 3):
+        result, data = program.file(parts)
+        assert result == 5  # NOT_WRITTEN
+        assert len(data) < len(whole)
+        assert whole.startswith(data)
+
+
+def test_names_of_a_model_are_comments_and_strings_only(tmp_path: Path) -> None:
+    names = ["*/ #error x /*", "a\nb\\", 'x"; int y = "', "??/\n*/??/", "//" + 2**20 * "é*/"]
+    x, w, b, h, y = names
+    file = OnnxFile()
+    file.inputs.append(value(x, ("N", 6)))
+    file.outputs.append(value(y, ("N", 3)))
+    file.constants({w: np.ones((6, 3), np.float32), b: np.ones(3, np.float32)})
+    file.add("MatMul", x, w, outputs=[h])
+    file.add("Add", h, b, outputs=[y])
+    path = file.write(tmp_path / "a *\nb.onnx")
+    odt.compile(path, tmp_path / "c", loss="mean_squared_error", learning_rate=0.1)
+    sources = [p for p in (tmp_path / "c").iterdir() if p.suffix in {".c", ".h", ".txt"}]
+    text = "".join(p.read_text() for p in sources)
+    assert set(text) <= {*map(chr, range(128)), "×"}
+    assert not [code for code in ("??", '"; int', "#error") if code in text]
+    build(tmp_path / "c")  # warnings are errors
+    manifest = json.loads((tmp_path / "c/manifest.json").read_text())
+    assert {a["name"] for a in manifest["weights"]} == {w, b}
+
+
+def test_integers_are_not_exported(tmp_path: Path) -> None:
+    path = MODELS / "mlperf-tiny-kws-dscnn-hybrid.tflite"
+    options: Any = {"loss": LOSS, "learning_rate": 0.1, "batch_size": 1}
+    with pytest.raises(odt.UnsupportedError, match="must hold all weights that train as float32"):
+        odt.compile(path, tmp_path / "c", **options)
+    assert list(tmp_path.iterdir()) == []
+    odt.compile(path, tmp_path / "c", export=False, **options)
+    assert "_export" not in "".join(p.read_text() for p in (tmp_path / "c").glob("*.[ch]"))
