@@ -67,14 +67,6 @@ def main() -> None:
         "person,height,weight,sport\n" + "".join(f"p{k % 6},{k},,{'ab'[k % 2]}\n" for k in range(3))
         + "".join(f"p{k % 6},{150 + k},{50 + k},{'ab'[k % 2]}\n" for k in range(40))
     )  # fmt: skip
-    flats = [f"{k},{40 + k},{['north', 'south'][k % 2]},{900 + 9 * k}" for k in range(30)]
-    Path("flats.csv").write_text("\n".join(["id,area,district,price", *flats]) + "\n9,,north,9\n")
-    steps = [f"p{k // 100},{k % 7},{k % 5},{'ab'[k // 40 % 2]}" for k in range(400)]
-    Path("watch.csv").write_text("\n".join(["person,x,y,activity", *steps]) + "\n")
-    for name in ("wave/0", "wave/1", "still/0", "still/1"):
-        Path(f"gestures/{name}.csv").parent.mkdir(parents=True, exist_ok=True)
-        rows = "".join(f"{k % 9},{k % 5}\n" for k in range(120))
-        Path(f"gestures/{name}.csv").write_text(f"x,y\n{rows}")
     Path("my_samples.py").write_text(MODEL)
 
 
