@@ -215,7 +215,7 @@ def test_a_resumed_federation_gives_the_same_bits(
     assert whole.rounds == resumed.rounds
     assert log.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     for name, value, then in (("seed", 7, "0"), ("partition", "iid", "dirichlet:1")):
-        with pytest.raises(odt.OptionError, match=f"with {name} {then} as before, but got {value}"):
+        with pytest.raises(odt.OptionError, match=f"with {name} {then}, but got {value}"):
             simulate(**{**options, name: value}, checkpoint=file)
 
 
