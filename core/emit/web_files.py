@@ -20,17 +20,18 @@ ARRAYS = {
 }
 
 
-def web_files(program: StepProgram, name: str) -> dict[str, str]:
+def web_files(program: StepProgram, name: str, exports: bool) -> dict[str, str]:
     """Returns the text of the files for JavaScript and of what zig compiles, path → text.
 
     Args:
         program: the step.
         name: prefix of the C functions.
+        exports: whether the program can export the model file.
     """
     return {
         f"{name}.js": _text("module.js"),
         f"{name}.d.ts": _types(program),
-        "wasm/exports.c": _exports(name),
+        "wasm/exports.c": _functions(name) + (_export(name) if exports else ""),
         **{f"wasm/{header}": _text(header) for header in HEADERS},
     }
 
@@ -62,11 +63,27 @@ def _tuple(name: str, arguments: Sequence[Argument]) -> list[str]:
     return ["/**", *shapes, " */", f"export type {name} = [{types}];"]
 
 
-def _exports(name: str) -> str:
+def _functions(name: str) -> str:
     """Returns what JavaScript calls besides the functions of the program."""
     return f"""#include "../{name}.h"
 
 #define EXPORT(name) __attribute__((export_name(#name)))
+#define IMPORT(name) __attribute__((import_module("odt"), import_name(#name)))
 
 EXPORT(state_size) int state_size(void) {{ return {name.upper()}_STATE_SIZE; }}
+"""
+
+
+def _export(name: str) -> str:
+    """Returns the export of the model file, whose parts JavaScript gets."""
+    return f"""
+IMPORT(write) void write_part(const void *bytes, size_t size);
+
+static int write_to_javascript(void *context, const void *bytes, size_t size) {{
+  (void)context;
+  write_part(bytes, size);
+  return 0;
+}}
+
+EXPORT(export_model) int export_model(void) {{ return {name}_export(write_to_javascript, 0); }}
 """

@@ -78,6 +78,8 @@ def test_a_module_computes_the_bits_of_the_base_kernels(
         ]
         weights = b"".join(trainer.weights[n].tobytes() for n in names)
         outputs = trainer.predict(each[-1][0])
+        trainer.export(tmp_path / "trained.tflite")
+    assert files["exported"] == (tmp_path / "trained.tflite").read_bytes()
     assert files["weights"] == weights
     assert files["continued"] == weights
     np.testing.assert_array_equal(

@@ -5,6 +5,7 @@ import hashlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -61,6 +62,15 @@ def test_a_folder_has_what_javascript_needs_beside_the_c_program(tmp_path: Path)
     types = (tmp_path / "web/sine.d.ts").read_text("utf-8")
     assert "export type Inputs = [Float32Array];" in types
     assert "export type Targets = [Float32Array];" in types
+
+
+@pytest.mark.usefixtures("zig")
+@pytest.mark.parametrize("export", [True, False])
+def test_javascript_gets_the_model_file_if_the_program_has_it(export: bool, tmp_path: Path) -> None:
+    options: Any = {"loss": "huber", "learning_rate": 0.1, "target": "wasm", "export": export}
+    odt.compile(SINE, tmp_path / "web", name="sine", **options)
+    assert ("sine_export(" in (tmp_path / "web/wasm/exports.c").read_text()) is export
+    assert ("sine_export(" in (tmp_path / "web/sine.h").read_text()) is export
 
 
 def test_a_missing_compiler_is_named_before_a_file_is_written(

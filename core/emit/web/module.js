@@ -20,6 +20,7 @@ const METHODS = [
   "reset",
   "save",
   "load",
+  "exportModel",
 ];
 const FAULTS = {
   1: ["NotFiniteError", "The loss or a number is not finite; nothing was changed."],
@@ -40,7 +41,6 @@ export async function open({ folder = "." } = {}) {
   const chunks = [];
   const write = (at, size) => {
     chunks.push(new Uint8Array(instance.exports.memory.buffer, at, size).slice());
-    return 1;
   };
   const remainder = (x, y) => x % y;
   const { instance } = await WebAssembly.instantiate(code, { Math, odt: { remainder, write } });
@@ -158,6 +158,19 @@ class Model {
     const room = this.#room([bytes]);
     this.#write([state], room);
     this.#call("load", room[0]);
+  }
+
+  exportModel() {
+    const { export_model: write } = this.#exports;
+    if (!write) throw fault("Error", "The program cannot export: it has no model file.");
+    write();
+    const bytes = new Uint8Array(this.#chunks.reduce((sum, part) => sum + part.length, 0));
+    let at = 0;
+    for (const part of this.#chunks.splice(0)) {
+      bytes.set(part, at);
+      at += part.length;
+    }
+    return bytes;
   }
 
   #loss(name, inputs, targets) {

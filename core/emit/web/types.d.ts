@@ -58,6 +58,9 @@ export interface Model {
 
   /** Restores what `save` returned. The error is named StateError if it is from another program. */
   load(state: Uint8Array): void;
+
+  /** Returns the model file with the weights of now, as `odt train` exports it. */
+  exportModel(): Uint8Array;
 }
 
 /** A model in a worker. Calls run in the order in which they are made. */

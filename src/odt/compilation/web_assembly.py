@@ -56,7 +56,7 @@ def for_javascript(
     Raises:
         OdtError: if the compiler fails.
     """
-    texts = web_files(program, name)
+    texts = web_files(program, name, exports=f"{name}_model.c" in files)
     manifest = json.loads(files["manifest.json"])
     module, segments = without_data(_compile({**files, **texts}, name, manifest["flags"]))
     data = b"".join(segment.data for segment in segments)

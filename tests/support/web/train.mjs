@@ -45,6 +45,7 @@ write("losses", [Float32Array.from(losses)]);
 write("outputs", model.predict(each.at(-1).inputs));
 const weights = model.getWeights();
 write("weights", weights);
+write("exported", [model.exportModel()]);
 
 model.reset();
 model.load(state);

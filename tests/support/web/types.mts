@@ -12,6 +12,7 @@ const [output] = model.predict(batch.inputs);
 const first: number = output[0] ?? loss;
 model.setWeights(model.getWeights());
 model.load(model.save());
+model.exportModel() satisfies Uint8Array;
 model.setLearningRate(first / model.manifest.batch_size);
 model.reset();
 
