@@ -15,6 +15,7 @@
 #              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own;
 #              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports;
 #              ONLY=wasm training in WebAssembly, in node and Chromium;
+#              ONLY=browser the page of examples/browser in Chromium;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
@@ -61,7 +62,7 @@ else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else ifeq ($(ONLY),onnx_export)
 accept: .venv/onnx/judges
-else ifeq ($(ONLY),wasm)
+else ifneq ($(filter $(ONLY),wasm browser),)
 accept: .venv/wheels
 else
 accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
