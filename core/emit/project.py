@@ -195,7 +195,7 @@ static int read_sample(FILE *samples, int at) {{
 int main(int count, char **arguments) {{
   FILE *samples = count == 2 ? fopen(arguments[1], "rb") : NULL;
   if (!samples) {{
-    fprintf(stderr, "usage: example SAMPLES\n");
+    fprintf(stderr, "usage: example SAMPLES\\n");
     return 2;
   }}
   {name}_init();
@@ -206,10 +206,10 @@ int main(int count, char **arguments) {{
     if (!batch) break;
     int status = {name}_train({operands}, batch, &loss);
     if (status != {upper}_OK) {{
-      fprintf(stderr, "training returned %d\n", status);
+      fprintf(stderr, "training returned %d\\n", status);
       return 1;
     }}
-    printf("%.9g\n", (double)loss);
+    printf("%.9g\\n", (double)loss);
   }}
   fclose(samples);
   return 0;

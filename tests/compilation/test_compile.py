@@ -324,6 +324,22 @@ def test_objects_call_a_few_functions_of_the_c_library(small: Path) -> None:
     assert undefined - {"_GLOBAL_OFFSET_TABLE_"} <= LIBRARY  # which position-independent code has
 
 
+def test_the_example_trains_on_a_file(small: Path, tmp_path: Path) -> None:
+    """Its last batch is smaller."""
+    program = Program(small)
+    program.init()
+    (x,), (y,) = samples(program, 1)
+    each = np.concatenate([x.reshape(BATCH, -1), y.reshape(BATCH, -1)], 1)
+    (tmp_path / "samples.bin").write_bytes(each.tobytes() + each[:3].tobytes())
+    objects = [p for p in small.glob("*.o") if p.stem != "example"]
+    strict = "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "example")
+    subprocess.run([COMPILER, *strict, small / "example.c", *objects, "-lm"], check=True)
+    run = [tmp_path / "example", tmp_path / "samples.bin"]
+    lines = subprocess.run(run, check=True, capture_output=True, text=True).stdout.split()
+    losses = [program.loss("train", [x[:n]], [y[:n]])[1] for n in (BATCH, 3)]
+    assert [float(np.float32(line)) for line in lines] == losses
+
+
 def test_the_files_are_the_same_in_any_folder(small: Path, tmp_path: Path) -> None:
     odt.compile(
         MODELS / "tflm-hello-world-sine-float.tflite",
