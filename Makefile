@@ -4,6 +4,8 @@
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again;
 #              STARTUP=1 measures start-up alone; rows of files in DATA/data/models only with them;
 #              ONNX=1 ONNX files beside ONNX Runtime, WORK="mlp embedding cnn", half an hour;
+#              WASM=1 compiled programs in C and WebAssembly beside odt, TensorFlow.js and
+#              onnxruntime-web, 15 minutes (STEPS=20: fewer steps);
 #              AGAINST=COMMIT compares odt with a former commit instead, on eight rows in five minutes
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
@@ -76,8 +78,9 @@ accept: .venv/test
 		$(if $(TUTORIALS),ODT_TUTORIALS=$(abspath $(TUTORIALS))) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 COMPARISON = $(if $(ONNX),onnx_files.py,run.py) --data "$(DATA)"
-BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,$(COMPARISON)))
-bench: .venv/test
+COMPILED = compiled.py $(if $(STEPS),--steps $(STEPS))
+BENCH = $(if $(WASM),$(COMPILED),$(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,$(COMPARISON))))
+bench: .venv/test $(if $(WASM),.venv/wheels)
 	$(BIN)/python tools/bench/$(BENCH) $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
 		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT)) \
 		$(if $(REPORT),--report)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.browser import answer
 from bench.networks.dense import mlp
 from bench.networks.layers import Network
 from bench.networks.mobile import mobilenet
@@ -19,7 +20,6 @@ from bench.networks.residual import resnet8
 from bench.networks.sequences import lstm_128
 from bench.networks.task import random_batch
 from bench.write_models import write
-from support.pages import answer
 from support.paths import ROOT
 
 import odt
@@ -131,7 +131,9 @@ def test_a_page_trains_in_a_worker(mnist_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(mnist_folder, site / "web")
     for name in ("page.html", "page.mjs"):
         shutil.copy(SCRIPTS / name, site)
-    result = answer(site, "page.html", tmp_path / "profile")
+    if not shutil.which("chromium"):
+        pytest.fail("chromium: must be installed, but is not. apt-get install chromium", False)
+    result = answer(site, "page.html")
     direct = json.loads(run(NODE, SCRIPTS / "page.mjs", mnist_folder / "mnist.js"))
     assert result["losses"] == direct["losses"]
     assert result["weights"] == direct["weights"]

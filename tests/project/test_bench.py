@@ -355,7 +355,9 @@ def test_every_row_and_script_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "variable", ["", "QUICK=1", "ONNX=1", "STARTUP=1", "AGAINST=HEAD"], ids=lambda v: v or "none"
+    "variable",
+    ["", "QUICK=1", "ONNX=1", "STARTUP=1", "AGAINST=HEAD", "WASM=1"],
+    ids=lambda v: v or "none",
 )
 def test_make_bench_runs_a_script_that_exists(variable: str) -> None:
     """The command of each form of `make bench` that the Makefile describes."""

@@ -1,16 +1,14 @@
 """Pages that Debian's Chromium opens from a server of this process, and what they send back."""
 
 import json
-import shutil
 import subprocess
+import tempfile
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
-
-import pytest
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -34,20 +32,23 @@ class _Handler(SimpleHTTPRequestHandler):
         """Prints nothing."""
 
 
-def answer(folder: Path, page: str, profile: Path, seconds: float = 120) -> Any:
-    """Returns the JSON that a page of a folder sends by POST.
+def answer(folder: Path, page: str, seconds: float = 120) -> Any:
+    """Returns the JSON that a page of a folder sends by POST; the browser has no cache.
 
     Args:
         folder: what the server serves.
         page: path of the page in it.
-        profile: new folder for Chromium.
         seconds: how long to wait.
+
+    Raises:
+        RuntimeError: if the page sends nothing.
     """
-    if not shutil.which("chromium"):
-        pytest.fail("chromium: must be installed, but is not. apt-get install chromium", False)
     answers: Queue[bytes] = Queue()
     handler = partial(_Handler, directory=str(folder), answers=answers)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+        ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+    ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu"]
         command += [f"--user-data-dir={profile}", "--enable-logging=stderr"]
@@ -57,7 +58,8 @@ def answer(folder: Path, page: str, profile: Path, seconds: float = 120) -> Any:
                 return json.loads(answers.get(timeout=seconds))
             except Empty:
                 process.terminate()
-                pytest.fail(f"{page}: sent nothing.\n{process.communicate()[1][-3000:]}", False)
+                log = process.communicate()[1][-3000:]
+                raise RuntimeError(f"{page}: sent nothing.\n{log}") from None
             finally:
                 process.terminate()
                 server.shutdown()
