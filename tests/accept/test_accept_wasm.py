@@ -103,11 +103,11 @@ def compile_mnist(folder: Path) -> None:
 
 
 def test_code_and_tables_are_small(mnist_folder: Path) -> None:
-    """Without weights, which have 139,304 bytes."""
+    """Without weights, which have 139,304 bytes; tables are beside the rest of the model file."""
     code, data = ((mnist_folder / f"mnist.{kind}").read_bytes() for kind in ("wasm", "bin"))
     assert len(code) <= 45_000
     assert len(gzip.compress(code, 9)) <= 20_000
-    assert len(data) - 139_304 <= 3_000
+    assert len(data) - 139_304 <= 5_000
 
 
 def test_the_files_are_the_same_in_any_folder(mnist_folder: Path, tmp_path: Path) -> None:
