@@ -54,7 +54,12 @@ class _Piece(NamedTuple):
 
 
 def export_function(
-    image: ModelImage, name: str, constants: Sequence[tuple[bytes, str]], block: DataBlock
+    image: ModelImage,
+    name: str,
+    constants: Sequence[tuple[bytes, str]],
+    block: DataBlock,
+    *,
+    averages: bool,
 ) -> Iterator[str]:
     """Yields the lines of the function, and what it reads.
 
@@ -64,6 +69,7 @@ def export_function(
         constants: constants of the kernels, and their addresses in C; these bytes are not there
             again for the export.
         block: gets all other bytes that stay.
+        averages: whether the file has the moving averages of the weights.
     """
     pieces = [*_pieces(image, constants, block)]
     upper = name.upper()
@@ -85,17 +91,20 @@ def export_function(
         yield "  };"
         yield "  const file_order *order = orders;"
     yield f"  if (!is_ready) return {upper}_NOT_READY;"
-    yield "  for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++) {"
+    yield "  int failed = 0;"
+    if averages:
+        yield "  exchange_averages();"
+    yield "  for (size_t k = 0; k < sizeof pieces / sizeof *pieces && !failed; k++) {"
     if orders:
-        yield "    int failed = pieces[k].size"
+        yield "    failed = pieces[k].size"
         yield "      ? write(context, pieces[k].bytes, pieces[k].size)"
         yield "      : write_values(write, context, order++);"
-        yield f"    if (failed) return {upper}_NOT_WRITTEN;"
     else:
-        yield "    if (write(context, pieces[k].bytes, pieces[k].size))"
-        yield f"      return {upper}_NOT_WRITTEN;"
+        yield "    failed = write(context, pieces[k].bytes, pieces[k].size);"
     yield "  }"
-    yield f"  return {upper}_OK;"
+    if averages:
+        yield "  exchange_averages();"
+    yield f"  return failed ? {upper}_NOT_WRITTEN : {upper}_OK;"
     yield "}"
     yield ""
 

@@ -35,6 +35,7 @@ def header(program: StepProgram, name: str, *, exports: bool) -> str:
     train, predict = _parameters(program.train), _parameters(program.predict, outputs=True)
     evaluate, upper = _parameters(program.evaluate), name.upper()
     scheduled = "" if program.rate.text == "rate" else ", which the schedule scales"
+    averaged = "; their moving averages" if program.averages else ""
     arrays = "\n".join(f"   {line}" for line in _describe(program))
     return f"""/* Trains a model in static memory. Written by odt.
 
@@ -92,8 +93,8 @@ int {name}_predict({predict}, int samples);
    Returns OK, or NOT_FINITE if it is NaN or infinite. */
 int {name}_set_learning_rate(double value);
 
-/* Copies all weights, {upper}_WEIGHTS_SIZE bytes, in the order of manifest.json. Both return OK or
-   NOT_READY. */
+/* Copies all weights, {upper}_WEIGHTS_SIZE bytes, in the order of manifest.json{averaged}.
+   Both return OK or NOT_READY. */
 int {name}_get_weights(void *weights);
 int {name}_set_weights(const void *weights);
 
@@ -197,12 +198,16 @@ def source(program: StepProgram, name: str, image: ModelImage | None) -> Source:
     calls = CallWriter(program, declarations, weights)
     functions = [
         *_update(program),
+        *_around(program, calls),
         *_passes(program, calls),
         *_interface(program, name, calls),
-        *_copies(program, name, weights),
+        *_start(program, name, weights),
+        *_copies(program, name),
     ]
     if image is not None:
-        functions += export_function(image, name, weights.addresses(), model)
+        functions += export_function(
+            image, name, weights.addresses(), model, averages=bool(program.averages)
+        )
     before = [
         f'#include "{name}.h"',
         "",
@@ -253,6 +258,45 @@ def _update(program: StepProgram) -> Iterator[str]:
             yield f"  numbers_{k}[{at}] = (float){c_text(term)};"
     yield "}"
     yield ""
+
+
+def _around(program: StepProgram, calls: CallWriter) -> Iterator[str]:
+    """Yields the functions that prepare the weights of a batch."""
+    if program.averages:
+        yield "static void exchange(uint32_t *a, uint32_t *b, int64_t count) {"
+        yield "  for (int64_t i = 0; i < count; i++) {"
+        yield "    uint32_t value = a[i];"
+        yield "    a[i] = b[i], b[i] = value;"
+        yield "  }"
+        yield "}"
+        yield ""
+        yield "/* Exchanges the weights with their moving averages, which begin with step 1. */"
+        yield "static void exchange_averages(void) {"
+        yield "  if (step == 0) return;"
+        for k, average in enumerate(program.averages):
+            count = program.weights[k].values.nbytes // 4
+            yield f"  exchange((void *)weights_{k}, (void *)state_{average}, {count});"
+        yield "}"
+        yield ""
+    if program.before:
+        yield "static void round_weights(void) {"
+        yield from (f"  {line}" for line in calls.statements(program.before))
+        yield "}"
+        yield ""
+
+
+def _begin(program: StepProgram, *, trains: bool) -> Iterator[str]:
+    """Yields the statements before the micro-batches of a batch."""
+    if program.averages and not trains:
+        yield "  exchange_averages();"
+    if program.before:
+        yield "  round_weights();"
+
+
+def _end(program: StepProgram) -> Iterator[str]:
+    """Yields the statements after a batch that does not train."""
+    if program.averages:
+        yield "  exchange_averages();"
 
 
 def _passes(program: StepProgram, calls: CallWriter) -> Iterator[str]:
@@ -329,6 +373,7 @@ def _interface(program: StepProgram, name: str, calls: CallWriter) -> Iterator[s
     yield from checks(program.train)
     yield "  step += 1;"
     yield "  begin_update();"
+    yield from _begin(program, trains=True)
     yield from _losses(program, program.train, calls, "train_forward", "train_backward")
     yield "  int is_finite = sum - sum == 0;"
     if program.after:
@@ -343,7 +388,9 @@ def _interface(program: StepProgram, name: str, calls: CallWriter) -> Iterator[s
     yield ""
     yield f"int {name}_evaluate({_parameters(program.evaluate)}, int samples, float *loss) {{"
     yield from checks(program.evaluate)
+    yield from _begin(program, trains=False)
     yield from _losses(program, program.evaluate, calls, "evaluate")
+    yield from _end(program)
     yield "  set_float_mode(mode);"
     yield "  *loss = (float)sum;"
     yield f"  return sum - sum == 0 ? {upper}_OK : {upper}_NOT_FINITE;"
@@ -351,9 +398,11 @@ def _interface(program: StepProgram, name: str, calls: CallWriter) -> Iterator[s
     yield ""
     yield f"int {name}_predict({_parameters(program.predict, outputs=True)}, int samples) {{"
     yield from checks(program.predict)
+    yield from _begin(program, trains=False)
     yield from _each_micro_batch(
         program, f"predict({_micro_batch(program.predict, outputs=True)}, some);"
     )
+    yield from _end(program)
     yield "  set_float_mode(mode);"
     yield f"  return {upper}_OK;"
     yield "}"
@@ -405,18 +454,15 @@ def _micro_batch(passes: Sequence[Pass], *, outputs: bool = False) -> str:
     return ", ".join(f"{name} + {n} * at" for name, n in zip(names, sizes, strict=True))
 
 
-def _copies(program: StepProgram, name: str, constants: DataBlock) -> Iterator[str]:
-    """Yields the functions that copy weights and state.
+def _start(program: StepProgram, name: str, constants: DataBlock) -> Iterator[str]:
+    """Yields the functions that set weights, state and learning rate to first values.
 
     Args:
         program: the step.
         name: prefix of the functions.
         constants: gets the first values of the weights.
     """
-    weights = [(f"weights_{k}", a.values.nbytes) for k, a in enumerate(program.weights)]
-    state = [(f"state_{k}", a.values.nbytes) for k, a in enumerate(program.state)]
     upper = name.upper()
-    ready = f"  if (!is_ready) return {upper}_NOT_READY;"
     yield f"int {name}_set_learning_rate(double value) {{"
     yield f"  if (value - value != 0) return {upper}_NOT_FINITE;"
     yield "  rate = value;"
@@ -424,22 +470,37 @@ def _copies(program: StepProgram, name: str, constants: DataBlock) -> Iterator[s
     yield "}"
     yield ""
     yield f"void {name}_init(void) {{"
-    for (array, size), a in zip(weights, program.weights, strict=True):
-        yield f"  memcpy({array}, {constants.address(array_bytes(a.values))}, {size});"
-    for array, size in state:
-        yield f"  memset({array}, 0, {size});"
+    for k, w in enumerate(program.weights):
+        first = constants.address(array_bytes(w.values))
+        yield f"  memcpy(weights_{k}, {first}, {w.values.nbytes});"
+    for k, a in enumerate(program.state):
+        yield f"  memset(state_{k}, 0, {a.values.nbytes});"
+    for k, average in enumerate(program.averages):
+        yield f"  memcpy(state_{average}, weights_{k}, {program.weights[k].values.nbytes});"
     yield f"  step = 0, rate = {c_text(program.learning_rate)}, is_ready = 1;"
     yield "}"
     yield ""
+
+
+def _copies(program: StepProgram, name: str) -> Iterator[str]:
+    """Yields the functions that copy weights and state."""
+    weights = [(f"weights_{k}", a.values.nbytes) for k, a in enumerate(program.weights)]
+    state = [(f"state_{k}", a.values.nbytes) for k, a in enumerate(program.state)]
+    upper = name.upper()
+    averages = [state[k] for k in program.averages]
+    pairs = zip(weights, averages, strict=False)
+    outside = [(f"step ? {average} : {array}", size) for (array, size), (average, _) in pairs]
+    ready = f"  if (!is_ready) return {upper}_NOT_READY;"
     yield f"int {name}_get_weights(void *weights) {{"
     yield ready
-    yield from _each(weights, "memcpy(AT(weights, {at}), {array}, {size});")
+    yield from _each(outside or weights, "memcpy(AT(weights, {at}), {array}, {size});")
     yield f"  return {upper}_OK;"
     yield "}"
     yield ""
     yield f"int {name}_set_weights(const void *weights) {{"
     yield ready
     yield from _each(weights, "memcpy({array}, AT(weights, {at}), {size});")
+    yield from _each(averages, "memcpy({array}, AT(weights, {at}), {size});")
     yield f"  return {upper}_OK;"
     yield "}"
     yield ""

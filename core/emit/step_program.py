@@ -103,8 +103,11 @@ class StepProgram:
         arena: bytes of the arena.
         weights, state: memory regions after the arena, in order.
         sums: further regions, which hold values within a step: sums of the gradients of its
-            micro-batches, or gradients until they are clipped.
+            micro-batches, gradients until they are clipped, or rounded weights.
+        averages: numbers in `state` of the moving averages of the weights, in their order; empty
+            for none. They replace the weights outside of training once there was a step.
         adds: int64 in `sums` that says whether backward calls add to sums; None if they need not.
+        before: calls before each batch, which round weights of quantized models.
         after: calls after those of all micro-batches, which update the weights by their sums.
         numbers: what updates read.
         learning_rate: the initial one.
@@ -120,7 +123,9 @@ class StepProgram:
     weights: Sequence[Weights]
     state: Sequence[Weights]
     sums: Sequence[Weights]
+    averages: Sequence[int]
     adds: Place | None
+    before: Sequence[Row]
     after: Sequence[Row]
     numbers: Sequence[Numbers]
     learning_rate: float
@@ -133,7 +138,11 @@ class StepProgram:
     def kernels(self) -> frozenset[str]:
         """Names of the kernels that it calls."""
         passes = *self.train, *self.evaluate, *self.predict
-        rows = *self.after, *(row for p in passes for row in (*p.forward, *p.backward))
+        rows = (
+            *self.before,
+            *self.after,
+            *(row for p in passes for row in (*p.forward, *p.backward)),
+        )
         return frozenset(row.name for row in rows)
 
 
@@ -172,7 +181,9 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
         weights=weights,
         state=state,
         sums=sums,
+        averages=range(len(state) - len(trainer.parameters.average.arrays), len(state)),
         adds=regions.place(address(adds)),
+        before=_rows(trainer.parameters.rounding, regions),
         after=_rows(updates, regions),
         numbers=_numbers(trainer.parameters),
         learning_rate=_first_rate(optimizer),
@@ -190,22 +201,25 @@ def _weights(trainer: Trainer) -> list[Weights]:
 
 
 def _state(trainer: Trainer) -> list[Weights]:
-    """Returns the state of the optimizer."""
+    """Returns the state of the optimizer, and after it the moving averages of the weights."""
+    average = trainer.parameters.average.arrays
+    slots = [*trainer.parameters.slots.items(), *([("average", average)] if average else [])]
     return [
         Weights(f"{slot} of {name}", a)
-        for slot, arrays in trainer.parameters.slots.items()
+        for slot, arrays in slots
         for name, a in by_name(trainer.graph, arrays).items()
     ]
 
 
 def _sums(trainer: Trainer) -> list[Weights]:
-    """Returns the memory of gradients that are clipped before the update; empty for none."""
+    """Returns the memory that holds values within a step, apart from the arena."""
     engine_sums = trainer.runtime.engine_of(TRAINING).sums
     gradients = by_name(trainer.graph, engine_sums.sums[0])
     sums = [Weights(f"gradient of {name}", a) for name, a in gradients.items()]
     if engine_sums.clip_memory.size:
         sums.append(Weights("gradient clipping", engine_sums.clip_memory))
-    return sums
+    rounded = by_name(trainer.graph, trainer.parameters.rounded)
+    return [*sums, *(Weights(f"rounded {name}", a) for name, a in rounded.items())]
 
 
 def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
@@ -213,11 +227,11 @@ def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
     plan, info, optimizer = programs[0].plan, trainer.info, trainer.parameters.optimizer
     assert optimizer is not None
     options = {
-        "a moving average of the weights": bool(info.ema),
         "dropout": bool(plan.masks),
         f"the schedule {info.schedule}": bool(info.schedule) and type(info.schedule) not in IN_C,
-        "quantized weights": bool(trainer.parameters.fake_quantized),
-        "moving ranges of activations": bool(plan.seen),
+        "weights that stay integers": info.qas,
+        "moving ranges of activations": bool(trainer.parameters.ranges.ends),
+        "weights of other types than float32": not _is_compiled(trainer.parameters.rounding),
         "accumulated gradients": info.accumulate > 1,
         "a filter that trains in part": bool(info.sparse),
         f"the optimizer {info.optimizer}, which is not compiled": optimizer.rule.compiled is None,
@@ -351,4 +365,7 @@ def _numbers(parameters: Parameters) -> list[Numbers]:
         rate = Term("now") if factor == 1 else Term("now") * factor
         _, terms = rule(optimizer.attrs, rate, Term("step"))
         numbers.append(Numbers(array, terms))
+    average: Any = parameters.average  # which computes with terms, too
+    if average.arrays:
+        numbers.append(Numbers(average.numbers, [average.share(Term("step"))]))
     return numbers

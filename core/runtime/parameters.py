@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -91,7 +91,6 @@ class Parameters:
             random = np.random.Generator(np.random.Philox(key=i))
             random.random(dtype=self.read[i].dtype, out=self.read[i])
             quantization.dither(self.tensors[i], noise=self.read[i])
-        self._rounding: list[Run] | None = None  # the calls of `fake_quantize`, once they are bound
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
         self.statistics = Statistics(graph, statistics)
@@ -131,13 +130,13 @@ class Parameters:
 
     def fake_quantize(self) -> None:
         """Fills the arrays that programs read with the current weights."""
-        if self._rounding is None:
-            self._rounding = self._bind_rounding()
-        for run in self._rounding:
+        for run in self.rounding:
             run()
         self.ranges.refresh()
 
-    def _bind_rounding(self) -> list[Run]:
+    @cached_property
+    def rounding(self) -> list[Run]:
+        """The calls that round weights to the numbers that the file can store."""
         compiled, others = list[Call](), list[Run]()
         for i, quantization in self._quantizations.items():
             w, out = self.tensors[i], self.read[i]
@@ -199,9 +198,9 @@ class Parameters:
         return self._numbers
 
     @property
-    def fake_quantized(self) -> Collection[int]:
-        """Tensors whose weights are rounded before each step."""
-        return self._quantizations.keys()
+    def rounded(self) -> Mapping[int, Array]:
+        """Copies of weights that are rounded before each step, by tensor."""
+        return {i: self.read[i] for i in self._quantizations}
 
     def begin_update(self) -> None:
         """Counts an update, and fills the numbers that compiled updates read.
