@@ -52,7 +52,16 @@ from odt.core.options.schedule_options import SCHEDULE_OPTIONS
     help="Let the program write the trained model file, which it then contains but for the "
     "weights that train.",
 )
-def command(model: str, folder: str, name: str, target: str, export: bool, **options: Any) -> None:
+def command(
+    model: str,
+    folder: str,
+    name: str,
+    target: str,
+    ram: int | None,
+    stack: int | None,
+    export: bool,
+    **options: Any,
+) -> None:
     """Write the training of MODEL as a C program in FOLDER.
 
     The program needs gcc or clang, but no Python, no operating system and no heap. It trains,
@@ -60,6 +69,7 @@ def command(model: str, folder: str, name: str, target: str, export: bool, **opt
     that the learning rate must be given.
     """
     source = model_of(model, group(ModelOptions, options))
-    arguments = trainer_arguments(options)
-    program = odt.compile(source, folder, name=name, target=target, export=export, **arguments)
+    device: dict[str, Any] = {"target": target, "ram": ram, "stack": stack}
+    arguments = {**device, **trainer_arguments(options)}
+    program = odt.compile(source, folder, name=name, export=export, **arguments)
     click.echo(program)

@@ -54,13 +54,18 @@ def _sources() -> dict[str, str]:
     return sources
 
 
+def source_of(kernel: str) -> str:
+    """Returns the C file that defines a kernel."""
+    return MAPS_SOURCE if kernel.startswith("map_") else _sources()[kernel]
+
+
 def kernel_files(kernels: Collection[str]) -> dict[str, str]:
     """Returns the text of the C files and headers that define some kernels, by name.
 
     Args:
         kernels: names of kernels, without instruction set.
     """
-    sources = {MAPS_SOURCE if k.startswith("map_") else _sources()[k] for k in kernels}
+    sources = {source_of(kernel) for kernel in kernels}
     names = {file for source in (*sources, "float_mode.h") for file in _includes(source)}
     texts = {name: _texts()[name] for name in sorted(names)}
     if MAPS in texts:

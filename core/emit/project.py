@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from odt.core.emit import c_program
+from odt.core.emit.device import stack_nbytes, static_nbytes
 from odt.core.emit.kernel_files import kernel_files
 from odt.core.emit.model_image import ModelImage
 from odt.core.emit.step_program import Argument, StepProgram, Weights
@@ -93,7 +94,7 @@ def project(
         "CMakeLists.txt": _cmake(name, target, sources, included),
         "manifest.json": json.dumps(
             {"odt": version, "name": name, "target": target, "digest": f"{source.digest:016x}"}
-            | _manifest(program)
+            | _manifest(program, target)
             | {"flags": list(flags(target))},
             indent=2,
         )
@@ -103,7 +104,7 @@ def project(
     }
 
 
-def _manifest(program: StepProgram) -> dict[str, object]:
+def _manifest(program: StepProgram, target: str) -> dict[str, object]:
     """Returns what manifest.json says of a step."""
 
     def arguments(each: Iterable[Argument]) -> list[dict[str, object]]:
@@ -125,12 +126,14 @@ def _manifest(program: StepProgram) -> dict[str, object]:
     }
     return {
         "batch_size": program.batch,
+        "micro_batch": program.micro_batch,
         "learning_rate": program.learning_rate,
         "inputs": arguments(program.train[-1].inputs),
         "targets": arguments(program.train[-1].targets),
         "outputs": arguments(program.predict[-1].outputs),
         "weights": arrays(program.weights),
         "memory": {**memory, "total": sum(memory.values())},
+        "ram": {"static": static_nbytes(program), "stack": stack_nbytes(program, target)},
         "calls": {
             "train": len(program.train[-1].forward) + len(program.train[-1].backward),
             "evaluate": len(program.evaluate[-1].forward),

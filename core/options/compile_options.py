@@ -1,8 +1,9 @@
 """Options of `odt.compile` besides those of a trainer."""
 
-from odt.core.options.option import OTHER, Option, Word, table
+from odt.core.options.option import MEMORY, OTHER, Form, Option, Word, table
 from odt.kernels.native.target import TARGETS
 
+SIZE = Form("size", "a number of bytes, or a size such as 256kB or 256KiB")
 TARGET = Option(
     "generic",
     Word(TARGETS),
@@ -11,4 +12,24 @@ TARGET = Option(
     + " ".join(f"{name}: {row.about}." for name, row in TARGETS.items()),
     common=True,
 )
-COMPILE_OPTIONS = table(target=TARGET)
+COMPILE_OPTIONS = table(
+    target=TARGET,
+    ram=Option(
+        None,
+        SIZE,
+        MEMORY,
+        "Memory of the device for static memory and the stack, such as 256kB. odt chooses "
+        "micro-batch, recomputation and order so that the program fits.",
+        metavar="SIZE",
+        common=True,
+    ),
+    stack=Option(
+        None,
+        SIZE,
+        MEMORY,
+        "Stack that the program may take, with `target=microcontroller`.",
+        metavar="SIZE",
+        shown_default="4096",
+        common=True,
+    ),
+)

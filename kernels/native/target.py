@@ -21,6 +21,7 @@ SMALL = MappingProxyType(
         "DEPTH_BLOCK": 64,
         "ROW_BLOCK": 16,
         "RECURRENT_PARTS": 1,
+        "COPIES": 32,
     }
 )
 
@@ -33,11 +34,13 @@ class TargetDef:
         about: what it is, for help.
         limits: limits of src/abi.h with which its kernels are compiled, where they differ.
         optimization: option of the C compiler.
+        stack: bytes of stack that programs may take if the user does not say; 0 if unknown.
     """
 
     about: str
     limits: Mapping[str, int] = field(default_factory=dict)
     optimization: str = "-O3"
+    stack: int = 0
 
 
 TARGETS = MappingProxyType(
@@ -45,7 +48,10 @@ TARGETS = MappingProxyType(
         "generic": TargetDef("any processor for which gcc or clang compiles"),
         "wasm": TargetDef("a WebAssembly module for browsers and node, with JavaScript"),
         "microcontroller": TargetDef(
-            "processors with little memory, such as Cortex-M, whose stack has 4 kB", SMALL, "-Os"
+            "processors with little memory, such as Cortex-M, whose stack has 4 kB",
+            SMALL,
+            "-Os",
+            4096,
         ),
     }
 )

@@ -28,6 +28,21 @@ LEAVE_OUT = {
 }
 
 
+class BudgetError(OptionError):
+    """A memory budget that is too small.
+
+    Attributes:
+        least: bytes that training needs at least.
+    """
+
+    def __init__(self, rule: str, got: str, remedy: str, least: int) -> None:
+        super().__init__("memory_budget", rule, got, remedy)
+        self.least = least
+
+    def __reduce__(self) -> tuple[type["BudgetError"], tuple[object, ...]]:
+        return type(self), (self.rule, self.got, self.remedy, self.least)
+
+
 def fit_budget(
     plans: Plans,
     computations: tuple[Computation, ...],
@@ -86,18 +101,17 @@ def fit_budget(
     return replace(best, cache=reserve)
 
 
-def _too_small(budget: int, least: int, batch: int, reserves: Mapping[str, int]) -> OptionError:
+def _too_small(budget: int, least: int, batch: int, reserves: Mapping[str, int]) -> BudgetError:
     """Returns the error of a budget below the bytes that training and reserves need at least."""
     others = {use: nbytes for use, nbytes in reserves.items() if nbytes}
-    rule = (
-        f"must be at least {megabytes(least + sum(others.values()))} to train in batches of {batch}"
-    )
+    needed = least + sum(others.values())
+    rule = f"must be at least {megabytes(needed)} to train in batches of {batch}"
     hint = ""
     if others:
         rule += " with " + " and ".join(f"{use} of {megabytes(n)}" for use, n in others.items())
         if least <= budget:
             hint = f"Keep less: {', '.join(LEAVE_OUT[use] for use in others)}."
-    return OptionError("memory_budget", rule, rounded_down(budget), hint)
+    return BudgetError(rule, rounded_down(budget), hint, needed)
 
 
 def _rewrites(

@@ -11,6 +11,7 @@ from odt.core.planning.schedule import Schedule, frozen_samples
 from odt.core.planning.step_plans import StepPlans
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.dataclass import dataclass
+from odt.kernels.native.target import Target, other_target
 from odt.kernels.registry import OPTIMIZERS
 
 # Other bytes by which a process grows, as measured: code that runs for the first time, plans and
@@ -49,6 +50,7 @@ class Forecast:
         averages: moving averages of the weights, which begin as copies.
         frozen: arenas that compute a cached frozen part, in the first epoch only.
         cache: values of the frozen part, if cached in memory, and copies of the best weights.
+        target: machine that runs a C program; None for a process of this machine.
     """
 
     plans: Plans
@@ -69,6 +71,7 @@ class Forecast:
     averages: int = 0
     frozen: int = 0
     cache: int = 0
+    target: Target | None = None
 
     @property
     def total(self) -> int:
@@ -77,7 +80,10 @@ class Forecast:
 
     @property
     def peak(self) -> int:
-        """Bytes by which the process grows beyond Python, its modules and libraries."""
+        """Bytes by which the process grows beyond Python, its modules and libraries.
+
+        Those of a C program are its static memory.
+        """
         return self._peak(self.frozen)
 
     @property
@@ -90,6 +96,8 @@ class Forecast:
 
         Optimizer state is zero until the first update, and takes no memory before it.
         """
+        if self.target is not None:
+            return self.total
         copying = self.parameters + self.averages
         persistent = self.slots + self.gradients + self.arena + self.packed
         running = persistent + frozen + self.constants + self.data
@@ -158,6 +166,7 @@ def forecast(
         dequantized=sum(_own_memory(plan, name) for name in gradients),
         averages=averages,
         frozen=frozen,
+        target=other_target(),
     )
 
 

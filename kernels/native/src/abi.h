@@ -39,6 +39,9 @@
 #ifndef RECURRENT_PARTS
 #define RECURRENT_PARTS 4 /* parts of a call that have scratch for RECURRENT_ROWS */
 #endif
+#ifndef COPIES
+#define COPIES 256 /* elements of an input that an elementwise kernel copies at once */
+#endif
 
 /* Other limits. */
 #define MAX_NR 3 /* vectors of a register tile */

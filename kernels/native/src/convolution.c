@@ -60,10 +60,10 @@ static const float *const *copy_rows(near_rows *to, const float *const *from, in
   return to->rows;
 }
 
-/* Copies fewer than 16 floats in less time than a call of memcpy takes. */
+/* Copies fewer than MAX_LANES floats in less time than a call of memcpy takes. */
 static inline void copy_few(float *to, const float *from, int count) {
 #define COPY(n) \
-  if (count & (n)) memcpy(to, from, sizeof(float) * (n)), to += (n), from += (n)
+  if (MAX_LANES > (n) && count & (n)) memcpy(to, from, sizeof(float) * (n)), to += (n), from += (n)
   COPY(8);
   COPY(4);
   COPY(2);

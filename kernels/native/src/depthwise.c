@@ -119,8 +119,8 @@ static int has_strips(const window_walk *g, int64_t lanes, int64_t most) {
          first + g->cols - 1 + half < g->width;
 }
 
-/* Lists rows of a band from number `first` on, as many as fit; returns the number of the next one, or
-   0 after the last one. */
+/* Lists rows of a band from number `first` on, as many as fit. Returns the number of the next one,
+   or 0 after the last one. */
 static int64_t list_rows(const window_walk *g, const walk_cursor *at, int64_t first,
                          strip_rows *s) {
   int64_t height = at->band_end - at->row.end, all = at->images * height, n = first;

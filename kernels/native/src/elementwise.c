@@ -47,6 +47,16 @@ static void run_loop(const map_job *j, float *y, const float *const *from, int64
   memcpy(y + full, results, sizeof(float) * (size_t)rest);
 }
 
+/* Copies values of rows of n, from number `first` on. */
+static void copy_values(float *to, const float *from, int64_t first, int64_t count, int64_t n,
+                        int64_t step, int64_t stride) {
+  int64_t row = first / n, col = first % n;
+  for (int64_t i = 0; i < count; i++) {
+    to[i] = from[row * step + col * stride];
+    if (++col == n) col = 0, row++;
+  }
+}
+
 /* Computes the last two axes, short rows several at a time. An input that is broadcast is copied to
    a buffer, so that the loop has one kind of input. Results that are summed are computed in a
    buffer; is_first says whether they are the first ones. */
@@ -55,29 +65,36 @@ static void map_rows(const map_job *j, float *y, const float *const *inputs, int
   int64_t last = m->rank - 1, n = m->sizes[last], rows = last ? m->sizes[last - 1] : 1;
   int64_t y_row = last ? m->y[last - 1] : 0, y_stride = m->y[last];
   int64_t group = rows > 1 && 2 * n <= CHUNK ? CHUNK / n : 1, most = group * n, steps[MAX_INPUTS];
-  float copies[MAX_INPUTS][CHUNK], part[CHUNK];
-  int buffered = !y_stride || (!y_row && rows > 1) || !is_first, copied[MAX_INPUTS];
+  float copies[MAX_INPUTS][COPIES], part[CHUNK];
+  int buffered = !y_stride || (!y_row && rows > 1) || !is_first, copied[MAX_INPUTS], copies_any = 0;
   for (int k = 0; k < MAX_INPUTS; k++) {
     steps[k] = inputs[k] && last ? m->inputs[k][last - 1] : 0;
     copied[k] = inputs[k] && (!m->inputs[k][last] || (group > 1 && steps[k] != n));
     if ((copied[k] || buffered) && most > CHUNK) most = CHUNK;
+    copies_any |= copied[k];
   }
   for (int64_t r = 0, some; r < rows; r += some, y += some * y_row) {
     some = rows - r < group ? rows - r : group;
     int64_t row = n < most ? n : most; /* of the buffers */
     int first = is_first && (y_row || !r);
-    const float *from[MAX_INPUTS];
+    const float *from[MAX_INPUTS], *values[MAX_INPUTS];
     for (int k = 0; k < MAX_INPUTS; k++) {
-      const float *values = inputs[k] ? inputs[k] + r * steps[k] : 0;
-      if (copied[k] && (steps[k] || !r))
-        j->set->gather_rows(copies[k], values, some, row, steps[k], m->inputs[k][last]);
-      from[k] = copied[k] ? copies[k] : values;
+      values[k] = inputs[k] ? inputs[k] + r * steps[k] : 0;
+      if (copied[k] && COPIES == CHUNK && (steps[k] || !r))
+        j->set->gather_rows(copies[k], values[k], some, row, steps[k], m->inputs[k][last]);
+      from[k] = copied[k] ? copies[k] : values[k];
     }
     for (int64_t at = 0, count; at < some * n; at += count) {
       count = some * n - at < most ? some * n - at : most;
-      run_loop(j, buffered ? part : y + at, from, count);
-      for (int k = 0; k < MAX_INPUTS; k++)
-        if (inputs[k] && !copied[k]) from[k] += count;
+      for (int64_t q = 0, size; q < count; q += size) {
+        size = copies_any && count - q > COPIES ? COPIES : count - q;
+        for (int k = 0; k < MAX_INPUTS; k++)
+          if (copied[k] && COPIES < CHUNK)
+            copy_values(copies[k], values[k], at + q, size, n, steps[k], m->inputs[k][last]);
+        run_loop(j, (buffered ? part : y + at) + q, from, size);
+        for (int k = 0; k < MAX_INPUTS; k++)
+          if (inputs[k] && !copied[k]) from[k] += size;
+      }
       if (!buffered) continue;
       int64_t values = group > 1 ? n : count, summed = y_row && group > 1 ? 1 : some;
       if (!y_stride)
@@ -108,30 +125,34 @@ static int is_foldable(const elementwise_shape *m) {
   return 1;
 }
 
-/* Computes the last three axes as rows of the last two: those of an array that is the same in all
-   rows are copied to one row, or summed from it. */
+/* Computes the last three axes as rows of the last two, some columns at a time: those of an array
+   that is the same in all rows are copied to one row, or summed from it. */
 static void map_folded(const map_job *j, float *y, const float *const *inputs, int is_first) {
   const elementwise_shape *m = j->shape;
-  int64_t d = m->rank - 3, rows = m->sizes[d + 1], n = m->sizes[d + 2];
-  elementwise_shape flat = {.rank = 2, .sizes = {m->sizes[d], rows * n}, .y = {m->y[d], 1}};
-  map_job flat_job = {j->set, j->loop, &flat, 0, {0}, j->p, j->q};
-  float copies[MAX_INPUTS][CHUNK], sums[CHUNK], *next = sums;
-  const float *from[MAX_INPUTS];
-  for (int k = 0; k < MAX_INPUTS; k++) {
-    const int64_t *stride = m->inputs[k] + d;
-    flat.inputs[k][0] = stride[0], flat.inputs[k][1] = 1, from[k] = inputs[k];
-    if (!inputs[k] || stride[0]) continue;
-    j->set->gather_rows(copies[k], inputs[k], rows, n, stride[1], stride[2]);
-    from[k] = copies[k];
-  }
-  map_rows(&flat_job, m->y[d] ? y : sums, from, is_first || !m->y[d]);
-  if (m->y[d]) return;
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t i = 0; i < n; i++) {
+  int64_t d = m->rank - 3, n = m->sizes[d + 2], all = m->sizes[d + 1] * n, size;
+  float copies[MAX_INPUTS][COPIES], sums[COPIES];
+  for (int64_t at = 0; at < all; at += size) {
+    size = all - at < COPIES ? all - at : COPIES;
+    elementwise_shape flat = {.rank = 2, .sizes = {m->sizes[d], size}, .y = {m->y[d], 1}};
+    map_job flat_job = {j->set, j->loop, &flat, 0, {0}, j->p, j->q};
+    const float *from[MAX_INPUTS];
+    for (int k = 0; k < MAX_INPUTS; k++) {
+      const int64_t *stride = m->inputs[k] + d;
+      flat.inputs[k][0] = stride[0], flat.inputs[k][1] = 1, from[k] = inputs[k];
+      if (!inputs[k]) continue;
+      if (stride[0]) from[k] += at;
+      else if (size < all) copy_values(copies[k], inputs[k], at, size, n, stride[1], stride[2]);
+      else j->set->gather_rows(copies[k], inputs[k], all / n, n, stride[1], stride[2]);
+      if (!stride[0]) from[k] = copies[k];
+    }
+    map_rows(&flat_job, m->y[d] ? y + at : sums, from, is_first || !m->y[d]);
+    for (int64_t e = at; !m->y[d] && e < at + size; e++) {
+      int64_t r = e / n, i = e % n;
       float *sum = y + r * m->y[d + 1] + i * m->y[d + 2];
       int first = is_first && (m->y[d + 1] || !r) && (m->y[d + 2] || !i);
-      *sum = first ? *next++ : *sum + *next++;
+      *sum = first ? sums[e - at] : *sum + sums[e - at];
     }
+  }
 }
 
 /* Whether columns of an unchanged matrix are summed. One that is not in a cache is left to

@@ -93,8 +93,8 @@ static inline int next_block(const window_walk *g, walk_cursor *at) {
   return 1;
 }
 
-/* Advances by a tile of at most `most` results, and returns their number. in[p] is the first tap inside the image,
-   out[p] the offset of the result. `fill` more entries repeat the last one. */
+/* Advances by a tile of at most `most` results, and returns their number. in[p] is the first tap
+   inside the image, out[p] the offset of the result. `fill` more entries repeat the last one. */
 static inline int next_tile(const window_walk *g, walk_cursor *at, const float *x, int most,
                             int fill, const float **in, int64_t *out) {
   int64_t rows = at->row.end - at->row.first, cols = at->col.end - at->col.first;

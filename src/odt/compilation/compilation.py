@@ -8,7 +8,9 @@ from importlib.metadata import version
 from pathlib import Path as FilePath
 from typing import Any
 
+from odt.compilation.device import Device, PlannedStep
 from odt.compilation.web_assembly import check_compiler, for_javascript
+from odt.core.emit.device import stack_nbytes
 from odt.core.emit.model_image import ModelImage, model_image
 from odt.core.emit.project import check_name, identifier, project
 from odt.core.emit.step_program import StepProgram, step_program
@@ -21,6 +23,7 @@ from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path, load_model
 from odt.text import size
 from odt.training import exports
+from odt.training.option_forms import nbytes
 from odt.training.session import Session
 from odt.training.trainer import Trainer
 
@@ -33,21 +36,25 @@ class CProgram:
         folder: the folder.
         name: prefix of its functions.
         batch_size: samples of a batch.
+        micro_batch: samples that are computed at once.
         arena: bytes of activations, their gradients and workspace.
         weights: bytes of the weights that train.
         optimizer: bytes of optimizer state.
         gradients: bytes of gradients outside the arena.
-        calls: calls of kernels in a training step.
+        stack: bytes of stack at most; None for a target of which this is unknown.
+        calls: calls of kernels for a micro-batch of a training step.
         kernels: names of the kernels that it calls.
     """
 
     folder: str
     name: str
     batch_size: int
+    micro_batch: int
     arena: int
     weights: int
     optimizer: int
     gradients: int
+    stack: int | None
     calls: int
     kernels: tuple[str, ...]
 
@@ -59,11 +66,15 @@ class CProgram:
     def __str__(self) -> str:
         """Returns the text of `odt compile`."""
         gradients = f"gradients {size(self.gradients)}, " if self.gradients else ""
+        stack = f"; stack: at most {size(self.stack)}" if self.stack else ""
+        parts = ""
+        if self.micro_batch < self.batch_size:
+            parts = f" in micro-batches of {self.micro_batch}"
         return (
             f"{self.folder}: {self.calls} calls of {len(self.kernels)} kernels for a step of "
-            f"{self.batch_size} samples\n"
+            f"{self.batch_size} samples{parts}\n"
             f"static memory: {size(self.memory)} (weights {size(self.weights)}, "
-            f"optimizer {size(self.optimizer)}, {gradients}arena {size(self.arena)})\n"
+            f"optimizer {size(self.optimizer)}, {gradients}arena {size(self.arena)}){stack}\n"
             f"CMake builds {self.folder}/CMakeLists.txt; {self.name}.h says what its functions do"
         )
 
@@ -74,6 +85,8 @@ def compile(
     *,
     name: str = "",
     target: str = "generic",
+    ram: int | str | None = None,
+    stack: int | str | None = None,
     export: bool = True,
     **options: Any,
 ) -> CProgram:
@@ -88,17 +101,25 @@ def compile(
         name: prefix of the functions, a C identifier; that of the model file if left out.
         target: "generic" for any processor, "microcontroller" for one with little memory, such as
             a Cortex-M, or "wasm" for WebAssembly and JavaScript.
+        ram: memory of the device for static memory and the stack, such as "256kB" or a number of
+            bytes. Micro-batch, recomputation and order are chosen so that the program fits.
+        stack: stack that the program may take, for target "microcontroller"; 4096 bytes if left
+            out.
         export: whether the program can write the trained model file, which it then contains.
         options: arguments of Trainer. The learning rate must be among them, or in the model.
 
     Raises:
-        OptionError: if options contradict each other or the model, or the folder has files.
+        OptionError: if options contradict each other or the model, the program does not fit into
+            `ram` or `stack`, or the folder has files.
         UnsupportedError: if parts of the training step have no compiled kernel, no kernels were
             compiled when odt was installed, or the compiler for WebAssembly is not installed.
     """
-    if options.get("workers") is not None:
-        raise OptionError("workers", "must be left out: a C program has one", options["workers"])
+    for option, remedy in {"workers": "", "memory_budget": "Give `ram=`."}.items():
+        if options.get(option) is not None:
+            rule = "must be left out: a C program has one worker, in static memory"
+            raise OptionError(option, rule, options[option], remedy)
     check_option(COMPILE_OPTIONS["target"], target)
+    device = Device(target, nbytes(ram, "ram"), nbytes(stack, "stack"))
     if target == "wasm":
         check_compiler()
     if name:
@@ -110,10 +131,18 @@ def compile(
         if session.rate_is_default:
             rule = "must be given, because `fit` chooses the default with the samples"
             raise OptionError("learning_rate", rule, None, "Give `learning_rate=`, such as 0.001.")
-        size = options.get("micro_batch") or session.recipe.info.batch_size
-        with Trainer(source, **{**options, "micro_batch": size, "workers": 1}) as trainer:
-            program = step_program(trainer.session.build(), source.path)
-            image = _image(trainer.session, program) if export else None
+
+        def plan(budget: int | None) -> PlannedStep:
+            size = options.get("micro_batch")
+            if budget is None:
+                size = size or session.recipe.info.batch_size
+            chosen = {"micro_batch": size, "workers": 1, "memory_budget": budget}
+            with Trainer(source, **{**options, **chosen}) as trainer:
+                program = step_program(trainer.session.build(), source.path)
+                return PlannedStep(program, trainer.session)
+
+        program, planned = device.fit(plan)
+        image = _image(planned, program) if export else None
     name = name or identifier(FilePath(source.path or "model").stem)
     files = project(program, name, target, version("odt"), image)
     web = for_javascript(program, name, files) if target == "wasm" else {}
@@ -122,10 +151,12 @@ def compile(
         folder=os.fspath(folder),
         name=name,
         batch_size=program.batch,
+        micro_batch=program.micro_batch,
         arena=program.arena,
         weights=sum(a.values.nbytes for a in program.weights),
         optimizer=sum(a.values.nbytes for a in program.state),
         gradients=sum(a.values.nbytes for a in program.sums),
+        stack=stack_nbytes(program, target),
         calls=len(program.train[-1].forward) + len(program.train[-1].backward),
         kernels=tuple(sorted(program.kernels)),
     )

@@ -82,12 +82,17 @@ def listed_of(positions: str | Sequence[int] | None) -> str | None:
     return ",".join(map(str, positions))
 
 
-def nbytes(size: int | str | None) -> int | None:
-    """Returns the number of bytes of a size such as 64MB."""
+def nbytes(size: int | str | None, option: str = "memory_budget") -> int | None:
+    """Returns the number of bytes of a size such as 64MB.
+
+    Args:
+        size: value of an option.
+        option: its name.
+    """
     if not isinstance(size, str):
-        check_whole("memory_budget", size, 0)
+        check_whole(option, size, 0)
         return size
     parsed = parse_size(size)
     if parsed is None:
-        raise OptionError("memory_budget", "must be a size such as 64MB or 64MiB", size)
+        raise OptionError(option, "must be a size such as 64MB or 64MiB", size)
     return parsed

@@ -1,0 +1,34 @@
+"""The memory that a C program takes on its device."""
+
+from odt.core.emit.kernel_files import source_of
+from odt.core.emit.step_program import StepProgram
+from odt.kernels.native.stack import PROGRAM, STACK
+from odt.kernels.native.target import TARGETS
+
+ALIGNMENT = 64  # bytes, of each array
+COUNTERS = 64  # bytes of the number of steps, the learning rate and the like
+
+
+def array_nbytes(program: StepProgram) -> int:
+    """Returns the bytes of the arrays of a program."""
+    arrays = (*program.weights, *program.state, *program.sums)
+    return program.arena + sum(a.values.nbytes for a in arrays)
+
+
+def static_nbytes(program: StepProgram) -> int:
+    """Returns the bytes of static memory of a program, which a linker may round up."""
+    arrays = [a.values.nbytes for a in (*program.weights, *program.state, *program.sums)]
+    aligned = sum(-(-n // ALIGNMENT) * ALIGNMENT for n in (program.arena, *arrays))
+    return aligned + sum(4 * len(numbers.terms) for numbers in program.numbers) + COUNTERS
+
+
+def stack_nbytes(program: StepProgram, target: str) -> int | None:
+    """Returns a bound of the stack that a program takes; None for a target without one.
+
+    Args:
+        program: the step.
+        target: name of the target.
+    """
+    if not TARGETS[target].stack:
+        return None
+    return PROGRAM + max(STACK[source_of(kernel)] for kernel in program.kernels)

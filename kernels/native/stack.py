@@ -1,0 +1,28 @@
+"""The stack and the code of kernels in programs for microcontrollers, by the C file they are in."""
+
+from types import MappingProxyType
+
+# Most bytes of stack of a call, compiled by gcc for 32-bit ARM with -Os, -O2 or -O3 and the limits
+# of `microcontroller`. tests/accept/test_accept_mcu.py measures them.
+STACK = MappingProxyType(
+    {
+        "batch_matmul.c": 1408,
+        "bitmask.c": 768,
+        "convolution.c": 3328,
+        "dense.c": 576,
+        "depthwise.c": 5248,
+        "elementwise.c": 3584,
+        "gather.c": 192,
+        "instance_norm.c": 1152,
+        "integer.c": 136704,
+        "normalization.c": 320,
+        "pool.c": 1536,
+        "recurrent.c": 2048,
+        "scans.c": 192,
+        "softmax.c": 1536,
+        "transpose.c": 256,
+        "typed.c": 2176,
+        "updates.c": 448,
+    }
+)
+PROGRAM = 512  # bytes of stack of a program's own functions and of those of the C library
