@@ -11,14 +11,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 DATA = HERE.parent / "data"
 NAME_BYTES = 96  # reserved for the name of a class in the model file
-PHOTO_CLASSES, SOUND_CLASSES = 4, 2
+MAX_CLASSES = 100
 RATE = "0.001"
 
 
@@ -26,6 +27,15 @@ def main() -> None:
     """Builds the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=HERE / "site", help="folder of the page")
+    for kind, default in (("photo", 4), ("sound", 2)):
+        parser.add_argument(
+            f"--{kind}-classes",
+            type=int,
+            default=default,
+            choices=range(2, MAX_CLASSES + 1),
+            metavar="N",
+            help=f"number of classes of {kind}s, 2 to {MAX_CLASSES}; {default} if left out",
+        )
     parser.add_argument("--keep", type=Path, help="folder for the networks before training")
     options = parser.parse_args()
     folder: Path = options.out
@@ -36,8 +46,8 @@ def main() -> None:
         work.mkdir(parents=True, exist_ok=True)
         page = Path(temporary) / "page"
         shutil.copytree(HERE / "page", page)
-        photos(work, page / "photos")
-        sounds(work, page / "sounds")
+        photos(work, page / "photos", options.photo_classes)
+        sounds(work, page / "sounds", options.sound_classes)
         write_service_worker(page)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(page, folder)
@@ -45,56 +55,68 @@ def main() -> None:
     print(f"{folder}: {size / 1e6:.1f} MB. To look at it: python -m http.server -d {folder}")
 
 
-def photos(work: Path, folder: Path) -> None:
+def photos(work: Path, folder: Path, classes: int) -> None:
     """Compiles the last layer of MobileNetV2 for photos."""
     network, head, model = (work / f"{name}.tflite" for name in ("network", "head", "photos"))
     odt("convert", HERE / "mobilenet-v2-0.35-96.tflite", network, "--export-weights", "float")
     # Operator 64 gives the 1280 features that the classes of ImageNet were told from.
-    classes = "--classes", str(PHOTO_CLASSES)
-    odt("replace-head", network, *classes, "--after", "64", "--seed", "1", "--output", head)
-    steps = "--like", head, "--scale", "0..1", "--fit", "crop", "--fold", "1/5"
-    odt("gen-datafile", "--source", DATA / "trash-photos.zip", *steps, "--out-dir", work / "photos")
-    record = write_record(work / "photos", head, model, PHOTO_CLASSES)
+    layer = "--classes", str(classes), "--after", "64", "--seed", "1"
+    odt("replace-head", network, *layer, "--output", head)
+    source = samples("trash-photos.zip", work / "photos", classes)
+    steps = "--like", head, "--scale", "0..1", "--fit", "crop"
+    record = write_record(source, steps, head, model)
     (resize,) = (step for step in record["preprocessing"] if step["step"] == "resize")
     compile_network(model, folder, {
         "name": "photos",
         "kind": "image",
         "epochs": 20,
-        "classes": PHOTO_CLASSES,
+        "classes": classes,
         "height": resize["height"],
         "width": resize["width"],
     }, "--num-of-trainable-ops", "2")  # fmt: skip
 
 
-def sounds(work: Path, folder: Path) -> None:
+def sounds(work: Path, folder: Path, classes: int) -> None:
     """Compiles a small network for sounds, whose weights all train."""
     network, model = work / "network.tflite", work / "sounds.tflite"
+    shape = "--input-shape", "60,40", "--outputs", str(classes), "--seed", "1"
+    odt("new", "cnn", *shape, "-o", network)
+    source = samples("yes-no-sounds.zip", work / "sounds", classes)
     steps = "--rate 8000 --frame 256 --hop 128 --frames 60 --mel 40 --mel-range 100,4000"
-    source = "--source", DATA / "yes-no-sounds.zip", "--scale", "standardize"
-    odt("gen-datafile", *source, *steps.split(), "--out-dir", work / "sounds")
-    odt("new", "cnn", "--like", work / "sounds/train.input.bin", "--seed", "1", "-o", network)
-    record = write_record(work / "sounds", network, model, SOUND_CLASSES)
+    record = write_record(source, (*steps.split(), "--scale", "standardize"), network, model)
     (scale,) = (step for step in record["preprocessing"] if step["step"] == "mean and std")
     compile_network(model, folder, {
         "name": "sounds",
         "kind": "sound",
         "epochs": 20,
-        "classes": SOUND_CLASSES,
+        "classes": classes,
         "sound": record["sound"],
         "mean": scale["mean"],
         "std": scale["std"],
     }, "--num-of-trainable-ops", "-1")  # fmt: skip
 
 
-def write_record(data: Path, model: Path, out: Path, classes: int) -> dict[str, Any]:
-    """Writes how the data were prepared into a model, with space for the names of classes.
+def samples(archive: str, folder: Path, classes: int) -> Path:
+    """Extracts samples, as if they were of a number of classes: their preprocessing is the same."""
+    with zipfile.ZipFile(DATA / archive) as file:
+        for k, name in enumerate(name for name in file.namelist() if not name.endswith("/")):
+            path = folder / f"Class {k % classes + 1:03}" / f"{k}{Path(name).suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.read(name))
+    return folder
+
+
+def write_record(source: Path, steps: Sequence[str | Path], model: Path, out: Path) -> Any:
+    """Writes how samples are prepared into a model, with space for the names of classes.
 
     Returns:
-        The description of the data.
+        The description of the samples.
     """
+    data = source.with_name(f"{source.name}-data")
+    odt("gen-datafile", "--source", source, *steps, "--split", "train=1.0", "--out-dir", data)
     path = data / "train.input.bin.json"
-    record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    record["classes"] = [f"Class {k + 1}".ljust(NAME_BYTES) for k in range(classes)]
+    record = json.loads(path.read_text("utf-8"))
+    record["classes"] = [name.ljust(NAME_BYTES) for name in record["classes"]]
     path.write_text(json.dumps(record), "utf-8")
     files = "--load-input", data / "train.input.bin", "--load-expected", data / "train.output.bin"
     odt("train", model, *files, "--epochs", "0", "--learning-rate", RATE, "--export-tflite", out)

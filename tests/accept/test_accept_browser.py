@@ -407,18 +407,22 @@ def test_camera_and_microphone_give_samples(page: Page, browser: Chromium, task:
 
 
 @pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("dark", [False, True])
 def test_the_page_fits_the_window(
-    page: Page, browser: Chromium, tmp_path: Path, width: int
+    page: Page, browser: Chromium, tmp_path: Path, width: int, dark: bool
 ) -> None:
     classes = {
         name: files[:6] for name, files in files_of("trash-photos.zip", "", tmp_path).items()
     }
     with served(page.folder) as site:
         browser.open(site.url)
+        browser.resize(width, 900, dark=dark)
         choose(browser, "photos", {"a" * 32: classes["glass"], "b" * 32: classes["paper"]})
         train(browser, 2)
-        browser.send(
-            "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-        )
         assert browser.run("document.documentElement.scrollWidth") <= width
+        picture = np.asarray(Image.open(io.BytesIO(browser.screenshot())).convert("L"))
+        assert picture.shape[1] in range(width - 20, width + 1)
+        assert bool(np.median(picture) < 128) is dark
+        for part in ("#chart polyline", "#confusion td", "#download"):
+            box = browser.run(f"document.querySelector('{part}').getBoundingClientRect().width")
+            assert box > 0

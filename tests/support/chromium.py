@@ -135,21 +135,17 @@ class Chromium:
         tasks = [e["tdur"] for e in self._trace if (e["pid"], e["tid"]) in threads and "tdur" in e]
         return float(max(tasks)) / 1000
 
-    def screenshot(self, path: Path, width: int, height: int, *, dark: bool = False) -> None:
-        """Writes a picture of the page in a window of a size."""
+    def resize(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Gives the window a size, and chooses light or dark colours."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
-        self.send(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        time.sleep(0.3)
-        data = self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        path.write_bytes(base64.b64decode(data))
-        self.send("Emulation.clearDeviceMetricsOverride")
+        size = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self.send("Emulation.setDeviceMetricsOverride", **size, mobile=False)
+
+    def screenshot(self) -> bytes:
+        """Returns a picture of the whole page, as PNG."""
+        shot = self.send("Page.captureScreenshot", captureBeyondViewport=True)
+        return base64.b64decode(shot["data"])
 
     def _watch(self, session: str) -> None:
         """Records what a page or a worker requests and writes, and what its workers do."""
