@@ -142,6 +142,27 @@ def test_wrong_settings_of_the_server_are_one_line(setting: str, value: Any, wor
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        ({"partition-id": -1, "num-partitions": 4}, "partition-id=`: must be a whole number of"),
+        ({"partition-id": 4, "num-partitions": 4}, "less than num-partitions, 4, but got 4"),
+        ({"partition-id": 0}, "node-config: num-partitions=`: must be given, but got none"),
+        ({"load-input": "x.npy"}, "node-config: load-expected=`: must be given, but got none"),
+        ({}, "tool.flwr.app.config: load-expected=`: must be given, but got none"),
+    ],
+)
+def test_wrong_settings_of_a_node_are_one_line(
+    node: dict[str, Any], words: str, files: dict[str, Any]
+) -> None:
+    config = {**OPTIONS, **files}
+    if "num-partitions" not in node and "partition-id" not in node:
+        del config["load-expected"]
+    with pytest.raises(OptionError) as caught:
+        client_of(Context(1, 1, node, RecordDict(), config))
+    assert words in str(caught.value)
+
+
 def test_the_trained_model_says_how_its_inputs_are_prepared(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "model.tflite"
     clothes = ("fashion_mnist", "--data-dir", ROOT / "examples" / "fashion-mnist")

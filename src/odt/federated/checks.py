@@ -22,7 +22,7 @@ def check_tensors(
 
     Args:
         tensors: the tensors to check, of any type.
-        expected: tensors with the names, shapes and dtypes that are right.
+        expected: tensors with the right names, shapes and dtypes.
         where: first words of the message, such as "client 3".
         remedy: last sentence of the message.
 
@@ -108,8 +108,8 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
     Raises:
         DataError: for the first rule that is broken.
     """
-    whole = isinstance(samples, int) and not isinstance(samples, bool)
-    if not whole or not 0 < samples <= MAX_SAMPLES:
+    is_whole = isinstance(samples, int) and not isinstance(samples, bool)
+    if not is_whole or not 0 < samples <= MAX_SAMPLES:
         raise DataError(
             f"{client}: samples must be a whole number above 0, but got {samples!r}. {REFUSED}"
         )
@@ -118,7 +118,7 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
         raise DataError(f"{client}: metrics must be a mapping, but got {kind}. {REFUSED}")
     for name, value in metrics.items():
         is_number = isinstance(value, Real) and not isinstance(value, bool)
-        # As a number of Python: a float32 cannot be compared with 1e300.
+        # MAX_METRIC would overflow in a comparison with a float32, so compare Python's numbers.
         number = value.item() if isinstance(value, np.generic) else value
         if not (isinstance(name, str) and is_number and -MAX_METRIC <= number <= MAX_METRIC):
             raise DataError(
@@ -128,9 +128,14 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
 
 
 def distance(tensors: Tensors, reference: Tensors) -> float:
-    """L2 norm of the difference of all tensors together, computed in float64."""
-    total = 0.0
+    """Returns the L2 norm of the difference of all tensors together, computed in float64.
+
+    Args:
+        tensors: tensors by name.
+        reference: tensors of the same names and shapes.
+    """
+    squares = 0.0
     for name, a in tensors.items():
-        d = np.subtract(a, reference[name], dtype=np.float64)
-        total += float(np.vdot(d, d))
-    return math.sqrt(total)
+        difference = np.subtract(a, reference[name], dtype=np.float64)
+        squares += float(np.vdot(difference, difference))
+    return math.sqrt(squares)

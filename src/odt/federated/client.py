@@ -59,20 +59,17 @@ class Client:
         check_whole("rounds", rounds, 1)
         check_whole("partition", partition, 0)
         check_whole("seed", seed, 0)
+        if schedule := trainer.session.recipe.info.schedule:
+            rule = "must be left out in a federation, whose rate falls by rounds"
+            raise OptionError("schedule", rule, schedule)
         self.trainer, self.partition = trainer, partition
         self._data = trainer.session.open(x, y)
         self.samples = range(self._data.length) if samples is None else samples
         self._epochs, self._rounds, self._seed = epochs, rounds, seed
-        if trainer.session.recipe.info.schedule:
-            raise OptionError(
-                "schedule",
-                "must be left out in a federation, whose rate falls by rounds",
-                trainer.session.recipe.info.schedule,
-            )
 
     @property
     def tensors(self) -> Tensors:
-        """Copies of what trains, by name."""
+        """Copies of the tensors that train, by name, and of running statistics that move."""
         return tensors_of(self.trainer)
 
     def train(self, tensors: Tensors, round: int) -> Update:
@@ -146,7 +143,7 @@ def round_seed(seed: int, round: int, partition: int) -> int:
 
 
 def finite(logs: Mapping[str, float]) -> dict[str, float]:
-    """Loss and metrics without those that are undefined, such as AUC on one class.
+    """Returns loss and metrics without those that are undefined, such as AUC on one class.
 
     Args:
         logs: value by name.

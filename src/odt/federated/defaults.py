@@ -14,17 +14,18 @@ SGD_ONLY = ("optimizer", "learning_rate", "clip_norm")  # defaults that suit no 
 def new_trainer(model: Any, **options: Any) -> Trainer:
     """Returns a trainer with the defaults of federations: SGD, batch size 8, clipped gradients.
 
-    SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. There is no moving
-    average of the weights, because the server averages those of the last step. Adam makes steps
-    of the same size for any gradient, so that clients with few classes, whose gradients soon are
-    small, move as far as the others. Small batches make more steps between two averages.
+    SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. SGD, because Adam
+    makes steps of the same size for any gradient: clients with few classes, whose gradients are
+    soon small, would move as far as the others. Small batches, because they make more steps
+    between two averages. The weights have no moving average, because the server averages those of
+    the last step.
 
     Args:
         model: a model or the path of its file. Training info in the file replaces the defaults.
         options: arguments of Trainer, which override both.
 
     Raises:
-        OdtError: as Trainer.
+        OdtError: if the model cannot be read, or Trainer refuses an argument.
     """
     loaded = model if isinstance(model, Model) else load_model(model)
     settings = {name: value for name, value in options.items() if value is not None}
@@ -34,9 +35,11 @@ def new_trainer(model: Any, **options: Any) -> Trainer:
     if "optimizer" in settings:
         defaults = {name: value for name, value in DEFAULTS.items() if name not in SGD_ONLY}
     else:
-        values = settings.get("hyper_parameters") or {}
-        chosen_values = {name: value for name, value in values.items() if value is not None}
-        settings["hyper_parameters"] = {"momentum": MOMENTUM, **chosen_values}
+        hyper_parameters = {"momentum": MOMENTUM}
+        for name, value in (settings.get("hyper_parameters") or {}).items():
+            if value is not None:
+                hyper_parameters[name] = value
+        settings["hyper_parameters"] = hyper_parameters
     if "clip_value" in settings:
         defaults.pop("clip_norm", None)
     return Trainer(loaded, **(defaults | settings))

@@ -96,14 +96,15 @@ class Federation:
 
     def memory(self) -> dict[str, int]:
         """Bytes that the federation needs, by purpose."""
-        tensors, settings = nbytes_of(self.tensors), self.settings
-        feedback = settings.clients if settings.payload == "int8" else 0
+        settings = self.settings
+        nbytes = nbytes_of(self.tensors)
+        residuals = settings.clients if settings.payload == "int8" else 0
         return {
             "one client": self.trainer.session.build().memory().total,
-            "tensors of the server": tensors,
-            f"updates of {settings.sampled} clients": settings.sampled * tensors,
-            "error feedback of all clients": feedback * tensors,
-            "state of the strategy": len(self.strategy.moments) * tensors,
+            "tensors of the server": nbytes,
+            f"updates of {settings.sampled} clients": settings.sampled * nbytes,
+            "error feedback of all clients": residuals * nbytes,
+            "state of the strategy": len(self.strategy.moments) * nbytes,
         }
 
     def begin(self) -> None:
@@ -132,25 +133,21 @@ class Federation:
             TrainingError: if there are fewer updates than `min_clients`, or the new tensors cannot
                 be evaluated; the tensors are unchanged.
         """
-        settings, number = self.settings, self.number + 1
-        kind = settings.payload
-        sent = broadcast(self.tensors, kind)
-        begin = received(sent, self.tensors, kind)
+        settings = self.settings
+        number = self.number + 1
+        sent = broadcast(self.tensors, settings.payload)
+        start = received(sent, self.tensors, settings.payload)
         updates: list[Update] = []
         refused: list[str] = []
-        upload = 0  # bytes
+        bytes_up = 0
         sampled = self._sampled(number)
         for k in sampled[self._online(number, len(sampled))]:
             residual = dict(self.residuals[k])
             try:
-                update = self.clients[k].train(begin, number)
-                payload = encode(update.tensors, begin, kind, self.residuals[k])
-                upload += nbytes_of(payload)
-                name = f"client {k}"
-                tensors = decode(payload, self.tensors, kind, name)
-                update = Update(tensors, update.samples, update.metrics)
-                check_update(update, self.tensors, settings.norm_bound, name)
-                updates.append(update)
+                trained = self.clients[k].train(start, number)
+                payload = encode(trained.tensors, start, settings.payload, self.residuals[k])
+                bytes_up += nbytes_of(payload)
+                updates.append(self._checked_update(payload, trained, f"client {k}"))
             except (DataError, TrainingError) as e:
                 self.residuals[k] = residual
                 line = str(e).removeprefix(f"client {k}: ")
@@ -163,16 +160,7 @@ class Federation:
                 f"{len(sampled)} clients, but got {len(updates)}. The model is that of round "
                 f"{number - 1}."
             )
-        before, state = self.tensors, dict(self.strategy.state)
-        self.tensors = self.strategy.aggregate(number, self.tensors, updates)
-        try:
-            metrics = weighted_metrics(updates) | self._evaluate()
-        except (DataError, TrainingError) as e:
-            self.tensors, self.strategy.state = before, state
-            self.load()
-            raise TrainingError(
-                f"round {number}: {e} The model is that of round {number - 1}."
-            ) from e
+        metrics = weighted_metrics(updates) | self._aggregate(number, updates)
         self.rounds.append(
             Round(
                 round=number,
@@ -180,19 +168,49 @@ class Federation:
                 trained=len(updates),
                 refused=tuple(refused),
                 samples=sum(u.samples for u in updates),
-                bytes_up=upload,
+                bytes_up=bytes_up,
                 bytes_down=nbytes_of(sent) * len(sampled),
                 metrics=metrics,
             )
         )
 
+    def _checked_update(self, payload: Tensors, trained: Update, name: str) -> Update:
+        """Returns a client's update as the server decodes it; raises DataError if a check fails.
+
+        Args:
+            payload: the tensors as the client sends them.
+            trained: the client's update, with its counts and metrics.
+            name: name of the client, for messages.
+        """
+        tensors = decode(payload, self.tensors, self.settings.payload, name)
+        update = Update(tensors, trained.samples, trained.metrics)
+        check_update(update, self.tensors, self.settings.norm_bound, name)
+        return update
+
+    def _aggregate(self, number: int, updates: Sequence[Update]) -> dict[str, float]:
+        """Makes the tensors of a round; returns loss and metrics on the data for evaluation.
+
+        Raises:
+            TrainingError: if the new tensors cannot be evaluated; the tensors are unchanged.
+        """
+        tensors, state = self.tensors, dict(self.strategy.state)
+        self.tensors = self.strategy.aggregate(number, tensors, updates)
+        try:
+            return self._evaluate()
+        except (DataError, TrainingError) as e:
+            self.tensors, self.strategy.state = tensors, state
+            self.load()
+            raise TrainingError(
+                f"round {number}: {e} The model is that of round {number - 1}."
+            ) from e
+
     def _sampled(self, number: int) -> Array:
-        """Numbers of the clients of a round, in ascending order."""
+        """Returns the numbers of the clients of a round, in ascending order."""
         rng = np.random.default_rng((self.settings.seed, number, SAMPLING))
         return np.sort(rng.permutation(self.settings.clients)[: self.settings.sampled])
 
     def _online(self, number: int, count: int) -> Array:
-        """Whether each of the sampled clients answers."""
+        """Returns whether each of the sampled clients answers (count,)."""
         rng = np.random.default_rng((self.settings.seed, number, OFFLINE))
         answers: Array = rng.random(count) >= self.settings.offline
         return answers
@@ -215,19 +233,20 @@ class Federation:
         return logs
 
     def history(self) -> History:
-        """Results so far."""
+        """Returns the results so far."""
         sizes = tuple(len(c.samples) for c in self.clients)
         return History(tuple(self.rounds), dict(self.tensors), sizes)
 
 
 def weighted_metrics(updates: Sequence[Update]) -> dict[str, float]:
-    """Means of loss and metrics, weighted by samples.
+    """Returns means of loss and metrics, weighted by samples.
 
     Args:
-        updates: updates of a round; a metric that a client lacks is the mean of the others.
+        updates: updates of a round. A metric that some clients lack is the mean of the others.
     """
     means = {}
-    for name in dict.fromkeys(n for update in updates for n in update.metrics):
+    names = dict.fromkeys(name for update in updates for name in update.metrics)
+    for name in names:
         reports = [u for u in updates if name in u.metrics]
         total = sum(u.samples for u in reports)
         means[name] = sum(u.samples * u.metrics[name] for u in reports) / total

@@ -59,13 +59,14 @@ def save(path: str | os.PathLike[str], federation: Federation) -> None:
             entries.append(Entry(name, role, a.shape, a.dtype.name))
             arrays.append(a)
     info = federation.trainer.session.build().info
+    settings = json.dumps(fixed_settings(federation))
     state = Checkpoint(
-        info.optimizer,
-        {"learning_rate": info.learning_rate},
-        Progress(step=federation.number),
-        tuple(entries),
-        tuple(arrays),
-        {SETTINGS: json.dumps(fixed_settings(federation)), ROUNDS: to_json(federation.rounds)},
+        optimizer=info.optimizer,
+        hyper_parameters={"learning_rate": info.learning_rate},
+        progress=Progress(step=federation.number),
+        entries=tuple(entries),
+        arrays=tuple(arrays),
+        properties={SETTINGS: settings, ROUNDS: to_json(federation.rounds)},
     )
     write_atomically(os.fspath(path), checkpoint.encode(state))
 
@@ -122,7 +123,7 @@ def resume(path: str | os.PathLike[str], federation: Federation) -> None:
 
 
 def fixed_settings(federation: Federation) -> dict[str, Any]:
-    """Settings of federation and clients that must stay the same, as JSON values.
+    """Returns the settings of federation and clients that must stay the same, as JSON values.
 
     Args:
         federation: a federation.

@@ -5,7 +5,7 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from odt.core.storage.reading import unwritable
@@ -133,10 +133,9 @@ def from_json(text: str) -> tuple[Round, ...]:
         ValueError, TypeError, KeyError: if the text is something else.
     """
     rounds = []
+    names = [field.name for field in fields(Round) if field.name not in ("refused", "metrics")]
     for value in json.loads(text):
-        counts = [
-            value[name] for name in Round.__match_args__ if name not in ("refused", "metrics")
-        ]
+        counts = [value[name] for name in names]
         if not all(type(n) is int and 0 <= n < 2**63 for n in counts):
             raise TypeError("counts must be whole numbers")
         metrics = {str(n): float(v) for n, v in value["metrics"].items()}

@@ -14,8 +14,8 @@ from odt.core.formats.reader import read_model
 from odt.core.model.model import Model
 from odt.core.runtime.parameters import AVERAGE, RANGE, STATISTIC, WEIGHT
 from odt.errors import ModelError, OptionError
-from odt.federated.strategies.strategy import weighted_mean
-from odt.federated.update import Array, Tensors, Update
+from odt.federated.strategies.strategy import mean_of
+from odt.federated.update import Array
 from odt.kernels.rows.updatedef import is_number
 
 Path = str | os.PathLike[str]
@@ -52,15 +52,17 @@ def merge(
     for weight in weights:
         if not is_number(weight) or weight <= 0:
             raise OptionError("weights", "must be numbers above 0", weight)
-    read = None if model is None else read_model(os.fspath(model))
-    states = [_read(os.fspath(path), read) for path in checkpoints]
-    for (first, a), (second, b) in pairwise(zip(checkpoints, states, strict=True)):
+    file = None if model is None else read_model(os.fspath(model))
+    paths = [os.fspath(path) for path in checkpoints]
+    states = [_read(path, file) for path in paths]
+    for before, after in pairwise(range(len(states))):
+        a, b = states[before], states[after]
         if (a.entries, a.optimizer) != (b.entries, b.optimizer):
             raise ModelError(
-                f"{os.fspath(second)}: must be of the same model and optimizer as "
-                f"{os.fspath(first)}, but got other tensors or {b.optimizer}."
+                f"{paths[after]}: must be of the same model and optimizer as {paths[before]}, but "
+                f"got other tensors or {b.optimizer}."
             )
-    write_any(output, mean_checkpoint(states, weights), os.fspath(checkpoints[0]), read)
+    write_any(output, mean_checkpoint(states, weights), paths[0], file)
 
 
 def _read(path: str, model: Model | None) -> Checkpoint:
@@ -73,36 +75,33 @@ def _read(path: str, model: Model | None) -> Checkpoint:
 def mean_checkpoint(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint:
     """Returns the weighted mean of checkpoints with the same entries.
 
-    Weights with moving averages become the mean of these, with which training begins anew.
+    A weight that has a moving average becomes the mean of the averages, because that is what a
+    model file with these weights would hold; training then begins with it.
 
     Args:
         states: the checkpoints.
         weights: weight of each.
     """
     first = states[0]
-    updates = [
-        Update(_weights(state), weight, {})  # type: ignore[arg-type]  # a weight of any kind
-        for state, weight in zip(states, weights, strict=True)
-    ]
-    mean = weighted_mean(updates)
+    mean = mean_of([_averaged_arrays(state) for state in states], weights)
     averages = {e.tensor: k for k, e in enumerate(first.entries) if e.role == AVERAGE}
     entries, arrays = [], []
     for k, (entry, a) in enumerate(zip(first.entries, first.arrays, strict=True)):
         if not entry.is_current:
             continue
+        position = averages.get(entry.tensor, k) if entry.role == WEIGHT else k
         entries.append(entry)
-        number = str(averages.get(entry.tensor, k) if entry.role == WEIGHT else k)
-        arrays.append(mean[number] if number in mean else np.zeros_like(a))
+        arrays.append(mean[position] if position in mean else np.zeros_like(a))
     progress = replace(
         first.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=(), monitor=""
     )
     return replace(first, entries=tuple(entries), arrays=tuple(arrays), progress=progress)
 
 
-def _weights(state: Checkpoint) -> Tensors:
-    """Weights, moving averages, ranges and running statistics, by number of the entry."""
-    arrays: dict[str, Array] = {}
-    for k, (entry, a) in enumerate(zip(state.entries, state.arrays, strict=True)):
-        if entry.role in (WEIGHT, AVERAGE, RANGE, STATISTIC):
-            arrays[str(k)] = a
-    return arrays
+def _averaged_arrays(state: Checkpoint) -> dict[int, Array]:
+    """Returns weights, moving averages, ranges and running statistics, by position of the entry."""
+    return {
+        k: a
+        for k, (entry, a) in enumerate(zip(state.entries, state.arrays, strict=True))
+        if entry.role in (WEIGHT, AVERAGE, RANGE, STATISTIC)
+    }

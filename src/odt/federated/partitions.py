@@ -12,6 +12,7 @@ Sources: dirichlet: Hsu et al., Measuring the Effects of Non-Identical Data Dist
 by-label: McMahan et al., Communication-Efficient Learning of Deep Networks (2017).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ KINDS = ("iid", "dirichlet", "by-label", "by-column")
 DIVISION = 2**31  # in place of a client's number in the seed
 FEWEST = 10  # samples of a client that a Dirichlet partition has, if there are enough
 DRAWS = 1000  # of a Dirichlet partition, until every client has enough samples
+MOST = 1e6  # of α and of shards: more make no difference, and would take memory
 
 
 def partition(
@@ -94,22 +96,24 @@ def _by_text(
 
 
 def _number(text: str, form: str, least: float) -> float:
+    """Parses the number of a partition; raises OptionError if it is out of range."""
     try:
         value = float(text)
     except ValueError:
-        value = -1.0
-    if not least <= value <= 1e6:
+        value = math.nan
+    if not least <= value <= MOST:
         raise OptionError("partition", f"must be `{form}` with at least {least:g}", text or "none")
     return value
 
 
-def _by_list(clients_of: Array, samples: int, clients: int) -> list[Array]:
+def _by_list(numbers: Array, samples: int, clients: int) -> list[Array]:
+    """Divides samples by the number of each sample's client."""
     rule = f"must have a client's number from 0 to {clients - 1} for each of {samples} samples"
-    if clients_of.dtype.kind not in "iu" or clients_of.shape != (samples,):
-        raise OptionError("partition", rule, f"{clients_of.shape} {clients_of.dtype}")
-    if clients_of.min() < 0 or clients_of.max() >= clients:
-        raise OptionError("partition", rule, f"{clients_of.min()} to {clients_of.max()}")
-    return [np.flatnonzero(clients_of == k) for k in range(clients)]
+    if numbers.dtype.kind not in "iu" or numbers.shape != (samples,):
+        raise OptionError("partition", rule, f"{numbers.shape} {numbers.dtype}")
+    if numbers.min() < 0 or numbers.max() >= clients:
+        raise OptionError("partition", rule, f"{numbers.min()} to {numbers.max()}")
+    return [np.flatnonzero(numbers == k) for k in range(clients)]
 
 
 def _dirichlet(labels: Array, alpha: float, clients: int, rng: np.random.Generator) -> list[Array]:
@@ -136,11 +140,11 @@ def _dirichlet(labels: Array, alpha: float, clients: int, rng: np.random.Generat
 
 def _shards(labels: Array, shards: int, clients: int, rng: np.random.Generator) -> list[Array]:
     """Sorts the samples by class, cuts them into shards, and deals these to the clients."""
-    order = rng.permutation(len(labels))
+    order = rng.permutation(len(labels))  # samples of a class stay in random order
     order = order[np.argsort(labels[order], kind="stable")]
     parts = np.array_split(order, clients * shards)
-    dealt = rng.permutation(len(parts)).reshape(clients, shards)
-    return [np.concatenate([parts[k] for k in hand]) for hand in dealt]
+    hands = rng.permutation(len(parts)).reshape(clients, shards)
+    return [np.concatenate([parts[k] for k in hand]) for hand in hands]
 
 
 def _by_value(values: Array, clients: int, rng: np.random.Generator) -> list[Array]:

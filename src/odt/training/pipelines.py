@@ -1,8 +1,12 @@
-"""Pipelines of augmented batches in `fit`, and their memory."""
+"""Pipelines of augmented batches in `fit`, and their memory.
+
+Modules of augmentations are loaded by the first run that has any: most runs on a device have none.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from odt.core.data.column import Column
 from odt.core.data.protocol import Data
 from odt.core.model.graph import LoweredGraph
 from odt.core.runtime.runtime import Runtime
@@ -18,19 +22,19 @@ def pipeline_of(
     data: Data,
     samples: Samples,
     graph: LoweredGraph,
-    specs: Runtime,
+    runtime: Runtime,
     batch: int,
     augmentations: "Sequence[Augmentation]",
 ) -> "InputPipeline":
-    """Makes the pipeline of a training run.
+    """Returns the pipeline of a training run, which allocates its batches.
 
     Args:
         data: source of the samples.
         samples: samples of the run.
         graph: the model's graph for the batch size of the file.
-        specs: specs of one sample of training.
-        batch: batch size.
-        augmentations: changes of the samples.
+        runtime: runtime of training, which knows the specs of a sample's inputs and targets.
+        batch: number of samples in a batch.
+        augmentations: augmentations of a sample, in order.
 
     Raises:
         OptionError: if an augmentation does not fit the data.
@@ -38,26 +42,46 @@ def pipeline_of(
     from odt.core.training.input_pipeline import InputPipeline
 
     shapes = [
-        [column.rows.shape[1:], *_reshaped(graph, i)]
-        for i, column in zip(graph.inputs, samples.data.inputs, strict=True)
+        _sample_shapes(graph, tensor, column)
+        for tensor, column in zip(graph.inputs, samples.data.inputs, strict=True)
     ]
-    numbers, seed = samples.order.samples, samples.order.seed
-    inputs, targets = specs.input_specs, specs.target_specs
-    return InputPipeline(data, numbers, inputs, targets, shapes, batch, augmentations, seed)
+    return InputPipeline(
+        data,
+        samples.order.samples,
+        inputs=runtime.input_specs,
+        targets=runtime.target_specs,
+        shapes=shapes,
+        batch=batch,
+        augmentations=augmentations,
+        seed=samples.order.seed,
+    )
 
 
-def _reshaped(graph: LoweredGraph, tensor: int) -> list[tuple[int, ...]]:
-    """The shape to which the model reshapes a flat input, which is that of an image or a sound."""
-    (size, *_), nodes = graph.tensors[tensor].spec.shape, graph.nodes
-    readers = [n for n in nodes if tensor in n.inputs]
-    if len(readers) != 1 or readers[0].op != "RESHAPE":
-        return []
-    first, *shape = graph.tensors[readers[0].outputs[0]].spec.shape
-    return [tuple(shape)] if first == size else []
+def _sample_shapes(graph: LoweredGraph, tensor: int, column: Column) -> list[tuple[int, ...]]:
+    """Returns the shape of an input's sample in the data, then that to which the model reshapes it.
+
+    A model that takes a flat image or sound begins with a reshape, which tells its axes.
+
+    Args:
+        graph: the model's graph for the batch size of the file.
+        tensor: tensor index of the input.
+        column: data of the input.
+    """
+    shapes = [column.rows.shape[1:]]
+    readers = [node for node in graph.nodes if tensor in node.inputs]
+    if len(readers) == 1 and readers[0].op == "RESHAPE":
+        output = readers[0].outputs[0]
+        batch, *shape = graph.tensors[output].spec.shape
+        if batch == graph.tensors[tensor].spec.shape[0]:
+            shapes.append(tuple(shape))
+    return shapes
 
 
 def parsed_augmentations(augmentations: Any) -> "tuple[Augmentation, ...]":
-    """Returns augmentations as given to `fit`; loads their classes only if there are any.
+    """Returns the augmentations that the argument `augment` of `fit` describes.
+
+    Args:
+        augmentations: the argument; None for none.
 
     Raises:
         OptionError: if a name is unknown or a value is invalid.
@@ -74,12 +98,15 @@ def batches_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: Any) 
 
     Args:
         specs: specs of one sample of each input and target.
-        batch: batch size.
-        augmentations: as in `fit`; None for none.
+        batch: number of samples in a batch.
+        augmentations: the argument `augment` of `fit`; None for none.
+
+    Raises:
+        OptionError: if a name is unknown or a value is invalid.
     """
-    changes = parsed_augmentations(augmentations)
-    if not changes:
+    parsed = parsed_augmentations(augmentations)
+    if not parsed:
         return 0
     from odt.core.training.input_pipeline import prepared_nbytes
 
-    return prepared_nbytes(specs, batch, changes)
+    return prepared_nbytes(specs, batch, parsed)

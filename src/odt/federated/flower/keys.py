@@ -49,7 +49,7 @@ def make_keys(
 
     Raises:
         OdtError: if the folder has files, because keys are never overwritten, or cannot be made; if
-            a host is no name, or a number is out of range.
+            a host is neither a name nor an address, or a number is out of range.
     """
     path = Path(folder)
     check_whole("nodes", nodes, 1)
@@ -68,28 +68,26 @@ def make_keys(
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as e:
         raise OdtError(unwritable(path, e, "folder")) from e
-    authority, server = ec.generate_private_key(CURVE), ec.generate_private_key(CURVE)
-    root = _name("odt federation")
-    constraints = x509.BasicConstraints(ca=True, path_length=0)
-    signs = _usage(key_cert_sign=True, crl_sign=True)
+    authority_key = ec.generate_private_key(CURVE)
+    server_key = ec.generate_private_key(CURVE)
+    authority = _name("odt federation")
     ca = (
-        _certificate(root, root, authority, days)
-        .add_extension(constraints, critical=True)
-        .add_extension(signs, critical=True)
-        .sign(authority, hashes.SHA384())
+        _certificate(authority, authority, authority_key, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .sign(authority_key, hashes.SHA384())
     )
-    names = x509.SubjectAlternativeName(addresses)
-    certificate = (
-        _certificate(_name(hosts[0]), root, server, days)
+    server = (
+        _certificate(_name(hosts[0]), authority, server_key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
-        .add_extension(names, critical=False)
-        .sign(authority, hashes.SHA384())
+        .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+        .sign(authority_key, hashes.SHA384())
     )
-    _write(path / "ca.key", _private(authority))
+    _write(path / "ca.key", _private(authority_key))
     _write(path / "ca.crt", ca.public_bytes(Encoding.PEM), 0o644)
-    _write(path / "server.key", _private(server))
-    _write(path / "server.crt", certificate.public_bytes(Encoding.PEM), 0o644)
+    _write(path / "server.key", _private(server_key))
+    _write(path / "server.crt", server.public_bytes(Encoding.PEM), 0o644)
     for k in range(nodes):
         key = ec.generate_private_key(CURVE)
         ssh = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())

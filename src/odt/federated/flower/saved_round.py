@@ -54,13 +54,17 @@ class SavedRound:
         Raises:
             OdtError: if the file cannot be written.
         """
-        values = {"round": self.round, "accountant": self.accountant, "noise": list(self.noise)}
-        values["sensitivity"] = SENSITIVITY
-        header = json.dumps({**values, "settings": dict(self.settings)})
-        arrays = {TENSOR + name: a for name, a in self.tensors.items()}
-        arrays |= {STRATEGY + name: np.asarray(a) for name, a in self.strategy.items()}
+        header = {
+            "round": self.round,
+            "accountant": self.accountant,
+            "noise": list(self.noise),
+            "sensitivity": SENSITIVITY,
+            "settings": dict(self.settings),
+        }
+        members: dict[str, Any] = {HEADER: np.array(json.dumps(header))}
+        members |= {TENSOR + name: a for name, a in self.tensors.items()}
+        members |= {STRATEGY + name: np.asarray(a) for name, a in self.strategy.items()}
         buffer = io.BytesIO()
-        members: dict[str, Any] = {HEADER: np.array(header), **arrays}
         np.savez(buffer, **members)
         with AtomicFile(path, OdtError) as file:
             file.write(buffer.getbuffer())
@@ -87,7 +91,7 @@ class SavedRound:
             last, accountant = header["round"], header["accountant"]
             if type(last) is not int or not 0 <= last <= MAX_ROUNDS:
                 raise ValueError(f"round {printable(last)}")
-            # Earlier versions counted the change that one client makes as half of what it is.
+            # Files without a sensitivity have multipliers for half the change that a client makes.
             scale = 1.0 if header.get("sensitivity") == SENSITIVITY else 1 / SENSITIVITY
             noise = tuple(float(value) * scale for value in header["noise"])
             if not all(0 <= value < math.inf for value in noise):
@@ -178,7 +182,7 @@ def exists(path: str) -> bool:
 
 
 def chain(strategy: Any) -> Iterator[Any]:
-    """A strategy, then the strategies that it wraps."""
+    """Yields a strategy, then the strategies that it wraps."""
     while strategy is not None:
         yield strategy
         strategy = getattr(strategy, "strategy", None)

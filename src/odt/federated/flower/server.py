@@ -71,7 +71,17 @@ def without_traceback(record: logging.LogRecord) -> bool:
 
 
 class Federation:
-    """The server's part of a federation.
+    """The server's part of a federation: rounds, the global model and its file.
+
+    Args:
+        grid: Flower's grid, or an `InProcessGrid`.
+        context: context of the ServerApp.
+        strategy: strategy of Flower.
+        trainer: trainer whose weights are the first global model.
+
+    Raises:
+        OptionError: if a setting is wrong, or contradicts the strategy.
+        DataError: if the validation data cannot be read, or does not match the model.
 
     Attributes:
         tensors: the global model: what trains, by name.
@@ -81,6 +91,7 @@ class Federation:
 
     def __init__(self, grid: Grid, context: Context, strategy: Strategy, trainer: Trainer) -> None:
         self._settings = ServerSettings.from_context(context)
+        check_clipping(strategy, self._settings.payload)
         weights = [link.weighted_by_key for link in chain(strategy) if has_weights(link)]
         self._grid = CheckedGrid(
             grid,
@@ -90,32 +101,16 @@ class Federation:
             weight=weights[-1] if weights else SAMPLES,
         )
         self._strategy, self._trainer = strategy, trainer
-        self.tensors, self.round = tensors_of(trainer), 0
+        self.tensors = tensors_of(trainer)
+        self.round = 0
         self.noise: list[float] = []
-        self._judge = self._settings.judge(trainer)
-        check_clipping(strategy, self._settings.payload)
+        self._evaluator = self._settings.evaluator(trainer)
 
     def run(self) -> None:
-        """Runs the rounds that are left, then writes the model."""
+        """Resumes from the state file if there is one, runs the rounds, then writes the model."""
         settings = self._settings
         if saved_round.exists(settings.state):
-            saved = SavedRound.read(settings.state, self.tensors)
-            self.tensors, self.round = saved.tensors, saved.round
-            self.noise = list(saved.noise)
-            saved_round.restore(saved, self._strategy, settings.state)
-            for name, before in saved.settings.items():
-                if settings.training.get(name) != before:
-                    now = settings.training.get(name, "left out")
-                    log().warning(
-                        "%s: %s was %s, and is %s.",
-                        settings.state,
-                        printable(name),
-                        printable(before),
-                        now,
-                    )
-            log().info(
-                "%s: resumes after round %d of %d.", settings.state, saved.round, settings.rounds
-            )
+            self._resume()
         self._wait()
         while self.round < settings.rounds:
             self._round(self.round + 1)
@@ -124,15 +119,38 @@ class Federation:
             self._trainer.export(settings.out)
             log().info("Trained model: %s", settings.out)
 
+    def _resume(self) -> None:
+        """Restores the state in the file; warns of settings that have changed since."""
+        settings = self._settings
+        saved = SavedRound.read(settings.state, self.tensors)
+        saved_round.restore(saved, self._strategy, settings.state)
+        self.tensors, self.round = saved.tensors, saved.round
+        self.noise = list(saved.noise)
+        for name, before in saved.settings.items():
+            now = settings.training.get(name, "left out")
+            if now != before:
+                log().warning(
+                    "%s: %s was %s, and is %s.",
+                    settings.state,
+                    printable(name),
+                    printable(before),
+                    now,
+                )
+        log().info(
+            "%s: resumes after round %d of %d.", settings.state, saved.round, settings.rounds
+        )
+
     def _wait(self) -> None:
         """Waits until the first round can have all clients."""
-        clients, connected = self._settings.clients, -1
+        clients = self._settings.clients
+        before = None
         while self.round < self._settings.rounds:
-            before, connected = connected, len(list(self._grid.get_node_ids()))
+            connected = len(list(self._grid.get_node_ids()))
             if connected >= clients:
                 return
             if connected != before:
                 log().info("Waits for clients: %d of %d are connected.", connected, clients)
+            before = connected
             time.sleep(1)
 
     def _round(self, number: int) -> None:
@@ -154,7 +172,7 @@ class Federation:
         if trained is not None and is_private(strategy):
             self.noise += noise_multipliers(strategy, used)
             words.append(self._privacy())
-        words += numbers(metrics)
+        words += metric_texts(metrics)
         self.round = number
         if settings.state:
             saved = saved_round.saved_round(
@@ -164,13 +182,13 @@ class Federation:
         arrays = to_record(self.tensors)
         messages = strategy.configure_evaluate(number, arrays, ConfigRecord(), grid)
         replies = list(grid.send_and_receive(messages, timeout=settings.timeout))
-        words += numbers(strategy.aggregate_evaluate(number, replies), "clients' ")
-        if self._judge is not None:
-            words += numbers(self._judge.evaluate(self.tensors), "validation ")
+        words += metric_texts(strategy.aggregate_evaluate(number, replies), "clients' ")
+        if self._evaluator is not None:
+            words += metric_texts(self._evaluator.evaluate(self.tensors), "validation ")
         log().info("%s", ", ".join(words))
 
     def _privacy(self) -> str:
-        """Text of the loss of privacy so far."""
+        """Returns the text of the loss of privacy so far."""
         delta = self._settings.delta
         try:
             epsilon = composed_loss(self.noise, delta=delta)
@@ -179,7 +197,7 @@ class Federation:
             return f"epsilon unknown ({e})"
 
     def _apply(self, record: ArrayRecord) -> bool:
-        """Takes the strategy's arrays as the global model, unless a value is not finite."""
+        """Takes the strategy's arrays as the global model; warns and returns False if it cannot."""
         tensors = {n: np.asarray(record[n].numpy(), np.float32) for n in record}
         try:
             check_tensors(tensors, self.tensors, "strategy", "The model is unchanged.")
@@ -190,15 +208,18 @@ class Federation:
         return True
 
 
-def numbers(metrics: Mapping[str, Any] | None, what: str = "") -> list[str]:
-    """Texts of metrics, such as "loss 0.1234".
+def metric_texts(metrics: Mapping[str, Any] | None, prefix: str = "") -> list[str]:
+    """Returns metrics as texts such as "loss 0.1234", without the weights of replies.
 
     Args:
         metrics: number by name; None for none.
-        what: words before each name.
+        prefix: words before each name.
     """
-    shown = {n: v for n, v in (metrics or {}).items() if n not in (EQUAL, SAMPLES)}
-    return [f"{what}{printable(name)} {value:.4f}" for name, value in shown.items()]
+    return [
+        f"{prefix}{printable(name)} {value:.4f}"
+        for name, value in (metrics or {}).items()
+        if name not in (EQUAL, SAMPLES)
+    ]
 
 
 def has_weights(strategy: Any) -> bool:

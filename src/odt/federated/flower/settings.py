@@ -27,7 +27,7 @@ from odt.training.trainer import Trainer
 if TYPE_CHECKING:
     from flwr.app import Context
 
-# Settings have the names of options of `odt fed simulate`, where there is one.
+# A setting has the name of the option of `odt fed simulate` for the same value, if there is one.
 TRAINER = {
     row.word: row
     for table in (RECIPE_OPTIONS, DIVISION_OPTIONS, SESSION_OPTIONS)
@@ -55,15 +55,18 @@ FEDERATION = (
 SAME = (*TRAINER, *HYPER, *SELECTION, "partition", "epochs", "decay", "seed")  # in all rounds
 KEYS = ("model", *TRAINER, *HYPER, *SELECTION, *DATA, *FEDERATION)
 ROUNDS = 20
-WHERE = "tool.flwr.app.config"
+# Where a message says that a setting is missing: a section of pyproject.toml, an option of Flower.
+RUN_CONFIG = "tool.flwr.app.config"
+NODE_CONFIG = "node-config"
 
 Settings = Mapping[str, Any]
 
 
 def settings_of(context: "Context") -> Settings:
-    """Returns the settings of an app: those of the node, then those of the run.
+    """Returns the settings of a run, overridden by those of the node; without empty texts.
 
-    An empty text counts as left out.
+    Args:
+        context: context of a ClientApp or ServerApp.
 
     Raises:
         OptionError: if a setting of the run is unknown.
@@ -74,7 +77,7 @@ def settings_of(context: "Context") -> Settings:
 
         close = difflib.get_close_matches(unknown[0], KEYS, n=1)
         hint = f"Did you mean {close[0]}?" if close else "docs/flower.md lists them."
-        raise OptionError(WHERE, "must hold settings of odt", unknown[0], hint)
+        raise OptionError(RUN_CONFIG, "must hold settings of odt", unknown[0], hint)
     merged = {**context.run_config, **context.node_config}
     return {name: value for name, value in merged.items() if value != ""}
 
@@ -90,10 +93,10 @@ def trainer_of(context: "Context") -> Trainer:
     """
     settings = settings_of(context)
     trainer = new_trainer(
-        needed(settings, "model"),
-        hyper_parameters=_values(settings, HYPER),
-        trainable=Trainable(**_values(settings, SELECTION)),
-        **_values(settings, TRAINER),
+        required(settings, "model", RUN_CONFIG),
+        hyper_parameters=_arguments(settings, HYPER),
+        trainable=Trainable(**_arguments(settings, SELECTION)),
+        **_arguments(settings, TRAINER),
     )
     files = (str(settings.get(name, "")) for name in ("load-input", "validation-input"))
     data = next((path for path in files if os.path.isfile(path)), None)
@@ -101,26 +104,32 @@ def trainer_of(context: "Context") -> Trainer:
     return trainer
 
 
-def _values(settings: Settings, rows: Mapping[str, Option]) -> dict[str, Any]:
-    """Returns the options in Python that are set, by the rows of settings."""
-    values = {}
-    for word, row in rows.items():
-        if word in settings:
-            setting = settings[word]
-            if isinstance(row.kind, Form) and row.kind.several:
-                setting = words(setting)
-            elif isinstance(row.kind, RowName) and row.kind.register is LOSSES:
-                setting = stored_loss(str(setting))  # from a file: it names no code
-            values[row.name] = setting
-    return values
+def _arguments(settings: Settings, rows: Mapping[str, Option]) -> dict[str, Any]:
+    """Returns the arguments of `new_trainer` or `Trainable` that the settings give.
+
+    Args:
+        settings: settings by name.
+        rows: name of a setting → row of the argument.
+    """
+    arguments = {}
+    for name, row in rows.items():
+        if name not in settings:
+            continue
+        value = settings[name]
+        if isinstance(row.kind, Form) and row.kind.several:
+            value = words(value)
+        elif isinstance(row.kind, RowName) and row.kind.register is LOSSES:
+            value = stored_loss(str(value))  # refuses a loss that is Python code
+        arguments[row.name] = value
+    return arguments
 
 
 def client_of(context: "Context") -> Client:
     """Returns the client that the settings describe.
 
-    A node with the settings `load-input` and `load-expected` of its own trains on all samples of
-    these files. Other nodes share the files of the run and train on their part of them, the same
-    part as in `odt fed simulate`.
+    A node that sets `load-input` and `load-expected` trains on all samples of these files. Other
+    nodes share the files of the run, and each trains on the samples that `odt fed simulate` would
+    give to the client of the same number.
 
     Args:
         context: context of a ClientApp, whose node has the settings partition-id and, to share
@@ -129,20 +138,30 @@ def client_of(context: "Context") -> Client:
     Raises:
         OdtError: if model or data cannot be read, or settings are wrong.
     """
-    settings, node = settings_of(context), context.node_config
-    trainer, number = trainer_of(context), int(node.get(PARTITION, 0))
-    files = needed(settings, "load-input"), needed(settings, "load-expected")
-    data, samples = trainer.session.open(*files), None
-    seed, rounds = int(settings.get("seed", 0)), int(settings.get("rounds", ROUNDS))
-    if "load-input" not in node:
-        labels = data.labels(trainer.session.samples.losses)
-        kind, count = str(settings.get("partition", "iid")), int(needed(node, PARTITIONS))
-        parts = partition(kind, data, labels, count, seed, recorded(files[0]))
-        if not 0 <= number < count:
-            raise OptionError(PARTITION, f"must be less than {PARTITIONS}, {count}", number)
-        samples = parts[number]
+    settings = settings_of(context)
+    node = context.node_config
+    shares_files = "load-input" not in node
+    where = RUN_CONFIG if shares_files else NODE_CONFIG
+    inputs = required(settings, "load-input", where)
+    targets = required(settings, "load-expected", where)
+    number = int(node.get(PARTITION, 0))
+    check_whole(PARTITION, number, 0)
+    if shares_files:
+        clients = int(required(node, PARTITIONS, NODE_CONFIG))
+        if number >= clients:
+            raise OptionError(PARTITION, f"must be less than {PARTITIONS}, {clients}", number)
     decay = settings.get("decay", FEDERATION_OPTIONS["decay"].default)
     check_option(FEDERATION_OPTIONS["decay"], decay)
+    seed = int(settings.get("seed", 0))
+    rounds = int(settings.get("rounds", ROUNDS))
+    trainer = trainer_of(context)
+    data = trainer.session.open(inputs, targets)
+    samples = None
+    if shares_files:
+        kind = str(settings.get("partition", "iid"))
+        labels = data.labels(trainer.session.samples.losses)
+        parts = partition(kind, data, labels, clients, seed, recorded(inputs))
+        samples = parts[number]
     return Client(
         trainer,
         data,
@@ -189,6 +208,9 @@ class ServerSettings:
     def from_context(cls, context: "Context") -> Self:
         """Returns the settings of a context, checked.
 
+        Args:
+            context: context of a ServerApp.
+
         Raises:
             OptionError: if a setting is wrong.
         """
@@ -201,7 +223,8 @@ class ServerSettings:
                 raise OptionError(name, "must be a number above 0", value)
         validation_files = None
         if inputs := settings.get("validation-input"):
-            validation_files = str(inputs), str(needed(settings, "validation-expected"))
+            targets = required(settings, "validation-expected", RUN_CONFIG)
+            validation_files = str(inputs), str(targets)
         return cls(
             rounds=settings.get("rounds", ROUNDS),
             clients=settings.get("clients", 2),
@@ -216,11 +239,14 @@ class ServerSettings:
             validation_files=validation_files,
         )
 
-    def judge(self, trainer: Trainer) -> Client | None:
+    def evaluator(self, trainer: Trainer) -> Client | None:
         """Returns a client that evaluates on the validation data; None without it.
 
         Args:
             trainer: trainer of the server.
+
+        Raises:
+            DataError: if the validation data cannot be read, or does not match the model.
         """
         return Client(trainer, *self.validation_files) if self.validation_files else None
 
@@ -234,16 +260,17 @@ def words(text: Any) -> tuple[str, ...]:
     return tuple(word.strip() for word in str(text).split(",") if word.strip())
 
 
-def needed(settings: Settings, name: str) -> Any:
+def required(settings: Settings, name: str, where: str) -> Any:
     """Returns a setting that has no default.
 
     Args:
         settings: settings by name.
         name: name of the setting.
+        where: where a user gives it, for the message: RUN_CONFIG or NODE_CONFIG.
 
     Raises:
         OptionError: if it is left out.
     """
     if name not in settings:
-        raise OptionError(f"{WHERE}: {name}", "must be given", "none")
+        raise OptionError(f"{where}: {name}", "must be given", "none")
     return settings[name]

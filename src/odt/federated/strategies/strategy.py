@@ -1,12 +1,15 @@
-"""Base class of strategies, and the weighted mean that several share."""
+"""Base class of strategies, and the weighted means that several share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from odt.errors import OptionError
-from odt.federated.update import Tensors, Update
+from odt.federated.update import Array, Tensors, Update
+
+K = TypeVar("K")
 
 
 class Strategy:
@@ -54,17 +57,27 @@ def check_number(name: str, value: float, least: float, *, below: float = math.i
 
 
 def weighted_mean(updates: Sequence[Update]) -> Tensors:
-    """Σ (nₖ / n) wₖ, in the order of the updates and in the dtype of the tensors.
+    """Returns Σ (nₖ / n) wₖ, the mean of tensors wₖ weighted by samples nₖ; n is Σ nₖ.
 
     Args:
-        updates: updates with nₖ samples and the tensors wₖ; n is Σ nₖ.
+        updates: updates with the tensors and numbers of samples; at least one.
     """
-    total = sum(float(update.samples) for update in updates)
-    factors = [update.samples / total for update in updates]
-    mean: Tensors = {}
-    for name, first in updates[0].tensors.items():
-        sums = np.asarray(first * factors[0])
-        for update, factor in zip(updates[1:], factors[1:], strict=True):
-            sums += update.tensors[name] * factor
-        mean[name] = sums
+    return mean_of([u.tensors for u in updates], [float(u.samples) for u in updates])
+
+
+def mean_of(models: Sequence[Mapping[K, Array]], weights: Sequence[float]) -> dict[K, Array]:
+    """Returns the weighted mean of tensors, summed in the order of the models, in their dtype.
+
+    Args:
+        models: tensors by key, of the same keys, shapes and dtypes in each model; at least one.
+        weights: weight of each model, above 0; their sum need not be 1.
+    """
+    total = sum(weights)
+    factors = [weight / total for weight in weights]
+    mean: dict[K, Array] = {}
+    for key, w in models[0].items():
+        sums = np.asarray(w * factors[0])
+        for tensors, factor in zip(models[1:], factors[1:], strict=True):
+            sums += tensors[key] * factor
+        mean[key] = sums
     return mean
