@@ -2,12 +2,17 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from odt.cli.main import quick_imports
 from odt.errors import OdtError
+
+if TYPE_CHECKING:
+    from odt.cli.learning.recipe import Options, Recipe
 
 
 @click.command()
@@ -69,10 +74,8 @@ def command(
     with quick_imports():
         from odt.cli.learning import run as learning
         from odt.cli.learning.choices import choose
-        from odt.cli.learning.recipe import SEEDED, Options, parse_change, read_recipe
+        from odt.cli.learning.recipe import read_recipe
 
-    if config is None and source is None:
-        raise click.UsageError("Missing argument 'SOURCE'.")
     if config is not None and (target is not None or base is not None):
         raise OdtError("--config: must be given without --target and --base, which it holds.")
     folder = Path(output)
@@ -80,29 +83,47 @@ def command(
         raise OdtError(f"--output: must be a new or an empty folder, but got {output}.")
     if config is not None:
         recipe = read_recipe(config)
-        recipe = recipe if source is None else recipe.of_source(source)
+        recipe = recipe if source is None else recipe.with_source(source)
+    elif source is not None:
+        recipe = choose(source, target, base, seed or 0)
     else:
-        recipe = choose(str(source), target, base, seed or 0)
-    new: dict[str, Options] = {}
-    if seed is not None:
-        new = {name: {"seed": seed} for name in SEEDED if name in recipe.steps}
-    if epochs is not None:
-        new.setdefault("train", {})["epochs"] = epochs
-    for text in changes:
-        name, option, value = parse_change(text)
-        new.setdefault(name, {})[option] = value
-    recipe = recipe.changed(new)
+        raise click.UsageError("Missing argument 'SOURCE'.")
+    recipe = recipe.with_options(_changes(recipe, seed, epochs, changes))
     folder.mkdir(parents=True, exist_ok=True)
     try:
         (folder / learning.RECIPE).write_text(recipe.text(os.fspath(folder)), encoding="utf-8")
         results = learning.run(recipe, folder, lambda line: click.echo(line, err=True))
     except (OdtError, click.ClickException):
-        shutil.rmtree(folder)  # no command has completed it
+        shutil.rmtree(folder)  # it lacks the files of the commands that did not run
         raise
     for result in results:
         values = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
         click.echo(
-            f"{result.path}: {result.bytes / 1000:,.0f} kB, {values} on {result.samples} samples"
+            f"{result.path}: {result.nbytes / 1000:,.0f} kB, {values} on {result.samples} samples"
         )
     click.echo(f"{folder / learning.REPORT}: curves, mistakes and confusions")
     click.echo(f"Use it: odt predict {folder / learning.FLOAT} --source NEW")
+
+
+def _changes(
+    recipe: "Recipe", seed: int | None, epochs: int | None, texts: Sequence[str]
+) -> "dict[str, Options]":
+    """Returns the options that --seed, --epochs and --set change, by command.
+
+    Args:
+        recipe: the recipe, whose commands get the seed.
+        seed: random seed; None for those of the recipe.
+        epochs: number of epochs; None for that of the recipe.
+        texts: values of --set, which override both.
+    """
+    from odt.cli.learning.recipe import SEEDED, TRAIN, parse_change
+
+    changes: dict[str, Options] = {}
+    if seed is not None:
+        changes = {command: {"seed": seed} for command in SEEDED if command in recipe.steps}
+    if epochs is not None:
+        changes.setdefault(TRAIN, {})["epochs"] = epochs
+    for text in texts:
+        command, option, value = parse_change(text)
+        changes.setdefault(command, {})[option] = value
+    return changes

@@ -1,16 +1,17 @@
 """Make a small model with random weights, to train from scratch."""
 
 import os
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.core.export.new_model import ACTIVATIONS, KINDS
-from odt.models.creation import Form, form_of, new_model
+from odt.models.creation import FileFormat, Form, Kind, form_of, new_model
 
-LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy"}  # the defaults
+# Activation of the output → loss that odt train takes if none is given.
+DEFAULT_LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy"}
 
 
 @click.command()
@@ -87,7 +88,7 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
     show_default=True,
     help="Random seed of the weights.",
 )
-def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: Any) -> None:
+def command(kind: Kind, output: str, like: str | None, **options: Any) -> None:
     """Make a small model with random weights, to train from scratch.
 
     KIND is mlp (fully connected layers), cnn (convolutions with max pooling), ds-cnn
@@ -95,15 +96,14 @@ def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: 
     (recurrent; the first axis of a sample is time; some runtimes need --unroll). The model is made
     for one sample; training uses any batch size.
     """
-    extension = extension_of("--output", output, FORMATS)
-    like = options["like"]
+    file_format = cast(FileFormat, FORMATS[extension_of("--output", output, FORMATS)])
     check_outputs({"--output": output}, {"--like": like})
-    file_format: Any = FORMATS[extension]
-    model = new_model(kind, outputs=outputs, file_format=file_format, **options)
+    model = new_model(kind, like=like, file_format=file_format, **options)
     model.save(output)
+    # (16,) is printed as (16).
     shapes = [str(t.shape[1:]).replace(",)", ")") for t in (*model.inputs, *model.outputs)]
     last = model.nodes[-1].operator
-    activation = next((a for a, op in ACTIVATIONS.items() if op == last), "linear")
+    activation = next((name for name, op in ACTIVATIONS.items() if op == last), "linear")
     count = sum(a.size for a in model.parameters.values())
     click.echo(f"{output}: {kind}, {' → '.join(shapes)} {activation}, {count:,} parameters")
     if like:
@@ -111,14 +111,23 @@ def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: 
 
 
 def _training(kind: str, output: str, form: Form, activation: str) -> str:
-    """Returns the command that trains the model."""
-    expected, loss = form.target_path or "FILE", form.loss
+    """Returns the command that trains the model.
+
+    Args:
+        kind: kind of the model.
+        output: path of its file.
+        form: files and form of the data.
+        activation: activation of its output, which need not be that of the form.
+    """
+    targets = form.target_path or "FILE"
+    loss = form.loss
     if kind == "autoencoder":
-        expected, loss = form.path, "mean_squared_error"
+        targets = form.path
+        loss = "mean_squared_error"
     elif activation != form.activation:
-        loss = LOSSES.get(activation, "mean_squared_error")
-    words = ["odt train", output, "--load-input", form.path, "--load-expected", expected]
-    if loss != LOSSES.get(activation):
+        loss = DEFAULT_LOSSES.get(activation, "mean_squared_error")
+    words = ["odt train", output, "--load-input", form.path, "--load-expected", targets]
+    if loss != DEFAULT_LOSSES.get(activation):
         words += ["--loss", loss.replace("_", "-")]
     root, ending = os.path.splitext(output)
     return " ".join([*words, f"--export-{ending[1:]}", f"{root}-trained{ending}"])

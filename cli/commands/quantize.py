@@ -1,11 +1,11 @@
 """Quantize a float model after training: integers, or weights in fewer bits."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import get_args
 
 import click
 
 import odt
+from odt.cli.options.sections import Decorator
 from odt.cli.options.shared import model_argument, require, signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
@@ -14,16 +14,22 @@ from odt.core.quantization.rules import SCHEMES
 from odt.core.quantization.write_weights import STORED
 from odt.core.training.ranges import METHODS
 from odt.models.model import file_of
+from odt.models.quantization import InterfaceType, Ranges, Scheme
 
 
-def type_option(name: str, ends: str) -> Callable[[Any], Any]:
-    """The option of the type of the model's inputs or outputs."""
+def type_option(name: str, tensors: str) -> Decorator:
+    """Returns the option for the type of the model's inputs or outputs.
+
+    Args:
+        name: name of the option.
+        tensors: inputs or outputs.
+    """
     return click.option(
         name,
-        type=click.Choice([FLOAT, "int8", "uint8", "int16"]),
+        type=click.Choice(get_args(InterfaceType)),
         default=FLOAT,
         show_default=True,
-        help=f"Type of the model's {ends}.",
+        help=f"Type of the model's {tensors}.",
     )
 
 
@@ -59,8 +65,9 @@ def type_option(name: str, ends: str) -> Callable[[Any], Any]:
     type=click.Choice(METHODS),
     default="percentile",
     show_default=True,
-    help="Range of an activation: without 0.001 % of the values on each side, from the smallest to "
-    "the largest value, or with the least mean squared error.",
+    help="How the range of an activation is chosen. percentile: without 0.001 % of the values on "
+    "each side. minmax: from the smallest to the largest value. mse: with the least mean squared "
+    "error.",
 )
 @click.option(
     "--samples",
@@ -81,10 +88,10 @@ def command(
     signature: str | None,
     calibrate: str | None,
     output: str | None,
-    scheme: Any,
-    input_type: Any,
-    output_type: Any,
-    ranges: Any,
+    scheme: Scheme,
+    input_type: InterfaceType,
+    output_type: InterfaceType,
+    ranges: Ranges,
     samples: int,
     keep_float: tuple[str, ...],
 ) -> None:
@@ -112,6 +119,6 @@ def command(
             keep_float=keep_float,
         )
         result.model.save(path)
-    before, after = (len(file_of(each).data) for each in (source, result.model))
-    click.echo(f"{path}: {before / 1000:,.0f} kB → {after / 1000:,.0f} kB")
+    sizes = [f"{len(file_of(each).data) / 1000:,.0f} kB" for each in (source, result.model)]
+    click.echo(f"{path}: {' → '.join(sizes)}")
     click.echo(str(result))

@@ -1,7 +1,5 @@
 """Replace the last layers of a model for another task (transfer learning)."""
 
-from typing import Any
-
 import click
 
 import odt
@@ -12,6 +10,7 @@ from odt.cli.output.spelling import spell
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.export.replace_head import ACTIVATIONS
 from odt.models.bases import find_base
+from odt.models.creation import Activation
 
 
 @click.command()
@@ -69,7 +68,7 @@ def command(
     signature: str | None,
     classes: int | None,
     like: str | None,
-    activation: Any,
+    activation: Activation | None,
     hidden: tuple[int, ...] | None,
     output: str | None,
     after: int | None,

@@ -14,9 +14,9 @@ from odt.models.bases import find_base
 
 BASES = {"image": "mobilenet", "sound": "keywords"}  # kind of inputs → network of odt-models
 TABLES = ("csv", "tsv", "text")
-VALIDATION, TEST = 0.15, 0.2  # of all samples; validation of the training part if test is there
-ENCODED = ("one_hot", "date", "leave_out")  # options for columns of text
-MAX_NUMBERED = 20  # different whole numbers that are classes
+VALIDATION = 0.15  # of all samples, or of the training part of a source that has a test part
+TEST = 0.2  # of all samples
+MAX_CLASSES = 20  # of a target of whole numbers; more different numbers are values
 SMALL = 2000  # rows; smaller tables get a smaller network
 
 
@@ -39,7 +39,7 @@ def choose(path: str, target: str | None, base: str | None, seed: int) -> Recipe
             raise OdtError(
                 f"--base: must be left out for a table, which has no base, but got {base}."
             )
-        return _of_table(path, target, seed)
+        return _for_table(path, target or "-1", seed)
     if target is not None:
         raise OdtError(f"--target: must be given with a table, but {path} holds {form}.")
     source = open_source(opening, form)
@@ -48,15 +48,15 @@ def choose(path: str, target: str | None, base: str | None, seed: int) -> Recipe
             f"{path}: must be a folder with a folder of photos or sounds for each of at least two "
             f"classes, or a table, but has {len(source.classes)} classes of {form}."
         )
-    return _with_new_head(path, source, base or BASES[source.kind], seed)
+    return _for_media(path, source, base or BASES[source.kind], seed)
 
 
-def _with_new_head(path: str, source: Source, base: str, seed: int) -> Recipe:
+def _for_media(path: str, source: Source, base: str, seed: int) -> Recipe:
     """Returns the commands that train a new last layer of a network for photos or sounds."""
     head: Options = {"model": base, "classes": len(source.classes), "seed": seed}
     if (after := find_base(base).after) is not None:
         head["after"] = after
-    data: Options = {"split": _splits([*source.parts]), "seed": seed}
+    data: Options = {"split": _splits(source), "seed": seed}
     if source.kind == "image":
         data["dtype"] = "uint8"  # a quarter of the disk; the scale is applied when they are read
     train: Options = {
@@ -71,51 +71,66 @@ def _with_new_head(path: str, source: Source, base: str, seed: int) -> Recipe:
     return Recipe(path, {HEAD: head, DATA: data, TRAIN: train, QUANTIZE: {}})
 
 
-def _of_table(path: str, target: str | None, seed: int) -> Recipe:
+def _for_table(path: str, target: str, seed: int) -> Recipe:
     """Returns the commands that train a network of dense layers on the rows of a table."""
-    data: Options = {"label-column": target or "-1", "missing": "median", "missing-target": "drop"}
-    table = TableOptions(label=target or "-1", drop_targets=True)
-    try:
-        source = open_values(path, table)
-    except TextColumnsError as e:
-        names = {fit: tuple(n for n, f in e.options.items() if f == fit) for fit in ENCODED}
-        one_hot, dates, leave_out = names.values()
-        table = replace(table, one_hot=one_hot, dates=dates, leave_out=leave_out)
-        source = open_values(path, table)
-        data |= {fit.replace("_", "-"): [*columns] for fit, columns in names.items() if columns}
+    source, encodings = _open_table(path, target)
     regression = not source.classes
+    data: Options = {"label-column": target, "missing": "median", "missing-target": "drop"}
+    data |= encodings
     data["regression" if regression else "classification"] = True
-    data |= {"split": _splits([*source.parts]), "seed": seed}
+    data |= {"split": _splits(source), "seed": seed}
     rows = sum(map(length_of, source.parts.values()))
     hidden = "16" if rows < SMALL else "64,64"
     new: Options = {"kind": "mlp", "normalize": True, "hidden": hidden, "seed": seed}
     train: Options = {"epochs": 300, "patience": 30, "keep-best": True, "seed": seed}
-    train["metric"] = "r2" if regression else "accuracy"
+    # Normalization reads columns of very different ranges, which int8 cannot hold together.
+    quantize: Options = {"keep-float": ["SUB", "MUL"]}
     if regression:
-        train["loss"] = "mean-squared-error"
-    # The normalization reads columns of very different ranges, which int8 cannot hold together.
-    quantize: Options = {"keep-float": ["SUB", "MUL", *(["ADD"] if regression else [])]}
+        train |= {"metric": "r2", "loss": "mean-squared-error"}
+        quantize["keep-float"].append("ADD")  # of the last layers, which invert normalization
+    else:
+        train["metric"] = "accuracy"
     return Recipe(path, {DATA: data, NEW: new, TRAIN: train, QUANTIZE: quantize})
 
 
-def open_values(path: str, table: TableOptions) -> Source:
-    """Opens a table; numbers are values unless they are few different whole numbers."""
+def _open_table(path: str, target: str) -> tuple[Source, Options]:
+    """Opens a table; returns it with the options of gen-datafile for its columns of text."""
+    table = TableOptions(label=target, drop_targets=True)
+    try:
+        return _with_targets(path, table), {}
+    except TextColumnsError as e:
+        columns: dict[str, list[str]] = {"one_hot": [], "date": [], "leave_out": []}
+        for name, encoding in e.options.items():
+            columns[encoding].append(name)
+    table = replace(
+        table,
+        one_hot=tuple(columns["one_hot"]),
+        dates=tuple(columns["date"]),
+        leave_out=tuple(columns["leave_out"]),
+    )
+    options = {name.replace("_", "-"): names for name, names in columns.items() if names}
+    return _with_targets(path, table), options
+
+
+def _with_targets(path: str, table: TableOptions) -> Source:
+    """Opens a table whose targets are values, or classes if they are words or few whole numbers."""
+    as_classes = Opening(path, table=replace(table, regression=False))
     try:
         source = open_source(Opening(path, table=replace(table, regression=True)))
     except TextColumnsError:
         raise
-    except DataError:  # words; other faults are reported below
-        return open_source(Opening(path, table=replace(table, regression=False)))
-    parts = source.parts.values()
-    targets = {float(part.read(k).targets[0]) for part in parts for k in range(length_of(part))}
-    if len(targets) > MAX_NUMBERED or any(not target.is_integer() for target in targets):
-        return source
-    return open_source(Opening(path, table=replace(table, regression=False)))
+    except DataError:  # the targets are words, or opening it again reports the fault
+        return open_source(as_classes)
+    targets = set()
+    for part in source.parts.values():
+        targets |= {float(part.read(k).targets[0]) for k in range(length_of(part))}
+    is_numbered = len(targets) <= MAX_CLASSES and all(map(float.is_integer, targets))
+    return open_source(as_classes) if is_numbered else source
 
 
-def _splits(parts: list[str]) -> list[str]:
-    """Returns the splits of a source: its own as far as it has them."""
-    if {"train", "test"} <= {*parts}:
-        validation = "validation" if "validation" in parts else f"validation={VALIDATION}"
+def _splits(source: Source) -> list[str]:
+    """Returns the splits: those of the source if it has a training and a test part."""
+    if {"train", "test"} <= source.parts.keys():
+        validation = "validation" if "validation" in source.parts else f"validation={VALIDATION}"
         return ["train", validation, "test"]
     return [f"train={1 - VALIDATION - TEST:g}", f"validation={VALIDATION}", f"test={TEST}"]

@@ -13,8 +13,8 @@ Options: TypeAlias = dict[str, Any]  # value by option, without the dashes in fr
 
 DATA, HEAD, NEW, TRAIN, QUANTIZE = "gen-datafile", "replace-head", "new", "train", "quantize"
 STEPS = (DATA, HEAD, NEW, TRAIN, QUANTIZE)
-SEEDED = (DATA, HEAD, NEW, TRAIN)  # have an option `seed`
-ARGUMENTS = {HEAD: "model", NEW: "kind"}  # of commands, whose values have no option
+SEEDED = (DATA, HEAD, NEW, TRAIN)  # commands that have an option `seed`
+ARGUMENTS = {HEAD: "model", NEW: "kind"}  # command → key of the recipe that is its argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,11 @@ class Recipe:
     source: str
     steps: Mapping[str, Options]
 
-    def changed(self, changes: Mapping[str, Options]) -> "Recipe":
+    def with_options(self, changes: Mapping[str, Options]) -> "Recipe":
         """Returns the recipe with other values of options.
+
+        Args:
+            changes: command → its options that change.
 
         Raises:
             OdtError: if the recipe does not have the command.
@@ -42,12 +45,16 @@ class Recipe:
         steps = {name: options | changes.get(name, {}) for name, options in self.steps.items()}
         return Recipe(self.source, steps)
 
-    def of_source(self, source: str) -> "Recipe":
+    def with_source(self, source: str) -> "Recipe":
         """Returns the recipe for other data."""
         return Recipe(source, self.steps)
 
     def text(self, folder: str) -> str:
-        """Returns the recipe as TOML; paths are relative to a folder where possible."""
+        """Returns the recipe as TOML.
+
+        Args:
+            folder: folder of the file, to which the path of the data is relative if it can be.
+        """
         lines = [
             "# odt learn --config recipe.toml -o FOLDER runs these commands again.",
             f"source = {toml(_relative(self.source, folder))}",
@@ -76,7 +83,7 @@ def read_recipe(path: str) -> Recipe:
 
 
 def parse_change(text: str) -> tuple[str, str, str]:
-    """Splits COMMAND.OPTION=VALUE.
+    """Splits COMMAND.OPTION=VALUE; returns command, option and value.
 
     Raises:
         OdtError: if the text has another form.

@@ -22,14 +22,14 @@ class Result:
     """A trained model, evaluated on samples that were held back.
 
     Attributes:
-        path: the model.
-        bytes: size of its file.
-        metrics: values by name.
+        path: path of the model.
+        nbytes: size of its file in bytes.
+        metrics: values of the metrics by name.
         samples: number of samples.
     """
 
     path: str
-    bytes: int
+    nbytes: int
     metrics: dict[str, float]
     samples: int
 
@@ -43,19 +43,22 @@ def run(recipe: Recipe, folder: Path, show: Callable[[str], object]) -> list[Res
         show: called with each command line.
 
     Raises:
-        OdtError: as the commands.
+        OdtError: if a command raises it.
+        click.ClickException: if an option of the recipe is invalid.
+        click.exceptions.Exit: if a command was stopped.
     """
-    files, outputs = folder / FILES, _paths(recipe, folder)
-    with _logged(folder / LOG):
+    files = folder / FILES
+    paths = _paths(recipe, folder)
+    with _stdout_to(folder / LOG):
         for command, options in recipe.steps.items():
-            call([*words_of(command, options), *map(str, outputs[command])], show)
+            call([*words_of(command, options), *paths[command]], show)
         report = [str(folder / RUN), *_samples(files, "test"), "--output", str(folder / REPORT)]
         call(["report", *report], show)
     if classes := load_record(str(files / "train.input.bin")).classes:
         text = "".join(f"{name}\n" for name in classes)
         (folder / LABELS).write_text(text, encoding="utf-8")
     names = (FLOAT, INT8) if QUANTIZE in recipe.steps else (FLOAT,)
-    return [evaluated(folder / name, files, recipe.steps[TRAIN]) for name in names]
+    return [evaluate(folder / name, files, recipe.steps[TRAIN]) for name in names]
 
 
 def _paths(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
@@ -82,9 +85,16 @@ def _samples(files: Path, split: str, prefix: str = "--load-") -> list[str]:
 def call(words: list[str], show: Callable[[str], object]) -> None:
     """Runs a command line of odt.
 
+    Args:
+        words: words of the command line, without odt.
+        show: called with the command line.
+
     Raises:
-        click.exceptions.Exit: if it was stopped.
+        OdtError: if the command raises it.
+        click.ClickException: if an option is invalid.
+        click.exceptions.Exit: if the command was stopped.
     """
+    # Imported here, because odt.cli.main finds the commands, of which learn imports this module.
     from odt.cli.main import main
 
     show(f"odt {' '.join(words)}")
@@ -93,19 +103,28 @@ def call(words: list[str], show: Callable[[str], object]) -> None:
         raise click.exceptions.Exit(int(status))
 
 
-def evaluated(model: Path, files: Path, train: Options) -> Result:
-    """Evaluates a model on the test samples, with the loss and the metrics of its training."""
+def evaluate(model: Path, files: Path, train: Options) -> Result:
+    """Evaluates a model on the test samples, with the loss and the metrics of its training.
+
+    Args:
+        model: path of the model.
+        files: folder of the data files.
+        train: options of `odt train`.
+    """
     data = odt.DataSet(str(files / "test.input.bin"), str(files / "test.output.bin"))
     evaluation = odt.evaluate(
         str(model), data, metrics=train.get("metric", ()), loss=train.get("loss")
     )
     return Result(
-        os.fspath(model), model.stat().st_size, dict(evaluation.metrics), evaluation.data.length
+        path=os.fspath(model),
+        nbytes=model.stat().st_size,
+        metrics=dict(evaluation.metrics),
+        samples=evaluation.data.length,
     )
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """Writes what commands print to a file; notes, warnings and progress go to the terminal."""
+def _stdout_to(path: Path) -> Iterator[None]:
+    """Writes standard output to a file; notes, warnings and progress go to standard error."""
     with path.open("w", encoding="utf-8") as log, redirect_stdout(log):
         yield

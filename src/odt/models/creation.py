@@ -22,6 +22,9 @@ from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import TensorSpec
 from odt.models.model import Model, Path
 
+Kind: TypeAlias = Literal["mlp", "cnn", "ds-cnn", "autoencoder", "lstm"]
+Activation: TypeAlias = Literal["softmax", "sigmoid", "linear"]
+FileFormat: TypeAlias = Literal["tflite", "circle"]
 Array: TypeAlias = np.ndarray[Any, Any]
 FLOAT32 = np.dtype(np.float32)
 STANDARDIZED = "mean and std"  # a step of gen-datafile
@@ -83,12 +86,12 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
 
 
 def new_model(
-    kind: Literal["mlp", "cnn", "ds-cnn", "autoencoder", "lstm"],
+    kind: Kind,
     *,
     like: Path | tuple[Any, Any] | None = None,
     input_shape: Sequence[int] | None = None,
     outputs: int | Sequence[int] | None = None,
-    activation: Literal["softmax", "sigmoid", "linear"] | None = None,
+    activation: Activation | None = None,
     hidden: Sequence[int] | None = None,
     filters: Sequence[int] | None = None,
     blocks: int | None = None,
@@ -96,7 +99,7 @@ def new_model(
     unroll: bool = False,
     normalize: bool = False,
     seed: int = 0,
-    file_format: Literal["tflite", "circle"] = "tflite",
+    file_format: FileFormat = "tflite",
 ) -> Model:
     """Makes a small model with random weights, to train from scratch.
 

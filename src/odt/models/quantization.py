@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from odt.core.quantization import quantize_model as engine
 from odt.core.quantization.quantize_model import LayerNoise
@@ -12,7 +12,10 @@ from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, OptionError, one_line
 from odt.models.model import Model, Path, file_of
 
-Type = Literal["float32", "int8", "uint8", "int16"]
+Scheme: TypeAlias = Literal["int8", "int16x8", "int8-weights", "int4-weights", "float16"]
+InterfaceType: TypeAlias = Literal["float32", "int8", "uint8", "int16"]  # of inputs and outputs
+Ranges: TypeAlias = Literal["percentile", "minmax", "mse"]
+
 SHOWN = 5  # layers with most noise
 
 
@@ -25,7 +28,7 @@ class QuantizedModel:
         scheme: the scheme of `quantize`.
         integer: number of operators that compute integers, or whose weights are stored in fewer
             bits.
-        real: the other operators, which compute float32: position and name.
+        real: position and name of each other operator, which computes float32.
         layers: signal-to-noise ratio of each layer, in the order of the model; empty if only
             weights are quantized.
     """
@@ -38,15 +41,15 @@ class QuantizedModel:
 
     @property
     def noise(self) -> dict[str, float]:
-        """Name of a layer's output → signal-to-noise ratio in dB, in the order of the model."""
+        """Signal-to-noise ratio in dB by name of a layer's output, in the order of the model."""
         return {layer.tensor: layer.decibels for layer in self.layers}
 
     def __str__(self) -> str:
         """Returns the lines that `odt quantize` prints."""
         count = self.integer + len(self.real)
-        what = "store weights as" if self.scheme in STORED else "compute"
-        kind = self.scheme.removesuffix("-weights")
-        lines = [f"{self.integer} of {count} operators {what} {kind}"]
+        verb = "store weights as" if self.scheme in STORED else "compute"
+        dtype = self.scheme.removesuffix("-weights")
+        lines = [f"{self.integer} of {count} operators {verb} {dtype}"]
         if self.real:
             lines[0] += f"; float32: {one_line(', '.join(self.real), MAX_MESSAGE)}"
         convolves = any(node.operator == "CONV_2D" for node in self.model.nodes)
@@ -71,10 +74,10 @@ def quantize(
     model: Model | Path,
     data: Any = None,
     *,
-    scheme: Literal["int8", "int16x8", "int8-weights", "int4-weights", "float16"] = "int8",
-    input_type: Type = "float32",
-    output_type: Type = "float32",
-    ranges: Literal["percentile", "minmax", "mse"] = "percentile",
+    scheme: Scheme = "int8",
+    input_type: InterfaceType = "float32",
+    output_type: InterfaceType = "float32",
+    ranges: Ranges = "percentile",
     samples: int = 100,
     keep_float: Sequence[str] = (),
 ) -> QuantizedModel:
@@ -93,8 +96,9 @@ def quantize(
         input_type: type of the model's inputs: float32, int8 or uint8; with int16x8 float32 or
             int16.
         output_type: type of the model's outputs, as input_type.
-        ranges: range of an activation: without 0.001 % of the values on each side, smallest to
-            largest value, or with the least mean squared error.
+        ranges: how the range of an activation is chosen. percentile: without 0.001 % of the values
+            on each side. minmax: from the smallest to the largest value. mse: with the least mean
+            squared error.
         samples: number of samples, evenly spaced in the data, that are used at most.
         keep_float: patterns of operators, or of names of their outputs, that keep float32.
 
@@ -107,7 +111,14 @@ def quantize(
         UnsupportedError: if the model is quantized, or odt does not support an operator.
         DataError: if the data do not fit the model.
     """
-    settings = engine.Settings(scheme, input_type, output_type, ranges, samples, tuple(keep_float))
+    settings = engine.Settings(
+        scheme=scheme,
+        inputs=input_type,
+        outputs=output_type,
+        ranges=ranges,
+        samples=samples,
+        keep_float=tuple(keep_float),
+    )
     file = file_of(model)
     if scheme in STORED:
         result = engine.store_weights(file, settings)
@@ -115,5 +126,10 @@ def quantize(
         raise OptionError("data", "must be given to measure the ranges of activations", "none")
     else:
         result = engine.quantize_model(file, partial(samples_of, data, None), settings)
-    model = Model(result.model)
-    return QuantizedModel(model, scheme, result.integer, result.real, result.noise)
+    return QuantizedModel(
+        model=Model(result.model),
+        scheme=scheme,
+        integer=result.integer,
+        real=result.real,
+        layers=result.noise,
+    )

@@ -1,14 +1,14 @@
 """Transfer learning: models with new last layers, and low-rank adapters."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from odt.core.export.replace_head import Head, ModelWithHead
 from odt.core.export.replace_head import replace_head as replaced
 from odt.core.lowering.low_rank import new_adapters
 from odt.errors import OptionError
 from odt.models.bases import find_base
-from odt.models.creation import form_of
+from odt.models.creation import Activation, form_of
 from odt.models.model import Model, Path, file_of, lowered_of
 
 
@@ -17,7 +17,7 @@ def replace_head(
     classes: int | None = None,
     *,
     like: Path | tuple[Any, Any] | None = None,
-    activation: Literal["softmax", "sigmoid", "linear"] | None = None,
+    activation: Activation | None = None,
     hidden: Sequence[int] = (),
     after: int | None = None,
     seed: int = 0,
