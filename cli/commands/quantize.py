@@ -65,9 +65,8 @@ def type_option(name: str, tensors: str) -> Decorator:
     type=click.Choice(METHODS),
     default="percentile",
     show_default=True,
-    help="How the range of an activation is chosen. percentile: without 0.001 % of the values on "
-    "each side. minmax: from the smallest to the largest value. mse: with the least mean squared "
-    "error.",
+    help="Choice of an activation's range. percentile: without 0.001 % of the values on each side. "
+    "minmax: from the smallest to the largest value. mse: with the least mean squared error.",
 )
 @click.option(
     "--samples",

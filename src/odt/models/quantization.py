@@ -96,9 +96,9 @@ def quantize(
         input_type: type of the model's inputs: float32, int8 or uint8; with int16x8 float32 or
             int16.
         output_type: type of the model's outputs, as input_type.
-        ranges: how the range of an activation is chosen. percentile: without 0.001 % of the values
-            on each side. minmax: from the smallest to the largest value. mse: with the least mean
-            squared error.
+        ranges: choice of an activation's range. percentile: without 0.001 % of the values on each
+            side. minmax: from the smallest to the largest value. mse: with the least mean squared
+            error.
         samples: number of samples, evenly spaced in the data, that are used at most.
         keep_float: patterns of operators, or of names of their outputs, that keep float32.
 
