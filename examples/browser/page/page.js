@@ -222,9 +222,9 @@ function onEvent(event) {
     showCount(card, event.count);
     if (event.count <= PICTURES) card.part("pictures").append(drawn(event.picture));
     else event.picture.close();
-  } else if (event.event === "step") {
-    $("progress").value = event.epoch / run.epochs;
-    chart.addStep(event.epoch, event.loss);
+  } else if (event.event === "steps") {
+    for (const { epoch, loss } of event.steps) chart.addStep(epoch, loss);
+    if (event.steps.length) $("progress").value = event.steps.at(-1).epoch / run.epochs;
   } else if (event.event === "epoch") {
     run.epoch = event;
     chart.addTest(event.epoch, event.test.loss);

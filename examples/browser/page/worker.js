@@ -9,6 +9,7 @@ import { readWave, spectrogram, standardized } from "./sounds.js";
 import { Network } from "./training.js";
 
 const THUMBNAIL = 96; // pixels
+const REPORT = 100; // milliseconds between reports of steps, so that the page has little to draw
 
 let recipe; // the task: kind, shape, preprocessing
 let network;
@@ -54,11 +55,22 @@ const methods = {
 
   async train(epochs) {
     stopping = false;
+    let steps = [];
+    let last = performance.now();
+    const report = () => {
+      self.postMessage({ event: "steps", steps });
+      steps = [];
+      last = performance.now();
+    };
     await network.train(samples.split(), epochs, {
       pause,
-      onStep: (step) => self.postMessage({ event: "step", ...step }),
+      onStep: (step) => {
+        steps.push(step);
+        if (performance.now() - last > REPORT) report();
+      },
       onEpoch: (epoch) => self.postMessage({ event: "epoch", ...epoch }),
     });
+    report();
     return { stopped: stopping };
   },
 
