@@ -37,7 +37,7 @@ CRC = struct.Struct("<I")
 ALIGNMENT = 64
 # Roles besides those of the parameters. Roles of the state before the epoch begin with BEFORE.
 FROZEN, BEST, BEFORE = "frozen", "best", "before-"
-NONE: Mapping[int, Array] = MappingProxyType({})
+NO_WEIGHTS: Mapping[int, Array] = MappingProxyType({})
 NO_GROUPS: Groups = MappingProxyType({})
 DTYPES = ("float16", "float32", "float64", "int8", "uint8")  # of arrays
 Property = str | int | float
@@ -45,7 +45,13 @@ Property = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Description of one array: its tensor, and its role: weight or optimizer slot."""
+    """Description of one array.
+
+    Attributes:
+        tensor: name of the tensor.
+        role: weight, an optimizer slot, or another role of `Parameters.groups` and this module.
+        shape, dtype: of the array.
+    """
 
     tensor: str
     role: str
@@ -70,6 +76,7 @@ class Checkpoint:
     Attributes:
         optimizer: name of the optimizer.
         hyper_parameters: all hyper-parameters, learning_rate included.
+        progress: position of training, and its options.
         entries: descriptions of the arrays.
         arrays: the arrays, in the order of the entries; none in a nominal checkpoint.
         properties: properties set by the user.
@@ -93,7 +100,7 @@ def capture(
     parameters: Parameters,
     progress: Progress,
     properties: Mapping[str, Property] | None = None,
-    best: Mapping[int, Array] = NONE,
+    best: Mapping[int, Array] = NO_WEIGHTS,
     before: Groups = NO_GROUPS,
 ) -> Checkpoint:
     """Captures the current state. The arrays are not copied: training changes them.
@@ -130,7 +137,7 @@ def restore(
     where: str,
     graph: Graph,
     parameters: Parameters,
-    best: Mapping[int, Array] = NONE,
+    best: Mapping[int, Array] = NO_WEIGHTS,
 ) -> None:
     """Restores parameters from a checkpoint; nothing changes unless the whole checkpoint matches.
 
@@ -163,7 +170,7 @@ def matching(
     where: str,
     graph: Graph,
     parameters: Parameters,
-    best: Mapping[int, Array] = NONE,
+    best: Mapping[int, Array] = NO_WEIGHTS,
 ) -> dict[tuple[str, str], list[Array]]:
     """Returns the arrays of the parameters by tensor and role; arguments as for `restore`.
 
@@ -225,14 +232,14 @@ def before_epoch(checkpoint: Checkpoint) -> Checkpoint | None:
     """Returns the state before the current epoch; None if the checkpoint does not hold it."""
     # A checkpoint of names and shapes has no arrays.
     pairs = zip(checkpoint.entries, checkpoint.arrays, strict=False)
-    chosen = [(e, a) for e, a in pairs if e.role.startswith(BEFORE)]
-    if not chosen or not checkpoint.progress.undo:
+    members = [(e, a) for e, a in pairs if e.role.startswith(BEFORE)]
+    if not members or not checkpoint.progress.undo:
         return None
     return replace(
         checkpoint,
         progress=replace(checkpoint.progress, step=checkpoint.progress.step_before),
-        entries=tuple(replace(e, role=e.role.removeprefix(BEFORE)) for e, _ in chosen),
-        arrays=tuple(a for _, a in chosen),
+        entries=tuple(replace(e, role=e.role.removeprefix(BEFORE)) for e, _ in members),
+        arrays=tuple(a for _, a in members),
     )
 
 
@@ -254,13 +261,13 @@ def _by_entry(
 ) -> dict[tuple[str, str], list[Array]]:
     """Returns the arrays of the parameters by name of the tensor and role."""
     arrays: dict[tuple[str, str], list[Array]] = {}
-    firsts = first_of_buffer(graph) if tied else {}
-    first = {i: firsts.get(i, i) for i in parameters.tensors}
+    first = first_of_buffer(graph) if tied else {}
+    owners = {i: first.get(i, i) for i in parameters.tensors}  # the tensors that give the names
     for role, group in _groups(parameters, best).items():
-        named = {first.get(i, i): a for i, a in group.items()}
-        names = dict(zip(named, by_name(graph, named), strict=True))
+        by_owner = {owners.get(i, i): a for i, a in group.items()}
+        names = dict(zip(by_owner, by_name(graph, by_owner), strict=True))
         for i, a in group.items():
-            arrays.setdefault((names[first.get(i, i)], role), []).append(a)
+            arrays.setdefault((names[owners.get(i, i)], role), []).append(a)
     return arrays
 
 

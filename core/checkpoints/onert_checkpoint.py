@@ -46,6 +46,37 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         ModelError: if the format cannot hold the optimizer's state or the sizes.
         LostFileError: if the model's file became shorter.
     """
+    _check_state(graph, parameters)
+    slots = tuple(parameters.slots)
+    order = checkpoint_order(graph)
+    sections = [[_weight(graph, parameters, i) for i in order]]
+    none = np.empty(0, np.float32)  # of a tensor that does not train
+    sections += [[parameters.slots[s].get(i, none) for i in order] for s in slots]
+    starts = [HEADER.size]
+    for arrays in sections:
+        starts.append(starts[-1] + 4 * len(order) + sum(a.nbytes for a in arrays))
+    if starts[-1] > LARGEST:
+        raise ModelError(
+            f"checkpoint: onert's format holds at most {LARGEST} bytes, but got {starts[-1]}"
+        )
+    first = starts[1]
+    second = starts[2] if slots else 0
+    yield HEADER.pack(MAGIC, SCHEMA, 0, first, second, starts[-1], len(order))
+    # The first section's table follows the header, whose last field is its length.
+    for start, arrays in zip(starts[:-1], sections, strict=True):
+        at = start + 4 * len(order)
+        for a in arrays:
+            yield struct.pack("<I", at)
+            at += a.nbytes
+        for a in arrays:
+            yield np.ascontiguousarray(a).reshape(-1).view(np.uint8).data
+    yield FOOTER.pack(parameters.step, 0)
+    for file in mapped_files(tensor.data for tensor in graph.tensors):
+        file.check()  # constants that do not train are read from it
+
+
+def _check_state(graph: Graph, parameters: Parameters) -> None:
+    """Raises ModelError for a state of training that the format cannot hold."""
     slots = tuple(parameters.slots)
     if parameters.average.arrays:
         slots += ("ema",)
@@ -66,30 +97,6 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
             "checkpoint: onert's format holds the state of whole tensors, but only some channels "
             f"of {graph.label(parts[0])} train. Give a name that ends in .odt."
         )
-    order = checkpoint_order(graph)
-    sections = [[_weight(graph, parameters, i) for i in order]]
-    none = np.empty(0, np.float32)  # of a tensor that does not train
-    sections += [[parameters.slots[s].get(i, none) for i in order] for s in slots]
-    starts = [HEADER.size]
-    for arrays in sections:
-        starts.append(starts[-1] + 4 * len(order) + sum(a.nbytes for a in arrays))
-    if starts[-1] > LARGEST:
-        raise ModelError(
-            f"checkpoint: onert's format holds at most {LARGEST} bytes, but got {starts[-1]}"
-        )
-    first, second = starts[1], starts[2] if slots else 0
-    yield HEADER.pack(MAGIC, SCHEMA, 0, first, second, starts[-1], len(order))
-    # The first section's table follows the header, whose last field is its length.
-    for start, arrays in zip(starts[:-1], sections, strict=True):
-        at = start + 4 * len(order)
-        for a in arrays:
-            yield struct.pack("<I", at)
-            at += a.nbytes
-        for a in arrays:
-            yield np.ascontiguousarray(a).reshape(-1).view(np.uint8).data
-    yield FOOTER.pack(parameters.step, 0)
-    for file in mapped_files(tensor.data for tensor in graph.tensors):
-        file.check()  # constants that do not train are read from it
 
 
 def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> None:

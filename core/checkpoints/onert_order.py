@@ -15,7 +15,6 @@ _BUCKETS = (
     *(351061, 712697, 1447153, 2938679, 5967347, 12117689),
 )
 
-
 FIRST_BUCKETS = 11  # that the first insertion of libstdc++ asks for, at least
 
 

@@ -205,12 +205,13 @@ class Resume:
             parameters.average.reset()
         else:
             before = self.checkpoint.progress
-            same = best if best is not None and best.monitor.name == before.monitor else None
+            is_comparable = best is not None and best.monitor.name == before.monitor
+            target = best if is_comparable else None
             has_best = checkpoint.BEST in {e.role for e in self.checkpoint.entries}
-            copies = same.copies if same else checkpoint.NONE
+            copies = target.copies if target else checkpoint.NO_WEIGHTS
             checkpoint.restore(self.checkpoint, self.path, graph, parameters, copies)
-            if same is not None and (has_best or not same.copies):
-                same.state = before.best
+            if target is not None and (has_best or not target.copies):
+                target.state = before.best
 
     def restore_before(self, graph: Graph, parameters: Parameters) -> bool:
         """Restores the state before the current epoch, if the checkpoint holds it.

@@ -132,7 +132,7 @@ class Saver:
             monitor=trainer.best.monitor.name if trainer.best.state else "",
             undo=trainer.undo.state if trainer.undo else (),
         )
-        best = trainer.best.copies if trainer.best.epoch else checkpoint.NONE
+        best = trainer.best.copies if trainer.best.epoch else checkpoint.NO_WEIGHTS
         before = trainer.undo.groups() if trainer.undo and position else checkpoint.NO_GROUPS
         parameters = trainer.parameters
         return checkpoint.capture(

@@ -10,6 +10,7 @@ model's, except for axes of length 1; either shape may be flat.
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,17 +58,7 @@ class Column:
 
     def with_rows(self, rows: Array) -> "Column":
         """Returns the column with other samples, of the same dtype and shape."""
-        return Column(
-            self.name,
-            self.spec,
-            len(rows),
-            rows,
-            self.notes,
-            self.file,
-            self.pages,
-            self.scale,
-            self.quantization,
-        )
+        return replace(self, length=len(rows), rows=rows)
 
     def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         """Reads samples into the rows of `out`; allocates nothing that grows with the file.
@@ -109,6 +100,7 @@ class Column:
             yield at, rows
 
     def _fill(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        """Reads samples, and converts them to the dtype of `out`."""
         if self.rows.dtype == out.dtype:
             self._read(samples, out)
             return
@@ -122,6 +114,7 @@ class Column:
                 self._read(samples, out)
 
     def _read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        """Copies samples from the file; floats and wider types as NumPy casts them."""
         if not isinstance(self.rows, np.ndarray):
             with reading(self.name, SOUND_HDF5):
                 _read_hdf5(self.rows, samples, out)

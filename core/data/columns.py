@@ -80,8 +80,9 @@ def _array_columns_of(
     names: TensorNames | None,
 ) -> tuple[Column, ...]:
     """Opens a file of arrays; arguments as for open_columns, and the first bytes of the file."""
-    chosen: list[str] = []  # names of the tensors' arrays, and
-    ignored: list[str] = []  # of the others; a file of one array has none
+    # Names of the arrays of tensors, and of the other arrays; none in a file of one array.
+    used: list[str] = []
+    ignored: list[str] = []
     each = _each(quantizations, specs)
 
     def pick(arrays_of_file: Collection[str]) -> list[str]:
@@ -89,7 +90,7 @@ def _array_columns_of(
         remedy = MAKE_FILES if {"x", "y"} <= set(arrays_of_file) else ""
         matches = names_of_tensors.find(arrays_of_file, path, strict=what == "input", remedy=remedy)
         ignored.extend(sorted(set(arrays_of_file).difference(matches)))
-        chosen.extend(matches)
+        used.extend(matches)
         return matches
 
     def check(k: int, rows: Rows) -> None:
@@ -112,7 +113,7 @@ def _array_columns_of(
         column_of(f"{path}: {what} {k}", spec, rows, what, scale, quantization)
         for k, (spec, rows, quantization) in enumerate(zip(specs, arrays, each, strict=True))
     ]
-    if names is not None and all(name.removeprefix("arr_").isdecimal() for name in chosen):
+    if names is not None and all(name.removeprefix("arr_").isdecimal() for name in used):
         columns[0] = with_note(columns[0], names.order_note(specs, path, what))
     if ignored:
         note = f"{path}: {listed(ignored)}: no {what} that is needed has this name: ignored."
@@ -166,6 +167,7 @@ def array_columns(
 
 
 def _each(quantizations: Quantizations, specs: Sequence[TensorSpec]) -> Quantizations:
+    """Returns a quantization or None for each tensor."""
     return quantizations or [None] * len(specs)
 
 
@@ -193,6 +195,7 @@ def _raw_columns(
     quantizations: Quantizations,
     ignore_rest: bool,
 ) -> tuple[Column, ...]:
+    """Opens a raw file of some bytes; other arguments as for open_columns."""
     stored, scale = _raw_layout(path, size, specs, what)
     sample = sum(s.nbytes for s in stored)
     length, rest = divmod(size, sample)
@@ -215,7 +218,8 @@ def _raw_columns(
         )
     with open_input(path) as f, reading(path, "must be a readable file"):
         data = MappedFile(f.fileno(), path)
-    columns, offset = [], 0
+    columns = []
+    offset = 0
     each = _each(quantizations, specs)
     for k, (spec, s, quantization) in enumerate(zip(specs, stored, each, strict=True)):
         rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned

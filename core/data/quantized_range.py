@@ -8,6 +8,7 @@ from odt.core.data.sidecar import rescale
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.rows.opdef import TensorSpec
 
+STEPS = 255  # of a range; values less than a step outside count as inside
 RANGE_SAMPLES = 32  # that are compared with the range
 MAX_OUTSIDE = 0.05  # fraction of values outside the range, above which a note warns
 LEAST_USED = 0.05  # fraction of the range that values take up, below which a note warns
@@ -29,7 +30,8 @@ def range_notes(
     if scale:
         rescale(real, scale)
     least, most = dequantize(np.array(limits(spec.dtype)), quantization)
-    step, finite = (most - least) / 255, real[np.isfinite(real)]
+    step = (most - least) / STEPS
+    finite = real[np.isfinite(real)]
     if not finite.size:
         return ()
     outside = float(np.mean((finite < least - step) | (finite > most + step)))

@@ -85,6 +85,7 @@ def rescale(x: Array, scale: str) -> None:
 
 
 def sidecar_path(path: str) -> str:
+    """Returns the path of the sidecar of a data file."""
     return f"{path}.json"
 
 

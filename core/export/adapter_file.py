@@ -80,6 +80,9 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
 
 
 def _matrix(values: Array) -> Array:
+    """Returns an array; raises ValueError if it is no float32 matrix of finite numbers."""
     if values.dtype != np.float32 or values.ndim != 2 or not np.isfinite(values).all():
-        raise ValueError(f"an array {values.shape} {values.dtype} that is not a float32 matrix")
+        raise ValueError(
+            f"an array {values.shape} {values.dtype} that is no float32 matrix of finite numbers"
+        )
     return values

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.head_metadata import kept_metadata
-from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.export.shared_weights import readers_of
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.tflite_metadata import NAME
@@ -23,6 +23,8 @@ from odt.core.model.record import ENTRY
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.errors import UnsupportedError, warn
 from odt.kernels.rows.opdef import Array
+
+SHAPES = ("shape", "shape_signature")  # fields of a tensor
 
 
 def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str]) -> Model:
@@ -47,33 +49,14 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
     model.check_flatbuffer("add_classes")
     lowered = lower_model(model)
     _warn_of_signatures(lowered, head)
-    part, stored = lowered.unrolled, lowered.dequantized.stored
     tables = model_tables(model)
     buffers = tables["buffers"]
-    by_class: list[dict[str, Any]] = []  # tensors whose first axis is the classes
     for i in (head.weights, head.bias):
-        if i == ABSENT:
-            continue
-        if lowered.graph.tensors[i].places is not None:
-            raise UnsupportedError(
-                f"{model.path}: the weights of the last layer must be dense to add classes, but "
-                "are sparse. Replace the layer with `replace_head`."
-            )
-        place = stored.get(i, i)
-        number, k = part.place(place)
-        table = tables["subgraphs"][number]["tensors"][k]
-        table["buffer"] = len(buffers)
-        buffers.append(buffer_entry(_with_rows(part, place, count)))
-        _add_scales(table, head.classes, count)
-        by_class += [table, *_copies(model, tables, (number, k))]
-    for table in by_class:
-        for name in ("shape", "shape_signature"):
-            shape = table.get(name, ())
-            if len(shape):
-                table[name] = [head.classes + count, *shape[1:]]
+        if i != ABSENT:
+            _add_rows(lowered, tables, i, head.classes, count)
     graph = tables["subgraphs"][model.subgraph]
     for i in _results_behind(model, head.operators):
-        for name in ("shape", "shape_signature"):
+        for name in SHAPES:
             shape = graph["tensors"][i].get(name, ())
             if len(shape) and shape[-1] == head.classes:
                 graph["tensors"][i][name] = [*shape[:-1], head.classes + count]
@@ -96,6 +79,37 @@ def _warn_of_signatures(lowered: LoweredModel, head: ClassHead) -> None:
             f"{lowered.file.path}: the signature {', '.join(names)} keeps its {head.classes} "
             "classes and their weights."
         )
+
+
+def _add_rows(
+    lowered: LoweredModel, tables: dict[str, Any], i: int, classes: int, count: int
+) -> None:
+    """Adds rows for new classes to weights or bias, and to the tensors that hold their values.
+
+    Args:
+        lowered: the classifier.
+        tables: its tables, which are changed.
+        i: weights or bias in the graph that trains.
+        classes: number of old classes.
+        count: number of new classes.
+    """
+    model = lowered.file
+    if lowered.graph.tensors[i].places is not None:
+        raise UnsupportedError(
+            f"{model.path}: the weights of the last layer must be dense to add classes, but "
+            "are sparse. Replace the layer with `replace_head`."
+        )
+    stored = lowered.dequantized.stored.get(i, i)
+    number, k = lowered.unrolled.place(stored)
+    table = tables["subgraphs"][number]["tensors"][k]
+    table["buffer"] = len(tables["buffers"])
+    tables["buffers"].append(buffer_entry(_with_rows(lowered.unrolled, stored, count)))
+    _add_scales(table, classes, count)
+    for tensor in (table, *_copies(model, tables, (number, k))):
+        for name in SHAPES:
+            shape = tensor.get(name, ())
+            if len(shape):
+                tensor[name] = [classes + count, *shape[1:]]
 
 
 def _with_rows(model: Model, i: int, count: int) -> Array:

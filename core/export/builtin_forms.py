@@ -42,7 +42,7 @@ def rms_norm(b: BuiltinGraph, node: Node) -> None:
 
 
 def batch_norm(b: BuiltinGraph, node: Node) -> None:
-    """γ (x − mean) / √(var + ε) + β with running statistics, of constants x s + t."""
+    """γ (x − mean) / √(var + ε) + β with running statistics: x s + t with constants s and t."""
     x, gamma, beta, mean, variance = node.inputs[:5]
     if node.attrs.batch:
         raise ShapeError("it must normalize with running statistics")
@@ -126,7 +126,7 @@ def lstm(b: BuiltinGraph, node: Node) -> None:
         before = c
 
         def gate(name: str, cell: int, sums: Mapping[str, int] = sums) -> int:
-            """σ of a gate's sum in this step, with its peephole."""
+            """σ of a gate's sum in this step, with its peephole; the default binds this step."""
             value = sums[name]
             if cell != ABSENT and peepholes[name] != ABSENT:
                 value = b.add("ADD", (value, b.add("MUL", (cell, peepholes[name]))))

@@ -18,7 +18,9 @@ from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import LoweredGraph, Node
 from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
 
-MAX_GROWTH, SMALL = 2, 1 << 16  # constants are computed if they are small or grow less than that
+# A node on constants is computed if its outputs are small or grow little.
+SMALL = 1 << 16  # bytes of the outputs
+MAX_GROWTH = 2  # bytes of the outputs over those of the inputs
 
 
 class BuiltinGraph(GraphBuilder):
@@ -78,15 +80,27 @@ class BuiltinGraph(GraphBuilder):
         """
         if node.op == "FULLY_CONNECTED" and node.options.get("keep_num_dims"):
             node = self._on_rows(node)
+        if self._is_constant(node):
+            self._compute(node)
+        else:
+            self.nodes.append(node)
+
+    def _is_constant(self, node: Node) -> bool:
+        """Whether the outputs of a node become constants."""
+        row = row_of(node.op)
+        operands = [self.tensors[i] for i in bind_operands(row, node).values()]
+        if row.zero_state or any(tensor.data is None for tensor in operands):
+            return False
+        if not set(node.outputs).isdisjoint(self._graph.outputs):
+            return False
+        input_size = sum(tensor.spec.nbytes for tensor in operands)
+        output_size = sum(self.tensors[i].spec.nbytes for i in bind_outputs(row, node).values())
+        return output_size <= max(SMALL, MAX_GROWTH * input_size)
+
+    def _compute(self, node: Node) -> None:
+        """Runs the kernel of a node on constants; its outputs become constants."""
         row = row_of(node.op)
         operands, outputs = bind_operands(row, node), bind_outputs(row, node)
-        size = sum(self.tensors[i].spec.nbytes for i in outputs.values())
-        sources = sum(self.tensors[i].spec.nbytes for i in operands.values())
-        is_constant = all(self.tensors[i].data is not None for i in operands.values())
-        ends = set(node.outputs) & {*self._graph.outputs}
-        if not is_constant or ends or row.zero_state or size > max(SMALL, MAX_GROWTH * sources):
-            self.nodes.append(node)
-            return
         specs = self._specs({**operands, **outputs})
         extra = {**row.aux(node.attrs, specs), **row.forward.workspace(node.attrs, specs)}
         writes = {name: specs[name] for name in outputs} | extra
@@ -128,6 +142,7 @@ class BuiltinGraph(GraphBuilder):
         return self.add("RESHAPE", (x, self.numbers(shape)), out, new_shape=tuple(shape))
 
     def _statics(self, row: OpDef, node: Node) -> Mapping[str, Array]:
+        """Returns the values of the static inputs that are constants, by name."""
         bound = bind_inputs(row, node)
         values = {name: self.tensors[bound[name]].data for name in row.static if name in bound}
         return {name: value for name, value in values.items() if value is not None}

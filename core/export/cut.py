@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.exporter import export_model
-from odt.core.export.kept_tables import KeptTables, packed_model
+from odt.core.export.model_tables import packed_model
+from odt.core.export.partial_tables import PartialTables
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.formats.flatbuffer.tflite_metadata import NAME as TFLITE_METADATA
@@ -66,7 +67,7 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
 
     Raises:
         OptionError: if a name fits no tensor or several, a tensor is a constant, the outputs do not
-            depend on a new input, or no operator is left.
+            depend on a new input or only through other new inputs, or no operator is left.
         UnsupportedError: if an operator of the part is control flow or refers to a variable that
             operators assign or that has no initial value.
         LostFileError: if the model's file became shorter.
@@ -74,25 +75,21 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     model.check_flatbuffer("cut")
     plain_model = apply_masks(model)
     graph = plain_model.graph
-    begins = [_tensor(graph, "after", name) for name in after]
-    ends = [_tensor(graph, "before", name) for name in before] or list(graph.outputs)
+    begins = _tensors(graph, "after", after)
+    ends = _tensors(graph, "before", before) or list(graph.outputs)
     variables = constant_variables(plain_model)
     positions, reached = _between(graph, {*begins, *variables}, ends)
     for i in begins:
         if i not in reached:
-            actual = graph.label(i)
-            raise OptionError("after", "must be tensors that the outputs depend on", actual)
+            rule = "must be tensors that the outputs depend on"
+            if i in _between(graph, {i, *variables}, ends)[1]:
+                rule += ", not only through the other new inputs"
+            raise OptionError("after", rule, graph.label(i))
     if not positions:
         names = ", ".join(map(graph.label, ends))
         raise OptionError("after, before", "must have operators between them", names)
-    refuse_subgraphs(graph, positions, "a part", "Cut before or after it.")
-    for node in graph.nodes:
-        if node.op == HANDLE and node.origin in positions:
-            raise UnsupportedError(
-                f"{graph.name}: node {node.origin} ({node.op}): a part must not contain variables "
-                "that operators assign or that have no initial value. Cut before or after it."
-            )
-    tables = KeptTables(model, positions, {*begins, *ends})
+    _check_operators(graph, positions)
+    tables = PartialTables(model, positions, {*begins, *ends})
     number = tables.number
     values = {i: variable.real for i, (_, variable) in variables.items() if i not in begins}
     tables.make_constants({i: real for i, real in values.items() if real is not None})
@@ -109,10 +106,21 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
         for name, buffer in model.metadata.items()
         if name not in WHOLE_MODEL_ENTRIES
     }
-    tables.metadata({**entries, ENTRY: json.dumps(origin).encode()})
+    tables.set_metadata({**entries, ENTRY: json.dumps(origin).encode()})
     packed = packed_model(model, tables.model, archive=b"")
     model.check_file()
     return Part(parse_model(memoryview(packed), model.path), tuple(positions))
+
+
+def _check_operators(graph: Graph, positions: Sequence[int]) -> None:
+    """Raises UnsupportedError for control flow and variables in a part."""
+    refuse_subgraphs(graph, positions, "a part", "Cut before or after it.")
+    for node in graph.nodes:
+        if node.op == HANDLE and node.origin in positions:
+            raise UnsupportedError(
+                f"{graph.name}: node {node.origin} ({node.op}): a part must not contain variables "
+                "that operators assign or that have no initial value. Cut before or after it."
+            )
 
 
 def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> int:
@@ -159,7 +167,8 @@ class _Changes:
     def __init__(self, model: Model) -> None:
         self.weights: dict[int, Array] = {}
         self.quantizations: dict[int, Quantization] = {}
-        self._model, self._digest = model, hashlib.sha256(model.data).hexdigest()
+        self._model = model
+        self._digest = hashlib.sha256(model.data).hexdigest()
         self._is_quantized = has_quantized_activations(model)
         inlined = inline(model)
         if self._is_quantized:
@@ -168,9 +177,9 @@ class _Changes:
             whole = dequantize_weights(inlined)
         self._graph = whole.graph
         # Stored tensor, or output of a READ_VARIABLE, → the tensor with its values in the graph.
-        self._places = {stored: i for i, stored in whole.stored.items()}
-        variables = _constants_of(model, inlined)
-        self._places |= {y: self._places.get(i, i) for y, i in variables.items()}
+        self._numbers = {stored: i for i, stored in whole.stored.items()}
+        variables = _variable_constants(model, inlined)
+        self._numbers |= {y: self._numbers.get(i, i) for y, i in variables.items()}
 
     def add(self, part: Model) -> None:
         """Adds the constants that a part changed.
@@ -179,35 +188,40 @@ class _Changes:
             ModelError: if the part is of another model, or a value does not fit the model or the
                 parts before.
         """
-        for i, (values, quantization) in _constants(part, self._digest, self._is_quantized).items():
-            place, label = self._places.get(i, i), f"{part.path}: {self._model.graph.label(i)}"
-            old, before = self._graph.tensors[place].data, self._model.quantization.get(i)
+        constants = _part_constants(part, self._digest, self._is_quantized)
+        for i, (values, quantization) in constants.items():
+            label = f"{part.path}: {self._model.graph.label(i)}"
+            number = self._numbers.get(i, i)
+            old = self._graph.tensors[number].data
+            old_quantization = self._model.quantization.get(i)
             if old is None or (old.shape, old.dtype) != (values.shape, values.dtype):
                 raise ModelError(
                     f"{label}: must have the shape and dtype that it has in {self._model.path}, "
                     f"but got {values.shape} {values.dtype}"
                 )
-            keeps_quantization = not self._is_quantized or _are_same(before, quantization)
-            if np.array_equal(old, values) and keeps_quantization:
+            same_scales = not self._is_quantized or _are_same(old_quantization, quantization)
+            if np.array_equal(old, values) and same_scales:
                 continue
-            self._check(place, label, values, quantization)
-            self.weights[place] = values
+            self._check(number, label, values, quantization)
+            self.weights[number] = values
             if self._is_quantized and quantization is not None:
-                self.quantizations[place] = quantization
+                self.quantizations[number] = quantization
 
     def _check(
-        self, place: int, label: str, values: Array, quantization: Quantization | None
+        self, number: int, label: str, values: Array, quantization: Quantization | None
     ) -> None:
         """Raises ModelError if masks of the model or the parts before exclude a new value."""
-        unmasked = self._graph.tensors[place].places
+        unmasked = self._graph.tensors[number].places
         if unmasked is not None and np.count_nonzero(np.delete(values, unmasked)):
             raise ModelError(
                 f"{label}: must be 0 where {self._model.path} multiplies it by a mask of 0, but "
                 "got other values. Train the whole model, which keeps them 0."
             )
-        earlier, scale = self.weights.get(place), self.quantizations.get(place)
-        differs = earlier is not None and not np.array_equal(earlier, values)
-        if differs or (scale is not None and not _are_same(scale, quantization)):
+        earlier_values = self.weights.get(number)
+        earlier_scales = self.quantizations.get(number)
+        if (earlier_values is not None and not np.array_equal(earlier_values, values)) or (
+            earlier_scales is not None and not _are_same(earlier_scales, quantization)
+        ):
             raise ModelError(
                 f"{label}: must have the value that it has in the parts before, but got another "
                 "one. Train parts that share weights one by one."
@@ -215,19 +229,20 @@ class _Changes:
 
 
 def _are_same(a: Quantization | None, b: Quantization | None) -> bool:
+    """Whether two quantizations have the same scales and zero points."""
     if a is None or b is None:
         return a is b
     return np.array_equal(a.scale, b.scale) and np.array_equal(a.zero_point, b.zero_point)
 
 
-def _constants_of(model: Model, inlined: Model) -> dict[int, int]:
+def _variable_constants(model: Model, inlined: Model) -> dict[int, int]:
     """Returns output of a READ_VARIABLE → the constant with its value in the inlined model."""
     numbers = {place: i for i, place in inlined.places.items()}
-    read = constant_variables(apply_masks(model))
-    return {y: numbers[v.subgraph, v.tensor] for y, (_, v) in read.items()}
+    variables = constant_variables(apply_masks(model))
+    return {y: numbers[v.subgraph, v.tensor] for y, (_, v) in variables.items()}
 
 
-def _constants(
+def _part_constants(
     part: Model, digest: str, integers: bool
 ) -> Mapping[int, tuple[Array, Quantization | None]]:
     """Returns the constants of a part: tensor of the whole model → values and quantization.
@@ -249,12 +264,13 @@ def _constants(
             f"the file with SHA-256 {str(origin['sha256'])[:12]}…, not {digest[:12]}…"
         )
     dequantized = DequantizedGraph(part.graph, {}) if integers else dequantize_weights(part)
+    numbers = origin["tensors"]
     constants = {}
     for i, tensor in enumerate(dequantized.graph.tensors):
-        place = dequantized.stored.get(i, i)  # results of DEQUANTIZE and DENSIFY are not stored
-        is_stored = place < len(origin["tensors"]) and part.graph.tensors[place].data is not None
+        stored = dequantized.stored.get(i, i)  # results of DEQUANTIZE and DENSIFY are not stored
+        is_stored = stored < len(numbers) and part.graph.tensors[stored].data is not None
         if tensor.data is not None and is_stored:
-            constants[origin["tensors"][place]] = tensor.data, part.quantization.get(place)
+            constants[numbers[stored]] = tensor.data, part.quantization.get(stored)
     return constants
 
 
@@ -273,11 +289,16 @@ def _origin(part: Model) -> Any:
     return origin
 
 
+def _tensors(graph: Graph, field: str, names: Sequence[Name]) -> list[int]:
+    """Returns the tensors with names or numbers, each once; `field` is the argument in messages."""
+    return list(dict.fromkeys(_tensor(graph, field, name) for name in names))
+
+
 def _tensor(graph: Graph, field: str, name: Name) -> int:
     """Returns the tensor with a name or number; `field` is the argument in messages."""
     matches = [i for i, tensor in enumerate(graph.tensors) if tensor.name == name]
-    if not matches and str(name).isdecimal():
-        matches = [i for i in (int(name),) if i < len(graph.tensors)]
+    if not matches and str(name).isdecimal() and int(name) < len(graph.tensors):
+        matches = [int(name)]
     if not matches:
         rule = "must be names or numbers of tensors"
         raise OptionError(field, rule, name, "`Model.summary()` lists them.")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.model import Model

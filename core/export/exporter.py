@@ -103,11 +103,13 @@ def export_model(
     if model.format == ONNX:
         _export_onnx(model, weights, path, file_format or ONNX, record)
         return
-    source, operators = model, len(model.graph.nodes)
+    source = model
+    operators = len(model.graph.nodes)  # of the new file
     source.check_file()
     model = inline(model)
     shared: list[SharedWeights] = []
-    stored, scales = weights, dict(quantizations or {})
+    stored = weights
+    scales = dict(quantizations or {})
     if not float_weights or has_other_subgraphs(model):
         stored, scales = _as_stored(model, weights, scales)
         shared = _shared(model, stored, scales)
@@ -124,10 +126,11 @@ def export_model(
         "must be circle, because training info is stored in circle files"
     )
     if needs_own_activations(model):
-        before, (model, positions) = model, with_own_activations(model)
-        model = inline(model)
-        weights = renumber(before, model, weights)
-        scales = renumber(before, model, scales)
+        new_model, positions = with_own_activations(model)
+        new_model = inline(new_model)
+        weights = renumber(model, new_model, weights)
+        scales = renumber(model, new_model, scales)
+        model = new_model
         operators += len(positions)
         if info is not None and info.trainable_ops is not None:
             trainable_ops = new_positions(info.trainable_ops, positions)
@@ -261,7 +264,8 @@ def _shared(
     """Returns the new values in other subgraphs; warns of constants that may be changed weights."""
     new: dict[int, tuple[Array, Quantization | None]] = {}
     for i, values in weights.items():
-        data, old = model.graph.tensors[i].data, model.quantization.get(i)
+        data = model.graph.tensors[i].data
+        old = model.quantization.get(i)
         scales = quantizations.get(i, old)
         same = old is scales or (old and scales and np.array_equal(old.scale, scales.scale))
         if data is None or not same or not np.array_equal(_bits(data), _bits(values)):
@@ -278,6 +282,7 @@ def _shared(
 
 
 def _bits(a: Array) -> Array:
+    """Returns the bytes of an array, flat, to compare NaN and −0 too."""
     return np.ascontiguousarray(a).reshape(-1).view(np.uint8)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from odt.core.export.kept_tables import model_tables, packed_model
+from odt.core.export.model_tables import model_tables, packed_model
 from odt.core.formats.flatbuffer.operator_options import options_table
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of

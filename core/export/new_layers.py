@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.kept_tables import KeptTables
+from odt.core.export.partial_tables import PartialTables
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.recipe.fresh_head import HEAD
 from odt.kernels.rows.opdef import Array
@@ -13,7 +13,7 @@ from odt.kernels.rows.opdef import Array
 FLOAT32 = np.dtype(np.float32)
 
 
-class NewLayers(KeptTables):
+class NewLayers(PartialTables):
     """The tables of the kept operators and of new layers."""
 
     def new_signatures(self, output: int) -> list[dict[str, Any]]:
@@ -100,7 +100,7 @@ class NewLayers(KeptTables):
 
     def _constant(self, values: Array, name: str) -> int:
         kind = values.dtype.name.upper()
-        return self._tensor(values.shape, name, self.buffer(values.tobytes()), kind)
+        return self._tensor(values.shape, name, self.add_buffer(values.tobytes()), kind)
 
     def _tensor(
         self, shape: Sequence[int], name: str, buffer: int = 0, kind: str = "FLOAT32"

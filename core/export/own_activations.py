@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.formats.flatbuffer.own_activations import has_fused_tanh, split_fused_tanh
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.training_info_buffer import trainable_span

@@ -12,8 +12,9 @@ import numpy as np
 
 from odt.core.export.head_features import Features, choose_features, needed_operators
 from odt.core.export.head_metadata import kept_metadata
-from odt.core.export.kept_tables import MAX_BYTES, packed_model, without_variables
+from odt.core.export.model_tables import MAX_BYTES, packed_model
 from odt.core.export.new_layers import NewLayers
+from odt.core.export.partial_tables import without_variables
 from odt.core.export.quantized_layers import new_layers
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
@@ -198,6 +199,6 @@ def _pack(
     entries, archive = kept_metadata(
         model, inputs, name, head.names, tags=head.activation == "sigmoid"
     )
-    tables.metadata(entries)
+    tables.set_metadata(entries)
     tables.model["signature_defs"] = tables.new_signatures(output)
     return packed_model(model, tables.model, archive)

@@ -3,7 +3,7 @@
 If one unit of a layer has weights 30 times as large as the others', the others are rounded to a few
 of the integers that share its scale. After RELU, or without an activation, a unit may be divided by
 a number if the weights that read it are multiplied by the number: the result is the same. These
-numbers are chosen so that the largest weight of each unit is that of its readers:
+numbers are layer_pairs so that the largest weight of each unit is that of its readers:
 s = √(max |w of the unit| / max |w of its readers|), for each pair of layers in turn.
 
 Source: Nagel et al., *Data-Free Quantization Through Weight Equalization and Bias Correction*
@@ -83,20 +83,24 @@ def _is_linear(node: Node) -> bool:
     return node.options.get("fused_activation_function", 0) in LINEAR
 
 
-def equalize(chosen: Sequence[Pair], values: Mapping[int, Array]) -> dict[int, float]:
+def equalize(layer_pairs: Sequence[Pair], values: Mapping[int, Array]) -> dict[int, float]:
     """Equalizes pairs of layers.
 
     Args:
-        chosen: the pairs, in the order of the graph.
+        layer_pairs: the pairs, in the order of the graph.
         values: weights and biases by tensor, as float64, which are changed.
 
     Returns:
         Output of a first layer → factor by which its range grows, estimated from the weights.
     """
-    norms = {p.w: np.linalg.norm(values[p.w].reshape(len(values[p.w]), -1), axis=1) for p in chosen}
-    divisors = {p.w: np.ones(len(values[p.w])) for p in chosen}
+    norms: dict[int, Array] = {}  # of each unit
+    divisors: dict[int, Array] = {}
+    for p in layer_pairs:
+        rows = values[p.w].reshape(len(values[p.w]), -1)
+        norms[p.w] = np.asarray(np.linalg.norm(rows, axis=1))
+        divisors[p.w] = np.ones(len(rows))
     for _ in range(ROUNDS):
-        for p in chosen:
+        for p in layer_pairs:
             w, v = values[p.w], values[p.reader]
             largest = abs(w).max(axis=tuple(range(1, w.ndim)))
             largest_read = abs(v).max(axis=tuple(range(v.ndim - 1)))
@@ -109,7 +113,7 @@ def equalize(chosen: Sequence[Pair], values: Mapping[int, Array]) -> dict[int, f
                 values[p.b][...] /= s.reshape(values[p.b].shape)
             divisors[p.w] *= s
     growth = {}
-    for p in chosen:
+    for p in layer_pairs:
         before, after = norms[p.w].max(), (norms[p.w] / divisors[p.w]).max()
         growth[p.y] = WIDER * float(after / before) if before else 1.0
     return growth

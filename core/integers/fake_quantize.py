@@ -25,12 +25,7 @@ import numpy as np
 
 from odt.core.integers.equalize import equalize, pairs
 from odt.core.integers.implied_activations import implied_activations, with_implied_activations
-from odt.core.integers.shared_ranges import (
-    KEEPING,
-    SHARING,
-    has_same_range,
-    shared_ranges,
-)
+from odt.core.integers.shared_ranges import KEEPING, SHARING, has_same_range, shared_ranges
 from odt.core.integers.stored_values import (
     bias_quantization,
     biases_of,
@@ -68,8 +63,9 @@ from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.registry import INTEGER, find_operator
 from odt.kernels.rows.opdef import TensorSpec
 
-# Ranges of the fused activations that a quantized range can stand for.
-CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+# Ranges of the fused activations that a quantized range can stand for, by code of the schema.
+RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
+CLAMPS = {RELU: (0.0, np.inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 # Operators without limit → smallest input by the limits of the output.
 LEAST: Mapping[str, Callable[[float, float], float]] = {
     "RSQRT": lambda lo, hi: 1 / hi**2 if hi > 0 else 0.0,
@@ -124,7 +120,8 @@ class _Builder:
     def __init__(self, model: Model, graph: Graph) -> None:
         self.stored: dict[int, int] = {}
         self._model, self._graph = model, graph
-        self._tensors, self._nodes = list(graph.tensors), list[Node]()
+        self._tensors = list(graph.tensors)
+        self._nodes: list[Node] = []
         self._same: dict[int, int] = {}  # tensors that another tensor stands for
         self._exact = self._probabilities()
         self._groups = shared_ranges(model, graph, self._exact)
@@ -140,7 +137,7 @@ class _Builder:
         for node in graph.nodes:
             if node.op == "DEQUANTIZE" and node.inputs[0] in self._from_integers:
                 self._from_integers[node.outputs[0]] = node.inputs[0]
-        self._rounded = Counter[int]()  # first of a group → number of operators that set it
+        self._setters = Counter[int]()  # first of a group → number of operators that set it
 
     @property
     def ranges(self) -> dict[int, tuple[int, ...]]:
@@ -149,13 +146,13 @@ class _Builder:
 
     def build(self) -> Graph:
         """Returns the fake-quantized graph."""
-        self._add_constants()
+        self._dequantize_constants()
         self._equalize()
-        self._rounded = Counter(
+        self._setters = Counter(
             self._groups[i][0]
             for node in self._graph.nodes
             for i in node.outputs
-            if node.op not in SHARING and i in self._groups and self._rounds(node, i)
+            if node.op not in SHARING and i in self._groups and self._must_round(node, i)
         )
         for i in self._graph.inputs:
             self._add_input(i)
@@ -180,7 +177,7 @@ class _Builder:
                 exact.update(chain)
         return exact
 
-    def _add_constants(self) -> None:
+    def _dequantize_constants(self) -> None:
         """Dequantizes weights, biases and other constants."""
         biases = {b: (x, w) for x, w, b in integer_biases(self._model)}
         for i, tensor in enumerate(self._graph.tensors):
@@ -206,10 +203,10 @@ class _Builder:
     def _equalize(self) -> None:
         """Equalizes the weights in `Model.equalized`, where the ranges between them move alone."""
         alone = {i for i, group in self._groups.items() if group == (i,)}
-        chosen = [*pairs(self._model, self._graph, self._model.equalized | alone)]
-        tensors = {i for p in chosen for i in (p.w, p.b, p.reader) if i != ABSENT}
+        layer_pairs = [*pairs(self._model, self._graph, self._model.equalized | alone)]
+        tensors = {i for p in layer_pairs for i in (p.w, p.b, p.reader) if i != ABSENT}
         values = {i: np.array(self._tensors[i].data, np.float64) for i in tensors}
-        self._wider = equalize(chosen, values)
+        self._wider = equalize(layer_pairs, values)
         for i, a in values.items():
             real, stored = a.astype(FLOAT32), self._tensors[i].quantization
             real.flags.writeable = False
@@ -225,14 +222,14 @@ class _Builder:
         tensor, quantization = self._tensors[i], self._model.quantization[i]
         stored = WeightQuantization(quantization, tensor.spec.dtype)
         self._tensors[i] = replace(tensor, quantized=False, quantization=stored)
-        y = self._new(f"{tensor.name}/dequantized", tensor)
+        y = self._add_float(f"{tensor.name}/dequantized", tensor)
         readers = [n.origin for n in self._graph.nodes if i in n.inputs]
         options = {"quantized": {"x": QuantizedTensor(quantization, tensor.spec.dtype, None)}}
         origin = min(readers, default=0)
         self._nodes.append(Node(f"{INTEGER}DEQUANTIZE", (i,), (y,), options, origin))
         self._same[i] = y
 
-    def _new(self, name: str, like: Tensor) -> int:
+    def _add_float(self, name: str, like: Tensor) -> int:
         """Adds a float tensor in the shape of another one."""
         spec = TensorSpec(like.spec.shape, FLOAT32)
         self._tensors.append(Tensor(name, spec, like.signature))
@@ -245,23 +242,24 @@ class _Builder:
             self._convert(node, inputs[0])
             return
         outputs = {i: i for i in node.outputs}
-        node, clamp = with_cell_clip(self._model, node), (-np.inf, np.inf)
+        node = with_cell_clip(self._model, node)
+        clamp = (-np.inf, np.inf)
         options = node.options
         for i in node.outputs:
-            if self._rounds(node, i):
+            if self._must_round(node, i):
                 name = f"{self._graph.tensors[i].name}/before quantization"
-                outputs[i] = self._new(name, self._graph.tensors[i])
+                outputs[i] = self._add_float(name, self._graph.tensors[i])
                 options = self._without_clamp(node, i)
                 if options is not node.options:
                     clamp = CLAMPS[node.options["fused_activation_function"]]
-        inputs = self._limit(node, inputs)
+        inputs = self._limit_input(node, inputs)
         results = tuple(outputs.values())
         self._nodes.append(replace(node, inputs=inputs, outputs=results, options=options))
         for y, x in outputs.items():
             if x != y:
                 self._fake_quantize(x, y, node.origin, clamp)
 
-    def _limit(self, node: Node, inputs: tuple[int, ...]) -> tuple[int, ...]:
+    def _limit_input(self, node: Node, inputs: tuple[int, ...]) -> tuple[int, ...]:
         """Limits the input of a node to numbers whose results are in the range of its output.
 
         Infinite results, such as those of 0, are cut off when they are quantized, but their
@@ -270,8 +268,10 @@ class _Builder:
         """
         if node.op not in UNLIMITED:
             return inputs
-        (y,), position = node.outputs, len(inputs) - 1
-        bounds, x = self._range_after(y), inputs[position]
+        (y,) = node.outputs
+        position = len(inputs) - 1  # of the denominator, or of the only input
+        x = inputs[position]
+        bounds = self._range_after(y)
         if bounds is not None and node.op == "DIV":
             most = max(abs(bounds[0]), abs(bounds[1]), SMALLEST)
             least = self._smallest_size(node.inputs[0]) / most
@@ -284,8 +284,8 @@ class _Builder:
         if node.op == "DIV":
             limited = self._other_than_zero(x, node, least)
         else:
-            limited = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
-            number = self._number(f"{self._tensors[y].name}/smallest input", least)
+            limited = self._add_float(f"{self._tensors[x].name}/limited", self._tensors[x])
+            number = self._add_scalar(f"{self._tensors[y].name}/smallest input", least)
             self._nodes.append(Node("MAXIMUM", (x, number), (limited,), {}, node.origin))
         return (*inputs[:position], limited)
 
@@ -304,7 +304,7 @@ class _Builder:
         bounds = [
             limit * float(self._model.quantization[i].scale[0])
             for i in integers
-            for limit in self._limits(i)
+            for limit in self._integer_limits(i)
         ]
         return min(bounds), max(bounds)
 
@@ -318,16 +318,16 @@ class _Builder:
 
     def _other_than_zero(self, x: int, node: Node, least: float) -> int:
         """Returns a tensor with the values of x, but a small number in place of 0."""
-        is_zero = self._new(f"{self._tensors[x].name}/is 0", self._tensors[x])
+        is_zero = self._add_float(f"{self._tensors[x].name}/is 0", self._tensors[x])
         spec = TensorSpec(self._tensors[x].spec.shape, np.dtype(bool))
         self._tensors[is_zero] = replace(self._tensors[is_zero], spec=spec)
-        zero, number = (self._number(f"{node.origin}/least", v) for v in (0.0, least))
-        limited = self._new(f"{self._tensors[x].name}/limited", self._tensors[x])
+        zero, number = (self._add_scalar(f"{node.origin}/least", v) for v in (0.0, least))
+        limited = self._add_float(f"{self._tensors[x].name}/limited", self._tensors[x])
         self._nodes.append(Node("EQUAL", (x, zero), (is_zero,), {}, node.origin))
         self._nodes.append(Node("SELECT_V2", (is_zero, number, x), (limited,), {}, node.origin))
         return limited
 
-    def _number(self, name: str, value: float) -> int:
+    def _add_scalar(self, name: str, value: float) -> int:
         """Adds a constant that does not train."""
         data = np.full((), value, FLOAT32)
         data.flags.writeable = False
@@ -363,13 +363,23 @@ class _Builder:
     def _fake_quantize(
         self, x: int, y: int, origin: int, clamp: tuple[float, float] = (-np.inf, np.inf)
     ) -> None:
-        quantization = self._model.quantization[y]
-        lo, hi = self._limits(y)
-        scale = float(quantization.scale[0]) * self._wider.get(y, 1.0)
-        options = {"scale": scale, "lo": lo, "hi": hi, "clamp": clamp}
-        options["estimated"] = y in self._wider
+        """Adds the FAKE_QUANT that rounds x to the numbers that the integers of y represent.
+
+        Args:
+            x, y: input and output.
+            origin: position of the operator in the file.
+            clamp: least and largest value of the fused activation that the limits stand for.
+        """
+        lo, hi = self._integer_limits(y)
         group = self._groups.get(y, ())
-        options["output"] = bool(set(self._graph.outputs).intersection(group))
+        options = {
+            "scale": float(self._model.quantization[y].scale[0]) * self._wider.get(y, 1.0),
+            "lo": lo,
+            "hi": hi,
+            "clamp": clamp,
+            "estimated": y in self._wider,
+            "output": not set(self._graph.outputs).isdisjoint(group),
+        }
         inputs = (x, self._numbers_of(y)) if group else (x,)
         self._nodes.append(Node("FAKE_QUANT", inputs, (y,), options, origin))
 
@@ -377,7 +387,7 @@ class _Builder:
         """Returns the tensor of the numbers that the FAKE_QUANT of an activation reads."""
         first = self._groups[y][0]
         if first not in self._numbers:
-            (lo, hi), scale = self._limits(y), float(self._model.quantization[y].scale[0])
+            (lo, hi), scale = self._integer_limits(y), float(self._model.quantization[y].scale[0])
             data = fake_quant_numbers(scale * self._wider.get(y, 1.0), lo, hi)
             data.flags.writeable = False
             spec = TensorSpec(data.shape, data.dtype)
@@ -386,31 +396,32 @@ class _Builder:
             self._numbers[first] = len(self._tensors) - 1
         return self._numbers[first]
 
-    def _limits(self, i: int) -> tuple[int, int]:
+    def _integer_limits(self, i: int) -> tuple[int, int]:
         """The limits of an activation's integers minus the zero point."""
         zero = int(self._model.quantization[i].zero_point[0])
         lo, hi = limits(self._graph.tensors[i].spec.dtype)
         return lo - zero, hi - zero
 
-    def _rounds(self, node: Node, y: int) -> bool:
+    def _must_round(self, node: Node, y: int) -> bool:
         """Whether a node's output must be rounded."""
         if y in self._exact or not is_quantized_activation(self._graph, y):
             return False
         moves = node.op in KEEPING and not node.options.get("fused_activation_function", 0)
-        operands = [i for i in node.inputs if i != ABSENT and self._is_rounded(i)]
+        operands = [i for i in node.inputs if i != ABSENT and self._has_integers(i)]
         return not (moves and all(has_same_range(self._model, self._graph, i, y) for i in operands))
 
-    def _is_rounded(self, i: int) -> bool:
+    def _has_integers(self, i: int) -> bool:
+        """Whether the file stores or computes integers of a tensor."""
         return is_quantized_activation(self._graph, i) or i in self.stored
 
     def _without_clamp(self, node: Node, y: int) -> Mapping[str, Any]:
         """Returns a node's options without a fused activation that the limits of y stand for."""
         code = node.options.get("fused_activation_function", 0)
-        common = y in self._groups and self._rounded[self._groups[y][0]] > 1
+        common = y in self._groups and self._setters[self._groups[y][0]] > 1
         row = find_operator(node.op)
         if row is None or code not in CLAMPS or row.keeps_activation or common:
             return node.options  # a range that others share may exceed the activation
-        (least, most), (lo, hi) = CLAMPS[code], self._limits(y)
+        (least, most), (lo, hi) = CLAMPS[code], self._integer_limits(y)
         scale = float(self._model.quantization[y].scale[0])
         if lo * scale < least - scale / 2 or hi * scale > most + scale / 2:
             return node.options

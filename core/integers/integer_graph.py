@@ -23,10 +23,7 @@ from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING
 from odt.core.model.model import Model
-from odt.core.model.quantization_rules import (
-    ACTIVATIONS,
-    LAYERS,
-)
+from odt.core.model.quantization_rules import ACTIVATIONS, LAYERS
 from odt.errors import ModelError, ShapeError
 from odt.kernels.families.requantize import BOUNDS, QuantizedTensor
 from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
@@ -68,7 +65,8 @@ class _Builder:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.graph = vector_biases(dequantize_weights(model).graph)
-        self.tensors, self.nodes = list(self.graph.tensors), list[Node]()
+        self.tensors = list(self.graph.tensors)
+        self.nodes: list[Node] = []
         self.integers: dict[int, int] = {}
         self.reals: dict[int, int] = {}
 
@@ -86,7 +84,8 @@ class _Builder:
         tensor = self.graph.tensors[i]
         return tensor.quantized and tensor.spec.dtype in ACTIVATIONS
 
-    def _quantized(self, i: int) -> QuantizedTensor:
+    def _quantized_tensor(self, i: int) -> QuantizedTensor:
+        """Returns quantization, type and constant integers of a tensor of the file."""
         tensor = self.graph.tensors[i]
         quantization = self.model.quantization.get(i, UNSCALED)  # a bias may have no scale
         return QuantizedTensor(quantization, tensor.spec.dtype, tensor.data)
@@ -137,6 +136,7 @@ class _Builder:
         return not facts.one_scale or self._have_one_quantization(node)
 
     def _add_input(self, i: int) -> None:
+        """Adds the real numbers of an input of integers."""
         tensor = self.tensors[i]
         stored = WeightQuantization(self.model.quantization[i], tensor.spec.dtype)
         self.tensors[i] = replace(tensor, quantized=False, quantization=stored)
@@ -146,6 +146,7 @@ class _Builder:
         self._dequantize(i, self.reals[i], min(readers, default=0))
 
     def _convert(self, node: Node) -> None:
+        """Adds a QUANTIZE or DEQUANTIZE; the real numbers of a constant are a constant."""
         (x,), (y,) = node.inputs, node.outputs
         data = self.graph.tensors[x].data
         if node.op == "DEQUANTIZE" and data is not None and self._is_quantized(x):
@@ -154,7 +155,7 @@ class _Builder:
         elif node.op == "DEQUANTIZE":
             self._dequantize(x, y, node.origin)
         elif self._is_quantized(x):
-            self._quantize(self._integer(x), y, node.origin, {"x": self._quantized(x)})
+            self._quantize(self._integer(x), y, node.origin, {"x": self._quantized_tensor(x)})
         else:
             self._quantize(x, y, node.origin, {})
 
@@ -165,7 +166,7 @@ class _Builder:
             inputs = bind(file_row.inputs, node.inputs)
             outputs = bind(file_row.outputs, node.outputs)
             names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
-            tensors = {n: self._quantized(i) for n, i in names.items()}
+            tensors = {n: self._quantized_tensor(i) for n, i in names.items()}
             if "hidden" in node.options:  # the input of the projection of an LSTM
                 tensors["hidden"] = QuantizedTensor(one_scale(*node.options["hidden"]), INT8)
             constants = integer_constants(node.op)(tensors)
@@ -201,7 +202,10 @@ class _Builder:
             return None
         x, paddings = before.inputs
         pads = self.graph.tensors[paddings].data
-        if pads is None or pads.shape != (4, 2) or pads.min() < 0 or pads[::3].any():
+        if pads is None or pads.shape != (4, 2) or pads.min() < 0:
+            return None
+        batch, _, _, channels = pads
+        if batch.any() or channels.any():
             return None
         moves = self._is_quantized(x) and self._have_one_quantization(before)
         return (x, pads) if moves else None
@@ -211,7 +215,7 @@ class _Builder:
         bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT and self._is_quantized(i)]
         quantizations = {
             (q.quantization.scale.tobytes(), q.quantization.zero_point.tobytes(), q.dtype)
-            for q in map(self._quantized, bound)
+            for q in map(self._quantized_tensor, bound)
         }
         return len(quantizations) == 1
 
@@ -223,7 +227,7 @@ class _Builder:
         results = tuple(self._new_integers(i) for i in node.outputs)
         op = node.op
         if op == "PAD":  # 0 is the zero point
-            x = self._quantized(node.inputs[0])
+            x = self._quantized_tensor(node.inputs[0])
             op, inputs = "PADV2", (*inputs, self._constant(np.full(1, x.zero, x.dtype)))
         self.nodes.append(replace(node, op=op, inputs=inputs, outputs=results))
         self._dequantize_all(node)
@@ -267,7 +271,7 @@ class _Builder:
 
     def _quantize(self, x: int, y: int, origin: int, tensors: dict[str, QuantizedTensor]) -> None:
         """Adds the integers and the real numbers of y, from x and the quantization of x, if any."""
-        options = {"quantized": {**tensors, "y": self._quantized(y)}}
+        options = {"quantized": {**tensors, "y": self._quantized_tensor(y)}}
         integers = self._new_integers(y)
         self.nodes.append(Node(f"{INTEGER}QUANTIZE", (x,), (integers,), options, origin))
         self._dequantize(y, y, origin)
@@ -280,7 +284,7 @@ class _Builder:
         """Adds the real numbers y of the integers of x."""
         if x == y:
             self._set_real(y)
-        options = {"quantized": {"x": self._quantized(x)}}
+        options = {"quantized": {"x": self._quantized_tensor(x)}}
         self.nodes.append(Node(f"{INTEGER}DEQUANTIZE", (self._integer(x),), (y,), options, origin))
 
     def _set_real(self, i: int) -> None:

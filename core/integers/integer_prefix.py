@@ -34,7 +34,8 @@ def with_integer_prefix(
     read = {i for node in rest for i in node.inputs}.union(real.outputs) & results
     if not read or not read <= number.keys():
         return real
-    targets, nodes = {number[i] for i in read}, list[Node]()
+    targets = {number[i] for i in read}
+    nodes: list[Node] = []
     for node in reversed(integers.nodes):
         if targets.intersection(node.outputs):
             nodes.append(node)
@@ -52,7 +53,8 @@ def with_integer_prefix(
             index[i] = len(tensors) - 1
         return index[i]
 
-    prefix, origin = list[Node](), 0
+    prefix: list[Node] = []
+    origin = 0  # of nodes before the first one that computes a tensor of the file
     for node in reversed(nodes):
         inputs, outputs = (tuple(map(index_of, t)) for t in (node.inputs, node.outputs))
         origin = max((origins[i] for i in outputs if i in origins), default=origin)
@@ -63,7 +65,8 @@ def with_integer_prefix(
 def _split(graph: Graph, trained: Collection[int]) -> tuple[list[Node], list[Node]]:
     """Returns the nodes that depend on what trains or convert inputs, and the other nodes."""
     dependent = set(trained)
-    rest, frozen = list[Node](), list[Node]()
+    rest: list[Node] = []
+    frozen: list[Node] = []
     for node in graph.nodes:
         if dependent.intersection(node.inputs):
             dependent.update(node.outputs)

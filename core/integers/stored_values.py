@@ -43,10 +43,9 @@ def stored_values(
     for i, real in weights.items():
         quantization = graph.tensors[i].quantization
         if i in dequantized.ranges:
-            new_range = _range_quantization(
-                real, model.graph.tensors[dequantized.ranges[i][0]].spec.dtype
-            )
-            new |= dict.fromkeys(dequantized.ranges[i], new_range)
+            activations = dequantized.ranges[i]
+            dtype = model.graph.tensors[activations[0]].spec.dtype
+            new |= dict.fromkeys(activations, _range_quantization(real, dtype))
         elif quantization is not None:
             place = dequantized.stored.get(i, i)
             values[place], new[place] = quantization.quantize(real)
@@ -107,8 +106,9 @@ def _range_quantization(numbers: Array, dtype: np.dtype[np.integer]) -> Quantiza
         numbers: as from `fake_quant_numbers`: the scale is number 1, the lower limit number 2.
         dtype: type of the integers.
     """
-    zero_point = limits(dtype)[0] - int(numbers[2])
-    return Quantization(numbers[1:2].astype("<f4"), np.array([zero_point], "<i8"), 0)
+    scale, lo = numbers[1], numbers[2]
+    zero_point = limits(dtype)[0] - int(lo)
+    return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
 
 
 def bias_quantization(quantization: Quantization | None, scale: Array) -> Quantization:

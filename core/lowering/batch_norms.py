@@ -1,7 +1,5 @@
 """Finds batch normalization in the form of converters: MUL and ADD with a constant per channel."""
 
-import numpy as np
-
 from odt.core.model.graph import LoweredGraph, Node
 
 PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "BATCH_MATMUL")
@@ -22,7 +20,8 @@ def norm_constants(lowered: LoweredGraph) -> set[int]:
     for node in lowered.nodes:
         y = node.outputs[0]
         if node.op in PRODUCTS:
-            channels[y], behind[y] = lowered.tensors[y].spec.shape[-1], ()
+            channels[y] = lowered.tensors[y].spec.shape[-1]
+            behind[y] = ()
             continue
         x = next((i for i in node.inputs if i in channels), None)
         if x is None:
@@ -47,6 +46,6 @@ def _channel_constant(lowered: LoweredGraph, node: Node, channels: int) -> int |
     for i in node.inputs:
         tensor = lowered.tensors[i]
         if tensor.data is not None and tensor.spec.dtype.kind == "f":
-            shape = tensor.spec.shape
-            return i if int(np.prod(shape)) == max(shape, default=1) == channels else None
+            one_axis = tensor.spec.size == max(tensor.spec.shape, default=1)
+            return i if one_axis and tensor.spec.size == channels else None
     return None

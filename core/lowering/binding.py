@@ -16,7 +16,7 @@ T = TypeVar("T")
 def row_of(op: str) -> OpDef:
     """Returns the row of a supported operator."""
     row = find_operator(op)
-    assert row is not None, op
+    assert row is not None, f"{op}: must be a supported operator"
     return row
 
 

@@ -26,6 +26,9 @@ def node_of(
     """Returns a node of a supported operator, with the attributes of its row.
 
     Args:
+        op: name of the operator.
+        inputs, outputs: tensors.
+        origin: position of the operator in the file.
         statics: values of its static inputs, by name.
         options: its options in the schema.
     """
@@ -43,7 +46,8 @@ class GraphBuilder:
 
     def __init__(self, graph: LoweredGraph) -> None:
         self._graph = graph
-        self.tensors, self.nodes = list(graph.tensors), list[Node]()
+        self.tensors = list(graph.tensors)
+        self.nodes: list[Node] = []
 
     def tensor(self, name: str, shape: Sequence[int], like: TensorSpec) -> int:
         """Adds a tensor with the dtype of `like`; returns its index."""

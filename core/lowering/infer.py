@@ -131,9 +131,10 @@ def infer_node(
     for i in (*operands.values(), *outputs.values()):
         if graph.tensors[i].variable and graph.tensors[i].data is None:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
-    folded = any(graph.tensors[bound[n]].data is None for n in statics)
+    has_computed_statics = any(graph.tensors[bound[n]].data is None for n in statics)
     batched_inputs = inference.batched.intersection(bound.values())
-    if at_file is not None and row.scale_batch is not None and batched_inputs and not folded:
+    has_scale = batched_inputs and not has_computed_statics
+    if at_file is not None and row.scale_batch is not None and has_scale:
         before = {n: at_file.specs[i] for n, i in operands.items()}
         if inference.batch % at_file.batch:
             raise ShapeError(

@@ -192,7 +192,8 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
     for adapter in adapters.members:
         if sizes.get(adapter.tensor) != (len(adapter.b), adapter.a.shape[1]):
             raise ModelError(f"{graph.name}: adapters must fit their weights, but do not.")
-    tensors, nodes = list(graph.tensors), list[Node]()
+    tensors = list(graph.tensors)
+    nodes: list[Node] = []
     pairs: dict[int, tuple[int, int]] = {}
     scales: dict[int, int] = {}
 

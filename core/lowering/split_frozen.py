@@ -47,14 +47,15 @@ def frozen_end(
 def begin_at(
     graph: LoweredGraph, tensors: Sequence[int], others: Collection[int] = ()
 ) -> LoweredGraph:
-    """Returns the part of a graph that computes its outputs from given tensors.
+    """Returns the part of a graph that computes its outputs from some tensors.
 
     Args:
         graph: the whole graph.
         tensors: inputs of the part.
         others: tensors besides the outputs that must be computed, such as inputs of losses.
     """
-    needed, nodes = {*graph.outputs, *others}.difference(tensors), []
+    needed = {*graph.outputs, *others}.difference(tensors)
+    nodes = []
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
             nodes.append(node)

@@ -76,7 +76,8 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
     check_constants(model)
     tensors_of_file, graph = model.graph.tensors, unpack_int4(model.graph)
     model = replace(model, graph=graph)
-    tensors, nodes = list(graph.tensors), []
+    tensors = list(graph.tensors)
+    nodes = []
     replaced: dict[int, int] = {}  # tensor of the file → its float32 tensor
     replacements = set[int]()  # the float32 tensors
     same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
@@ -87,7 +88,8 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
             return replaced[i]
         values = _real(model, i, hybrid=i == into)
         values.flags.writeable = False
-        quantization, places = None, graph.tensors[i].places
+        quantization = None
+        places = graph.tensors[i].places
         if is_int4(tensors_of_file[i]):
             quantization = weight_quantization(tensors_of_file[i], model.quantization[i])
         if i in model.sparsity:

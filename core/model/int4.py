@@ -22,6 +22,7 @@ def unpack_int4(graph: Graph) -> Graph:
 
 
 def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
+    """Returns a tensor with int8 values if it is a constant of int4."""
     if not is_int4(tensor):
         return tensor
     assert tensor.data is not None

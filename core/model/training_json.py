@@ -33,12 +33,12 @@ from odt.schemas import circle_traininfo as schema
 
 # The first spelling of each word is printed.
 REDUCTION_WORDS = {name: (name.replace("_", " "),) for name in REDUCTIONS}
-FLOAT32_MAX = 3.4e38
+FLOAT32_MAX = 3.4e38  # rounded down
 MISSPELLED = "fineFuning"  # fineTuning, in the example of circle_plus_gen
 
 
 def _no_warning(line: str) -> None:
-    pass
+    """Ignores a warning."""
 
 
 def read_training_json(
@@ -95,6 +95,7 @@ def parse_training_json(
 
 
 def _loss(value: Any, where: str) -> dict[str, Any]:
+    """Returns the fields of TrainingInfo that the object of the loss sets."""
     loss = _fields(value, where, ("type", "args", "reduction"), ("type",))
     kind = _word(loss["type"], f"{where}.type", _loss_words())
     logits = "from_logits" in schema.SLOTS[LOSS_OPTIONS[kind]]
@@ -139,6 +140,7 @@ def _loss_words() -> dict[str, tuple[str, ...]]:
 
 
 def _trainable(fields: Mapping[str, Any], where: str, operators: int) -> tuple[int, ...] | None:
+    """Returns the positions of the operators that train; None for all."""
     if "trainableOps" in fields:
         listed = fields["trainableOps"]
         if "fineTuning" in fields or not isinstance(listed, list):
@@ -170,6 +172,7 @@ def format_training_json(info: StoredInfo, operators: int) -> str:
 
 
 def _fine_tuning(trainable: tuple[int, ...], operators: int) -> int | None:
+    """Returns the value of fineTuning; None for operators other than the last ones."""
     count = len(trainable)
     if trainable != tuple(range(operators - count, operators)):
         return None
@@ -181,6 +184,7 @@ def _without_absent(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(word: str) -> str:
+    """Returns a word in the spelling by which words are compared."""
     return re.sub(r"[-_ ]", "", word).lower()
 
 
@@ -209,6 +213,7 @@ def _fields(
 
 
 def _word(value: Any, where: str, words: Mapping[str, tuple[str, ...]]) -> str:
+    """Returns the name of a word, by its spellings."""
     names = {_plain(word): name for name, spelled in words.items() for word in spelled}
     if isinstance(value, str) and _plain(value) in names:
         return names[_plain(value)]

@@ -131,7 +131,8 @@ def without_masks(
         variables: the initial values.
         quantization: quantization of the graph's tensors.
     """
-    keys, nodes = handles(graph.nodes), list(graph.nodes)
+    keys = handles(graph.nodes)
+    nodes = list(graph.nodes)
     assigned: dict[Key, list[int]] = {}
     for k, node in enumerate(nodes):
         if node.op == ASSIGN and node.inputs:
@@ -140,7 +141,8 @@ def without_masks(
         return graph, variables
     producers = {i: k for k, node in enumerate(nodes) for i in node.outputs}
     masks = _Masks(graph, variables, quantization, keys, assigned.keys())
-    absorbed, values = set[int](), dict(variables)
+    absorbed = set[int]()  # assignments that are no longer needed
+    values = dict(variables)
     for key, (at, *others) in assigned.items():
         k = producers.get(nodes[at].inputs[-1], -1)
         variable = variables.get(key)
@@ -267,7 +269,9 @@ def without_unneeded(graph: Graph) -> Graph:
     """Returns a graph without the variables on which no output depends."""
     if not any(node.op in STATE for node in graph.nodes):
         return graph
-    needed, absent, nodes = _needed(graph), set[int](), list[Node]()
+    needed = _needed(graph)
+    absent = set[int]()  # tensors that are no longer computed
+    nodes: list[Node] = []
     for k, node in enumerate(graph.nodes):
         uses_variable = node.op in STATE and node.op != INITIALIZE
         if k in needed or not (uses_variable or absent.intersection(node.inputs)):
@@ -286,7 +290,9 @@ def _needed(graph: Graph) -> set[int]:
 
     They are all nodes if it is unknown to which variable one of them refers.
     """
-    keys, tensors, needed = handles(graph.nodes), set(graph.outputs), set[int]()
+    keys = handles(graph.nodes)
+    tensors = set(graph.outputs)
+    needed = set[int]()
     if any(
         node.op in (READ, ASSIGN) and keys.keys().isdisjoint(node.inputs) for node in graph.nodes
     ):

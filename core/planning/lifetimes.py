@@ -18,6 +18,7 @@ class Lifetime:
     last: int
 
     def meets(self, other: "Lifetime") -> bool:
+        """Whether two lifetimes have an entry in common."""
         return self.first <= other.last and other.first <= self.last
 
 

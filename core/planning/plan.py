@@ -27,6 +27,8 @@ class Region(Enum):
 
 
 class Phase(Enum):
+    """The half of a step to which a call belongs."""
+
     FORWARD = "forward"
     BACKWARD = "backward"
 
@@ -59,6 +61,9 @@ class Call:
 
     Attributes:
         label: position of the node in the file, operator, and gradient if it computes one.
+        phase: forward or backward.
+        kernel: the kernel in NumPy.
+        attrs: attributes of the operator.
         arrays: name in the kernel → value.
         reads, writes, workspace: names of the arrays that the kernel reads, writes, and uses as
             scratch.
@@ -257,11 +262,13 @@ class Plan:
             if isinstance(entry, Delivery):
                 if entry.call:
                     available.update(entry.call.values((*entry.call.writes, *entry.call.workspace)))
-                assert all(self.root(name) in available for name in entry.touched), entry.parameter
+                is_ready = all(self.root(name) in available for name in entry.touched)
+                assert is_ready, f"the gradient of {entry.parameter} is delivered too early"
                 delivered.add(entry.parameter)
                 backward = True
                 continue
-            assert not (backward and entry.phase is Phase.FORWARD), entry.label
+            is_late = backward and entry.phase is Phase.FORWARD
+            assert not is_late, f"{entry.label} is forward after the first backward entry"
             backward = backward or entry.phase is Phase.BACKWARD
             for n in entry.reads:
                 name = entry.arrays[n]
@@ -278,7 +285,8 @@ class Plan:
                 whole = self.values[self.root(value.name)].spec.size
                 is_part = value.region in (Region.PARAMETER, Region.CONSTANT)
                 end = value.at + value.spec.size
-                assert end <= whole if is_part else end == whole, value.name
+                fits = end <= whole if is_part else end == whole
+                assert fits, f"{value.name} does not fit its base"
 
     def __str__(self) -> str:
         lines = []

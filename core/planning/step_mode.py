@@ -66,7 +66,8 @@ def step_mode(
     if plan.parameters:
         update = Update.DURING if sums.immediate else Update.AFTER
     one_each = schedule.micro_batch * schedule.workers >= schedule.batch
-    loop, batch_arrays = Loop.THREADS, dict[str, TensorSpec]()
+    loop = Loop.THREADS
+    batch_arrays: dict[str, TensorSpec] = {}
     alone = not sums.met(schedule.workers)
     if schedule.workers > 1 and has_threads() and alone and is_short(plan):
         batch_arrays = {} if update is Update.NEVER else arrays_of_batch(plan, losses, schedule)

@@ -81,6 +81,7 @@ class _Check:
                 self._remove(root)
 
     def _place(self, name: str) -> Extent:
+        """Returns the bytes of a value; checks that they are aligned and in the arena."""
         start = self.memory.offsets[name]
         stop = start + self.plan.values[name].spec.nbytes
         if start % ALIGNMENT:
@@ -90,6 +91,7 @@ class _Check:
         return start, stop
 
     def _must_be_intact(self, names: Iterable[str], where: str) -> None:
+        """Checks that no byte of some values was overwritten."""
         for name in names:
             root = self.roots[name]
             if root in self.places and root not in self.intact:
@@ -119,6 +121,7 @@ class _Check:
             self._write(name)
 
     def _write(self, name: str) -> None:
+        """Makes a value intact, and those that had bytes of it no longer."""
         start, stop = self.places[name]
         if start == stop:
             self.intact[name] = start, stop
@@ -133,6 +136,7 @@ class _Check:
         self.intact[name] = start, stop
 
     def _remove(self, name: str) -> None:
+        """Makes a value no longer intact."""
         start, stop = self.intact.pop(name)
         if start != stop:
             k = bisect_left(self.starts, start)

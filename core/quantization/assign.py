@@ -14,7 +14,7 @@ from odt.kernels.rows.opdef import Array
 
 
 def quantized_nodes(graph: Graph, scheme: Scheme, float_positions: Collection[int]) -> list[Node]:
-    """The nodes that can compute integers: of the scheme, on float32, with float32 results.
+    """Returns the nodes that can compute integers: of the scheme, on float32, to float32.
 
     Args:
         graph: graph with float32 weights.
@@ -48,7 +48,7 @@ def _is_activation(graph: Graph, i: int) -> bool:
 
 
 def float_activations(graph: Graph, node: Node) -> list[int]:
-    """The float inputs of a node that are not constants."""
+    """Returns the float inputs of a node that are not constants."""
     inputs = [i for i in node.inputs if i != ABSENT]
     floats = [i for i in inputs if graph.tensors[i].spec.dtype.kind == "f"]
     return [i for i in floats if _is_activation(graph, i)]
@@ -86,7 +86,7 @@ def assign(
             members = [*node.outputs, *(i for i in inputs if root(i) not in roots)]
             for i in node.inputs:
                 data = graph.tensors[i].data if i != ABSENT else None
-                if data is not None and data.dtype.kind == "f":
+                if data is not None and data.dtype.kind == "f":  # the range contains constants
                     (y,) = node.outputs
                     measured[y] = measured[y].union(range_of(data))
         for i in (*inputs, *node.outputs):
@@ -107,5 +107,5 @@ def assign(
 
 
 def range_of(values: Array) -> Range:
-    """The range of some values, extended to contain 0."""
+    """Returns the range of some values, extended to contain 0."""
     return Range(min(float(values.min()), 0.0), max(float(values.max()), 0.0))

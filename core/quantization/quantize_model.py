@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from odt.core.export.float_weights import with_float_weights
-from odt.core.export.kept_tables import with_operators, without_variables
 from odt.core.export.own_activations import needs_own_activations, with_own_activations
+from odt.core.export.partial_tables import with_operators, without_variables
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.integers.integer_graph import integer_graph
@@ -47,7 +47,8 @@ class Settings:
         samples: number of samples of which ranges are measured, at most.
         keep_float: patterns of operators, or of names of their outputs, that keep float32.
 
-    Raises OptionError if a word is unknown or the types do not fit.
+    Raises:
+        OptionError: if a word is unknown or the types do not fit.
     """
 
     scheme: str = "int8"
@@ -163,7 +164,7 @@ def quantize_model(
         result, _ = measurement.quantized(settings.inputs, settings.outputs)
     pairs = {node.outputs[0]: number[node.outputs[0]] for node in nodes}
     integers = Trace(integer_graph(compared), len(compared.graph.tensors))
-    values = together(measurement.run(measurement.trace), measurement.run(integers), pairs)
+    values = side_by_side(measurement.run(measurement.trace), measurement.run(integers), pairs)
     return _result(measurement.source, result, nodes, _noise(graph, nodes, values))
 
 
@@ -245,7 +246,7 @@ class _Measurement:
 
 
 def _float_model(model: Model) -> Model:
-    """The model with all weights stored as float32, and no fused TANH."""
+    """Returns the model with all weights stored as float32, and no fused TANH."""
     model.check_flatbuffer("quantization")
     if has_quantized_activations(model):
         raise UnsupportedError(
@@ -255,8 +256,8 @@ def _float_model(model: Model) -> Model:
     check_signature(model)
     graph, constants = without_variables(model)
     positions = [node.origin for node in graph.nodes]
-    what, remedy = "a model to quantize", "Cut out a part without it with odt cut, and quantize it."
-    refuse_subgraphs(graph, positions, what, remedy)
+    remedy = "Cut out a part without it with odt cut, and quantize it."
+    refuse_subgraphs(graph, positions, "a model to quantize", remedy)
     if constants or model.subgraph:
         model, _ = with_operators(model, positions, constants)
     dequantized = dequantize_weights(model)
@@ -290,7 +291,7 @@ def _check_any(graph: Graph, nodes: Collection[Node], settings: Settings) -> Non
 
 
 def _matching(graph: Graph, patterns: Sequence[str]) -> set[int]:
-    """Positions of the operators that patterns name: by operator, or by the name of an output."""
+    """Returns positions of the operators that patterns match, by operator or name of an output."""
     positions: set[int] = set()
     for pattern in patterns:
         matches = {
@@ -332,7 +333,7 @@ def _without_unused(source: Model, packed: bytes) -> tuple[Model, Mapping[int, i
     return with_operators(whole, range(len(whole.graph.nodes)))
 
 
-def together(
+def side_by_side(
     reals: Iterable[tuple[int, Array]],
     integers: Iterable[tuple[int, Array]],
     pairs: Mapping[int, int],
@@ -347,7 +348,8 @@ def together(
         Tensors of the first, with the values of both.
     """
     others = iter(integers)
-    seconds, early = set(pairs.values()), dict[int, Array]()
+    seconds = set(pairs.values())
+    early: dict[int, Array] = {}  # values of the second that the first has not computed yet
     for i, real in reals:
         if i not in pairs:
             continue

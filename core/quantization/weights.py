@@ -8,7 +8,9 @@ from odt.core.model.dequantize import LARGEST
 from odt.kernels.geometry.quantize import Quantization, limits
 from odt.kernels.rows.opdef import Array
 
-TRIED = 25  # scales for few bits: 40 % to all of the scale of the largest weight
+# For few bits, so many scales from this part of the scale of the largest weight to all of it.
+TRIALS = 25
+LEAST_PART = 0.4
 MAX_BIAS = 2.0**30  # in integers: half of 32 bits, so that sums of products have room
 
 
@@ -35,7 +37,7 @@ def least_error_scales(weights: Array, axis: int, largest: int) -> Array:
         return whole
     rows = np.moveaxis(weights, axis, 0).reshape(whole.size, -1)
     best, least = whole, np.full(whole.size, np.inf, np.float32)
-    for part in np.linspace(1, 0.4, TRIED, dtype=np.float32):
+    for part in np.linspace(1, LEAST_PART, TRIALS, dtype=np.float32):
         scale = (whole * part)[:, np.newaxis]
         rounded = np.clip(np.rint(rows / scale), -largest, largest) * scale
         error = np.square(rows - rounded).sum(axis=1)

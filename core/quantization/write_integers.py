@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
@@ -109,11 +109,13 @@ class IntegerModel:
         return result
 
     def _add_real(self, operator: dict[str, Any]) -> None:
+        """Adds an operator that computes real numbers."""
         operator["inputs"] = [self._real(int(i)) for i in operator.get("inputs", ())]
         self.reals.update({int(i): int(i) for i in operator.get("outputs", ())})
         self.operators.append(operator)
 
     def _add_integer(self, node: Node, operator: dict[str, Any]) -> None:
+        """Adds an operator that computes integers."""
         operator["inputs"] = self._operands(node)
         self.operators.append(operator)
         operator["opcode_index"] = self._code(node.op)
@@ -188,8 +190,9 @@ class IntegerModel:
         """Adds a constant in place of one of the file; the same integers are added once."""
         key = (i, values.dtype, values.tobytes(), quantization.scale.tobytes())
         if key not in self.constants:
-            self.constants[key] = self._copy(i, "", values.dtype.name, quantization)
-            self.tensors[-1]["buffer"] = len(self.tables["buffers"])
+            constant = self._copy(i, "", values.dtype.name, quantization)
+            self.constants[key] = constant
+            self.tensors[constant]["buffer"] = len(self.tables["buffers"])
             self.tables["buffers"].append(buffer_entry(values))
         return self.constants[key]
 

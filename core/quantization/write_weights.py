@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node

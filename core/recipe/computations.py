@@ -33,11 +33,10 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     origins = frozenset(n.origin for n in graph.nodes)
     if info.trainable_ops is None:
         return origins
-    chosen = origins & set(info.trainable_ops)  # some nodes may have been folded or left out
     if info.trainable_ops and min(info.trainable_ops) > max(origins, default=-1):
         total = max(origins, default=-1) + 1
         raise OptionError("operators", f"must be positions below {total}", info.trainable_ops)
-    return chosen
+    return origins & set(info.trainable_ops)  # some nodes may have been folded or left out
 
 
 def training_and_validation(

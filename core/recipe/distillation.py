@@ -34,8 +34,10 @@ def student_losses(
         return losses
     if len(losses) != 1:
         raise OptionError("teacher", "needs a model with one loss", f"{len(losses)} losses")
-    (hard,), graph = losses, graphs.graph
-    name, temperature = soft_loss(hard.name), info.temperature
+    (hard,) = losses
+    graph = graphs.graph
+    name = soft_loss(hard.name)
+    temperature = info.temperature
     soft = output_loss(
         graph, graph.outputs[hard.output], name, info.reduction, moved_outputs(graphs)
     )

@@ -33,17 +33,17 @@ def choose_dropout(
     lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
     dense = [n for n in lowered.nodes if n.op == "FULLY_CONNECTED"]
     layers = list(dict.fromkeys(n.inputs[1] for n in dense if n.inputs[1] in trained))
-    every = weight_names(graphs)
-    names = {i: every[i] for i in layers}
+    all_names = weight_names(graphs)
+    names = {i: all_names[i] for i in layers}
     if not layers:
         raise OptionError("dropout", "a FULLY_CONNECTED layer must be trained", "none")
     check_patterns({"dropout": [pattern for pattern, _ in rates if pattern]}, names)
-    chosen: dict[int, float] = {}
+    rate_of_layer: dict[int, float] = {}
     for pattern, rate in rates:
         if pattern:
-            chosen_layers = [i for i in layers if matches(names[i], pattern)]
+            matching = [i for i in layers if matches(names[i], pattern)]
         else:
             adapters = [i for i in layers if lowered.tensors[i].name.endswith(ADAPTER)]
-            chosen_layers = adapters or layers[-1:]
-        chosen |= dict.fromkeys(chosen_layers, float(rate))
-    return replace(info, dropout=tuple(sorted((i, p) for i, p in chosen.items() if p)))
+            matching = adapters or layers[-1:]
+        rate_of_layer |= dict.fromkeys(matching, float(rate))
+    return replace(info, dropout=tuple(sorted((i, p) for i, p in rate_of_layer.items() if p)))

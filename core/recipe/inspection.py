@@ -48,12 +48,12 @@ class Inspection:
         """Returns the inspection restricted to some operators and tensors; None for all."""
         trained: dict[int, tuple[int, ...]] = {}
         for k, weights in self.trained.items():
-            is_chosen = operators is None or k in operators
-            trained[k] = tuple(
-                i for i in weights if is_chosen and (tensors is None or i in tensors)
-            )
-        chosen = {i for each in trained.values() for i in each}
-        constant_reasons = {i: why for i, why in self.constant_reasons.items() if i not in chosen}
+            if operators is None or k in operators:
+                trained[k] = tuple(i for i in weights if tensors is None or i in tensors)
+            else:
+                trained[k] = ()
+        training = {i for each in trained.values() for i in each}
+        constant_reasons = {i: why for i, why in self.constant_reasons.items() if i not in training}
         return replace(self, trained=trained, constant_reasons=constant_reasons)
 
 

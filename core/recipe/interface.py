@@ -167,6 +167,7 @@ def _input(model: Model, name: str) -> int | None:
 
 
 def _names(model: Model) -> str:
+    """Lists the inputs for messages, by name or number."""
     graph = model.graph
     return ", ".join(graph.tensors[i].name or str(k) for k, i in enumerate(graph.inputs))
 

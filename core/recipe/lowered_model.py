@@ -15,7 +15,6 @@ from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.dequantize import DequantizedGraph
 from odt.core.model.graph import Graph
 from odt.core.model.model import ONNX, Model
-from odt.core.model.variables import keeps_state
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array
@@ -89,14 +88,14 @@ def lower_model(
         from odt.core.lowering.onnx.lower import lower_onnx
 
         plain = lower_onnx(file)
-    part, left_out = with_builtins(inline(plain)), None
+    part = with_builtins(inline(plain))
+    left_out = None
     if outputs != "file":
         part, left_out = leave_out(part, computed=outputs == "training")
-    unrolled, adapted = part, None
-    if keeps_state(part.graph):
-        unrolled = unroll(part)
+    unrolled = unroll(part)
     dequantized = real_graph(unrolled)
     dequantized = replace(dequantized, graph=hold_constants(dequantized.graph))
+    adapted = None
     if adapters is not None:
         adapted = adapt(dequantized.graph, adapters)
         dequantized = replace(dequantized, graph=adapted.graph)

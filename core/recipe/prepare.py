@@ -188,8 +188,8 @@ def prepare(
     request = request or Request()
     model = lowered.file
     check_signature(model)
-    info = stored_training_info(model)
-    stored = info.as_dict() if info else {}
+    file_info = stored_training_info(model)
+    stored = file_info.as_dict() if file_info else {}
     before = dict(saved(lowered.graph)) if saved else {}
     new_fields = request.training_fields(model.graph)
     if new_fields.get("batch_norm", before.get("batch_norm", FIXED)) == BATCH:
@@ -206,24 +206,24 @@ def prepare(
     where = origins(stored, new_names) | dict.fromkeys(recorded.keys() - new_names, "record")
     where |= dict.fromkeys(before.keys() - new_names, "checkpoint")
     part = lowered.part.graph
-    resolved = resolve(part, stored | before, new_fields, request.hyper_parameters, request.last)
+    info = resolve(part, stored | before, new_fields, request.hyper_parameters, request.last)
     for name, value in request.hyper_parameters.items():
-        source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
+        source = where["hyper_parameters"] if name in info.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
-    resolved, is_fresh = _with_default_weights(lowered, resolved, request, stored, before)
+    info, is_fresh = _with_default_weights(lowered, info, request, stored, before)
     if is_fresh:
         where["trainable_ops"] = ORIGIN
-    chosen = _with_selection(lowered.graphs, with_class_numbers(lowered, resolved), request)
+    info = _with_selection(lowered.graphs, with_class_numbers(lowered, info), request)
     if new_fields.get("quant_ranges", FILE) != FILE:
         _check_quantized(model, "quant_ranges")
-    if where["ema"] == "default" and not chosen.qas and has_quantized_activations(model):
-        chosen = replace(chosen, ema=EMA)
-    if chosen.qas:
-        _check_qas(model, chosen)
-        lowered = with_weights_as_integers(lowered, chosen)
-    elif chosen.quant_ranges != FILE:
-        lowered = with_equalized_weights(lowered, chosen)
-    return Recipe(lowered, chosen, where)
+    if where["ema"] == "default" and not info.qas and has_quantized_activations(model):
+        info = replace(info, ema=EMA)
+    if info.qas:
+        _check_qas(model, info)
+        lowered = with_weights_as_integers(lowered, info)
+    elif info.quant_ranges != FILE:
+        lowered = with_equalized_weights(lowered, info)
+    return Recipe(lowered, info, where)
 
 
 def _with_default_weights(
@@ -285,8 +285,8 @@ def _recorded_loss(lowered: LoweredModel) -> dict[str, Any]:
 def _check_quantized(model: Model, field: str) -> None:
     """Raises OptionError if an option is given for a model with float activations."""
     if not has_quantized_activations(model):
-        rule, got = "must come with a model whose activations are integers", "float32"
-        raise OptionError(field, rule, got, "Quantize it first: `odt quantize`.")
+        rule = "must come with a model whose activations are integers"
+        raise OptionError(field, rule, "float32", "Quantize it first: `odt quantize`.")
 
 
 def _check_qas(model: Model, info: TrainingInfo) -> None:

@@ -65,7 +65,8 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
     Raises:
         OptionError: if the text is not such a list, or the file has no operator at a position.
     """
-    total, positions = len(graph.nodes), set()
+    total = len(graph.nodes)
+    positions: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
@@ -84,10 +85,10 @@ def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
     total = counted_operators(graph)
     if operators is None:
         return -1
-    chosen = {k for k in operators if k < total}
-    if chosen != set(range(total - len(chosen), total)):
+    numbers = {k for k in operators if k < total}
+    if numbers != set(range(total - len(numbers), total)):
         return -2
-    return -1 if len(chosen) == total else len(chosen)
+    return -1 if len(numbers) == total else len(numbers)
 
 
 def resolve(
@@ -115,10 +116,10 @@ def resolve(
     values = {**stored, **new_fields}
     if "trainable_ops" in new_fields:
         values["trainable_tensors"] = None
-    chosen = {name: value for name, value in hyper_parameters.items() if value is not None}
+    new_values = {name: value for name, value in hyper_parameters.items() if value is not None}
     is_same = values.get("optimizer") == stored.get("optimizer")
     before = stored.get("hyper_parameters", {}) if is_same else {}
-    values["hyper_parameters"] = {**before, **chosen}
+    values["hyper_parameters"] = {**before, **new_values}
     optimizer = values.get("optimizer", TrainingInfo().optimizer)
     check_word("optimizer", optimizer, OPTIMIZERS)
     rule = OPTIMIZERS[optimizer]
@@ -127,7 +128,7 @@ def resolve(
     info = TrainingInfo(**values)
     check_values(info)
     annotations = rule.attrs.__annotations__
-    for name in chosen:
+    for name in new_values:
         if name not in annotations:
             listed = ", ".join(f"`{k}=`" for k in annotations)
             raise OptionError(name, f"{info.optimizer} has no such value; it has {listed}")

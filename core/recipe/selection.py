@@ -77,9 +77,9 @@ def select(
         for pattern in selection.patterns
         if pattern.strip("*") and matches(_names_of(graph, i), pattern)
     }
-    chosen = {i for i in before | named if _is_chosen(names[i], selection)}
+    weights = {i for i in before | named if _is_selected(names[i], selection)}
     if selection.bias_only:
-        chosen &= biases(lowered)
+        weights &= biases(lowered)
     if selection.freeze_norm:
         frozen = norm_constants(lowered)
         if not frozen:
@@ -90,20 +90,20 @@ def select(
                 "none",
                 "Leave it out.",
             )
-        chosen -= frozen
-    if not chosen:
+        weights -= frozen
+    if not weights:
         raise OptionError(
             "patterns, freeze, bias_only, freeze_norm",
             "must leave something to train",
             f"none of the {len(before)} weights",
         )
-    if chosen == before:
+    if weights == before:
         return info
-    users = {k for k, _ in trainable_by_operator(lowered, operators, chosen)}
+    users = {k for k, _ in trainable_by_operator(lowered, operators, weights)}
     used = tuple(sorted(users))
-    whole = chosen == set(trainable_tensors(lowered, used))
+    whole = weights == set(trainable_tensors(lowered, used))
     return replace(
-        info, trainable_ops=used, trainable_tensors=None if whole else tuple(sorted(chosen))
+        info, trainable_ops=used, trainable_tensors=None if whole else tuple(sorted(weights))
     )
 
 
@@ -130,16 +130,16 @@ def choose_channels(
         i: each for i, each in weight_names(graphs).items() if i in filter_weights and i in trained
     }
     check_patterns({"sparse": [pattern for pattern, _ in fractions]}, names)
-    chosen: dict[int, tuple[int, ...]] = {}
+    channels: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
         for i, each in names.items():
             if matches(each, pattern):
                 data = lowered.tensors[i].data
                 assert data is not None
-                chosen[i] = strongest(data, fraction)
-    sizes = {i: lowered.tensors[i].spec.shape[0] for i in chosen}
+                channels[i] = strongest(data, fraction)
+    sizes = {i: lowered.tensors[i].spec.shape[0] for i in channels}
     return replace(
-        info, sparse=tuple((i, c) for i, c in sorted(chosen.items()) if len(c) < sizes[i])
+        info, sparse=tuple((i, c) for i, c in sorted(channels.items()) if len(c) < sizes[i])
     )
 
 
@@ -162,10 +162,10 @@ def choose_rates(
     trained = trained_tensors(graphs, info)
     names = {i: each for i, each in weight_names(graphs).items() if i in trained}
     check_patterns({"learning_rate_of": [pattern for pattern, _ in factors]}, names)
-    chosen: dict[int, float] = {}
+    factor_of_weight: dict[int, float] = {}
     for pattern, factor in factors:
-        chosen |= {i: factor for i, each in names.items() if matches(each, pattern)}
-    return replace(info, rates=tuple(sorted(chosen.items())))
+        factor_of_weight |= {i: factor for i, each in names.items() if matches(each, pattern)}
+    return replace(info, rates=tuple(sorted(factor_of_weight.items())))
 
 
 def trained_tensors(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[int, ...]:
@@ -235,7 +235,8 @@ def biases(lowered: LoweredGraph) -> set[int]:
     return constants - other
 
 
-def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
+def _is_selected(names: Iterable[str], selection: Selection) -> bool:
+    """Whether patterns select a weight with some names."""
     names = tuple(names)
     is_selected = not selection.patterns or any(matches(names, p) for p in selection.patterns)
     return is_selected and not any(matches(names, p) for p in selection.freeze)

@@ -69,6 +69,7 @@ def _descendants(graph: Graph, refused: list[int]) -> list[set[int]]:
 
 
 def _part(graph: Graph, left_out: set[int]) -> TrainablePart:
+    """Returns the part of all operators but those at some positions."""
     nodes = [n for n in graph.nodes if n.origin not in left_out]
     for node in reversed(nodes):  # a loss needs real numbers
         inside = {i for n in nodes for i in n.inputs}

@@ -28,7 +28,8 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 ALONE = 2**18  # values that one thread updates before others are awake
 ALWAYS = np.ones(1, np.int64)
 LINE = 16  # values of a cache line, of which each has one writer
-FAILED = 2  # in the state of meetings (`bind_meet`): whether a worker has failed
+STATE = 3  # numbers of the state of meetings (`bind_meet`)
+FAILED = 2  # of these, the one that says whether a worker has failed
 
 
 class Gradients:
@@ -49,20 +50,21 @@ class Gradients:
             plans: plans of the computation.
             parameters: parameters to update.
         """
-        chosen, (plan, _) = plans.sums, plans.at(plans.schedule.micro_batch)
+        choice = plans.sums
+        plan, _ = plans.at(plans.schedule.micro_batch)
         self._parameters, self._plans = parameters, plans
         self._tensors = {name: _tensor(plan, name) for name in plan.parameters}
-        self._immediate = frozenset(chosen.immediate)
-        self._shared = frozenset(chosen.shared)
+        self._immediate = frozenset(choice.immediate)
+        self._shared = frozenset(choice.shared)
         specs = {self._tensors[name]: spec for name, spec in plan.trained_specs.items()}
-        separate, shared = ([self._tensors[n] for n in s] for s in (chosen.separate, chosen.shared))
+        separate, shared = ([self._tensors[n] for n in s] for s in (choice.separate, choice.shared))
         workers = range(plans.schedule.workers)
         sums = ([*separate, *shared] if k == 0 else separate for k in workers)
         self.sums = [make_arrays({i: specs[i] for i in each}) for each in sums]
         self.adds = [np.zeros(1, np.int64) for _ in workers]
         self.scratch = [parameters.scratch() for _ in workers]
-        self.met = frozenset(chosen.met(plans.schedule.workers))
-        self._state = np.zeros(3, np.int64)
+        self.met = frozenset(choice.met(plans.schedule.workers))
+        self._state = np.zeros(STATE, np.int64)
         self._adds_shared = np.zeros(1, np.int64)
         self._summing = 1  # workers, from the first, whose sums are not added yet
         self._bound: dict[tuple[object, ...], list[Task]] = {}
@@ -150,11 +152,10 @@ class Gradients:
             plan: plan of a micro-batch.
             adds: whether there are other micro-batches, so that gradients are added to the sums.
         """
-        each, met = plan.gradients, {plan.root(plan.gradients[name]) for name in self.met}
+        met = {plan.root(plan.gradients[name]) for name in self.met}
         sums = self.sums[worker]
-        if adds:
-            each = {n: each[n] for n in self._plans.sums.in_calls}
-        names = (n for n, gradient in each.items() if plan.root(gradient) not in met)
+        candidates = self._plans.sums.in_calls if adds else plan.gradients
+        names = (n for n in candidates if plan.root(plan.gradients[n]) not in met)
         return {n: sums[self._tensors[n]] for n in names if self._tensors[n] in sums}
 
     def _bind_part(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:

@@ -1,7 +1,7 @@
 """Running statistics of batch normalization, which move towards those of each batch.
 
-mean ← momentum · mean + (1 − momentum) · mean of the batch; so the variance, which is that of the
-population: a sum of squares over their number, as in ONNX.
+mean ← momentum · mean + (1 − momentum) · mean of the batch, and likewise the variance. The variance
+of a batch is that of the population: a sum of squares over their number, as in ONNX.
 """
 
 from collections.abc import Mapping, Sequence

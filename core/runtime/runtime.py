@@ -41,7 +41,7 @@ class Runtime(Closing):
             computations: the computations.
             parameters: parameters that they share.
             schedule: micro-batches and workers.
-            keep_gradients: keep gradients until the end of a step.
+            keep_gradients: whether to keep gradients until the end of a step.
             planned: number of computations, from the first, for which the arenas are large enough;
                 None for all. The others are planned at their first use, and get larger arenas if
                 they need more, which is rare: training needs more than validation.
@@ -116,7 +116,7 @@ class Runtime(Closing):
         Args:
             computation: the computation.
             micro_batch: samples that a program runs at once; None for those of the schedule.
-            keep_gradients: keep gradients until `apply`.
+            keep_gradients: whether to keep gradients until `apply`.
         """
         schedule = replace(self.schedule, micro_batch=micro_batch or self.schedule.micro_batch)
         return self._bind(self._plans_for(computation, schedule, keep_gradients))

@@ -49,9 +49,11 @@ class Team(Closing):
 
     def __init__(self, workers: int, blas_threads: int) -> None:
         """Starts a thread for each worker but the first."""
-        self._blas_threads, self._restore = blas_threads, list[Callable[[], object]]()
+        self._blas_threads = blas_threads
+        self._restore: list[Callable[[], object]] = []  # undo `limit_blas`
         set_threads(available_cores() if workers == 1 else 1)
-        self._process, self._closed = os.getpid(), False
+        self._process = os.getpid()
+        self._closed = False
         self._running = threading.Lock()
         self._helpers = [_Helper() for _ in range(workers - 1)]
         weakref.finalize(self, _end, self._helpers, self._process).atexit = False

@@ -30,7 +30,7 @@ class WholeBatch:
     ) -> None:
         """Allocates the arrays of a whole batch."""
         self._plans, self._team, self._workers, self._sums = plans, team, workers, sums
-        self._samples = _hold(plans)
+        self._samples = _arrays_of_batch(plans)
         self._side_by_side = SideBySide(plans, team, workers, sums)
         self._calls: dict[tuple[Programs, int], _BatchCall | None] = {}
 
@@ -115,7 +115,7 @@ def _loops(samples: Samples, runs: Sequence[Run], losses: Array, adds: Array) ->
     return loops
 
 
-def _hold(plans: StepPlans) -> Samples:
+def _arrays_of_batch(plans: StepPlans) -> Samples:
     """Allocates the arrays of a whole batch."""
     plan, _ = plans.plans.at(plans.computation, plans.schedule.micro_batch)
     arrays = make_arrays(plans.mode.batch_arrays)

@@ -105,16 +105,16 @@ def herding(features: Array, mean: Array, count: int) -> Array:
         mean: the mean to approximate (F,).
         count: number of samples to choose, at most N.
     """
-    chosen: list[int] = []
+    numbers: list[int] = []
     total = np.zeros(len(mean))
     free = np.ones(len(features), np.bool_)
     for k in range(1, min(count, len(features)) + 1):
         distances = np.square(mean - (total + features) / k).sum(axis=1)
         best = int(np.where(free, distances, np.inf).argmin())
-        chosen.append(best)
+        numbers.append(best)
         free[best] = False
         total += features[best]
-    return np.array(chosen, np.intp)
+    return np.array(numbers, np.intp)
 
 
 def reservoir(stored: int, seen: int, new: int, count: int, rng: np.random.Generator) -> Array:

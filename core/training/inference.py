@@ -16,7 +16,7 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.metrics import Metrics
 from odt.core.training.passes import (
-    NONE,
+    NO_TOTALS,
     Each,
     Result,
     Seen,
@@ -72,7 +72,7 @@ class Evaluator(Closing):
         order: SampleOrder,
         metrics: Metrics,
         seen: Seen = unseen,
-        totals: Totals = NONE,
+        totals: Totals = NO_TOTALS,
         each: Each | None = None,
         *,
         rest: bool = True,

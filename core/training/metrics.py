@@ -79,11 +79,11 @@ def fitting_metrics(
     forms = forms_of(targets, output.shape)
     metrics: dict[str, Callable[[], Metric]] = {}
     for name in names:
-        chosen = find_metric(next(ACCURACIES[f] for f in forms) if name in ACCURACY else name)
-        if chosen is None:
+        metric = find_metric(next(ACCURACIES[f] for f in forms) if name in ACCURACY else name)
+        if metric is None:
             words = ", ".join(f"`{word}`" for word in (ACCURACY[0], *METRICS))
             raise OptionError("metrics", f"must be one of {words}", name)
-        row, k = chosen
+        row, k = metric
         form = next((f for f in forms if f in row.fits), None)
         if form is None:
             fitting = [n for n, r in METRICS.items() if any(f in r.fits for f in forms)]

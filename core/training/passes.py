@@ -24,7 +24,7 @@ class NotFiniteLossError(TrainingError):
 
 
 Totals = Mapping[str, Metric]
-NONE: Totals = MappingProxyType({})
+NO_TOTALS: Totals = MappingProxyType({})
 # Called with the number of samples that are done, and of all.
 Seen = Callable[[int, int], None]
 
@@ -78,7 +78,7 @@ class Pass:
         reduction: str,
         metrics: Metrics,
         look: Look | None = None,
-        totals: Totals = NONE,
+        totals: Totals = NO_TOTALS,
     ) -> None:
         self.engine = engine
         self.data = data
@@ -203,7 +203,7 @@ def evaluate(
     *,
     rest: bool,
     seen: Seen = unseen,
-    totals: Totals = NONE,
+    totals: Totals = NO_TOTALS,
     each: Each | None = None,
 ) -> Result:
     """Computes losses and metrics over data.

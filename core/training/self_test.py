@@ -20,7 +20,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, OdtError, TrainingError, UnsupportedError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-TESTED = 8  # samples at most: they are computed in float64, and again for each changed weight
+MAX_SAMPLES = 8  # samples at most: they are computed in float64, and again for each changed weight
 WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype("c8"): np.dtype("c16")}
 # Steps of central differences by itemsize, relative to the weights' size: the larger step suffers
 # less from rounding, the smaller one less from the kinks of a RELU; the better result counts.
@@ -35,7 +35,7 @@ MAX_MEMORY = 400 << 20
 LEAST = 1e-30  # size of a gradient, or of its norm, that is not zero
 OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
 CALL, DRAW = 10**5, 50  # overhead of a call, and cost of a random number, in operations
-SEARCHED = 6  # steps of a line search
+SEARCH_STEPS = 6  # steps of a line search
 FIRST = 0.1  # size of the first of them, relative to the weights
 SHORTER = (1e-3, 0.1)  # least and greatest size of a step, relative to the one before
 JITTER = {8: 1e-3, 4: 0.1}  # size of random changes that break ties, relative to the weights' size
@@ -66,6 +66,8 @@ def in_float64(graph: Graph) -> Graph:
 
 
 def _in_float64(graphs: LoweredGraphs) -> LoweredGraphs:
+    """Returns the graphs of the same file in float64; `graphs` if an operator lacks that."""
+
     def widened(tensor: Tensor) -> Tensor:
         dtype = WIDER.get(tensor.spec.dtype)
         if dtype is None:
@@ -113,32 +115,32 @@ def self_test(
         dropout=(),
         **{name: row.default for name, row in STEP_OPTIONS.items()},  # such as ema and clipping
     )
-    unit, work, late = graphs.file_batch, 0, False
+    unit = graphs.file_batch
+    work = 0
+    is_late = False
     for tested, most in ((_in_float64(graphs), MAX_WORK), (graphs, MAX_WORK_IN_FLOAT32)):
         samples = _few(tested, info.batch_size)
         while samples:
             with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
                 work = _work(trainer)
-                small = trainer.memory().arena <= MAX_MEMORY
-                counts = (weights, 2, 1) if small else ()
-                for count in counts:
-                    if work * (OTHER_RUNS + 4 * count) <= most:
-                        passes = most // max(work, 1)
-                        probe = LossProbe(trainer, data, passes)
-                        findings = _Test(probe, tested.graph, info, count, seed).run()
-                        if findings:
-                            return findings
-                        late = True
-                        break
+                is_small = trainer.memory().arena <= MAX_MEMORY
+                counts = (n for n in (weights, 2, 1) if work * (OTHER_RUNS + 4 * n) <= most)
+                count = next(counts, None) if is_small else None
+                if count is not None:
+                    probe = LossProbe(trainer, data, most // max(work, 1))
+                    findings = _Test(probe, tested.graph, info, count, seed).run()
+                    if findings:
+                        return findings
+                    is_late = True
             samples = samples // 2 // unit * unit
-    if late:
+    if is_late:
         return [LATE]
     return [Finding("test", None, f"unknown: too large, {work:.2g} FLOP for a forward pass")]
 
 
 def _few(graphs: LoweredGraphs, batch: int) -> int:
     """Returns how many samples of a batch to test: few, or the file's batch if it needs all."""
-    few = min(batch, TESTED)
+    few = min(batch, MAX_SAMPLES)
     try:
         graphs.at(few)
     except UnsupportedError:
@@ -167,6 +169,9 @@ class _Test:
 
     Attributes:
         probe: computes losses and the gradient.
+        start: the weights at the beginning, by tensor.
+        graph: graph as in the file.
+        channels: output channels that train, by filter that trains in part.
         weights: number of weights to compare with central differences.
         seed: seed of the choice of weights.
         alive: tensors that have had a gradient.
@@ -180,8 +185,11 @@ class _Test:
     def __init__(
         self, probe: LossProbe, graph: Graph, info: TrainingInfo, weights: int, seed: int
     ) -> None:
-        self.probe, self.start, self.graph = probe, probe.start, graph
-        self.weights, self.seed = weights, seed
+        self.probe = probe
+        self.start = probe.start
+        self.graph = graph
+        self.weights = weights
+        self.seed = seed
         self.channels = dict(info.sparse)
         self.rounds = any(node.op == "FAKE_QUANT" for node in graph.nodes) or any(
             graph.tensors[i].quantization is not None and graph.tensors[i].data is not None
@@ -293,7 +301,7 @@ class _Test:
         if self.rounds:
             detail = "unknown: gradients pass straight through rounding, differences do not"
             return Finding(DIFFERENCES, None, detail)
-        chosen = []
+        places_by_tensor = []
         for i in rng.choice(sorted(gradient), self.weights):
             flat = gradient[i].reshape(-1)
             places = np.arange(flat.size).reshape(gradient[i].shape)
@@ -303,8 +311,8 @@ class _Test:
             if stored is not None:
                 places = np.intersect1d(places, stored)
             sizes = abs(flat[places])
-            chosen.append((int(i), int(rng.choice(places[sizes >= np.median(sizes)]))))
-        finding, wrong = self._compare(gradient, chosen)
+            places_by_tensor.append((int(i), int(rng.choice(places[sizes >= np.median(sizes)]))))
+        finding, wrong = self._compare(gradient, places_by_tensor)
         if wrong and self._have_ties(wrong, rng):
             self.ties = True
             detail = (
@@ -314,25 +322,25 @@ class _Test:
         return finding
 
     def _compare(
-        self, gradient: dict[int, Array], chosen: Sequence[tuple[int, int]]
+        self, gradient: dict[int, Array], places_by_tensor: Sequence[tuple[int, int]]
     ) -> tuple[Finding, list[tuple[int, int]]]:
         """Compares gradients with central differences; returns also the weights that differ.
 
         Args:
             gradient: gradients by tensor.
-            chosen: tensors, and places in them.
+            places_by_tensor: tensors, and places in them.
         """
         worst, compared = 0.0, 0
         bad: list[str] = []
         wrong: list[tuple[int, int]] = []
         itemsize = 8
-        for i, at in chosen:
+        for i, at in places_by_tensor:
             flat = gradient[i].reshape(-1)
             itemsize = flat.itemsize
-            tried = [self._error(i, at, flat, step) for step in STEPS[itemsize]]
-            error, measured, _ = min(tried)
+            results = [self._error(i, at, flat, step) for step in STEPS[itemsize]]
+            error, measured, _ = min(results)
             most = TOLERANCE[itemsize]
-            if any(is_significant and error <= most for error, _, is_significant in tried):
+            if any(is_significant and error <= most for error, _, is_significant in results):
                 compared += 1
             worst = max(worst, error)
             if error > most:
@@ -400,7 +408,7 @@ class _Test:
         step = FIRST * size / max(np.sqrt(fall), LEAST)
         least, most = SHORTER
         significant = 0  # steps whose expected fall exceeds the rounding error
-        for _ in range(SEARCHED):
+        for _ in range(SEARCH_STEPS):
             moved = {i: a - step * gradient[i] for i, a in self.start.items()}
             after = self.probe.loss_or_inf(moved)
             if after < loss:
@@ -410,7 +418,7 @@ class _Test:
                 significant += 1
             lowest = expected / max(2 * (after - loss + expected), TINY)  # relative to the step
             step *= min(max(lowest, least), most)
-        if significant < SEARCHED // 2:
+        if significant < SEARCH_STEPS // 2:
             return Finding("one step", None, "unknown: rounding of the loss hides it")
         detail = f"no step against the gradient lowers {loss:.6g}"
         if self.rounds:
@@ -436,6 +444,7 @@ def _listed(parts: Sequence[str], separator: str = "; ") -> str:
 
 
 def _norm(arrays: Sequence[Array]) -> float:
+    """Returns the Euclidean norm of all values together."""
     return float(np.sqrt(sum(float(np.sum(a * a)) for a in arrays)))
 
 

@@ -28,7 +28,7 @@ from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size,
 from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor, is_on_plateau
 from odt.core.training.passes import (
-    NONE,
+    NO_TOTALS,
     NotFiniteLossError,
     Pass,
     Result,
@@ -129,14 +129,16 @@ class Trainer(Closing):
         self.graph = self._plans.graph
         self.metrics = metrics or {}
         self.seen: Seen = unseen
-        self.counts: Totals = NONE
+        self.counts: Totals = NO_TOTALS
         check_monitor(monitor, self.metrics)
         outputs = outputs or bool(self.metrics)
         runs = training_and_validation(self._plans.graphs, info, outputs=outputs)
         computation = runs[0]
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
-        self._budget, self._policy, cached = budget, keep, 0
+        self._budget = budget
+        self._policy = keep
+        cached = 0  # bytes
         if keep:
             runs = split_frozen(self._plans, runs)
             cached = cache_size(self._plans, runs[0], info.batch_size, keep).resident
@@ -144,11 +146,14 @@ class Trainer(Closing):
         self.parameters, copied = self._make_parameters(computation, info)
         sizes = {"a cache": cached, "a copy of the best weights": copied if keep_best else 0}
         self._reserves = sizes | dict(reserves or {})
-        self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
+        self._runs = runs
+        self.weighted = weighted
+        self.weighting = Weighting()
         self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.state if keep_best else {}, monitor)
         self.undo: Undo | None = None
-        self.augment, self.schedule_steps = "", 0
+        self.augment = ""
+        self.schedule_steps = 0
         self.plateau: Plateau | None = None
         if is_on_plateau(info.schedule):
             self.plateau = Plateau(info.schedule, monitor)
@@ -281,22 +286,23 @@ class Trainer(Closing):
             source = data if feed is None else feed.epoch(number, order, place.at, end)
             read = order if feed is None else range(len(order))
             run = Pass(self._training, source, read, reduction, self.metrics)
-            worse, validated = False, None
+            is_worse = False
+            result: Result | None = None
             try:
                 self._run_steps(run, number, place, watch, ended)
                 if place.is_complete or not place.stopped:
                     if len(validation):
                         rest = validate_rest or not drop_last
-                        validated = evaluate(data, validation, rest=rest)
-                    worse = bool(self.undo and self.undo.is_worse(validated))
+                        result = evaluate(data, validation, rest=rest)
+                    is_worse = bool(self.undo and self.undo.is_worse(result))
             except NotFiniteLossError:
                 if self.undo is None:
                     raise
                 self.undo.before.restore()
                 self._check_finite(data, order[place.at : min(place.at + batch, end)])
-                worse = True
-            epoch = Epoch(number, run.result(), validated, worse)
-            if worse:
+                is_worse = True
+            epoch = Epoch(number, run.result(), result, is_worse)
+            if is_worse:
                 assert self.undo is not None
                 self.undo.before.restore()
                 self.set_rate(self.info.learning_rate / DIVISOR)
@@ -308,7 +314,7 @@ class Trainer(Closing):
                 return
 
     def _run_steps(
-        self, run: Pass, number: int, place: "_Place", watch: Watch, ended: Callable[[], bool]
+        self, run: Pass, number: int, place: _Place, watch: Watch, ended: Callable[[], bool]
     ) -> None:
         """Runs the steps of epoch `number` from a place on, until its end, a stop or a limit."""
         batch = self.info.step_samples
@@ -396,7 +402,9 @@ class Trainer(Closing):
         order = range(samples) if isinstance(samples, int) else samples
         return Pass(engine, data, order, self.info.reduction, {}, look).step(0, len(order))
 
-    def batch(self, data: Data, samples: int, totals: Totals = NONE, *, update: bool) -> Result:
+    def batch(
+        self, data: Data, samples: int, totals: Totals = NO_TOTALS, *, update: bool
+    ) -> Result:
         """Returns loss and metrics of the first samples of data; runs a training step if `update`.
 
         The samples are also added to metrics of several batches, `totals`.

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter
 from support.accept_data import complete
 from support.judges import random_inputs
 
-from odt.core.export.kept_tables import model_tables, packed_model
+from odt.core.export.model_tables import model_tables, packed_model
 from odt.core.formats.reader import read_model
 from odt.kernels.rows.opdef import Array
 

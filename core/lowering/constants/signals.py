@@ -11,7 +11,8 @@ from odt.kernels.rows.opdef import Array
 LEAST = 4  # points of a sinusoid that are compared
 EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as a fraction of the largest value
 SLOW = 1.995  # 2 cos ω of the slowest sinusoid that is told from a straight line
-MIN_BANDS, MAX_FILLED = 4, 0.6  # of a bank of filters: rows, and fraction of values other than 0
+MIN_BANDS = 4  # rows of a bank of filters
+MAX_FILLED = 0.6  # fraction of its values that are not 0
 
 
 def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:

@@ -42,7 +42,9 @@ def add_dropout(
     Returns:
         The graph, and its masks: tensors of the shape of the layers' inputs, to be filled.
     """
-    tensors, nodes, masks = list(graph.tensors), list[Node](), list[Mask]()
+    tensors = list(graph.tensors)
+    nodes: list[Node] = []
+    masks: list[Mask] = []
     attrs = row_of("MUL").attrs({}, {})
     for node in graph.nodes:
         rate = rates.get(node.inputs[1], 0.0) if node.op == "FULLY_CONNECTED" else 0.0

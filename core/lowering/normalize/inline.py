@@ -92,7 +92,8 @@ class _Inliner:
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph
         self.stored: dict[int, Tensor] = {}
-        self.tensors, self.nodes = list[Tensor](), list[Node]()
+        self.tensors: list[Tensor] = []
+        self.nodes: list[Node] = []
         self.quantization = dict(model.quantization)
         self.sparsity = dict(model.sparsity)
         self.places = dict(model.places)
@@ -119,24 +120,11 @@ class _Inliner:
             inputs = tuple(self.renamed.get(i, i) for i in node.inputs)
             renamed = replace(node, inputs=inputs)
             if self.constant_reads and node.op in (HANDLE, INITIALIZE, READ):
-                for y in node.outputs:
-                    if y in self.constant_reads:
-                        name, variable = self.constant_reads[y]
-                        self.renamed[y] = self._variable(name, variable, node.origin)
-                continue
-            if node.op not in CONTROL_FLOW:
+                self._read_constants(node)
+            elif node.op in CONTROL_FLOW:
+                self._inline(renamed)
+            else:
                 self._add(renamed)
-                continue
-            nodes, tensors = len(self.nodes), len(self.tensors)
-            constants, variables = dict(self.constants), dict(self.variables)
-            try:
-                results = self._expand(renamed, ())
-            except _NotInlinableError:
-                self._drop(nodes, tensors)
-                self.constants, self.variables = constants, variables
-                self._add(renamed)
-                continue
-            self._keep_indices(node.outputs, results, nodes)
         outputs = tuple(self.renamed.get(i, i) for i in self.graph.outputs)
         graph = replace(
             self.graph,
@@ -151,6 +139,25 @@ class _Inliner:
             sparsity=self.sparsity,
             places=self.places,
         )
+
+    def _read_constants(self, node: Node) -> None:
+        """Puts constants in place of the variables that a node reads."""
+        for y in self.constant_reads.keys() & node.outputs:
+            name, variable = self.constant_reads[y]
+            self.renamed[y] = self._variable(name, variable, node.origin)
+
+    def _inline(self, node: Node) -> None:
+        """Adds the nodes of an operator's subgraphs; the operator itself if that is impossible."""
+        node_count, tensor_count = len(self.nodes), len(self.tensors)
+        constants, variables = dict(self.constants), dict(self.variables)
+        try:
+            results = self._expand(node, ())
+        except _NotInlinableError:
+            self._drop(node_count, tensor_count)
+            self.constants, self.variables = constants, variables
+            self._add(node)
+            return
+        self._keep_indices(node.outputs, results, node_count)
 
     def _final(self, k: int) -> Tensor:
         """Returns tensor `k` of the new graph."""
@@ -241,10 +248,12 @@ class _Inliner:
         return results
 
     def _unroll(self, node: Node, within: Within) -> list[int]:
+        """Adds the nodes of all steps of a loop; returns the state after the last one."""
         condition, body = (int(node.options[name]) for name in LOOPS[node.op])
         state = list(node.inputs)
         while self._is_true(*self._run(node, condition, state, within)):
-            count, before = len(self.nodes), state
+            count = len(self.nodes)
+            before = state
             state = self._run(node, body, state, within)
             # _expand compares the number of results with that of the outputs.
             self.initial.update(a for a, b in zip(before, state, strict=False) if a != b)
@@ -259,11 +268,12 @@ class _Inliner:
         return bool(self.inference.values[conditions[0]].any())
 
     def _choose(self, node: Node, within: Within) -> list[int]:
+        """Adds the branch that an IF takes, or both and the choice between their values."""
         condition, *inputs = node.inputs
         numbers = [int(node.options[name]) for name in BRANCHES[node.op]]
         if condition in self.inference.values:
-            chosen = numbers[0] if self._is_true(condition) else numbers[1]
-            return self._run(node, chosen, inputs, within)
+            branch = numbers[0] if self._is_true(condition) else numbers[1]
+            return self._run(node, branch, inputs, within)
         # _expand compares the number of pairs with that of the outputs.
         pairs = zip(*(self._run(node, k, inputs, within) for k in numbers), strict=False)
         return [self._select(node, condition, a, b) for a, b in pairs]
@@ -306,6 +316,7 @@ class _Inliner:
         return [find(i) for i in body.graph.outputs]
 
     def _constant(self, number: int, i: int) -> int:
+        """Returns the tensor for a constant of a subgraph; adds it once."""
         tensor = self.model.bodies[number].graph.tensors[i]
         if tensor.data is None:  # a variable
             raise _NotInlinableError
@@ -355,6 +366,7 @@ class _Inliner:
         return k
 
     def _tensor(self, number: int, i: int) -> int:
+        """Adds a tensor of a subgraph; returns its index."""
         body = self.model.bodies[number]
         k = self._append(replace(body.graph.tensors[i], formula=number in self.formulas))
         if i in body.quantization:
@@ -364,6 +376,7 @@ class _Inliner:
         return k
 
     def _append(self, tensor: Tensor) -> int:
+        """Adds a tensor; returns its index."""
         k = len(self.tensors)
         self.tensors.append(self._real(k, tensor))
         return k
@@ -372,8 +385,9 @@ class _Inliner:
         """Drops all nodes and tensors from these numbers on, and what is known of the tensors."""
         inferred = self.inference.specs, self.inference.values
         stored = self.stored, self.quantization, self.sparsity, self.places
+        tables = (*inferred, *stored, self.lists, self.renamed)
         for k in range(tensors, len(self.tensors)):
-            for by_tensor in (*inferred, *stored, self.lists, self.renamed):
+            for by_tensor in tables:
                 by_tensor.pop(k, None)
             self.initial.discard(k)
         del self.nodes[nodes:], self.tensors[tensors:]
@@ -403,8 +417,11 @@ def _with_dense_constants(model: Model) -> Model:
     """
     if not model.sparsity or not has_quantized_activations(model):
         return model
-    graph, tensors, nodes = model.graph, list(model.graph.tensors), list[Node]()
-    quantization, sparse = dict(model.quantization), dict[int, int]()
+    graph = model.graph
+    tensors = list(graph.tensors)
+    nodes: list[Node] = []
+    quantization = dict(model.quantization)
+    sparse: dict[int, int] = {}
     for node in graph.nodes:
         x = node.inputs[0] if node.op == "DENSIFY" and len(node.inputs) == 1 else ABSENT
         sparsity, scales = model.sparsity.get(x), model.quantization.get(x)

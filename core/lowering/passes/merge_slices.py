@@ -90,11 +90,11 @@ def _in_order(parts: Sequence[Part]) -> list[Part]:
 def _are_disjoint(parts: Sequence[Part], x: TensorSpec) -> bool:
     """Whether two or more parts do not overlap and together take more than half of the axis."""
     ordered = _in_order(parts)
-    together = sum(p.end - p.begin for p in ordered)
+    total = sum(part.end - part.begin for part in ordered)
     return (
         len(ordered) > 1
         and all(a.end <= b.begin for a, b in pairwise(ordered))
-        and 2 * together > x.shape[ordered[0].axis]
+        and 2 * total > x.shape[ordered[0].axis]
     )
 
 
@@ -105,12 +105,12 @@ def _split(builder: GraphBuilder, graph: LoweredGraph, x: int, parts: Sequence[P
     sizes = np.diff(np.array(ends, np.int32))
     statics: dict[str, Array] = {"sizes": sizes, "axis": np.array(axis, np.int32)}
     inputs = [x, *map(builder.constant, statics.values())]
-    at = {}
+    tensors: dict[int, int] = {}  # first entry of a part → the part
     for begin, n in zip(ends[:-1], sizes.tolist(), strict=True):
         shape = (*spec.shape[:axis], n, *spec.shape[axis + 1 :])
-        at[begin] = builder.tensor(f"{graph.tensors[x].name}/part", shape, spec)
+        tensors[begin] = builder.tensor(f"{graph.tensors[x].name}/part", shape, spec)
     origin = graph.nodes[min(p.node for p in parts)].origin
-    builder.nodes.append(node_of("SPLIT_V", inputs, tuple(at.values()), origin, statics))
+    builder.nodes.append(node_of("SPLIT_V", inputs, tuple(tensors.values()), origin, statics))
     for part in parts:
         node = graph.nodes[part.node]
-        builder.view(at[part.begin], node.outputs[0], node.origin)
+        builder.view(tensors[part.begin], node.outputs[0], node.origin)

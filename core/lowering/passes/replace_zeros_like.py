@@ -18,20 +18,20 @@ def replace_zeros_like(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """
     if not any(node.op == "ZEROS_LIKE" for node in graph.nodes):
         return graph
-    build = GraphBuilder(graph)
+    builder = GraphBuilder(graph)
     read = {i for node in graph.nodes if node.op != "ZEROS_LIKE" for i in node.inputs}
     read.update(graph.inputs, graph.outputs)
     for node in graph.nodes:
         if node.op != "ZEROS_LIKE" or not read.isdisjoint(node.inputs):
-            build.nodes.append(node)
+            builder.nodes.append(node)
             continue
         spec = graph.tensors[node.outputs[0]].spec
         dims = np.array(spec.shape, np.int32)
-        inputs = [build.constant(a, formula=True) for a in (dims, np.zeros((), spec.dtype))]
-        build.nodes.append(node_of("FILL", inputs, node.outputs, node.origin, {"dims": dims}))
-    build.drop_unread()
+        inputs = [builder.constant(a, formula=True) for a in (dims, np.zeros((), spec.dtype))]
+        builder.nodes.append(node_of("FILL", inputs, node.outputs, node.origin, {"dims": dims}))
+    builder.drop_unread()
     dependent = set(graph.inputs)
-    for node in build.nodes:
+    for node in builder.nodes:
         if not dependent.isdisjoint(node.inputs):
             dependent.update(node.outputs)
-    return build.graph() if dependent.issuperset(graph.outputs) else graph
+    return builder.graph() if dependent.issuperset(graph.outputs) else graph

@@ -125,7 +125,7 @@ class Frames:
         return self.graph.tensors[i].spec.shape
 
     def _active(self, node: Node) -> list[int]:
-        """The inputs of a node that do not depend only on constants."""
+        """Returns the inputs of a node that do not depend only on constants."""
         return [
             i
             for i in node.inputs
@@ -141,7 +141,7 @@ class Frames:
         """The number of frames in all time steps."""
         return (self.builder.count - 1) * window.hop + window.length
 
-    def _all(self, i: int, origin: int) -> int:
+    def _all_frames(self, i: int, origin: int) -> int:
         """Returns the frames of all time steps of a tensor."""
         window = self.windows[i]
         total, first = self._total(window), window.first
@@ -153,9 +153,11 @@ class Frames:
         return y
 
     def _append(self, node: Node, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Adds a node of the file with other inputs and outputs."""
         self.builder.nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
 
     def _reshape(self, x: int, y: int, origin: int) -> None:
+        """Adds a RESHAPE from x to y."""
         shape = self.builder.tensors[y].spec.shape
         self.builder.nodes.append(Node("RESHAPE", (x,), (y,), {"new_shape": shape}, origin))
 
@@ -164,7 +166,7 @@ class Frames:
         x, (y,) = node.inputs[0], node.outputs
         if x not in self.windows or self._shape(x)[:2] != self._shape(y)[:2]:
             return False
-        before = self._all(x, node.origin)
+        before = self._all_frames(x, node.origin)
         result = self._new(y, self._total(self.windows[x]))
         self._reshape(before, result, node.origin)
         self.windows[y] = replace(self.windows[x], tensor=result, first=0)
@@ -177,10 +179,10 @@ class Frames:
         if node.options.get("fused_activation_function", 0):
             return False
         if axis == TIME:
-            return self._add_kept_frames(node, y)
+            return self._add_state_frames(node, y)
         return axis > TIME and self._add_pointwise(node)
 
-    def _add_kept_frames(self, node: Node, y: int) -> bool:
+    def _add_state_frames(self, node: Node, y: int) -> bool:
         """Adds the initial frames before all others, if a variable always keeps the last ones."""
         read = self._makers.get(node.inputs[0])
         if len(node.inputs) != 2 or read is None or read.op != READ:
@@ -195,7 +197,7 @@ class Frames:
         first = self.builder.initial(read, self.builder.keys[read.inputs[0]])
         if self.builder.tensors[first].spec.shape != self._shape(old):
             return False
-        frames = self._all(new, node.origin)
+        frames = self._all_frames(new, node.origin)
         result = self._new(y, state_frames + self._total(window))
         self._append(node, (first, frames), (result,))
         self.windows[y] = Window(result, 0, window.hop, state_frames + window.length)
@@ -293,7 +295,7 @@ class Frames:
 
     def _add_same_frames(self, node: Node, active: Sequence[int]) -> None:
         """Adds a node whose outputs have the frames of its inputs."""
-        whole = {i: self._all(i, node.origin) for i in active}
+        whole = {i: self._all_frames(i, node.origin) for i in active}
         window = self.windows[active[0]]
         results = [self._new(y, self._total(window)) for y in node.outputs]
         self._append(node, [whole.get(i, i) for i in node.inputs], results)
@@ -316,6 +318,6 @@ class Frames:
         if padded or window.hop % stride or length != (window.length - size) // stride + 1:
             return False
         result = self._new(y, (self._total(window) - size) // stride + 1)
-        self._append(node, (self._all(x, node.origin), *node.inputs[1:]), (result,))
+        self._append(node, (self._all_frames(x, node.origin), *node.inputs[1:]), (result,))
         self.windows[y] = Window(result, 0, window.hop // stride, length)
         return True

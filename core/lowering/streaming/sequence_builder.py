@@ -30,7 +30,8 @@ class SequenceBuilder:
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph
         self.count = model.sequence_length or 1
-        self.tensors, self.nodes = list(model.graph.tensors), list[Node]()
+        self.tensors = list(model.graph.tensors)
+        self.nodes: list[Node] = []
         self.quantization = dict(model.quantization)
         self.keys = handles(model.graph.nodes)
 

@@ -10,7 +10,7 @@ Source: Nakkiran et al., *Compressing Deep Neural Networks using a Rank-Constrai
 (2015); SVDFOptions in the TFLite schema.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,13 +20,51 @@ from odt.core.lowering.streaming.sequence_builder import TIME
 from odt.core.model.graph import ABSENT, Node, Tensor
 from odt.core.model.model import Model
 from odt.core.model.variables import ASSIGN, HANDLE, READ, SVDF, Key, Variable
+from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import TensorSpec
 
 VALID = 1  # Padding of the schema
 OTHER_AXES = 0b1111 - (1 << TIME)  # mask of the axes (N, time, 1, F) that a slice takes as a whole
-STRIDES = {"stride_w": 1, "stride_h": 1, "dilation_w_factor": 1, "dilation_h_factor": 1}
+# Options of the convolution over time.
+CONVOLUTION: Mapping[str, Any] = {
+    "stride_w": 1,
+    "stride_h": 1,
+    "dilation_w_factor": 1,
+    "dilation_h_factor": 1,
+    "padding": VALID,
+    "depth_multiplier": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """An SVDF.
+
+    Attributes:
+        node: the node.
+        x, w, v, b, s: features, filters of features and time, bias (or ABSENT), and state.
+        batch, filters, steps, rank: N, F, M and R.
+        quantized: whether activations are integers.
+    """
+
+    node: Node
+    x: int
+    w: int
+    v: int
+    b: int
+    s: int
+    batch: int
+    filters: int
+    steps: int
+    rank: int
+    quantized: bool
+
+    @property
+    def activation(self) -> int:
+        """Code of the fused activation."""
+        return int(self.node.options.get("fused_activation_function", 0))
 
 
 def expand_svdf(model: Model) -> Model:
@@ -45,7 +83,8 @@ class _Expansion:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.tensors, self.nodes = list(model.graph.tensors), list[Node]()
+        self.tensors = list(model.graph.tensors)
+        self.nodes: list[Node] = []
         self.quantization = dict(model.quantization)
         self.variables = dict(model.variables)
 
@@ -77,63 +116,83 @@ class _Expansion:
         quantized = graph.tensors[x].spec.dtype.kind in "iu"
         if quantized and rank > 1:
             raise self._error(node, f"a quantized layer must have rank 1, but got {rank}")
-        self._add_layer(node, (x, w, v, b, s), (batch, filters, steps, rank), quantized)
+        layer = _Layer(node, x, w, v, b, s, batch, filters, steps, rank, quantized)
+        joined = self._add_state(layer)
+        kernel = self._add_kernel(layer)
+        if rank == 1:
+            self._add_convolution(layer, joined, kernel)
+        else:
+            self._add_sum(layer, joined, kernel)
 
-    def _add_layer(
-        self, node: Node, tensors: Sequence[int], sizes: Sequence[int], quantized: bool
-    ) -> None:
-        """Adds the operators of a layer.
-
-        Args:
-            node: the SVDF.
-            tensors: x, w, v, bias (or ABSENT) and state.
-            sizes: samples N, filters F, time steps M and rank R.
-            quantized: whether activations are integers.
-        """
-        (x, w, v, b, s), (batch, filters, steps, rank) = tensors, sizes
-        dtype = self.model.graph.tensors[s].spec.dtype if quantized else np.dtype(np.float32)
-        state = self.quantization.get(s) if quantized else None
-        (y,), fused = node.outputs, node.options.get("fused_activation_function", 0)
-        one, all_steps = (batch, 1, 1, filters), (batch, steps, 1, filters)
-
-        def add(op: str, inputs: Sequence[int], shape: Sequence[int], **options: Any) -> int:
-            return self._node(node, op, inputs, self._new(shape, dtype, state), options)
-
-        # u of this step, and with the last M - 1 of them, which the variable keeps.
-        u = add("FULLY_CONNECTED", (x, w, ABSENT), (batch, filters))
-        u = add("RESHAPE", (u,), one, new_shape=one)
-        old = (batch, steps - 1, 1, filters)
-        handle = self._handle(node, old, dtype)
-        read = add(READ, (handle,), old)
-        joined = add("CONCATENATION", (read, u), all_steps, axis=TIME)
+    def _add_state(self, layer: _Layer) -> int:
+        """Adds u of this step behind the last M - 1 of them, which a variable keeps."""
+        node, steps = layer.node, layer.steps
+        one = (layer.batch, 1, 1, layer.filters)
+        old = (layer.batch, steps - 1, 1, layer.filters)
+        u = self._add_like_state(
+            layer, "FULLY_CONNECTED", (layer.x, layer.w, ABSENT), (layer.batch, layer.filters)
+        )
+        u = self._add_like_state(layer, "RESHAPE", (u,), one, new_shape=one)
+        handle = self._handle(node, old, self._dtype(layer))
+        read = self._add_like_state(layer, READ, (handle,), old)
+        shape = (layer.batch, steps, 1, layer.filters)
+        joined = self._add_like_state(layer, "CONCATENATION", (read, u), shape, axis=TIME)
         ends = [self._integers(values) for values in ([0, 1, 0, 0], [0, steps, 0, 0], [1] * 4)]
         masks = {"begin_mask": OTHER_AXES, "end_mask": OTHER_AXES, "offset": False}
         masks |= dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
-        new_state = add("STRIDED_SLICE", (joined, *ends), old, **masks)
+        new_state = self._add_like_state(layer, "STRIDED_SLICE", (joined, *ends), old, **masks)
         self.nodes.append(Node(ASSIGN, (handle, new_state), (), {}, node.origin))
-        # v as the kernel (1, M, 1, F) of a convolution over time.
-        taps, weight = self.quantization.get(v) if quantized else None, self._weight_type(v, dtype)
-        transposed = self._new((steps, filters), weight, taps)
+        return joined
+
+    def _add_kernel(self, layer: _Layer) -> int:
+        """Adds v as the kernel (1, M, 1, F) of a convolution over time."""
+        node, v = layer.node, layer.v
+        quantization = self.quantization.get(v) if layer.quantized else None
+        dtype = self._weight_type(v, self._dtype(layer))
+        transposed = self._new((layer.steps, layer.filters), dtype, quantization)
         self._node(node, "TRANSPOSE", (v, self._integers([1, 0])), transposed, {})
-        shape = (1, steps, 1, filters)
-        kernel = self._new(shape, weight, taps)
-        self._node(node, "RESHAPE", (transposed,), kernel, {"new_shape": shape})
-        options = {**STRIDES, "padding": VALID, "depth_multiplier": 1}
-        if rank == 1:
-            out = self.quantization.get(y)
-            result = self._new(one, self.model.graph.tensors[y].spec.dtype, out)
-            inputs = (joined, kernel, b) if b != ABSENT else (joined, kernel)
-            options["fused_activation_function"] = fused
-            self._node(node, "DEPTHWISE_CONV_2D", inputs, result, options)
-            self._node(node, "RESHAPE", (result,), y, {"new_shape": (batch, filters)})
-            return
-        # The filters of a unit are summed before bias and activation.
-        z = add("DEPTHWISE_CONV_2D", (joined, kernel), one, **options)
-        units = (batch, filters // rank)
-        z = add("RESHAPE", (z,), (*units, rank), new_shape=(*units, rank))
-        z = add("SUM", (z, self._integers([2])), units, keep_dims=False)
-        zero = self._constant(np.zeros((), np.float32)) if b == ABSENT else b
-        self._node(node, "ADD", (z, zero), y, {"fused_activation_function": fused})
+        shape = (1, layer.steps, 1, layer.filters)
+        kernel = self._new(shape, dtype, quantization)
+        return self._node(node, "RESHAPE", (transposed,), kernel, {"new_shape": shape})
+
+    def _add_convolution(self, layer: _Layer, joined: int, kernel: int) -> None:
+        """Adds the convolution over time of a layer of rank 1, with bias and activation."""
+        node = layer.node
+        (y,) = node.outputs
+        dtype = self.model.graph.tensors[y].spec.dtype
+        shape = (layer.batch, 1, 1, layer.filters)
+        result = self._new(shape, dtype, self.quantization.get(y))
+        inputs = (joined, kernel) if layer.b == ABSENT else (joined, kernel, layer.b)
+        options = {**CONVOLUTION, "fused_activation_function": layer.activation}
+        self._node(node, "DEPTHWISE_CONV_2D", inputs, result, options)
+        self._node(node, "RESHAPE", (result,), y, {"new_shape": (layer.batch, layer.filters)})
+
+    def _add_sum(self, layer: _Layer, joined: int, kernel: int) -> None:
+        """Adds the convolution over time, and the sum of R filters before bias and activation."""
+        (y,) = layer.node.outputs
+        units = (layer.batch, layer.filters // layer.rank)
+        shape = (layer.batch, 1, 1, layer.filters)
+        z = self._add_like_state(layer, "DEPTHWISE_CONV_2D", (joined, kernel), shape, **CONVOLUTION)
+        shape_by_unit = (*units, layer.rank)
+        z = self._add_like_state(layer, "RESHAPE", (z,), shape_by_unit, new_shape=shape_by_unit)
+        axes = self._integers([2])
+        z = self._add_like_state(layer, "SUM", (z, axes), units, keep_dims=False)
+        bias = self._constant(np.zeros((), np.float32)) if layer.b == ABSENT else layer.b
+        self._node(layer.node, "ADD", (z, bias), y, {"fused_activation_function": layer.activation})
+
+    def _dtype(self, layer: _Layer) -> np.dtype[Any]:
+        """Returns the type of u and of the state."""
+        if layer.quantized:
+            return self.model.graph.tensors[layer.s].spec.dtype
+        return np.dtype(np.float32)
+
+    def _add_like_state(
+        self, layer: _Layer, op: str, inputs: Sequence[int], shape: Sequence[int], **options: Any
+    ) -> int:
+        """Adds an operator whose output has the type and scale of the state; returns the output."""
+        quantization = self.quantization.get(layer.s) if layer.quantized else None
+        y = self._new(shape, self._dtype(layer), quantization)
+        return self._node(layer.node, op, inputs, y, options)
 
     def _weight_type(self, v: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Returns the type in which the convolution reads v: float32 in hybrid layers."""
@@ -141,7 +200,7 @@ class _Expansion:
         return dtype if dtype == np.float32 else stored
 
     def _node(
-        self, node: Node, op: str, inputs: Sequence[int], y: int, options: dict[str, Any]
+        self, node: Node, op: str, inputs: Sequence[int], y: int, options: Mapping[str, Any]
     ) -> int:
         """Adds an operator in place of a node; returns its output y."""
         all_options = {"fused_activation_function": 0, **options}

@@ -24,13 +24,7 @@ from odt.core.lowering.streaming.svdf import expand_svdf
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.model import Model
-from odt.core.model.variables import (
-    ASSIGN,
-    READ,
-    STATE,
-    Key,
-    keeps_state,
-)
+from odt.core.model.variables import ASSIGN, READ, STATE, Key, keeps_state
 from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import TensorSpec
 
@@ -145,6 +139,7 @@ class _Unroller(SequenceBuilder):
         return copies
 
     def _read(self, node: Node, copies: dict[int, int]) -> None:
+        """Lets the output of a READ_VARIABLE be the tensor with the variable's value."""
         key = self._key(node)
         if key not in self.state:
             self.state[key] = self.initial(node, key)
@@ -152,11 +147,13 @@ class _Unroller(SequenceBuilder):
         copies[node.outputs[0]] = self.state[key]
 
     def _assign(self, node: Node, copies: dict[int, int], step: int) -> None:
+        """Makes a tensor of this time step the variable's value."""
         if len(node.inputs) != 2 or ABSENT in node.inputs:
             raise self.error(node, f"must have a variable and a value, but got {node.inputs}")
         self.state[self._key(node)] = self._at(node.inputs[1], step, copies, node.origin)
 
     def _key(self, node: Node) -> Key:
+        """Returns the variable that a node reads or assigns."""
         key = self.keys.get(node.inputs[0]) if node.inputs else None
         if key is None or len(node.outputs) != (node.op == READ):
             raise self.error(node, "its variable must be that of a VAR_HANDLE, but is unknown")
@@ -183,7 +180,8 @@ class _Unroller(SequenceBuilder):
 
 def _needed(nodes: Sequence[Node], outputs: Sequence[int]) -> list[Node]:
     """Returns the nodes on which outputs depend."""
-    needed, nodes_in_use = set(outputs), []
+    needed = set(outputs)
+    nodes_in_use = []
     for node in reversed(nodes):
         if needed.intersection(node.outputs):
             nodes_in_use.append(node)

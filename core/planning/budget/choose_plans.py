@@ -26,5 +26,5 @@ def choose_plans(
         schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
         plans.keep(schedule.sizes)
         return plans, schedule, None
-    chosen = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
-    return chosen.plans, chosen.schedule, chosen.peak
+    forecast = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
+    return forecast.plans, forecast.schedule, forecast.peak

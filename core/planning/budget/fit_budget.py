@@ -72,16 +72,17 @@ def fit_budget(
     Raises:
         OptionError: if nothing fits, or `micro_batch` or `workers` is not possible.
     """
-    batch, reserve = info.batch_size, sum((reserves or {}).values())
+    batch = info.batch_size
+    reserve = sum((reserves or {}).values())
     usual = usual_schedule(plans, computations[0], batch, micro_batch, workers)
     unpacked = replace(usual, packs=False)
-    chosen = replace(forecast(plans, computations, info, usual), cache=reserve)
-    if budget is None or chosen.peak <= budget:
-        return chosen
-    if chosen.packed:
-        chosen = replace(forecast(plans, computations, info, unpacked), cache=reserve)
-        if chosen.peak <= budget:
-            return chosen
+    unchanged = replace(forecast(plans, computations, info, usual), cache=reserve)
+    if budget is None or unchanged.peak <= budget:
+        return unchanged
+    if unchanged.packed:
+        without_packing = replace(forecast(plans, computations, info, unpacked), cache=reserve)
+        if without_packing.peak <= budget:
+            return without_packing
     schedules = [unpacked] if usual.why else list(_schedules(usual, micro_batch, workers))
     available = budget - reserve
     best: Forecast | None = None
@@ -141,8 +142,8 @@ def _rewrites(
         return
     targets = [int(available * margin) for margin in MARGINS]
     for dropped in choose_dropped(_plan_of(compressed), targets):
-        fewest = RewrittenPlans(plans, order, digests, dropped)
-        rewritten = forecast(fewest, computations, info, schedule, searched=True)
+        with_recomputation = RewrittenPlans(plans, order, digests, dropped)
+        rewritten = forecast(with_recomputation, computations, info, schedule, searched=True)
         yield rewritten
         if rewritten.peak <= budget or not available:  # 0 bytes: the first choice drops all
             return
@@ -154,6 +155,7 @@ def _plan_of(forecast: Forecast) -> Plan:
 
 
 def _seconds(forecast: Forecast) -> float:
+    """Returns the estimated time of a step."""
     s = forecast.schedule
     return step_seconds(forecast.plan, s.batch, s.micro_batch, s.workers)
 

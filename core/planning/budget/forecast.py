@@ -125,13 +125,15 @@ def forecast(
     """
     size = schedule.micro_batch
     plan, without_blocks = plans.at(computations[0], size)
-    runs, frozen = [plan], 0
+    runs = [plan]
+    frozen = 0
     if computations[0].begin:
         part = Computation(end=computations[0].begin)
         frozen_plan, frozen_memory = plans.at(
             part, frozen_samples(lambda n: plans.at(part, n), size)
         )
-        runs, frozen = [frozen_plan, plan], schedule.workers * frozen_memory.nbytes
+        runs = [frozen_plan, plan]
+        frozen = schedule.workers * frozen_memory.nbytes
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
@@ -145,7 +147,7 @@ def forecast(
     in_parts = rule.compiled is not None and not info.ema and not info.sparse
     keep = info.keeps_gradients
     steps = [StepPlans(plans, c, schedule, keep=keep, in_parts=in_parts) for c in computations]
-    sums, (running, memory) = steps[0].sums, steps[0].at(size)
+    running, memory = steps[0].at(size)
     return Forecast(
         plans,
         schedule,
@@ -154,7 +156,7 @@ def forecast(
         memory,
         parameters=trained + rounded + masks + rows,
         slots=sum(spec.nbytes for spec in slots) + averages,
-        gradients=sums.nbytes(plan, schedule.workers),
+        gradients=steps[0].sums.nbytes(plan, schedule.workers),
         arena=schedule.workers * max(each.arena_nbytes for each in steps),
         separate=schedule.workers * without_blocks.separate,
         constants=_constants(runs),

@@ -25,14 +25,16 @@ def cheap_values(plan: Plan) -> frozenset[str]:
             rates[name] = call_seconds(plan, call) / plan.values[name].spec.nbytes
     if not rates:
         return frozenset()
-    chosen, seconds, most = list[str](), 0.0, SLOWER * run_seconds(plan)
+    cheapest: list[str] = []
+    seconds = 0.0
+    most = SLOWER * run_seconds(plan)
     for name in sorted(rates, key=rates.__getitem__):
         seconds += rates[name] * plan.values[name].spec.nbytes
         if seconds > most:
             break
-        chosen.append(name)
-    freed = sum(plan.values[name].spec.nbytes for name in chosen)
-    return frozenset(chosen if freed > SHARE * uses.saved_nbytes else ())
+        cheapest.append(name)
+    freed = sum(plan.values[name].spec.nbytes for name in cheapest)
+    return frozenset(cheapest if freed > SHARE * uses.saved_nbytes else ())
 
 
 class _Uses:

@@ -12,12 +12,12 @@ from odt.kernels.native.library import compiled_of
 from odt.kernels.rows.opdef import Digest, Kernel, TensorSpec
 
 
-def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
+def use_digests(plan: Plan, gradients: Collection[str]) -> Plan:
     """Replaces some gradients of a plan with their second form, which reads a digest.
 
     Args:
         plan: plan of a training step.
-        chosen: names of the gradients.
+        gradients: names of the gradients.
     """
     writers: dict[str, int] = {}
     before: dict[int, list[Call]] = {}
@@ -27,7 +27,7 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
         if not isinstance(entry, Call):
             continue
         form = _form(entry)
-        if form is None or entry.arrays["dx"] not in chosen:
+        if form is None or entry.arrays["dx"] not in gradients:
             if k < plan.forward_entries:
                 writers.update((name, k) for name in entry.values(entry.writes))
             continue
@@ -59,18 +59,18 @@ def choose_digests(plan: Plan) -> frozenset[str]:
         if isinstance(entry, Call)
         for v in entry.values(entry.writes)
     }
-    chosen = set(calls)
-    while True:
+    worthwhile = set(calls)
+    while True:  # a gradient without a digest reads activations that others then free no more
         others = (
             entry
             for entry in plan.entries[plan.forward_entries :]
-            if isinstance(entry, Call) and entry.arrays.get("dx") not in chosen
+            if isinstance(entry, Call) and entry.arrays.get("dx") not in worthwhile
         )
         operands = {plan.root(v) for entry in others for v in entry.values(entry.reads)}
-        useless = {n for n in chosen if not _frees(plan, calls[n], forward - operands)}
+        useless = {n for n in worthwhile if not _frees(plan, calls[n], forward - operands)}
         if not useless:
-            return frozenset(chosen)
-        chosen -= useless
+            return frozenset(worthwhile)
+        worthwhile -= useless
 
 
 def _frees(plan: Plan, call: Call, free: Collection[str]) -> bool:

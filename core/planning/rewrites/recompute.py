@@ -216,6 +216,7 @@ class _Rewriter:
         self.copies: dict[str, str] = {}
 
     def plan(self, order: Replay) -> Plan:
+        """Returns the plan with the entries of a replay; repeated calls write to copies."""
         entries: list[Call | Delivery] = []
         for k, repeated in order:
             entry = self.old.entries[k]
@@ -235,6 +236,7 @@ class _Rewriter:
         return replace(self.old, entries=tuple(entries), values=self.values)
 
     def _add_copy(self, name: str) -> str:
+        """Adds the value to which a repeated call writes; returns its name."""
         copy = self._copy_of(name)
         self.copies[name] = copy
         self.values[copy] = replace(self.values[name], name=copy)

@@ -37,17 +37,17 @@ def entry_name(entry: Call | Delivery) -> str:
 
 
 def choose_order(plan: Plan) -> tuple[str, ...]:
-    """Returns the best order found, as names of entries; empty for the plan's own order."""
+    """Returns the best of some orders, as names of entries; empty for the plan's own order."""
     names = [entry_name(entry) for entry in plan.entries]
-    chosen: tuple[str, ...] = ()
+    best: tuple[str, ...] = ()
     least = plan_memory(plan).nbytes
     segments = _Segments(plan)
     for back in (False, True):
         order = tuple(names[k] for k in segments.order(back=back))
         nbytes = plan_memory(reorder(plan, order), below=least).nbytes
         if nbytes < least:
-            chosen, least = order, nbytes
-    return chosen
+            best, least = order, nbytes
+    return best
 
 
 class _Segments:
@@ -103,10 +103,11 @@ class _Segments:
         ]
 
     def _segment(self, entries: range, back: bool) -> list[int]:
+        """Returns the order of the entries of a phase."""
         following, waiting = self._edges(entries, back)
         users, alive, stays = self._touches(entries, back)
         ready = [k for k in entries if not waiting[k]]
-        chosen: list[int] = []
+        order: list[int] = []
 
         def grows(k: int) -> int:
             """Returns the bytes by which an entry increases the memory alive."""
@@ -117,7 +118,7 @@ class _Segments:
         while ready:
             k = min(ready, key=lambda k: (grows(k), -k if back else k))
             ready.remove(k)
-            chosen.append(k)
+            order.append(k)
             for n in self.touches[k]:
                 users[n] -= 1
                 alive.add(n)
@@ -125,7 +126,7 @@ class _Segments:
                 waiting[other] -= 1
                 if not waiting[other]:
                     ready.append(other)
-        return chosen[::-1] if back else chosen
+        return order[::-1] if back else order
 
     def _edges(self, entries: range, back: bool) -> tuple[dict[int, set[int]], dict[int, int]]:
         """Returns for each entry the entries that wait for it, and the number that it waits for."""

@@ -9,7 +9,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.planning.computation import Computation
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.metrics import class_form
-from odt.core.training.passes import NONE, Each, Totals, evaluate
+from odt.core.training.passes import NO_TOTALS, Each, Totals, evaluate
 from odt.core.training.sample_results import SampleResults
 from odt.dataclass import dataclass
 from odt.errors import DataError, one_line
@@ -194,7 +194,7 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
 
 
 def _evaluate(
-    trainer: Trainer, data: DataSet, totals: Totals = NONE, each: Each | None = None
+    trainer: Trainer, data: DataSet, totals: Totals = NO_TOTALS, each: Each | None = None
 ) -> None:
     """Evaluates a trainer's model on all samples."""
     core, order = trainer.session.build(), range(data.length)

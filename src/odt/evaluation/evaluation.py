@@ -15,7 +15,7 @@ from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.storage.closing import Closing
 from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
-from odt.core.training.passes import NONE, Seen, unseen
+from odt.core.training.passes import NO_TOTALS, Seen, unseen
 from odt.core.training.sample_results import SampleResults
 from odt.data.new_data import NewData, OpenedData, Show, open_labelled
 from odt.data.sources import DataSet, samples_of, weights_of
@@ -141,7 +141,7 @@ class ModelEvaluator(Closing):
             range(data.length) if order is None else order,
             self._metrics,
             progress or unseen,
-            totals={"classes": counts} if counts else NONE,
+            totals={"classes": counts} if counts else NO_TOTALS,
             each=results.add if results else None,
         )
         report = make_report(counts, names) if counts else None

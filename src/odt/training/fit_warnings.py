@@ -9,7 +9,7 @@ from odt.core.checkpoints.resume import Resume
 from odt.core.data.dataset import DataSet
 from odt.core.options.training_options import FILE, FOLLOW_ALL
 from odt.core.training.metrics import preferred_form
-from odt.core.training.passes import NONE, Result
+from odt.core.training.passes import NO_TOTALS, Result
 from odt.core.training.results import Epoch
 from odt.core.training.trainer import Trainer
 from odt.core.training.undo import DIVISOR, Undo, worst
@@ -226,7 +226,7 @@ class ValidationClasses:
     def begin_epoch(self) -> None:
         """Begins to count the validation samples of an epoch."""
         self._counter = class_counter(self._form) if self._form else None
-        self._core.counts = {"classes": self._counter} if self._counter else NONE
+        self._core.counts = {"classes": self._counter} if self._counter else NO_TOTALS
 
     def end_epoch(self, number: int, *, worse: bool) -> None:
         """Keeps the counts of the epoch whose weights are those of the end.
@@ -239,10 +239,10 @@ class ValidationClasses:
             self._counts = None
         elif not self._core.best.nbytes or self._core.best.epoch == number:
             self._counts = self._counter
-        self._core.counts = NONE  # callbacks may evaluate
+        self._core.counts = NO_TOTALS  # callbacks may evaluate
 
     def end(self) -> str | None:
         """A warning of classes that are never predicted, or None."""
-        self._core.counts, counts = NONE, self._counts
+        self._core.counts, counts = NO_TOTALS, self._counts
         missing = counts and never_predicted(counts.actual, counts.predicted, self._names, LEAST)
         return f"Warning: validation: {missing}" if missing else None

@@ -13,7 +13,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.planning.autodiff import inference_plan
 from odt.core.planning.memory import plan_memory
-from odt.core.quantization.quantize_model import together
+from odt.core.quantization.quantize_model import side_by_side
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.trace import Trace
@@ -60,6 +60,6 @@ def test_tensors_of_two_models_are_compared_in_any_order() -> None:
 
     found = [
         (i, float(a[0]), float(b[0]))
-        for i, a, b in together(shown([1, 2, 3, 1]), shown([30, 5, 20, 10, 10]), {1: 10, 3: 30})
+        for i, a, b in side_by_side(shown([1, 2, 3, 1]), shown([30, 5, 20, 10, 10]), {1: 10, 3: 30})
     ]
     assert found == [(1, 1, 10), (3, 3, 30), (1, 1, 10)]
