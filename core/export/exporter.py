@@ -1,7 +1,6 @@
 """Exports trained models: patches new weights into the original bytes and keeps all others."""
 
 import os
-import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.export.float_weights import removed_operators, with_float_weights
+from odt.core.export.format_edit import IDENTIFIERS, format_edit
 from odt.core.export.own_activations import (
     needs_own_activations,
     new_positions,
@@ -26,26 +26,15 @@ from odt.core.export.shared_weights import (
 )
 from odt.core.export.version_patches import version_patches
 from odt.core.formats.flatbuffer.appended_zip import offset_patches, shift_archive
-from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
-    BUFFER,
-    BUFFERS,
-    SUBGRAPHS,
-    TENSORS,
-    VERSION,
     NewBuffer,
-    NewTable,
     Patch,
-    absolute_offsets,
-    add_buffers,
-    buffer_table,
-    front,
-    original,
     patched,
 )
 from odt.core.formats.flatbuffer.metadata_edit import Edit, edit_metadata
-from odt.core.formats.flatbuffer.operator_options import operator_name, tensor_type
-from odt.core.formats.flatbuffer.reader import FORMATS, parse_model
+from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.slots import ModelSlot, SubGraphSlot, TensorSlot
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.integers.fake_quantize import real_graph
 from odt.core.integers.stored_values import stored_values
@@ -56,14 +45,11 @@ from odt.core.model.model import ONNX, Model
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.core.storage.atomic_files import write_atomically
-from odt.errors import ModelError, OptionError, UnsupportedError, warn
+from odt.errors import OptionError, UnsupportedError, warn
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array
 
-IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
-TFLITE_VERSION = 3  # LiteRT loads no other version; Circle files have 0
 MAX_NAMED = 4  # constants in a message
-FULLY_CONNECTED, SHUFFLED16X1FLOAT32 = 9, 127  # a layout of weights that only Circle has
 
 
 def export_model(
@@ -142,7 +128,7 @@ def export_model(
         patches += _quantization_patches(contents.model, contents.quantizations)
     patches += version_patches(model)
     entries, archive = _entries(model, file_format, record, info, operators)
-    edit = convert(model, file_format, new_buffers, entries)
+    edit = format_edit(model, file_format, new_buffers, entries)
     written[0] = replace(written[0], entries=entries)
     chunks = _chunks(model, edit, patches, source, archive)
 
@@ -381,74 +367,6 @@ def _chunks(
     source.check_file()
 
 
-def convert(
-    model: Model,
-    file_format: str,
-    new_buffers: Sequence[NewBuffer] = (),
-    entries: Mapping[str, bytes | None] | None = None,
-) -> Edit:
-    """Returns the edit that converts a model to a format.
-
-    The formats differ in identifier, version and in what they can hold.
-
-    Args:
-        model: the model.
-        file_format: circle or tflite.
-        new_buffers: new buffers for some tensors.
-        entries: new metadata entries.
-    """
-    if file_format == model.format and not new_buffers and not entries:
-        return Edit(b"", 0, [])
-    source = FlatBuffer(model.path, model.data)
-    root = source.root()
-    identifier = IDENTIFIERS[file_format]
-    patches: list[Patch] = []
-    version, absent = None, set[int]()
-    if file_format != model.format:
-        _refuse_losses(model, root, file_format)
-        patches += [(at, identifier) for at in {4, original(source)[0] + 4}]
-        if file_format == "tflite":
-            version, absent = TFLITE_VERSION, _empty_buffers(model, root)
-    if entries:
-        edit = edit_metadata(model, entries, identifier, new_buffers, version, frozenset(absent))
-        return Edit(edit.front, edit.begin, patches + edit.patches)
-    place = root.place(VERSION, 4)
-    if version is not None and place:
-        patches.append((place, struct.pack("<I", version)))
-    vectors: dict[int, list[int | NewTable]] = {}
-    if new_buffers or absent:
-        buffers: list[int | NewTable] = [
-            buffer_table(b"") if k in absent else table.pos
-            for k, table in enumerate(root.tables(BUFFERS, "buffer"))
-        ]
-        patches += add_buffers(root, buffers, new_buffers)
-        vectors[BUFFERS] = buffers
-    if (version is None or place) and not vectors:
-        return Edit(b"", 0, patches)
-    before = front(0, root, identifier, version, vectors, lasting=bool(vectors))
-    return Edit(before, 0, patches + absolute_offsets(root, len(before)))
-
-
-def _empty_buffers(model: Model, root: Table) -> set[int]:
-    """Returns buffers of activations with an empty data field, which LiteRT mistakes for constants.
-
-    A constant without elements keeps its buffer, and LiteRT ignores buffer 0.
-    """
-    empty = {
-        k
-        for k, table in enumerate(root.tables(BUFFERS, "buffer"))
-        if k and table.target(0) and model.spans[k] == (0, 0)
-    }
-    if not empty:
-        return empty
-    return {
-        table.number(BUFFER, "I")
-        for graph in root.tables(SUBGRAPHS, "subgraph")
-        for table in graph.tables(TENSORS, "tensor", f"{graph.where}, ")
-        if table.number(BUFFER, "I") in empty and 0 not in table.numbers(0, "shape")
-    }
-
-
 def _place_values(written: Sequence[ExportContents]) -> tuple[list[Patch], list[NewBuffer]]:
     """Places new values in the bytes of the old ones, or in new buffers if those are shared."""
     patches: list[Patch] = []
@@ -478,9 +396,9 @@ def _place_values(written: Sequence[ExportContents]) -> tuple[list[Patch], list[
 def _readers(model: Model) -> Counter[tuple[int, int]]:
     """Counts the tensors of all subgraphs, and metadata entries, that refer to each span."""
     counts = Counter(model.spans[buffer] for buffer in model.metadata.values())
-    for graph in FlatBuffer(model.path, model.data).root().tables(SUBGRAPHS, "subgraph"):
-        for table in graph.tables(TENSORS, "tensor", f"{graph.where}, "):
-            buffer = table.number(BUFFER, "I")
+    for graph in FlatBuffer(model.path, model.data).root().tables(ModelSlot.SUBGRAPHS, "subgraph"):
+        for table in graph.tables(SubGraphSlot.TENSORS, "tensor", f"{graph.where}, "):
+            buffer = table.number(TensorSlot.BUFFER, "I")
             if buffer < len(model.spans):  # only tensors of subgraph 0 have been checked
                 counts[model.spans[buffer]] += 1
     return counts
@@ -519,34 +437,3 @@ def _quantization_patches(
 def _place_of(model: Model, values: Array) -> int:
     """Returns the offset in the file of an array that is a view of the file."""
     return values.ctypes.data - np.frombuffer(model.data, np.uint8).ctypes.data
-
-
-def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
-    """Raises ModelError with everything in all subgraphs that the other format cannot hold."""
-    problems = []
-    for table in root.tables(1, "operator code"):
-        code = min(table.number(0, "b"), table.number(3, "i"))
-        if code < 0 and file_format == "tflite":
-            problems.append(f"{table.where} ({operator_name(code)})")
-    codes = [max(t.number(0, "b"), t.number(3, "i")) for t in root.tables(1, "operator code")]
-    for graph in root.tables(SUBGRAPHS, "subgraph"):
-        for table in graph.tables(0, "tensor", f"{graph.where}, "):
-            code = table.number(1, "b")
-            if (code < 0 or table.number(10, "b")) and file_format == "tflite":
-                kind = "compressed" if code >= 0 else tensor_type(code)
-                problems.append(f"{table.where} ({kind})")
-            scales = table.table(4, "quantization")
-            if scales is not None and scales.number(4, "B") > 1:
-                problems.append(f"{table.where} (quantization details {scales.number(4, 'B')})")
-        for table in graph.tables(3, "operator", f"{graph.where}, "):
-            options = table.table(4, "options")
-            index = table.number(0, "I")
-            if options is None or index >= len(codes) or codes[index] != FULLY_CONNECTED:
-                continue
-            if options.number(1, "b") == SHUFFLED16X1FLOAT32 and file_format == "tflite":
-                problems.append(f"{table.where} (weights format SHUFFLED16x1FLOAT32)")
-    if problems:
-        raise ModelError(
-            f"{model.path}: must hold only what {file_format} files have, "
-            f"but got {', '.join(problems)}. Export as {model.format}."
-        )

@@ -17,9 +17,6 @@ from odt.core.export.named_activations import with_named_activations
 from odt.core.formats.flatbuffer.appended_zip import offset_patches
 from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
-    BUFFERS,
-    SUBGRAPHS,
-    TENSORS,
     NewBuffer,
     NewTable,
     Patch,
@@ -29,6 +26,13 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import (
     patched,
 )
 from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.slots import (
+    ModelSlot,
+    OperatorSlot,
+    QuantizationParametersSlot,
+    SubGraphSlot,
+    TensorSlot,
+)
 from odt.core.formats.flatbuffer.subgraphs import same_values
 from odt.core.integers.fake_quantize import real_graph
 from odt.core.integers.implied_activations import implied_activations
@@ -45,10 +49,6 @@ from odt.core.recipe.interface import resized
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import dequantize
 
-OUTPUTS, OPERATORS = 2, 3  # slots of SubGraph
-TYPE, QUANTIZATION = 1, 4  # slots of Tensor
-SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
-OPERATOR_INPUTS, OPERATOR_OUTPUTS = 1, 2  # slots of Operator
 LENGTH_BYTES = 4  # of the length before the items of a vector
 
 
@@ -93,7 +93,7 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
         dequantized = real_graph(model)
     source = FlatBuffer(model.path, model.data)
     root = source.root()
-    graphs = list(root.tables(SUBGRAPHS, "subgraph"))
+    graphs = list(root.tables(ModelSlot.SUBGRAPHS, "subgraph"))
     patches: list[Patch] = []
     # Types of tensors, and operators that convert them, in all subgraphs that run.
     for number, real in _real_tensors(model, dequantized).items():
@@ -110,10 +110,10 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
     for buffer in initial:
         for subgraph, i in buffer.tensors:
             patches += _type_patches(graphs[subgraph], {i})
-    buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
+    buffers: list[int | NewTable] = [t.pos for t in root.tables(ModelSlot.BUFFERS, "buffer")]
     patches += add_buffers(root, buffers, [*_new_buffers(model, dequantized), *initial])
     identifier = bytes(model.data[4:8])
-    before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
+    before = front(0, root, identifier, vectors={ModelSlot.BUFFERS: buffers}, lasting=True)
     patches += absolute_offsets(root, len(before)) + offset_patches(model.data, len(before))
     data = b"".join([before, *patched(model.data, patches)])
     new = parse_model(memoryview(data), model.path, model.signature)
@@ -187,15 +187,15 @@ def _real_tensors(model: Model, dequantized: DequantizedGraph) -> dict[int, set[
 
 def _type_patches(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
     """Yields patches for type and scales of the tensors that become float32."""
-    for i, table in enumerate(graph.tables(TENSORS, "tensor")):
+    for i, table in enumerate(graph.tables(SubGraphSlot.TENSORS, "tensor")):
         if i not in tensors:
             continue
-        at = table.place(TYPE, 1)
+        at = table.place(TensorSlot.TYPE, 1)
         if not at:
             continue  # it is float32 already
         yield at, b"\0"
-        scales = table.table(QUANTIZATION, "quantization")
-        for slot in (SCALE, ZERO_POINT):
+        scales = table.table(TensorSlot.QUANTIZATION, "quantization")
+        for slot in (QuantizationParametersSlot.SCALE, QuantizationParametersSlot.ZERO_POINT):
             start, length = scales.vector(slot, 1, "scales") if scales else (0, 0)
             if length:
                 yield start - LENGTH_BYTES, struct.pack("<I", 0)  # an empty vector
@@ -214,16 +214,17 @@ def _operator_patches(table: Table, graph: Graph, removals: Sequence[Node]) -> I
             instead[x] = y  # outputs keep their numbers
         else:
             instead[y] = x
-    tables, positions = list(table.tables(OPERATORS, "operator")), {n.origin for n in removals}
+    tables = list(table.tables(SubGraphSlot.OPERATORS, "operator"))
+    positions = {n.origin for n in removals}
     positions_left = [t.pos for k, t in enumerate(tables) if k not in positions]
-    start, _ = table.vector(OPERATORS, 4, "operators")
+    start, _ = table.vector(SubGraphSlot.OPERATORS, 4, "operators")
     offsets = [pos - (start + 4 * k) for k, pos in enumerate(positions_left)]
     yield (
         start - LENGTH_BYTES,
         struct.pack(f"<{1 + len(positions_left)}I", len(positions_left), *offsets),
     )
-    places = [(t, slot) for t in tables for slot in (OPERATOR_INPUTS, OPERATOR_OUTPUTS)]
-    for entry, slot in [(table, OUTPUTS), *places]:
+    places = [(t, slot) for t in tables for slot in (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS)]
+    for entry, slot in [(table, SubGraphSlot.OUTPUTS), *places]:
         yield from _number_patches(entry, slot, instead)
 
 

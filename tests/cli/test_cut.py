@@ -205,6 +205,15 @@ def test_weights_of_float16_are_put_back_as_float16(tmp_path: Path) -> None:
         (("--after", "scores"), "--after, --before: must have operators between them"),
         (("--before", "0"), "--after, --before: must have operators between them"),
         (("--after", "twins"), "--after: must be one tensor, or the number of one of 3 and 6"),
+        (
+            ("--before", "3", "--after", "6"),
+            "--after: must be tensors that the outputs depend on, but",
+        ),
+        (
+            ("--after", "3", "--after", "6"),
+            "--after: must be tensors that the outputs depend on, not only through the other new "
+            "inputs, but got tensor 3",
+        ),
     ],
 )
 def test_wrong_ends_are_refused_in_one_line(
@@ -222,6 +231,16 @@ def test_wrong_ends_are_refused_in_one_line(
     result = run("cut", path, *options, "-o", tmp_path / "part.circle")
     assert (result.exit_code, message in result.output) == (1, True), result.output
     assert not (tmp_path / "part.circle").exists()
+
+
+def test_a_tensor_given_by_name_and_number_is_one_end(tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole.tflite", tmp_path / "part.tflite"
+    with_two_ends(whole)
+    name = read_model(str(whole)).graph.tensors[3].name
+    ends = ("--after", 3, "--after", name, "--before", "scores", "--before", "scores")
+    succeed("cut", whole, *ends, "-o", part)
+    graph = read_model(str(part)).graph
+    assert (len(graph.inputs), len(graph.outputs)) == (1, 1)
 
 
 def test_a_part_of_another_file_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,13 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table, u32
+from odt.core.formats.flatbuffer.slots import (
+    BufferSlot,
+    ModelSlot,
+    OperatorSlot,
+    SubGraphSlot,
+    TensorSlot,
+)
 from odt.dataclass import dataclass
 
 MARK = b"odt+"
@@ -20,10 +27,6 @@ OFFSET, VTABLE_ENTRY = 4, 2  # bytes of an offset or a number, and of an entry o
 TABLE_ALIGNMENT = 16  # alignment of new tables, as the schema requires of data in a Buffer
 ALIGNMENT = 64  # alignment of a front, so that aligned data stays aligned
 MAX_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
-VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
-TENSORS, OPERATORS = 0, 3  # slots of SubGraph
-BUFFER = 2  # slot of Tensor
-DATA_OFFSET, LARGE_OPTIONS_OFFSET = 1, 9  # slots of Buffer and Operator: absolute offsets
 MAX_FRONT = 2**31  # bytes: offsets beyond that are refused by other readers
 
 Patch = tuple[int, bytes | memoryview]
@@ -84,13 +87,13 @@ def add_buffers(
         return []
     tables = {
         (s, i): table
-        for s, graph in enumerate(root.tables(SUBGRAPHS, "subgraph"))
-        for i, table in enumerate(graph.tables(TENSORS, "tensor", f"{graph.where}, "))
+        for s, graph in enumerate(root.tables(ModelSlot.SUBGRAPHS, "subgraph"))
+        for i, table in enumerate(graph.tables(SubGraphSlot.TENSORS, "tensor", f"{graph.where}, "))
     }
     patches: list[Patch] = []
     for buffer in new:
         for tensor in buffer.tensors:
-            place = tables[tensor].place(BUFFER, 4)
+            place = tables[tensor].place(TensorSlot.BUFFER, 4)
             if not place:
                 raise tables[tensor].error(
                     "must have a buffer index to get another buffer, but has none"
@@ -130,10 +133,10 @@ def original(source: FlatBuffer) -> tuple[int, Table]:
 
 def absolute_offsets(root: Table, shift: int) -> list[Patch]:
     """Returns patches for the absolute offsets in a model that moves by `shift` bytes."""
-    places = [t.place(DATA_OFFSET, 8) for t in root.tables(BUFFERS, "buffer")]
-    for graph in root.tables(SUBGRAPHS, "subgraph"):
-        operators = graph.tables(OPERATORS, "operator", f"{graph.where}, ")
-        places += [t.place(LARGE_OPTIONS_OFFSET, 8) for t in operators]
+    places = [t.place(BufferSlot.OFFSET, 8) for t in root.tables(ModelSlot.BUFFERS, "buffer")]
+    for graph in root.tables(ModelSlot.SUBGRAPHS, "subgraph"):
+        operators = graph.tables(SubGraphSlot.OPERATORS, "operator", f"{graph.where}, ")
+        places += [t.place(OperatorSlot.LARGE_CUSTOM_OPTIONS_OFFSET, 8) for t in operators]
     data = root.source.data
     offsets = [(at, int(struct.unpack_from("<Q", data, at)[0])) for at in places if at]
     # 0 and 1 stand for no offset.
@@ -173,7 +176,7 @@ def front(
     out[table : table + root.nbytes] = root.source.data[root.pos : root.pos + root.nbytes]
     struct.pack_into("<i", out, table, table - HEADER)
     if version is not None:
-        struct.pack_into("<I", out, table + fields[VERSION], version)
+        struct.pack_into("<I", out, table + fields[ModelSlot.VERSION], version)
     links = [
         (table + fields[slot], root.target(slot))
         for slot in range(len(root.fields))
@@ -202,7 +205,11 @@ def front(
 
 def _check_size(root: Table) -> None:
     """Raises ModelError if the root's fields lie outside it."""
-    ends = [f + (OFFSET if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
+    ends = [
+        f + (OFFSET if slot <= ModelSlot.SIGNATURE_DEFS else 1)
+        for slot, f in enumerate(root.fields)
+        if f
+    ]
     least, limit = max([OFFSET, *ends]), min(MAX_ROOT, root.source.size - root.pos)
     if not least <= root.nbytes <= limit:
         raise root.error(
@@ -217,7 +224,7 @@ def _fields(
     slots = max([len(root.fields), 1, *(1 + slot for slot in vectors)])
     fields = [*root.fields, *[0] * (slots - len(root.fields))]
     nbytes = root.nbytes + -root.nbytes % OFFSET
-    for slot in (*vectors, *([VERSION] if version is not None else [])):
+    for slot in (*vectors, *([ModelSlot.VERSION] if version is not None else [])):
         if not fields[slot]:
             fields[slot] = nbytes
             nbytes += OFFSET
@@ -244,9 +251,9 @@ def _is_offset(root: Table, slot: int) -> bool:
     A slot that is not in the schema counts as an offset if it can be one: all fields added to Model
     so far were vectors, tables and strings.
     """
-    if not root.fields[slot] or slot == VERSION:
+    if not root.fields[slot] or slot == ModelSlot.VERSION:
         return False
-    if slot <= SIGNATURES:
+    if slot <= ModelSlot.SIGNATURE_DEFS:
         return True
     at = root.pos + root.fields[slot]
     others = [f for f in root.fields if f > root.fields[slot]]

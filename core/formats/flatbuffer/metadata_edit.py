@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
-    BUFFERS,
-    METADATA,
     NewBuffer,
     NewTable,
     Patch,
@@ -20,6 +18,7 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import (
     metadata_table,
     original,
 )
+from odt.core.formats.flatbuffer.slots import MetadataSlot, ModelSlot
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
 
@@ -60,28 +59,28 @@ def edit_metadata(
     begin, root = original(FlatBuffer(model.path, model.data))
     buffers: list[int | NewTable] = [
         buffer_table(b"") if k in absent else t.pos
-        for k, t in enumerate(root.tables(BUFFERS, "buffer"))
+        for k, t in enumerate(root.tables(ModelSlot.BUFFERS, "buffer"))
     ]
     # Entries of an earlier front: their buffers follow those of the original file.
     earlier = {n: bytes(model.buffer(i)) for n, i in model.metadata.items() if i >= len(buffers)}
     values = {name: data for name, data in {**earlier, **entries}.items() if data is not None}
     metadata: list[int | NewTable] = []
     is_present = False
-    for table in root.tables(METADATA, "metadata"):
-        if table.string(0, "name") in {*entries, *earlier}:
+    for table in root.tables(ModelSlot.METADATA, "metadata"):
+        if table.string(MetadataSlot.NAME, "name") in {*entries, *earlier}:
             is_present = True
         else:
             metadata.append(table.pos)
     if not is_present and not values:
         return Edit(b"", begin, absolute_offsets(root, -begin))
-    vectors: dict[int, list[int | NewTable]] = {METADATA: metadata}
+    vectors: dict[int, list[int | NewTable]] = {ModelSlot.METADATA: metadata}
     patches: list[Patch] = []
     if values or new_buffers or absent:
         buffers = buffers or [buffer_table(b"")]  # buffer 0 means that there is no data
         for name, data in values.items():
             metadata.append(metadata_table(name, len(buffers)))
             buffers.append(buffer_table(data))
-        vectors[BUFFERS] = buffers
+        vectors[ModelSlot.BUFFERS] = buffers
         patches = add_buffers(root, buffers, new_buffers)
     before = front(begin, root, identifier, version, vectors, lasting=bool(new_buffers))
     return Edit(before, begin, patches + absolute_offsets(root, len(before) - begin))

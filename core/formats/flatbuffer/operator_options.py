@@ -13,6 +13,7 @@ import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import Table
 from odt.core.formats.flatbuffer.schema_tables import fields_of, unpack
+from odt.core.formats.flatbuffer.slots import OperatorSlot
 from odt.errors import escaped
 from odt.schemas.circle import ENUMERATIONS
 
@@ -61,12 +62,16 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
         ModelError: if the table belongs to another operator.
     """
     if op.startswith("CUSTOM:"):
-        start, size = operator.vector(5, 1, "custom options")
+        start, size = operator.vector(OperatorSlot.CUSTOM_OPTIONS, 1, "custom options")
         return {"custom_options": bytes(operator.source.data[start : start + size])}
-    options, table_name = {}, options_table(op)
-    for slot, union in ((3, "BuiltinOptions"), (11, "BuiltinOptions2")):
-        code = operator.number(slot, "B")
-        table = operator.table(slot + 1, "options") if code else None
+    options: dict[str, Any] = {}
+    table_name = options_table(op)
+    for type_slot, union in (
+        (OperatorSlot.BUILTIN_OPTIONS_TYPE, "BuiltinOptions"),
+        (OperatorSlot.BUILTIN_OPTIONS2_TYPE, "BuiltinOptions2"),
+    ):
+        code = operator.number(type_slot, "B")
+        table = operator.table(type_slot + 1, "options") if code else None  # the value follows
         if table is None:
             continue
         name = ENUMERATIONS[union].get(code)

@@ -8,13 +8,19 @@ import math
 import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import Table
+from odt.core.formats.flatbuffer.slots import (
+    DimensionMetadataSlot,
+    SparsityParametersSlot,
+    TensorSlot,
+)
 from odt.core.model.sparsity import Sparsity
 from odt.kernels.rows.opdef import Array
 
-DENSE, SPARSE = 0, 1  # DimensionType
+DENSE = 0  # DimensionType
 INDICES = {1: "<i4", 2: "<u2", 3: "|u1"}  # SparseIndexVector → dtype
 MAX_BYTES = 2**31  # of a sparse constant's dense form
 INDEX = np.dtype(np.int32)
+VALUES = 0  # slot of all tables of SparseIndexVector
 
 
 def read_sparsity(
@@ -34,12 +40,13 @@ def read_sparsity(
     Raises:
         ModelError: if the lists fit neither each other nor the tensor.
     """
-    table = tensor.table(6, "sparsity")
+    table = tensor.table(TensorSlot.SPARSITY, "sparsity")
     assert table is not None
     if math.prod(shape) * dtype.itemsize > MAX_BYTES:
         raise table.error(f"its dense form must fit into {MAX_BYTES} bytes, but got {shape}")
-    order, blocked = table.numbers(0, "traversal order"), table.numbers(1, "block map")
-    levels = list(table.tables(2, "level", f"{table.where}, "))
+    order = table.numbers(SparsityParametersSlot.TRAVERSAL_ORDER, "traversal order")
+    blocked = table.numbers(SparsityParametersSlot.BLOCK_MAP, "block map")
+    levels = [*table.tables(SparsityParametersSlot.DIM_METADATA, "level", f"{table.where}, ")]
     if (
         sorted(order) != [*range(len(levels))]
         or len(levels) != len(shape) + len(blocked)
@@ -65,7 +72,10 @@ def _axes(
     table: Table, shape: tuple[int, ...], blocked: tuple[int, ...], levels: list[Table]
 ) -> tuple[list[int], list[int]]:
     """Returns the length of each axis and block, and the distance of its entries when flat."""
-    sizes, lengths = list(shape), [level.number(1, "i") for level in levels[len(shape) :]]
+    sizes = list(shape)
+    lengths = [
+        level.number(DimensionMetadataSlot.DENSE_SIZE, "i") for level in levels[len(shape) :]
+    ]
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     for axis, length in zip(blocked, lengths, strict=True):
         if length < 1 or sizes[axis] % length:
@@ -90,11 +100,12 @@ def _level(level: Table, nodes: Array, size: int) -> tuple[Array, Array | int, A
     Returns:
         The entries of this level; how many there are for each node; and their positions.
     """
-    if level.number(0, "b") == DENSE:
-        if level.number(1, "i") != size or len(nodes) * size > level.source.size:
+    if level.number(DimensionMetadataSlot.FORMAT, "b") == DENSE:
+        length = level.number(DimensionMetadataSlot.DENSE_SIZE, "i")
+        if length != size or len(nodes) * size > level.source.size:
             raise level.error(
                 f"must have the {size} positions of its axis and fit into the file, but got "
-                f"{level.number(1, 'i')}, {len(nodes)} times"
+                f"{length}, {len(nodes)} times"
             )
         positions = np.arange(size)
         return (
@@ -102,7 +113,8 @@ def _level(level: Table, nodes: Array, size: int) -> tuple[Array, Array | int, A
             size,
             np.tile(positions, len(nodes)),
         )
-    ends, entries = (_list(level, slot, what) for slot, what in ((2, "segments"), (4, "indices")))
+    ends = _list(level, DimensionMetadataSlot.ARRAY_SEGMENTS_TYPE, "segments")
+    entries = _list(level, DimensionMetadataSlot.ARRAY_INDICES_TYPE, "indices")
     fits = (
         len(ends) > nodes.max(initial=0) + 1
         and not ends[0]
@@ -124,9 +136,9 @@ def _level(level: Table, nodes: Array, size: int) -> tuple[Array, Array | int, A
 
 
 def _list(level: Table, slot: int, what: str) -> Array:
-    """Reads a union of vectors of integers, whose type is in the slot before its value."""
+    """Reads a union of vectors of integers: its type is in a slot, its value in the next."""
     code = level.number(slot, "B")
     table = level.table(slot + 1, what)
     if table is None or code not in INDICES:
         raise level.error(f"{what} must be a list of integers, but got type {code}")
-    return table.array(0, INDICES[code], what).astype(np.int64)
+    return table.array(VALUES, INDICES[code], what).astype(np.int64)

@@ -7,6 +7,7 @@ import numpy as np
 from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, Table
 from odt.core.formats.flatbuffer.operator_options import tensor_type
 from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
+from odt.core.formats.flatbuffer.slots import QuantizationParametersSlot, SubGraphSlot, TensorSlot
 from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Tensor
 from odt.core.model.sparsity import Sparsity
 from odt.errors import one_line
@@ -38,7 +39,7 @@ def below(table: Table, index: int, what: str, count: int) -> int:
 
 def read_tensors(
     graph: Table, spans: Spans
-) -> "tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]":
+) -> tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]:
     """Reads the tensors of a subgraph, and quantization and sparsity of those that have one.
 
     Args:
@@ -48,15 +49,15 @@ def read_tensors(
     tensors: list[Tensor] = []
     quantization: dict[int, Quantization] = {}
     sparsity: dict[int, Sparsity] = {}
-    for i, table in enumerate(graph.tables(0, "tensor")):
-        name = table.string(3, "name")
+    for i, table in enumerate(graph.tables(SubGraphSlot.TENSORS, "tensor")):
+        name = table.string(TensorSlot.NAME, "name")
         if name:
             table.where += f' ("{one_line(name, MAX_NAME)}")'
         signature, spec = _spec(table)
         scales = _quantization(table, spec)
         if scales is not None:
             quantization[i] = scales
-        buffer = below(table, table.number(2, "I"), "buffer", max(len(spans), 1))
+        buffer = below(table, table.number(TensorSlot.BUFFER, "I"), "buffer", max(len(spans), 1))
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
         (kind,) = spec.dtype.names or ("",)  # name of a type that NumPy lacks; see _spec
         dtype = SPARSE.get(kind)
@@ -70,7 +71,7 @@ def read_tensors(
                 data=data,
                 buffer=buffer,
                 quantized=scales is not None,
-                variable=bool(table.number(5, "b")),
+                variable=bool(table.number(TensorSlot.IS_VARIABLE, "b")),
             )
         )
     return tensors, quantization, sparsity
@@ -81,8 +82,8 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
 
     A type that NumPy lacks becomes a dtype of one opaque byte with a field of that name.
     """
-    shape = table.numbers(0, "shape")
-    signature = table.numbers(7, "shape signature") or shape
+    shape = table.numbers(TensorSlot.SHAPE, "shape")
+    signature = table.numbers(TensorSlot.SHAPE_SIGNATURE, "shape signature") or shape
     if len(signature) != len(shape):
         raise table.error(
             f"shape and shape signature must have the same length, but got {shape} and {signature}"
@@ -95,13 +96,13 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
     sizes = tuple(1 if n < 0 else n for n in shape)
     if any(n < 0 for n in shape):
         signature = tuple(-1 if n < 0 else s for n, s in zip(shape, signature, strict=True))
-    code = table.number(1, "b")
+    code = table.number(TensorSlot.TYPE, "b")
     kind = tensor_type(code)
     if kind is None:
         raise table.error(f"type must be one of the schema, but got code {code}")
-    if table.place(6, 4):
+    if table.place(TensorSlot.SPARSITY, 4):
         kind = f"SPARSE_{kind}"
-    if table.number(10, "b"):
+    if table.number(TensorSlot.COMPRESSION_TYPE, "b"):
         kind = f"COMPRESSED_{kind}"
     dtype = DTYPES.get(kind) or np.dtype([(kind, "V1")])
     if math.prod(n for n in sizes if n) * dtype.itemsize > MAX_BYTES:
@@ -118,8 +119,9 @@ def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | 
     if spec.dtype.kind == "V":
         return np.frombuffer(data, np.uint8, size, offset)
     if spec.nbytes != size:
+        buffer = table.number(TensorSlot.BUFFER, "I")
         raise table.error(
-            f"its {spec} needs {spec.nbytes} bytes, but buffer {table.number(2, 'I')} has {size}",
+            f"its {spec} needs {spec.nbytes} bytes, but buffer {buffer} has {size}",
             "The buffer is larger than its tensor." if size > spec.nbytes else DAMAGED,
         )
     if offset % spec.dtype.itemsize:  # kernels need aligned arrays; writers align to 16 bytes
@@ -133,16 +135,19 @@ def _quantization(table: Table, spec: TensorSpec) -> Quantization | None:
 
     Older converters store the axis of the weights with the vector of their biases.
     """
-    details = table.table(4, "quantization")
-    scale = details.array(2, "<f4", "scale") if details else None
-    if details is None or scale is None or not len(scale):
+    details = table.table(TensorSlot.QUANTIZATION, "quantization")
+    if details is None:
         return None
-    zero_point = details.array(3, "<i8", "zero point")
+    scale = details.array(QuantizationParametersSlot.SCALE, "<f4", "scale")
+    if not len(scale):
+        return None
+    zero_point = details.array(QuantizationParametersSlot.ZERO_POINT, "<i8", "zero point")
     if len(zero_point) not in (0, len(scale)):
         raise details.error(
             f"scale and zero point must have the same length, but got {len(scale)} and "
             f"{len(zero_point)}"
         )
     zero_point = zero_point if len(zero_point) else np.zeros(len(scale), np.int64)
-    axis = details.number(6, "i") if len(spec.shape) != 1 else 0
+    axis = details.number(QuantizationParametersSlot.QUANTIZED_DIMENSION, "i")
+    axis = axis if len(spec.shape) != 1 else 0
     return Quantization(scale, zero_point, axis)

@@ -16,6 +16,16 @@ from odt.core.formats.flatbuffer.arities import check_arities
 from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.formats.flatbuffer.operator_options import operator_name, read_options
 from odt.core.formats.flatbuffer.read_tensors import Spans, below, read_tensors
+from odt.core.formats.flatbuffer.slots import (
+    BufferSlot,
+    MetadataSlot,
+    ModelSlot,
+    OperatorCodeSlot,
+    OperatorSlot,
+    SignatureDefSlot,
+    SubGraphSlot,
+    TensorMapSlot,
+)
 from odt.core.formats.flatbuffer.subgraphs import subgraphs_of
 from odt.core.model.graph import MAX_NAME, Graph, Node, Tensor
 from odt.core.model.integer_operators import LSTM
@@ -57,19 +67,22 @@ def parse_model(
             f"{' or '.join(i.decode() for i in FORMATS)}, but got {identifier!r}."
         )
     root = source.root()
-    spans = tuple(_span(t, source) for t in root.tables(4, "buffer"))
-    graphs = list(root.tables(2, "subgraph"))
+    spans = tuple(_span(t, source) for t in root.tables(ModelSlot.BUFFERS, "buffer"))
+    graphs = list(root.tables(ModelSlot.SUBGRAPHS, "subgraph"))
     if not graphs:
         raise ModelError(f"{name}: a model must have a subgraph, but got none")
-    codes = [_operator_code(t, FORMATS[identifier]) for t in root.tables(1, "operator code")]
-    signatures = tuple(_signature(t, len(graphs)) for t in root.tables(7, "signature"))
+    code_tables = root.tables(ModelSlot.OPERATOR_CODES, "operator code")
+    codes = [_operator_code(t, FORMATS[identifier]) for t in code_tables]
+    signature_tables = root.tables(ModelSlot.SIGNATURE_DEFS, "signature")
+    signatures = tuple(_signature(t, len(graphs)) for t in signature_tables)
     if signature is not None:
         subgraph = _subgraph_of(signatures, signature)
     main = _body(graphs[subgraph], spans, codes, name)
     main = replace(main, graph=_with_aliases(main.graph, subgraph, signatures))
     metadata: dict[str, int] = {}
-    for t in root.tables(6, "metadata"):
-        metadata.setdefault(t.string(0, "name"), below(t, t.number(1, "I"), "buffer", len(spans)))
+    for t in root.tables(ModelSlot.METADATA, "metadata"):
+        buffer = below(t, t.number(MetadataSlot.BUFFER, "I"), "buffer", len(spans))
+        metadata.setdefault(t.string(MetadataSlot.NAME, "name"), buffer)
     return Model(
         path=name,
         format=FORMATS[identifier],
@@ -83,8 +96,8 @@ def parse_model(
         subgraph=subgraph,
         signature=signature,
         subgraphs=len(graphs),
-        description=root.string(3, "description"),
-        version=root.number(0, "I"),
+        description=root.string(ModelSlot.DESCRIPTION, "description"),
+        version=root.number(ModelSlot.VERSION, "I"),
         variables=_initial_values(main.graph, graphs, codes, spans),
         bodies=_bodies(main, graphs, spans, codes, name),
     )
@@ -126,10 +139,11 @@ def _subgraph_of(signatures: Sequence[Signature], key: str) -> int:
 
 
 def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:
+    """Reads a subgraph."""
     tensors, quantization, sparsity = read_tensors(table, spans)
     graph = _graph(table, codes, tensors, name)
     if any(node.op == LSTM for node in graph.nodes):
-        operators = [*table.tables(3, "operator")]
+        operators = [*table.tables(SubGraphSlot.OPERATORS, "operator")]
         nodes = (_with_hidden(n, operators[n.origin], quantization) for n in graph.nodes)
         graph = replace(graph, nodes=tuple(nodes))
     return Body(graph, quantization, sparsity)
@@ -137,7 +151,9 @@ def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:
 
 def _with_hidden(node: Node, table: Table, quantization: Mapping[int, Quantization]) -> Node:
     """Adds scale and zero point of the input of a quantized LSTM's projection, as an option."""
-    intermediates = table.numbers(8, "intermediates") if node.op == LSTM else ()
+    if node.op != LSTM:
+        return node
+    intermediates = table.numbers(OperatorSlot.INTERMEDIATES, "intermediates")
     if len(intermediates) <= HIDDEN or intermediates[HIDDEN] not in quantization:
         return node
     input_quantization = quantization[intermediates[HIDDEN]]
@@ -170,10 +186,10 @@ def _bodies(
 
 def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
     """Returns (offset, size) of a buffer; models beyond 2 GiB hold buffers after the flatbuffer."""
-    start, size = table.vector(0, 1, "data")
+    start, size = table.vector(BufferSlot.DATA, 1, "data")
     if size:
         return start, size
-    start, size = table.number(1, "Q"), table.number(2, "Q")
+    start, size = table.number(BufferSlot.OFFSET, "Q"), table.number(BufferSlot.SIZE, "Q")
     if start <= 1 or not size:
         return 0, 0
     if start + size > source.size:
@@ -186,7 +202,10 @@ def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
 
 def _operator_code(table: Table, file_format: str) -> str:
     """Returns the name of an operator code: a byte in old files, a second field for large codes."""
-    codes = table.number(0, "b"), table.number(3, "i")
+    codes = (
+        table.number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, "b"),
+        table.number(OperatorCodeSlot.BUILTIN_CODE, "i"),
+    )
     # Operators of Circle alone have negative codes, and an absent field is 0.
     code = min(codes) if min(codes) < 0 else max(codes)
     name = operator_name(code) if code >= 0 or file_format == "circle" else None
@@ -194,16 +213,25 @@ def _operator_code(table: Table, file_format: str) -> str:
         raise table.error(f"must be an operator of the {file_format} schema, but got code {code}")
     if name != "CUSTOM":
         return name
-    return f"CUSTOM:{one_line(table.string(1, 'custom code'), MAX_NAME)}"
+    custom = table.string(OperatorCodeSlot.CUSTOM_CODE, "custom code")
+    return f"CUSTOM:{one_line(custom, MAX_NAME)}"
 
 
 def _signature(table: Table, subgraphs: int) -> Signature:
-    inputs, outputs = (
-        {t.string(0, "name"): t.number(1, "I") for t in table.tables(k, what, f"{table.where}, ")}
-        for k, what in enumerate(("input", "output"))
-    )
-    subgraph = below(table, table.number(4, "I"), "subgraph", subgraphs)
-    return Signature(table.string(2, "key"), inputs, outputs, subgraph)
+    """Reads a signature of a model with so many subgraphs."""
+    inputs = _arguments(table, SignatureDefSlot.INPUTS, "input")
+    outputs = _arguments(table, SignatureDefSlot.OUTPUTS, "output")
+    number = table.number(SignatureDefSlot.SUBGRAPH_INDEX, "I")
+    subgraph = below(table, number, "subgraph", subgraphs)
+    return Signature(table.string(SignatureDefSlot.SIGNATURE_KEY, "key"), inputs, outputs, subgraph)
+
+
+def _arguments(table: Table, slot: int, what: str) -> dict[str, int]:
+    """Returns the inputs or outputs of a signature: name → tensor."""
+    return {
+        t.string(TensorMapSlot.NAME, "name"): t.number(TensorMapSlot.TENSOR_INDEX, "I")
+        for t in table.tables(slot, what, f"{table.where}, ")
+    }
 
 
 def _with_aliases(graph: Graph, subgraph: int, signatures: Sequence[Signature]) -> Graph:
@@ -228,8 +256,11 @@ def _with_aliases(graph: Graph, subgraph: int, signatures: Sequence[Signature]) 
 
 
 def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> Graph:
-    inputs, outputs = table.numbers(1, "inputs"), table.numbers(2, "outputs")
-    nodes = [_node(t, i, codes) for i, t in enumerate(table.tables(3, "operator"))]
+    """Returns the graph of a subgraph with its tensors, in an order in which nodes can run."""
+    inputs = table.numbers(SubGraphSlot.INPUTS, "inputs")
+    outputs = table.numbers(SubGraphSlot.OUTPUTS, "outputs")
+    operators = table.tables(SubGraphSlot.OPERATORS, "operator")
+    nodes = [_node(t, i, codes) for i, t in enumerate(operators)]
     check_arities(name, nodes)
     results = {*inputs, *(i for node in nodes for i in node.outputs)}
     tensors = [_with_empty_data(t, i in results) for i, t in enumerate(tensors)]
@@ -242,10 +273,13 @@ def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> 
 
 
 def _node(table: Table, position: int, codes: list[str]) -> Node:
-    op = codes[below(table, table.number(0, "I"), "operator code", len(codes))]
+    number = table.number(OperatorSlot.OPCODE_INDEX, "I")
+    op = codes[below(table, number, "operator code", len(codes))]
     table.where += f" ({op})"
     options: Mapping[str, Any] = read_options(table, op)
-    return Node(op, table.numbers(1, "inputs"), table.numbers(2, "outputs"), options, position)
+    inputs = table.numbers(OperatorSlot.INPUTS, "inputs")
+    outputs = table.numbers(OperatorSlot.OUTPUTS, "outputs")
+    return Node(op, inputs, outputs, options, position)
 
 
 def _with_empty_data(tensor: Tensor, is_result: bool) -> Tensor:

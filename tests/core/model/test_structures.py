@@ -18,7 +18,8 @@ from support.limits import FOREVER, SECONDS
 from support.mutations import mutations, structures
 from support.paths import MODELS
 
-from odt.core.export.exporter import convert, export_model
+from odt.core.export.exporter import export_model
+from odt.core.export.format_edit import format_edit
 from odt.core.export.remedies import what_trains
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.recipe.lowered_model import lower_model
@@ -155,7 +156,7 @@ def answer(data: bytes, out: Path) -> None:
     model = parse_model(memoryview(data), "changed")
     lowered = lower_model(model)
     describe_model(lowered)
-    convert(model, "tflite")
+    format_edit(model, "tflite")
     refused = lowered.graphs.unsupported
     if refused:
         describe_refusals(refused, what_trains(lowered, refused))

@@ -11,7 +11,7 @@ from support.lowering import lower
 from support.mutations import mutations
 from support.paths import MODELS
 
-from odt.core.export.exporter import convert
+from odt.core.export.format_edit import format_edit
 from odt.core.formats.flatbuffer.metadata_edit import edit_metadata
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
@@ -28,7 +28,7 @@ def survives(data: bytes, number: int) -> bool:
     try:
         model = parse_model(memoryview(data), "damaged")
         stored_training_info(model)
-        convert(model, "circle" if model.format == "tflite" else "tflite")
+        format_edit(model, "circle" if model.format == "tflite" else "tflite")
         edit_metadata(model, {METADATA_NAME: bytes(92)}, b"CIR0")
     except ModelError as e:
         error = str(e)
