@@ -109,7 +109,7 @@ def prepare(name: str, net: Network, batch: int, folder: Path) -> None:
     sources = [*program.glob(f"{name}*.c"), *program.glob("kernels/*.c")]
     for library, more in LIBRARIES.items():
         output = "-shared", "-o", folder / f"{library}.so"
-        run("gcc", *flags, *more, "-fPIC", *sources, "-lm", *output)
+        run("gcc", *flags, *more, "-fPIC", "-I", program, *sources, "-lm", *output)
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
