@@ -25,7 +25,8 @@ from odt.kernels.families.requantize import (
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images
 from odt.kernels.geometry.pool_geometry import PoolAttrs, inverse_counts, pool_attrs, source_of
 from odt.kernels.geometry.window import Axis, clear_border, fill_inside, windows
-from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native.integer import average_pool, average_pool_fits
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,10 @@ def geometry(attrs: IntegerPoolAttrs, s: Specs) -> Mapping[str, Any]:
         "counts": counts,
         "halves": counts // 2,
     }
+
+
+def axes_of(attrs: IntegerPoolAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"axes": attrs.pool.axes(s["x"])}
 
 
 def workspace(attrs: IntegerPoolAttrs, s: Specs) -> Specs:
@@ -118,7 +123,14 @@ OP = OpDef(
     "INTEGER_AVERAGE_POOL_2D",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=workspace, prepare=geometry),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=workspace,
+        prepare=geometry,
+        compiled=Compiled(average_pool, average_pool_fits, prepare=axes_of),
+    ),
     grads={},
     stops=("x",),
     attrs=attrs,

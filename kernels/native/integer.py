@@ -153,6 +153,17 @@ def dequantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
     return bind("integer_dequantize", x, y, y.size, attrs.scale, flip, attrs.zero)
 
 
+def average_pool_fits(attrs: Any, s: Specs) -> bool:
+    x = s["x"]
+    are_bytes = x.dtype in BYTES and s["y"].dtype == x.dtype and s["y"].size > 0
+    return are_bytes and attrs.pool.window[0] * attrs.pool.window[1] < 2**23  # of int32 sums
+
+
+def average_pool(attrs: Any, *, x: Array, y: Array, axes: Axes) -> Callable[[], None]:
+    flip = 0x80 if x.dtype == np.int8 else 0
+    return bind("integer_average_pool", x, y, walk(x, y, axes), flip, attrs.to.lo, attrs.to.hi)
+
+
 def resize_fits(attrs: Attrs, s: Specs) -> bool:
     return s["x"].dtype in BYTES and s["y"].size > 0
 

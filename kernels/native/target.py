@@ -22,6 +22,7 @@ SMALL = MappingProxyType(
         "ROW_BLOCK": 16,
         "RECURRENT_PARTS": 1,
         "COPIES": 32,
+        "TILE_BYTES": 640,
     }
 )
 

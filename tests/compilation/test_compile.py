@@ -170,13 +170,17 @@ def test_losses_made_of_maps_are_compiled(
     check_bits(path, kernels, tmp_path, loss=loss, optimizer=odt.Adam(0.01))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("trainable", [None, odt.last(2)], ids=["whole", "last layer"])
 def test_a_quantized_model_trains_on_rounded_weights(
-    kernels: dict[str, Path], tmp_path: Path
+    trainable: Any, target: str, kernels: dict[str, Path], tmp_path: Path
 ) -> None:
+    """What does not train computes integers."""
     path, loss = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite", "categorical_crossentropy"
     options: dict[str, Any] = {"loss": loss, "optimizer": odt.Adam(1e-3), "batch_size": BATCH}
-    odt.compile(path, tmp_path / "c", export=False, **options)
-    build(tmp_path / "c", kernels["generic"])
+    options["trainable"] = trainable
+    odt.compile(path, tmp_path / "c", target=target, export=False, **options)
+    build(tmp_path / "c", kernels[target])
     program = Program(tmp_path / "c")
     program.init()
     with odt.Trainer(path, workers=1, micro_batch=BATCH, **options) as trainer:

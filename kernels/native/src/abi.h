@@ -42,6 +42,9 @@
 #ifndef COPIES
 #define COPIES 256 /* elements of an input that an elementwise kernel copies at once */
 #endif
+#ifndef TILE_BYTES
+#define TILE_BYTES 32768 /* of gathered windows of bytes; windows are at most so long */
+#endif
 
 /* Other limits. */
 #define MAX_NR 3 /* vectors of a register tile */

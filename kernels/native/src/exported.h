@@ -26,6 +26,9 @@ KERNEL(integer_depthwise,
         const window_walk *walk, int64_t border, int64_t flip, int64_t zero, int64_t lo,
         int64_t hi))
 
+KERNEL(integer_average_pool, (const uint8_t *x /* (N, H, W, C) */, uint8_t *y /* (N, OH, OW, C) */,
+                              const window_walk *walk, int64_t flip, int64_t lo, int64_t hi))
+
 KERNEL(integer_sum,
        (const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t size, int64_t flip, int64_t start,
         int64_t of_a, int64_t of_b, int64_t shift, int64_t zero, int64_t lo, int64_t hi))

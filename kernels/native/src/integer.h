@@ -5,11 +5,10 @@
 
 #include "abi.h"
 
-#define GROUP 16         /* units side by side */
-#define QUAD 4           /* values of the depth side by side */
-#define TILE_BYTES 32768 /* of gathered windows; windows are at most so long */
-#define SHORT_RUN 16     /* bytes that are copied at once, also where fewer are needed */
-#define SLACK 64         /* bytes that vectors may read and write after a buffer */
+#define GROUP 16     /* units side by side */
+#define QUAD 4       /* values of the depth side by side */
+#define SHORT_RUN 16 /* bytes that are copied at once, also where fewer are needed */
+#define SLACK 64     /* bytes that vectors may read and write after a buffer */
 #define DEPTHWISE_BYTES (3 * TILE_BYTES) /* of tables and lines of a depthwise convolution */
 #define MERGED 640 /* results with tables of their own, at most, unless it has more channels */
 

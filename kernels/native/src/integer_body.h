@@ -180,3 +180,32 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
 }
 
 #include "integer_bytes.h"
+
+/* The mean of each window without the border, halves rounded away from 0; bytes are signed if
+   `flip` is 128. */
+void F(integer_average_pool)(const uint8_t *x, uint8_t *y, const window_walk *g, int64_t flip,
+                             int64_t lo, int64_t hi) {
+  for (int64_t p = 0; p < g->images * g->rows * g->cols; p++, y += g->depth) {
+    int64_t line = p / g->cols, image = line / g->rows;
+    const uint8_t *pixels = x + image * g->image_stride;
+    int64_t h = g->start_h + (line - image * g->rows) * g->stride_h;
+    int64_t w = g->start_w + (p - line * g->cols) * g->stride_w;
+    for (int64_t first = 0; first < g->depth; first += GROUP) {
+      int64_t n = g->depth - first < GROUP ? g->depth - first : GROUP;
+      int32_t sums[GROUP] = {0}, count = 0;
+      for (int64_t a = 0; a < g->taps_h; a++)
+        for (int64_t b = 0; b < g->taps_w; b++) {
+          const uint8_t *from = tap_at(g, pixels, h + g->row_taps[a], w + g->col_taps[b]);
+          if (!from) continue;
+          count++;
+          for (int64_t i = 0; i < n; i++)
+            sums[i] += (int32_t)(from[first + i] ^ flip) - (int32_t)flip;
+        }
+      for (int64_t i = 0; i < n; i++) {
+        int32_t s = sums[i], mean = ((s < 0 ? -s : s) + count / 2) / count;
+        mean = s < 0 ? -mean : mean;
+        y[first + i] = (uint8_t)(mean < lo ? lo : mean > hi ? hi : mean);
+      }
+    }
+  }
+}

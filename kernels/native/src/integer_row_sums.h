@@ -116,6 +116,20 @@ INLINE F(pairs) F(add_products)(F(pairs) s, F(factors) x, F(factors) w) { return
 
 #endif
 
+#if !defined(__SSE__) && !defined(__aarch64__) && !defined(__ARM_NEON) && !defined(__wasm_simd128__)
+
+/* As below, for processors without vectors and with little memory. */
+INLINE void F(sum)(const int16_t *x, int64_t stride, const int8_t *w, int64_t quads, int32_t *sums,
+                   int rows) {
+  (void)stride, (void)rows; /* one row */
+  for (int u = 0; u < GROUP; u++) sums[u] = 0;
+  for (int64_t k = 0; k < quads; k++, x += QUAD)
+    for (int u = 0; u < GROUP; u++, w += QUAD)
+      sums[u] += x[0] * w[0] + x[1] * w[1] + x[2] * w[2] + x[3] * w[3];
+}
+
+#else
+
 /* Vectors of sums of a group. */
 #define SUM_VECTORS ((int)(GROUP * PAIR_SUMS * 4 / sizeof(F(pairs))))
 
@@ -143,6 +157,8 @@ INLINE void F(sum)(const int16_t *x, int64_t stride, const int8_t *w, int64_t qu
     }
   }
 }
+#endif
+
 static void F(sum_row)(const int16_t *x, int64_t stride, const int8_t *w, int64_t quads,
                        int32_t *sums) {
   F(sum)(x, stride, w, quads, sums, 1);

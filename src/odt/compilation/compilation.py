@@ -40,7 +40,7 @@ class CProgram:
         arena: bytes of activations, their gradients and workspace.
         weights: bytes of the weights that train.
         optimizer: bytes of optimizer state.
-        gradients: bytes of gradients outside the arena.
+        gradients: bytes of gradients, and of rounded weights, outside the arena.
         stack: bytes of stack at most; None for a target of which this is unknown.
         calls: calls of kernels for a micro-batch of a training step.
         kernels: names of the kernels that it calls.
@@ -65,7 +65,9 @@ class CProgram:
 
     def __str__(self) -> str:
         """Returns the text of `odt compile`."""
-        gradients = f"gradients {size(self.gradients)}, " if self.gradients else ""
+        gradients = (
+            f"gradients and rounded weights {size(self.gradients)}, " if self.gradients else ""
+        )
         stack = f"; stack: at most {size(self.stack)}" if self.stack else ""
         parts = ""
         if self.micro_batch < self.batch_size:
