@@ -6,7 +6,7 @@ from odt.kernels.native.stack import PROGRAM, STACK
 from odt.kernels.native.target import TARGETS
 
 ALIGNMENT = 64  # bytes, of each array
-COUNTERS = 64  # bytes of the number of steps, the learning rate and the like
+COUNTERS = 256  # bytes of the number of steps, the learning rate, and data of the C library
 
 
 def array_nbytes(program: StepProgram) -> int:
@@ -29,6 +29,6 @@ def stack_nbytes(program: StepProgram, target: str) -> int | None:
         program: the step.
         target: name of the target.
     """
-    if not TARGETS[target].stack:
+    if not TARGETS[target].has_stack_bounds:
         return None
     return PROGRAM + max(STACK[source_of(kernel)] for kernel in program.kernels)

@@ -15,7 +15,7 @@ from odt.kernels.native.target import TARGETS
 # These fix the bits of the results: gcc and clang may not fuse multiplications and additions.
 FLAGS = (
     *("-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
-    *("-ffunction-sections", "-DODT_EMBEDDED"),
+    *("-ffunction-sections", "-fdata-sections", "-DODT_EMBEDDED"),
 )
 KEYWORDS = frozenset(
     (

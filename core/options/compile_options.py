@@ -27,9 +27,8 @@ COMPILE_OPTIONS = table(
         None,
         SIZE,
         MEMORY,
-        "Stack that the program may take, with `target=microcontroller`.",
+        "Stack of the device, with `target=microcontroller`. What the program needs if left out.",
         metavar="SIZE",
-        shown_default="4096",
         common=True,
     ),
 )

@@ -35,13 +35,13 @@ class TargetDef:
         about: what it is, for help.
         limits: limits of src/abi.h with which its kernels are compiled, where they differ.
         optimization: option of the C compiler.
-        stack: bytes of stack that programs may take if the user does not say; 0 if unknown.
+        has_stack_bounds: whether native/stack.py has the stack of its kernels.
     """
 
     about: str
     limits: Mapping[str, int] = field(default_factory=dict)
     optimization: str = "-O3"
-    stack: int = 0
+    has_stack_bounds: bool = False
 
 
 TARGETS = MappingProxyType(
@@ -49,10 +49,10 @@ TARGETS = MappingProxyType(
         "generic": TargetDef("any processor for which gcc or clang compiles"),
         "wasm": TargetDef("a WebAssembly module for browsers and node, with JavaScript"),
         "microcontroller": TargetDef(
-            "processors with little memory, such as Cortex-M, whose stack has 4 kB",
+            "processors with little memory, such as Cortex-M: kernels take little stack",
             SMALL,
             "-Os",
-            4096,
+            True,
         ),
     }
 )

@@ -105,8 +105,8 @@ def compile(
             a Cortex-M, or "wasm" for WebAssembly and JavaScript.
         ram: memory of the device for static memory and the stack, such as "256kB" or a number of
             bytes. Micro-batch, recomputation and order are chosen so that the program fits.
-        stack: stack that the program may take, for target "microcontroller"; 4096 bytes if left
-            out.
+        stack: stack of the device, for target "microcontroller"; that which the program needs if
+            left out.
         export: whether the program can write the trained model file, which it then contains.
         options: arguments of Trainer. The learning rate must be among them, or in the model.
 

@@ -26,7 +26,7 @@ class Device:
     Attributes:
         target: name of its target.
         ram: bytes for static memory and the stack; None for any number.
-        stack: bytes that the stack may have; None for those of the target.
+        stack: bytes for the stack; None for what kernels need.
     """
 
     target: str
@@ -42,33 +42,36 @@ class Device:
         Raises:
             OptionError: if no program fits; the message says what is needed.
         """
-        row = TARGETS[self.target]
-        if self.stack is not None and not row.stack:
+        if self.stack is not None and not TARGETS[self.target].has_stack_bounds:
             rule = "must come with `target=microcontroller`, since the stack of others is unknown"
             raise OptionError("stack", rule, f"`target={self.target}`")
         step = plan(None) if self.ram is None else self._within(plan, self.ram)
-        stack, most = stack_nbytes(step.program, self.target), self._stack
-        if stack is not None and stack > most:
-            rule = f"must be at least {stack} for the kernels that the program calls"
-            raise OptionError("stack", rule, most)
+        least = stack_nbytes(step.program, self.target)
+        if least is not None and self.stack is not None and least > self.stack:
+            rule = f"must be at least {least} for the kernels that the program calls"
+            raise OptionError("stack", rule, self.stack)
         return step
-
-    @property
-    def _stack(self) -> int:
-        return TARGETS[self.target].stack if self.stack is None else self.stack
 
     def _within(self, plan: Callable[[int | None], PlannedStep], ram: int) -> PlannedStep:
         """Returns a step whose static memory and stack have at most `ram` bytes."""
-        budget, needs = max(ram - self._stack, 0), list[int]()
+        budget, needs = max(ram - (self.stack or 0), 0), list[tuple[int, int]]()
+
+        def need(step: PlannedStep) -> tuple[int, int]:
+            """Returns the bytes of memory that a step needs, and those of its stack."""
+            stack = self.stack or stack_nbytes(step.program, self.target) or 0
+            return static_nbytes(step.program) + stack, stack
+
         try:
             while True:
                 step = plan(budget)
-                needs.append(static_nbytes(step.program) + self._stack)
-                if needs[-1] <= ram:
+                needs.append(need(step))
+                excess = needs[-1][0] - ram
+                if excess <= 0:
                     return step
-                # Alignment takes more than arrays have: the next program has smaller arrays.
-                budget = max(min(budget, array_nbytes(step.program)) - (needs[-1] - ram), 0)
+                # The budget is for arrays alone, without their alignment and the stack.
+                budget = max(min(budget, array_nbytes(step.program)) - excess, 0)
         except BudgetError as e:
-            needs.append(static_nbytes(plan(e.least).program) + self._stack)
-        stack = f", with a stack of {self._stack}" if self._stack else ""
-        raise OptionError("ram", f"must be at least {min(needs)}{stack}", ram)
+            needs.append(need(plan(e.least)))
+        least, stack = min(needs)
+        note = f", with a stack of {stack}" if stack else ""
+        raise OptionError("ram", f"must be at least {least}{note}", ram)
