@@ -5,10 +5,12 @@ A test compares the file with the rows.
 
 import importlib
 import re
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from odt.kernels.registry import find_operator, operator_module, operator_names
-from odt.kernels.rows.opdef import OpDef
+from odt.kernels.rows.opdef import Kernel, OpDef, never
 
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 TOP = """# Operators
@@ -37,12 +39,26 @@ The table lists all operators that odt supports, in forward and backward passes.
 
 def page() -> str:
     """Returns the text of docs/operators.md."""
-    rows = []
-    for name in operator_names():
-        row = find_operator(name)
-        assert row is not None
-        rows.append(_line(row))
-    return TOP + "\n".join(rows) + f"\n\n{len(rows)} operators.\n"
+    rows = [row for row in map(find_operator, operator_names()) if row is not None]
+    return TOP + "\n".join(map(_line, rows)) + f"\n\n{len(rows)} operators.\n\n{_compiled(rows)}"
+
+
+def _compiled(rows: Sequence[OpDef]) -> str:
+    """Returns the paragraph on operators and gradients without a compiled form."""
+    without = [r.name for r in rows if r.forward.compiled is None and r.forward.view is never]
+    partly = []
+    for row in rows:
+        kernels = ((n, k) for n, k in row.grads.items() if isinstance(k, Kernel))
+        names = [n for n, k in kernels if k.compiled is None and k.view is never]
+        if names and row.name not in without:
+            partly.append(f"{row.name} by {', '.join(names)}")
+    text = (
+        "[Programs in C](compile.md) have compiled kernels only, and these are for float32; "
+        "comparisons, casts, selections, sums, products, minima and maxima are for integers too. "
+        f"Operators without a compiled kernel: {', '.join(without)}. Gradients without one: "
+        f"{'; '.join(partly)}."
+    )
+    return "\n".join(textwrap.wrap(text, 100, break_long_words=False)) + "\n"
 
 
 def _line(row: OpDef) -> str:
