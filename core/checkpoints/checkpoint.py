@@ -183,13 +183,7 @@ def matching(
     """
     mine = _by_entry(graph, parameters, best, tied=checkpoint.progress.tied_by_buffer)
     roles = {e.role for e in checkpoint.entries}
-    ignored = {FROZEN, *(role for role in roles if role.startswith(BEFORE))}
-    if AVERAGE not in roles:
-        ignored.add(AVERAGE)
-    if not best or BEST not in roles:
-        ignored.add(BEST)
-    if not checkpoint.progress.step and not parameters.slots.keys() & roles:
-        ignored |= parameters.slots.keys()
+    ignored = _ignored_roles(checkpoint, parameters, best)
     mine = {key: arrays for key, arrays in mine.items() if key[1] not in ignored}
     stored = {(e.tensor, e.role): e for e in checkpoint.entries if e.role not in ignored}
     rows: list[tuple[str, str, str]] = []
@@ -205,15 +199,43 @@ def matching(
     if checkpoint.optimizer != optimizer:
         rows.insert(0, ("optimizer", optimizer, printable(checkpoint.optimizer)))
     elif differing and bool(parameters.statistics.arrays) != (STATISTIC in roles):
-        running = {name for name, role in differing if role == STATISTIC}
-        if all(name in running for name, _ in differing):
-            before, now = (BATCH, FIXED) if STATISTIC in roles else (FIXED, BATCH)
-            rule = f"must be {before}, as {where} was trained"
-            remedy = f"Give {before}, or train without the checkpoint."
-            raise OptionError("batch_norm", rule, now, remedy)
+        _refuse_statistics(differing, where, in_checkpoint=STATISTIC in roles)
     if rows:
         raise _differences(where, rows)
     return mine
+
+
+def _ignored_roles(
+    checkpoint: Checkpoint, parameters: Parameters, best: Mapping[int, Array]
+) -> set[str]:
+    """Returns the roles that need not match, because a resume goes without them."""
+    roles = {e.role for e in checkpoint.entries}
+    ignored = {FROZEN, *(role for role in roles if role.startswith(BEFORE))}
+    if AVERAGE not in roles:
+        ignored.add(AVERAGE)
+    if not best or BEST not in roles:
+        ignored.add(BEST)
+    if not checkpoint.progress.step and not parameters.slots.keys() & roles:
+        ignored |= parameters.slots.keys()
+    return ignored
+
+
+def _refuse_statistics(
+    differing: Sequence[tuple[str, str]], where: str, *, in_checkpoint: bool
+) -> None:
+    """Raises OptionError if only layers with running statistics differ.
+
+    Args:
+        differing: name and role of each array that differs.
+        where: name of the checkpoint in messages.
+        in_checkpoint: whether the checkpoint has running statistics, and not the parameters.
+    """
+    with_statistics = {name for name, role in differing if role == STATISTIC}
+    if all(name in with_statistics for name, _ in differing):
+        before, now = (BATCH, FIXED) if in_checkpoint else (FIXED, BATCH)
+        rule = f"must be {before}, as {where} was trained"
+        remedy = f"Give {before}, or train without the checkpoint."
+        raise OptionError("batch_norm", rule, now, remedy)
 
 
 def _groups(

@@ -12,7 +12,11 @@ MAX_CLASSES = 5  # that a warning names
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Numbers of the samples for training and for validation."""
+    """Numbers of the samples for training and for validation.
+
+    Attributes:
+        training, validation: the numbers, in the order of the data.
+    """
 
     training: SampleOrder
     validation: SampleOrder
@@ -22,6 +26,10 @@ def split_last(length: int, fraction: float) -> Split:
     """Uses the last samples for validation, as onert_train and Keras do.
 
     Computes in float32, as onert_train does: 1,000 samples at 0.2 give 800 and 199.
+
+    Args:
+        length: number of samples.
+        fraction: fraction for validation, 0 … 1.
 
     Raises:
         OptionError: if `fraction` is not within 0 … 1.
@@ -96,5 +104,6 @@ def validation_warning(training: Array, validation: Array) -> str | None:
 
 
 def _text(classes: set[int]) -> str:
+    """Lists the first classes for a message."""
     names = [str(label) for label in sorted(classes)[:MAX_CLASSES]]
     return ", ".join([*names, "…"] if len(classes) > MAX_CLASSES else names)

@@ -104,11 +104,11 @@ class NewModel:
         kind = KINDS[self.kind]
         if not kind.axes[0] <= len(self.input_shape) <= kind.axes[1]:
             raise OptionError("input_shape", f"must be {kind.takes}", self.input_shape)
-        for each in fields(Sizes):
-            if getattr(self.sizes, each.name) is not None and each.name not in kind.sizes:
+        for size in fields(Sizes):
+            if getattr(self.sizes, size.name) is not None and size.name not in kind.sizes:
                 sizes = " and ".join(f"`{name}=`" for name in kind.sizes)
                 rule = f"must be left out for the kind {self.kind}, which has {sizes}"
-                raise OptionError(each.name, rule, getattr(self.sizes, each.name))
+                raise OptionError(size.name, rule, getattr(self.sizes, size.name))
         if self.activation == "softmax" and self.output_shape[-1] == 1:
             raise OptionError(
                 "outputs",
@@ -158,6 +158,7 @@ class _Network:
         return tuple(self.model.graph.tensors[x].shape[1:])
 
     def reshape(self, x: int, shape: Sequence[int]) -> int:
+        """Adds a RESHAPE of samples, unless they have the shape."""
         if self.shape(x) == tuple(shape):
             return x
         target = [-1, *shape]
@@ -168,11 +169,12 @@ class _Network:
         return self.reshape(x, (math.prod(self.shape(x)),))
 
     def elementwise(self, op: str, x: int, values: Array, name: str) -> int:
+        """Adds an operator on x and a constant."""
         constant = self.model.add_constant(np.asarray(values, np.float32), name)
         return self.model.add_operator(op, (x, constant), (1, *self.shape(x)))
 
     def dense(self, x: int, units: int, activation: int = RELU, name: str = "dense") -> int:
-        """FULLY_CONNECTED."""
+        """Adds a FULLY_CONNECTED."""
         (width,) = self.shape(x)
         draw = self._he if activation == RELU else self._glorot
         w, b = self._layer(name, draw((units, width), width, units), units)
@@ -182,7 +184,7 @@ class _Network:
         )
 
     def convolution(self, x: int, filters: int, kernel: int, stride: int = 1) -> int:
-        """CONV_2D with RELU."""
+        """Adds a CONV_2D with RELU."""
         height, width, channels = self.shape(x)
         fan_in = kernel * kernel * channels
         values = self._he((filters, kernel, kernel, channels), fan_in)
@@ -194,7 +196,7 @@ class _Network:
         )
 
     def depthwise(self, x: int) -> int:
-        """DEPTHWISE_CONV_2D of 3×3 with RELU."""
+        """Adds a DEPTHWISE_CONV_2D of 3×3 with RELU."""
         shape = self.shape(x)
         w, b = self._layer("depthwise", self._he((1, 3, 3, shape[-1]), 9), shape[-1])
         options: dict[str, Any] = {
@@ -208,7 +210,7 @@ class _Network:
         )
 
     def max_pool(self, x: int) -> int:
-        """MAX_POOL_2D of 2×2."""
+        """Adds a MAX_POOL_2D of 2×2."""
         height, width, channels = self.shape(x)
         return self.model.add_operator(
             "MAX_POOL_2D",
@@ -222,12 +224,12 @@ class _Network:
         )
 
     def mean(self, x: int) -> int:
-        """MEAN over height and width."""
+        """Adds a MEAN over height and width."""
         axes = self.model.add_constant([1, 2], "mean/axes")
         return self.model.add_operator("MEAN", (x, axes), (1, self.shape(x)[-1]))
 
     def lstm(self, x: int, units: int) -> int:
-        """UNIDIRECTIONAL_SEQUENCE_LSTM."""
+        """Adds a UNIDIRECTIONAL_SEQUENCE_LSTM."""
         steps, width = self.shape(x)
         name = self._name("lstm")
         constant = self.model.add_constant
@@ -246,14 +248,14 @@ class _Network:
         return self.model.add_operator(op, (x, *inputs), shape, fused_activation_function=TANH)
 
     def steps(self, x: int) -> list[int]:
-        """UNPACK of the time axis."""
+        """Adds an UNPACK of the time axis; returns its outputs."""
         count, width = self.shape(x)
         shapes = [(1, width)] * count
         first = self.model.add_operator("UNPACK", (x,), *shapes, num=count, axis=1)
         return list(range(first, first + count))
 
     def unrolled_lstm(self, steps: Sequence[int], units: int) -> list[int]:
-        """An LSTM of FULLY_CONNECTED, SPLIT, LOGISTIC, TANH, MUL and ADD for each time step.
+        """Adds an LSTM of FULLY_CONNECTED, SPLIT, LOGISTIC, TANH, MUL and ADD for each time step.
 
         Its initial state is zero, so that the first step has no operators on it.
 
@@ -302,11 +304,15 @@ class _Network:
         return self.model.add_constant(np.zeros((1, units), np.float32), "initial state")
 
     def last_step(self, x: int) -> int:
-        """STRIDED_SLICE that leaves the last entry of the time axis."""
+        """Adds a STRIDED_SLICE that leaves the last entry of the time axis."""
         steps, width = self.shape(x)
-        ends = ([0, steps - 1, 0], [1, steps, width], [1, 1, 1])
-        bounds = [self.model.add_constant(values, f"last_{x}/{k}") for k, values in enumerate(ends)]
-        masks: dict[str, Any] = {"begin_mask": 0b101, "end_mask": 0b101, "shrink_axis_mask": 0b010}
+        begins, ends, strides = [0, steps - 1, 0], [1, steps, width], [1, 1, 1]
+        bounds = [
+            self.model.add_constant(values, f"last_{x}/{k}")
+            for k, values in enumerate((begins, ends, strides))
+        ]
+        others, time = 0b101, 0b010  # masks of axes: all of batch and features, one step
+        masks: dict[str, Any] = {"begin_mask": others, "end_mask": others, "shrink_axis_mask": time}
         return self.model.add_operator("STRIDED_SLICE", (x, *bounds), (1, width), **masks)
 
     def _name(self, layer: str) -> str:
@@ -333,6 +339,7 @@ class _Network:
 
 
 def _mlp(net: _Network, x: int, sizes: Sizes) -> int:
+    """Adds FULLY_CONNECTED layers with RELU."""
     x = net.flatten(x)
     for units in (128,) if sizes.hidden is None else sizes.hidden:
         x = net.dense(x, units)
@@ -340,6 +347,7 @@ def _mlp(net: _Network, x: int, sizes: Sizes) -> int:
 
 
 def _cnn(net: _Network, x: int, sizes: Sizes) -> int:
+    """Adds convolutions with pooling, and FULLY_CONNECTED layers."""
     x = _as_picture(net, x)
     filters = sizes.filters
     if filters is None:
@@ -351,6 +359,7 @@ def _cnn(net: _Network, x: int, sizes: Sizes) -> int:
 
 
 def _ds_cnn(net: _Network, x: int, sizes: Sizes) -> int:
+    """Adds a convolution and depthwise-separable ones, and takes the mean."""
     filters = sizes.filters or (64,)
     blocks = sizes.blocks or (4 if len(filters) == 1 else len(filters) - 1)
     if len(filters) not in (1, blocks + 1):
@@ -364,11 +373,13 @@ def _ds_cnn(net: _Network, x: int, sizes: Sizes) -> int:
 
 
 def _autoencoder(net: _Network, x: int, sizes: Sizes) -> int:
+    """Adds layers up to the narrowest one, and as many back."""
     encoder = (64, 16) if sizes.hidden is None else sizes.hidden
     return _mlp(net, x, replace(sizes, hidden=(*encoder, *encoder[-2::-1])))
 
 
 def _lstm(net: _Network, x: int, sizes: Sizes) -> int:
+    """Adds LSTM layers, and FULLY_CONNECTED layers on their last step."""
     shape = net.shape(x)
     x = net.reshape(x, (shape[0], math.prod(shape[1:])))
     layers = sizes.units or (32,)

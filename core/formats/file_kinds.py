@@ -18,6 +18,10 @@ TEXT_BYTES = 256  # that are read as text
 LEAST_TEXT = 8  # characters; fewer are no table
 MAX_MEMBERS = 200  # of a zip archive that are read
 MAX_FIELDS = 200  # of a protocol buffer that are read
+MAX_VERSION = 100  # above the version of a model in protocol buffers
+MAX_NAME = 99  # characters of a name or operator that are read
+# Numbers of fields: the graph and the last one of an ONNX model, and Core ML's kinds of models.
+ONNX_GRAPH, ONNX_LAST, CORE_ML_FIRST = 7, 40, 200
 # First bytes of formats of arrays.
 HDF5, NPY, ZIP = b"\x89HDF\r\n\x1a\n", b"\x93NUMPY", b"PK\x03\x04"
 MODEL_BYTES = 1 << 16  # in which Keras' attribute of an HDF5 file is, or an array in C source
@@ -300,11 +304,11 @@ def _protocol_buffer(data: memoryview) -> FileKind | None:
     if not fields:
         return None
     first, value = fields[0]
-    if first == 1 and isinstance(value, int) and 0 < value < 100:  # a version
-        # A ModelProto has its graph in field 7; Core ML's kinds of models have numbers from 200 on.
-        if isinstance(dict(fields).get(7), memoryview) and max(numbers) <= 40:
+    if first == 1 and isinstance(value, int) and 0 < value < MAX_VERSION:
+        graph = dict(fields).get(ONNX_GRAPH)
+        if isinstance(graph, memoryview) and max(numbers) <= ONNX_LAST:
             return FileKind("an ONNX file")
-        if max(numbers) >= 200:
+        if max(numbers) >= CORE_ML_FIRST:
             return FileKind("a Core ML model", _CONVERTED)
         if numbers == {1, 2} and value == 1:
             return FileKind(
@@ -315,7 +319,7 @@ def _protocol_buffer(data: memoryview) -> FileKind | None:
     if first == 1 and isinstance(value, memoryview):  # a GraphDef: name and operator of a node
         node = dict(_fields(value))
         texts = [node.get(k) for k in (1, 2)]
-        if all(isinstance(t, memoryview) and bytes(t[:99]).isascii() and t for t in texts):
+        if all(isinstance(t, memoryview) and bytes(t[:MAX_NAME]).isascii() and t for t in texts):
             return FileKind(
                 "a TensorFlow graph",
                 'Convert it: tf.compat.v1.lite.TFLiteConverter.from_frozen_graph("{path}", inputs, '

@@ -52,7 +52,8 @@ def producing_operator(graph: Graph, output: int) -> Node | None:
 def moved_activation(graph: Graph, output: int) -> Node | None:
     """Returns the SOFTMAX or LOGISTIC whose values other operators move to an output; or None."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
-    node, moved = makers.get(output), False
+    node = makers.get(output)
+    moved = False
     while node is not None and node.op in (*SHAPE_ONLY, *MOVING) and node.inputs:
         moved = moved or node.op in MOVING
         node = makers.get(node.inputs[0])

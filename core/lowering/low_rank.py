@@ -26,7 +26,7 @@ from odt.kernels.rows.updatedef import is_number
 
 FLOAT32 = np.dtype(np.float32)
 WEIGHT = {"FULLY_CONNECTED": 1, "CONV_2D": 1, "BATCH_MATMUL": 1}  # operator → position of W
-NAMES = ("lora_a", "lora_b")
+NAMES = ("lora_a", "lora_b")  # ends of the names of A and B
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,51 +192,81 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
     for adapter in adapters.members:
         if sizes.get(adapter.tensor) != (len(adapter.b), adapter.a.shape[1]):
             raise ModelError(f"{graph.name}: adapters must fit their weights, but do not.")
-    tensors = list(graph.tensors)
-    nodes: list[Node] = []
-    pairs: dict[int, tuple[int, int]] = {}
-    scales: dict[int, int] = {}
-
-    def add_tensor(name: str, spec: TensorSpec, values: Array | None = None) -> int:
-        tensors.append(Tensor(name, spec, (), values))
-        return len(tensors) - 1
-
-    def add_constant(name: str, values: Array) -> int:
-        values = values.view()
-        values.flags.writeable = False
-        return add_tensor(name, TensorSpec(values.shape, FLOAT32), values)
-
-    for adapter in adapters.members:
-        i, a, b = adapter.tensor, adapter.a, adapter.b
-        if _is_read_by(graph, i, "CONV_2D"):
-            a, b = a[:, None, None], b[:, None, None]
-        name = graph.tensors[i].name or f"tensor_{i}"
-        pairs[i] = add_constant(f"{name}/{NAMES[0]}", a), add_constant(f"{name}/{NAMES[1]}", b)
-        scale = np.full((), adapters.alpha / adapters.rank, FLOAT32)
-        scales[i] = add_constant("", scale)  # without a name, so that no pattern can train it
+    builder = _AdapterBuilder(graph, adapters)
     for node in graph.nodes:
+        builder.add(node)
+    new_graph = replace(graph, tensors=tuple(builder.tensors), nodes=tuple(builder.nodes))
+    return AdaptedGraph(new_graph, adapters, builder.pairs)
+
+
+class _AdapterBuilder:
+    """Collects the tensors and nodes of a graph with adapters.
+
+    Attributes:
+        tensors: tensors of the graph, then A, B and α / r of each adapter, then results.
+        nodes: nodes of the new graph.
+        pairs: weight → the tensors of A and B.
+    """
+
+    def __init__(self, graph: Graph, adapters: Adapters) -> None:
+        self.tensors = list(graph.tensors)
+        self.nodes: list[Node] = []
+        self.pairs: dict[int, tuple[int, int]] = {}
+        self._scales: dict[int, int] = {}  # weight → the tensor of α / r
+        self._graph = graph
+        self._adapters = adapters
+        for adapter in adapters.members:
+            self._add_constants(adapter)
+
+    def add(self, node: Node) -> None:
+        """Adds a node, and the product with A and B if an adapter adapts its weight."""
         w = _weight(node)
-        if w not in pairs:
-            nodes.append(node)
-            continue
-        (y,), x, (down, up) = node.outputs, node.inputs[0], pairs[w]
-        spec = graph.tensors[y].spec
-        low = TensorSpec((*spec.shape[:-1], adapters.rank), FLOAT32)
+        if w not in self.pairs:
+            self.nodes.append(node)
+            return
+        (y,) = node.outputs
+        x = node.inputs[0]
+        a, b = self.pairs[w]
+        spec = self._graph.tensors[y].spec
+        low = TensorSpec((*spec.shape[:-1], self._adapters.rank), FLOAT32)
         plain, options_of_a, options_of_b = _options(node)
         bias = () if node.op == "BATCH_MATMUL" else (ABSENT,)
         # W x, A x, (α / r) A x and (α / r) B A x.
-        wx, ax, scaled, bax = (add_tensor("", s) for s in (spec, low, low, spec))
-        at = node.origin
+        wx, ax, scaled, bax = (self._add_tensor("", s) for s in (spec, low, low, spec))
         activation = {"fused_activation_function": node.options.get("fused_activation_function", 0)}
-        nodes += [
+        at = node.origin
+        self.nodes += [
             replace(node, outputs=(wx,), options=plain),
-            Node(node.op, (x, down, *bias), (ax,), options_of_a, at),
-            Node("MUL", (ax, scales[w]), (scaled,), {}, at),
-            Node(node.op, (scaled, up, *bias), (bax,), options_of_b, at),
+            Node(node.op, (x, a, *bias), (ax,), options_of_a, at),
+            Node("MUL", (ax, self._scales[w]), (scaled,), {}, at),
+            Node(node.op, (scaled, b, *bias), (bax,), options_of_b, at),
             Node("ADD", (wx, bax), (y,), activation, at),
         ]
-    new_graph = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
-    return AdaptedGraph(new_graph, adapters, pairs)
+
+    def _add_constants(self, adapter: Adapter) -> None:
+        """Adds A and B in the rank of their operator, and α / r."""
+        i, a, b = adapter.tensor, adapter.a, adapter.b
+        if _is_read_by(self._graph, i, "CONV_2D"):
+            a, b = a[:, None, None], b[:, None, None]
+        name = self._graph.tensors[i].name or f"tensor_{i}"
+        name_of_a, name_of_b = NAMES
+        self.pairs[i] = (
+            self._add_constant(f"{name}/{name_of_a}", a),
+            self._add_constant(f"{name}/{name_of_b}", b),
+        )
+        scale = np.full((), self._adapters.alpha / self._adapters.rank, FLOAT32)
+        self._scales[i] = self._add_constant("", scale)  # no pattern can name it, to train it
+
+    def _add_tensor(self, name: str, spec: TensorSpec, values: Array | None = None) -> int:
+        """Adds a tensor; returns its index."""
+        self.tensors.append(Tensor(name, spec, (), values))
+        return len(self.tensors) - 1
+
+    def _add_constant(self, name: str, values: Array) -> int:
+        """Adds a constant; returns its index."""
+        values = values.view()
+        values.flags.writeable = False
+        return self._add_tensor(name, TensorSpec(values.shape, FLOAT32), values)
 
 
 def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -307,6 +337,7 @@ def _options(node: Node) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[
 
 
 def _is_read_by(graph: Graph, i: int, op: str) -> bool:
+    """Whether a node of an operator has a tensor as its W."""
     return any(n.op == op and _weight(n) == i for n in graph.nodes)
 
 
@@ -317,4 +348,5 @@ def _is_transposed(graph: Graph, i: int) -> bool:
 
 
 def _matches(graph: Graph, i: int, op: str, pattern: str) -> bool:
+    """Whether a pattern matches the name of a weight, or the operator that reads it."""
     return any(fnmatchcase(name, pattern) for name in (graph.tensors[i].name, op))

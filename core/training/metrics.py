@@ -45,14 +45,14 @@ def full_name(row: MetricDef, k: int) -> str:
     return row.name.replace("_k_", f"_{k}_") if row.k else row.name
 
 
-def monitored_name(monitor: str, asked: Mapping[str, str]) -> str:
+def monitored_name(monitor: str, user_names: Mapping[str, str]) -> str:
     """The name of a monitored value with its metric's full name: of val_accuracy, of val_f1.
 
     Args:
         monitor: the name that the user gives.
-        asked: full name of each metric of the run → the name that the user gave.
+        user_names: full name of each metric of the run → the name that the user gave.
     """
-    full = {"loss": "loss"} | {word: name for name, word in asked.items()}
+    full = {"loss": "loss"} | {word: name for name, word in user_names.items()}
     bare = monitor.removeprefix("val_")
     name = full.get(bare)
     if name is None:

@@ -29,8 +29,8 @@ NO_TOTALS: Totals = MappingProxyType({})
 Seen = Callable[[int, int], None]
 
 
-def start(metrics: Metrics) -> Totals:
-    """Metrics without samples, by name."""
+def new_totals(metrics: Metrics) -> Totals:
+    """Returns metrics without samples, by name."""
     return {name: make() for name, make in metrics.items()}
 
 
@@ -84,7 +84,7 @@ class Pass:
         self.data = data
         self.order = order
         self.reduction = reduction
-        self.metrics = start(metrics)
+        self.metrics = new_totals(metrics)
         self._measured = (*self.metrics.values(), *totals.values())
         self.losses: list[float] = []
         self.samples: list[int] = []  # of each batch

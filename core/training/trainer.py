@@ -98,7 +98,7 @@ class Trainer(Closing):
         budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
-        keep: CachePolicy | None = None,
+        cache: CachePolicy | None = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
         weighted: bool = False,
@@ -114,7 +114,7 @@ class Trainer(Closing):
             budget: bytes that training may take; None for no limit.
             metrics: metrics of training and validation.
             outputs: whether to compute the outputs of training steps too, for `look`.
-            keep: policy of the cache of the frozen part, whose data come from `frozen`; None for
+            cache: policy of the cache of the frozen part, whose data come from `frozen`; None for
                 no cache.
             keep_best: whether to keep the best epoch's weights.
             monitor: name of the value by which epochs are compared.
@@ -137,11 +137,11 @@ class Trainer(Closing):
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
         self._budget = budget
-        self._policy = keep
+        self._policy = cache
         cached = 0  # bytes
-        if keep:
+        if cache:
             runs = split_frozen(self._plans, runs)
-            cached = cache_size(self._plans, runs[0], info.batch_size, keep).resident
+            cached = cache_size(self._plans, runs[0], info.batch_size, cache).resident
         self._end = runs[0].begin
         self.parameters, copied = self._make_parameters(computation, info)
         sizes = {"a cache": cached, "a copy of the best weights": copied if keep_best else 0}

@@ -89,6 +89,7 @@ def unpack(table: Table, name: str) -> dict[str, Any]:
 
 
 def _value(table: Table, field: Field, siblings: Mapping[str, Any]) -> Any:
+    """Reads a field, given those before it, one of which is the type of a union; None if absent."""
     slot, name, kind, is_vector, _ = field
     if is_vector and not table.target(slot):
         return None

@@ -57,6 +57,7 @@ def relocations(data: memoryview, names: Mapping[str, str]) -> list[Patch]:
 
 
 def _locations(data: memoryview, span: Span, places: Places, depth: int) -> Iterator[Span]:
+    """Yields the places of the names of files in a message."""
     if places is ENTRY:
         location = _location(data, span)
         if location is not None:

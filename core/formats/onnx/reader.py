@@ -145,6 +145,7 @@ class _Parser:
         self.external: dict[int, ExternalSpan] = {}
 
     def parse(self) -> Model:
+        """Returns the model."""
         model = self.reader.read(Span(0, len(self.data)), MODEL)
         self.opsets = self._opsets(model)
         graph = model.get("graph")
@@ -182,6 +183,7 @@ class _Parser:
         )
 
     def _initializers(self, graph: Message) -> None:
+        """Adds the constants of a graph."""
         if graph.get("sparse_initializer"):
             raise ProtobufError("initializers must be dense, but got sparse ones")
         for tensor in graph.get("initializer", []):
@@ -212,6 +214,7 @@ class _Parser:
         return Body(nodes, outputs)
 
     def _opsets(self, model: Message) -> Mapping[str, int]:
+        """Returns domain → version; that of ONNX's own operators is one that odt knows."""
         opsets: dict[str, int] = {}
         for entry in model.get("opset_import", []):
             domain = entry.get("domain", "")
@@ -239,6 +242,7 @@ class _Parser:
         return self._add(name, Tensor(name, spec, values.shape, values, buffer))
 
     def _add(self, name: str, tensor: Tensor) -> int:
+        """Adds a tensor with a name of its own, or without one; returns its index."""
         if name and name in self.names:
             raise ProtobufError(
                 f'a name must stand for one tensor, but got "{one_line(name, MAX_NAME)}" twice'
@@ -271,6 +275,7 @@ class _Parser:
         return signature, checked_spec(shape, dtype_of(tensor.get("elem_type", 0)))
 
     def _tensor(self, name: str) -> int:
+        """Returns the tensor with a name."""
         if name not in self.names:
             raise ProtobufError(
                 "what it names must be an input, an initializer or an output of an earlier node, "
@@ -339,6 +344,7 @@ class _Parser:
         return name, value
 
     def _floats(self, spans: list[Span]) -> tuple[float, ...]:
+        """Returns the numbers whose bytes are at some places, one after the other."""
         data = b"".join(bytes(self.data[s.offset : s.end]) for s in spans)
         if len(data) % 4:
             raise ProtobufError(f"floats must have 4 bytes each, but got {len(data)} in all")

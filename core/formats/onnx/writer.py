@@ -134,7 +134,7 @@ class Parts:
     rest: list[bytes | memoryview]
 
     @classmethod
-    def of(cls, data: memoryview) -> "Parts":
+    def from_bytes(cls, data: memoryview) -> "Parts":
         """Takes a model apart, which has been parsed before."""
         parts = cls([], [], {}, {}, {}, {}, [])
         for number, encoded, span in _encoded(data, Span(0, len(data))):
@@ -145,6 +145,7 @@ class Parts:
         return parts
 
     def _take_graph(self, data: memoryview, graph: Span) -> None:
+        """Takes the graph of a model apart."""
         named = {
             INITIALIZER: self.initializers,
             INPUT: self.inputs,
@@ -196,6 +197,7 @@ def _encoded(data: memoryview, span: Span) -> Iterator[tuple[int, bytes | memory
 
 
 def _name(data: memoryview, span: Span, field: int) -> str:
+    """Returns the text in a field of a message; empty without it."""
     for number, _, value in read_fields(data, span):
         if number == field and isinstance(value, Span):
             return str(data[value.offset : value.end], "utf-8", "replace")

@@ -38,7 +38,12 @@ def cheap_values(plan: Plan) -> frozenset[str]:
 
 
 class _Uses:
-    """Where the backward phase reads values and delivers parameters."""
+    """Where the backward phase reads values and delivers parameters.
+
+    Attributes:
+        plan: plan of a training step.
+        first, last: root of a value → first and last entry of backward that reads it.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

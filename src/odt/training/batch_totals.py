@@ -1,7 +1,7 @@
 """Loss and metrics of several batches together."""
 
 from odt.core.data.dataset import DataSet
-from odt.core.training.passes import Result, start
+from odt.core.training.passes import Result, new_totals
 from odt.core.training.trainer import Trainer
 
 
@@ -15,7 +15,7 @@ class BatchTotals:
 
     def __init__(self, core: Trainer) -> None:
         self.samples = 0
-        self._core, self.metrics = core, start(core.metrics)
+        self._core, self.metrics = core, new_totals(core.metrics)
         self._loss, self._steps, self._seconds = 0.0, 0, 0.0
 
     def add(self, batch: DataSet, *, update: bool) -> Result:

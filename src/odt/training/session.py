@@ -230,7 +230,7 @@ class Session(Closing):
                 budget=self.memory_budget,
                 metrics=self.metrics,
                 outputs=self.outputs,
-                keep=self._cache_policy and replace(self._cache_policy, samples=samples),
+                cache=self._cache_policy and replace(self._cache_policy, samples=samples),
                 keep_best=self.options.keep_best,
                 monitor=monitored_name(self.options.monitor, self._names),
                 weighted=weighted,

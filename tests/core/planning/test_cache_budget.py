@@ -27,7 +27,7 @@ def head_of(budget: int | None, samples: int, micro_batch: int | None = None) ->
     graph = read_model(str(MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite")).graph
     count = len(graph.nodes)
     info = TrainingInfo(batch_size=16, trainable_ops=tuple(range(count - 3, count)))
-    return Trainer(graph, info, keep=CachePolicy(samples), budget=budget, micro_batch=micro_batch)
+    return Trainer(graph, info, cache=CachePolicy(samples), budget=budget, micro_batch=micro_batch)
 
 
 def images(samples: int) -> ArrayData:

@@ -239,7 +239,7 @@ def test_a_frozen_part_of_a_shorter_model_is_not_kept(folder: Path) -> None:
     data = open_data(folder)
     info = TrainingInfo(batch_size=8, trainable_ops=(1,))
     keep = CachePolicy(SAMPLES)
-    with Trainer(read_model(folder / "model.circle").graph, info, keep=keep) as trainer:
+    with Trainer(read_model(folder / "model.circle").graph, info, cache=keep) as trainer:
         parts = [range(SAMPLES)]
         with trainer.frozen(data, data.without_inputs(), parts) as cache:
             os.truncate(folder / "model.circle", 100)

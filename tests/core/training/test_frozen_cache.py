@@ -125,7 +125,7 @@ def test_a_cache_changes_no_bit(name: str, micro_batch: int, workers: int, on_di
     with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]
         expected = train(trainer, arrays(ArrayData))
     with (
-        Trainer(graph, info, keep=CachePolicy(SAMPLES, on_disk=on_disk), **options) as trainer,  # type: ignore[arg-type]
+        Trainer(graph, info, cache=CachePolicy(SAMPLES, on_disk=on_disk), **options) as trainer,  # type: ignore[arg-type]
         cache_of(trainer) as cache,
     ):
         assert train(trainer, cache) == expected
@@ -149,7 +149,7 @@ def test_a_loss_reads_a_transpose_behind_the_frozen_part() -> None:
     t[..., 1] = 1
     info = replace(INFO, trainable_ops=trainable, loss="categorical_crossentropy")
     with (
-        Trainer(graph, info, keep=CachePolicy(8)) as trainer,
+        Trainer(graph, info, cache=CachePolicy(8)) as trainer,
         trainer.frozen(ArrayData([x], [t]), Targets([x], [t]), (range(8),)) as cache,
     ):
         cached = trainer.step(cache, 8, update=False)
@@ -160,7 +160,7 @@ def test_a_loss_reads_a_transpose_behind_the_frozen_part() -> None:
 def test_the_frozen_part_is_computed_once_and_its_memory_given_back() -> None:
     graph, trainable = chain()
     info = replace(INFO, trainable_ops=trainable)
-    with Trainer(graph, info, keep=ALL) as trainer, cache_of(trainer) as cache:
+    with Trainer(graph, info, cache=ALL) as trainer, cache_of(trainer) as cache:
         assert cache.nbytes == SAMPLES * 9 * 4
         assert cache.arena_nbytes > 0
         train(trainer, cache, epochs=1)
@@ -177,7 +177,7 @@ def test_memory_is_given_back_where_samples_are_left_over_too() -> None:
     info = replace(INFO, trainable_ops=trainable)
     order = EpochOrder(range(18))
     with (
-        Trainer(graph, info, keep=CachePolicy(18), micro_batch=8, workers=1) as trainer,
+        Trainer(graph, info, cache=CachePolicy(18), micro_batch=8, workers=1) as trainer,
         trainer.frozen(arrays(Counting), arrays(Targets), (range(18),)) as cache,
     ):
         list(trainer.train(cache, order, epochs=1))
@@ -189,7 +189,7 @@ def test_memory_is_given_back_where_samples_are_left_over_too() -> None:
 
 def test_the_plan_begins_where_the_frozen_part_ends() -> None:
     graph, trainable = chain()
-    with Trainer(graph, replace(INFO, trainable_ops=trainable), keep=ALL) as trainer:
+    with Trainer(graph, replace(INFO, trainable_ops=trainable), cache=ALL) as trainer:
         calls = [s.label for s in trainer.plan.entries if isinstance(s, Call)]
         (given,) = (trainer.plan.values[name].spec for name in trainer.plan.inputs)
     assert [label for label in calls if "loss" not in label] == [
@@ -202,7 +202,7 @@ def test_a_bias_trains_on_its_own_layer_s_input() -> None:
     """The cut is between operators: a layer with a trained bias belongs to the part that trains."""
     graph, _ = chain()
     info = replace(INFO, trainable_ops=(1,), trainable_tensors=(graph.nodes[1].inputs[2],))
-    with Trainer(graph, info, keep=ALL) as trainer:
+    with Trainer(graph, info, cache=ALL) as trainer:
         assert [trainer.plan.values[n].tensor for n in trainer.plan.inputs] == [
             graph.nodes[1].inputs[0]
         ]
@@ -213,7 +213,7 @@ def test_a_model_without_a_frozen_part_is_refused(trainable: tuple[int, ...] | N
     with pytest.raises(
         OptionError, match="`cache_frozen=`: some operators must train, and operators"
     ):
-        Trainer(chain()[0], replace(INFO, trainable_ops=trainable), keep=ALL)
+        Trainer(chain()[0], replace(INFO, trainable_ops=trainable), cache=ALL)
 
 
 def test_half_precision_takes_half_the_room_and_is_near() -> None:
@@ -221,7 +221,7 @@ def test_half_precision_takes_half_the_room_and_is_near() -> None:
     info = replace(INFO, trainable_ops=trainable)
     results = []
     for keep in (ALL, HALF):
-        with Trainer(graph, info, keep=keep) as trainer, cache_of(trainer) as cache:
+        with Trainer(graph, info, cache=keep) as trainer, cache_of(trainer) as cache:
             results.append((cache.nbytes, train(trainer, cache)[0][-2]))
     (size, loss), (half_size, half_loss) = results
     assert half_size * 2 == size
@@ -233,7 +233,7 @@ def test_values_too_large_for_half_precision_are_refused() -> None:
     graph, trainable = chain()
     info = replace(INFO, trainable_ops=trainable)
     with (
-        Trainer(graph, info, keep=HALF) as trainer,
+        Trainer(graph, info, cache=HALF) as trainer,
         cache_of(trainer) as cache,
     ):
         cache.data.inputs[0][...] *= 1e6  # type: ignore[attr-defined]
@@ -246,7 +246,7 @@ def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     graph, trainable = chain()
     info = replace(INFO, trainable_ops=trainable)
-    with Trainer(graph, info, keep=DISK) as trainer, cache_of(trainer) as cache:
+    with Trainer(graph, info, cache=DISK) as trainer, cache_of(trainer) as cache:
         train(trainer, cache, epochs=1)
         assert not list(tmp_path.iterdir())
 
@@ -269,7 +269,7 @@ def test_a_disk_that_is_full_is_refused_at_once(monkeypatch: pytest.MonkeyPatch)
     info = replace(INFO, trainable_ops=trainable)
     message = r"`cache_frozen=`: .* must have room for 1,152 bytes, but got no space left"
     with (
-        Trainer(graph, info, keep=DISK) as trainer,
+        Trainer(graph, info, cache=DISK) as trainer,
         pytest.raises(OptionError, match=message),
     ):
         cache_of(trainer)
@@ -293,7 +293,7 @@ def wide_run(epochs: Sequence[int], cut: bool, shuffle: bool) -> list[bytes]:
     state: list[Array] = []
     for k, epoch in enumerate(epochs):
         keep = CachePolicy(192) if cut else None
-        with Trainer(graph, info, micro_batch=64, workers=1, keep=keep) as trainer:
+        with Trainer(graph, info, micro_batch=64, workers=1, cache=keep) as trainer:
             arrays = [*trainer.parameters.tensors.values()]
             arrays += [a for slot in trainer.parameters.slots.values() for a in slot.values()]
             for a, before in zip(arrays, state, strict=False):
@@ -336,7 +336,7 @@ def test_the_head_of_a_real_model_is_all_that_is_left(name: str, last: int) -> N
     info = TrainingInfo(batch_size=4, trainable_ops=tuple(range(count - last, count)))
     flops, found = [], []
     for keep in (None, CachePolicy(8)):
-        with Trainer(graph, info, micro_batch=2, workers=2, keep=keep) as trainer:
+        with Trainer(graph, info, micro_batch=2, workers=2, cache=keep) as trainer:
             flops.append(sum(s.flops for s in trainer.plan.entries if isinstance(s, Call)))
             given = trainer.frozen(data, data, (range(8),)) if keep else data
             list(trainer.train(given, EpochOrder(range(8)), epochs=3))
@@ -390,7 +390,7 @@ def test_pages_of_a_cache_on_disk_are_given_back() -> None:
         return sum(int(n.split()[1]) for n in lines if n.startswith(("RssFile", "RssShmem"))) * 1024
 
     keep = CachePolicy(24, on_disk=True)
-    with Trainer(graph, info, keep=keep, budget=10**9, micro_batch=1, workers=1) as trainer:
+    with Trainer(graph, info, cache=keep, budget=10**9, micro_batch=1, workers=1) as trainer:
         before = mapped()
         with trainer.frozen(data, data, (range(24),)) as cache:
             list(trainer.train(cache, EpochOrder(range(24)), epochs=2))

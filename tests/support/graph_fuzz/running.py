@@ -92,7 +92,7 @@ class Model:
         data: Data = ArrayData(self.problem.inputs, targets)
         losses = Losses()
         with Trainer(
-            self.graph, info, keep=CachePolicy(samples) if cached else None, **options
+            self.graph, info, cache=CachePolicy(samples) if cached else None, **options
         ) as trainer:
             if cached:
                 data = trainer.frozen(data, ArrayData((), targets), (range(samples),))

@@ -20,7 +20,7 @@ def inference_model(
         outputs: names of the outputs.
         parameters: parameter → values, in order.
     """
-    parts = Parts.of(data)
+    parts = Parts.from_bytes(data)
     needed, nodes = set(outputs), list[bytes | memoryview]()
     for encoded in reversed(parts.nodes):
         content = memoryview(encoded)

@@ -26,7 +26,7 @@ def fields(data: bytes) -> list[tuple[int, bytes | int]]:
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_a_model_keeps_its_bytes(path: Path) -> None:
     data = path.read_bytes()
-    again = b"".join(Parts.of(memoryview(data)).chunks())
+    again = b"".join(Parts.from_bytes(memoryview(data)).chunks())
     graphs = [dict(fields(a))[writer.MODEL_GRAPH] for a in (data, again)]
     assert [f for f in fields(data) if f[0] != 7] == [f for f in fields(again) if f[0] != 7]
     first, second = (fields(g) for g in graphs if isinstance(g, bytes))

@@ -35,7 +35,7 @@ class Recorder:
 
     def __init__(self, source: OnnxSource | None, opset: int = 0) -> None:
         self.source = source
-        self.parts = Parts.of(source.data) if source else Parts([], [], {}, {}, {}, {}, [])
+        self.parts = Parts.from_bytes(source.data) if source else Parts([], [], {}, {}, {}, {}, [])
         self.opset = opset or (source.opset if source else 0)
         self._graph: Graph | None = source.file.graph if source else None
         self._names = {t.name for t in self._graph.tensors} if self._graph else set[str]()
