@@ -130,7 +130,8 @@ def write_ort_checkpoint(checkpoint: OrtCheckpoint, path: str | os.PathLike[str]
             f"{os.fspath(path)}: a checkpoint of ONNX Runtime must have at most "
             f"{MAX_NBYTES // 2} bytes of arrays, but got {size}."
         )
-    nominal, groups = checkpoint.is_nominal, []
+    nominal = checkpoint.is_nominal
+    groups = []
     if checkpoint.moments:
         states = [
             {

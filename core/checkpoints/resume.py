@@ -122,6 +122,7 @@ class Resume:
             raise ModelError(f"{self.path}: its loss: {e.rule}, but got {e.got}") from e
 
     def _check_hyper_parameters(self, values: Mapping[str, Property]) -> None:
+        """Checks types and bounds of the hyper-parameters of the optimizer."""
         assert self.checkpoint is not None
         rule = OPTIMIZERS[self.checkpoint.optimizer]
         types: dict[str, type] = rule.attrs.__annotations__

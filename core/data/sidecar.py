@@ -109,6 +109,7 @@ def read_sidecar(path: str) -> Sidecar | None:
 
 
 def _parse(content: dict[str, Any]) -> Sidecar:
+    """Returns the sidecar of a JSON object; raises any error if a value is invalid."""
     if content["format"] != FORMAT or content["version"] != VERSION:
         name, version = printable(content["format"], 40), printable(content["version"], 40)
         raise ValueError(f"format {name} {version}")

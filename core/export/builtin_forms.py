@@ -185,7 +185,8 @@ def rnn(b: BuiltinGraph, node: Node) -> None:
     if attrs.activation not in CURVES:
         raise ShapeError("the activation must be RELU or TANH")
     x = _by_sample(b, x, attrs.time_axis)
-    h, states = ABSENT, []
+    h = ABSENT
+    states: list[int] = []
     for z in b.steps(_products(b, x, w, bias)):
         h = b.add(CURVES[attrs.activation], (_with_state(b, z, h, r),))
         states.append(h)

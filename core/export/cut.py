@@ -314,7 +314,9 @@ def _tensor(graph: Graph, field: str, name: Name) -> int:
 def _between(graph: Graph, begins: set[int], ends: Sequence[int]) -> tuple[list[int], set[int]]:
     """Returns positions of the operators that compute `ends` from `begins`, and their tensors."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
-    positions, reached, rest = set[int](), set(ends), list(ends)
+    positions: set[int] = set()
+    reached = set(ends)
+    rest = list(ends)
     while rest:
         i = rest.pop()
         node = makers.get(i)

@@ -136,6 +136,7 @@ class ModelBuilder:
         return outputs[0] if outputs else -1
 
     def _code(self, op: str) -> int:
+        """Returns the index of an operator code; adds it if it is new."""
         kind, _, custom = op.partition(":")
         number = code_of("BuiltinOperator", kind)
         code = table(

@@ -105,6 +105,7 @@ class NewLayers(PartialTables):
     def _tensor(
         self, shape: Sequence[int], name: str, buffer: int = 0, kind: str = "FLOAT32"
     ) -> int:
+        """Adds a tensor; returns its number."""
         tensor = {
             "shape": shape,
             "name": f"{HEAD}{name}",

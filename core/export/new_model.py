@@ -244,8 +244,10 @@ class _Network:
         inputs += [-1, -1]  # projection
         inputs += [self._initial_state(units) for _ in range(2)]  # h and c
         inputs += [-1] * 4  # layer normalization
-        op, shape = "UNIDIRECTIONAL_SEQUENCE_LSTM", (1, steps, units)
-        return self.model.add_operator(op, (x, *inputs), shape, fused_activation_function=TANH)
+        shape = (1, steps, units)
+        return self.model.add_operator(
+            "UNIDIRECTIONAL_SEQUENCE_LSTM", (x, *inputs), shape, fused_activation_function=TANH
+        )
 
     def steps(self, x: int) -> list[int]:
         """Adds an UNPACK of the time axis; returns its outputs."""

@@ -78,12 +78,14 @@ class QuantizedLayers(NewLayers):
         units: int,
         activation: str,
     ) -> int:
+        """Adds the new layers, and the conversion of their output to real numbers if needed."""
         y = super().add(x, shape, rng, hidden, units, activation)
         if not self._float_output:
             return y
         return self._operator("DEQUANTIZE", [y], (shape[0], units), "values")
 
     def _weights(self, x: int, values: Array, prefix: str) -> tuple[int, int]:
+        """Adds symmetric integers of weights, and a bias of zeros, of a layer that reads x."""
         scale = np.array([abs(values).max() / LARGEST], "<f4")
         stored = Quantization(scale, np.zeros(1, "<i8"), 0)
         integers = quantize(values, stored, np.dtype(np.int8), (-LARGEST, LARGEST))
@@ -118,6 +120,7 @@ class QuantizedLayers(NewLayers):
         name: str,
         options: tuple[str, dict[str, Any]] | None = None,
     ) -> int:
+        """Adds an operator whose output has integers, except for DEQUANTIZE."""
         y = super()._operator(op, inputs, shape, name, options)
         if op == "DEQUANTIZE":
             return y

@@ -107,6 +107,7 @@ def _normalization(record: Record) -> tuple[Array, Array]:
 
 
 def _tables(model: Model, record: Record) -> dict[str, Any]:
+    """Returns the tables of TFLite Model Metadata."""
     graph = model.graph
     mean, std = _normalization(record)
     inputs = [_input(record, mean, std) if i == 0 else {} for i in range(len(graph.inputs))]

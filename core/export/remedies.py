@@ -49,7 +49,8 @@ def with_remedy(error: UnsupportedError, lowered: LoweredModel) -> UnsupportedEr
 
 def _with_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> str:
     """Describes options that give inputs shapes with which all operators are supported."""
-    tensors, options = model.graph.tensors, []
+    tensors = model.graph.tensors
+    options = []
     for i, shape in shapes.items():
         argument = f"{tensors[i].name}={'x'.join(map(str, shape))}"
         options.append(f"`input_shapes={shlex.quote(argument)}`")

@@ -166,6 +166,7 @@ class MessageReader:
             raise ProtobufError(f"a file must have at most {MAX_FIELDS:,} fields, but got more")
 
     def _value(self, field: Field, wire: int, value: int | Span, depth: int) -> Any:
+        """Returns a value of a field by its kind; raises ProtobufError for another wire type."""
         if field.kind == "int":
             if isinstance(value, int):
                 return signed(value)

@@ -28,7 +28,8 @@ def read_model(
     if not isinstance(path, str | os.PathLike):
         rule = "must be the path of a model file"
         raise OptionError("model", rule, type(path).__name__, "Write the bytes to a file first.")
-    name, kind = os.fspath(path), None
+    name = os.fspath(path)
+    kind: str | None = None  # type of the model that an nnpackage names
     if os.path.isdir(name):
         name, kind = packaged_model(name)
     try:

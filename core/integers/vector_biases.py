@@ -11,7 +11,8 @@ BIASED = {"FULLY_CONNECTED": 2, "CONV_2D": 2, "CONV_3D": 2, "TRANSPOSE_CONV": 3}
 
 def vector_biases(graph: Graph) -> Graph:
     """Returns the graph with the shape (O,) for constants that are read as biases only."""
-    biases, others = set[int](), set(graph.outputs)
+    biases: set[int] = set()
+    others = set(graph.outputs)
     for node in graph.nodes:
         for k, i in enumerate(node.inputs):
             tensors_of_kind = biases if BIASED.get(node.op) == k else others

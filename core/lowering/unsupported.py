@@ -164,6 +164,7 @@ def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
 
 
 def _without_row(op: str) -> str:
+    """Returns why odt does not compute an operator that it has no row for."""
     kind, _, name = op.partition(":")
     if kind == "CUSTOM":
         return _custom(name)

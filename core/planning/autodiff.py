@@ -225,6 +225,7 @@ class _Builder:
         return arrays
 
     def _forward(self, node: Node) -> None:
+        """Adds the call of a node, or makes its outputs views of its input."""
         row = row_of(node.op)
         bound = bind_operands(row, node)
         specs = {n: self.graph.tensors[i].spec for n, i in bound.items()}

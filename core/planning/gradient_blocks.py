@@ -51,7 +51,8 @@ def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
             units = max(end - start for start, end in pairwise(ends))
             blocks = TensorSpec((parts, units, *spec.shape[1:]), spec.dtype)
             values[entry.gradient] = replace(values[entry.gradient], spec=blocks)
-            entries[first], entries[k] = None, replace(entry, call=call)
+            entries[first] = None  # the delivery computes the gradient
+            entries[k] = replace(entry, call=call)
     if values == plan.values:
         return plan
     return replace(plan, entries=tuple(e for e in entries if e is not None), values=values)

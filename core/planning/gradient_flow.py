@@ -67,7 +67,8 @@ class GradientFlow:
             waiting += [i for i in read if i in self._parameters and i not in seen]
             seen.update(waiting)
             if node.outputs in with_backward:
-                delivered[node.outputs], waiting = waiting, []
+                delivered[node.outputs] = waiting
+                waiting = []
         return delivered
 
 

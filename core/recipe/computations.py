@@ -145,7 +145,8 @@ def with_batch_norms(lowered: LoweredModel) -> LoweredModel:
 def _sole_weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
     """Yields the weights of layers that nothing else reads, and their tensors of the file."""
     graph, stored = lowered.graph, lowered.dequantized.stored
-    others, weights = set(graph.outputs), dict[int, Tensor]()
+    others = set(graph.outputs)
+    weights: dict[int, Tensor] = {}
     for node in graph.nodes:
         layer = LAYERS.get(node.op)
         for k, i in enumerate(node.inputs):

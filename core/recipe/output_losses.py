@@ -110,6 +110,7 @@ def output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]
 
 
 def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]:
+    """Returns the losses of a graph all of whose operators are supported."""
     graph = graphs.graph
     names = _by_output(graph, "output_losses", info.output_losses)
     weights = _by_output(graph, "loss_weights", info.loss_weights)

@@ -43,7 +43,8 @@ def _ancestors(graph: Graph, refused: list[int]) -> list[set[int]]:
     """Nodes that the first k refused ones need, themselves included, for k from 0 on."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
     nodes = {node.origin: node for node in graph.nodes}
-    sets, needed = [set[int]()], set[int]()
+    needed: set[int] = set()
+    sets = [set(needed)]
     for k in refused:
         rest = [nodes[k]]
         while rest:

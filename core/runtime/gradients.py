@@ -124,6 +124,7 @@ class Gradients:
         calls: list[Calls] = []  # of the next meeting
 
         def deliver(name: str, gradient: Array, owned: bool) -> Sequence[Run]:
+            """Returns the calls that take a gradient; those of a meeting at its last one."""
             i = self._tensors[name]
             each, by = list(places.values()), places[worker].plan.deliveries[name].call
             if name in self.met or by:
@@ -165,7 +166,8 @@ class Gradients:
         ends = [*(size * k // workers // LINE * LINE for k in range(workers)), size]
         part = slice(ends[worker], ends[worker + 1])
         i, (first, *others) = self._tensors[name], [a[part] for a in each]
-        total, calls = first, list[Calls]()
+        total = first
+        calls: list[Calls] = []
         if name in self._shared:
             total = self.sums[0][i].reshape(-1, copy=False)[part]
             calls.append(bind_accumulate(total, first, self._adds_shared))

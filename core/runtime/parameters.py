@@ -239,7 +239,8 @@ class Parameters:
             calls.append(partial(np.take, whole, rows, axis=0, out=p, mode="clip"))
         if self.pulls:
             calls.append(partial(self._pull, i, gradient))
-            gradient, owned = self._pulled[i], True
+            gradient = self._pulled[i]
+            owned = True
         calls.append(self._bind_rule(i, gradient, owned, work))
         calls += self.bind_clear(i, p)
         if rows is not None:
@@ -319,6 +320,7 @@ class Parameters:
     def _update_integers(
         self, i: int, gradient: Array, owned: bool, work: Array, rate: float
     ) -> None:
+        """Updates a weight that is integers in memory, tile by tile."""
         optimizer = self.optimizer
         assert optimizer is not None
         tiles, scratch, copy = work[:WORK], work[WORK:-1], work[-1]

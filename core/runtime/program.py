@@ -226,6 +226,7 @@ class Program:
     def _bind(
         self, name: str, memory: MemoryPlan, arena: Array, tensors: Mapping[int, Array]
     ) -> Array:
+        """Returns the array of a value: a constant, a parameter, a sum, or a part of the arena."""
         value = self.plan.values[name]
         if value.region in (Region.CONSTANT, Region.PARAMETER):
             tensor = self.plan.values[self.plan.root(name)].tensor
@@ -284,6 +285,7 @@ class Program:
         return any(self.plan.root(name) in self._outside for name in call.values(call.writes))
 
     def _runs_of(self, k: int, entry: Call | Delivery, deliver: Deliver | None) -> Sequence[Run]:
+        """Binds entry k: the calls that take a gradient, or one call with what is fused to it."""
         if isinstance(entry, Delivery):
             assert deliver is not None, "a plan with gradients needs `deliver`"
             gradient = self._arrays[entry.gradient]

@@ -37,6 +37,7 @@ class SideBySide:
             self._threads.run(programs, batch)
 
     def _run(self, runs: Sequence[Sequence[Run]], batch: Batch) -> None:
+        """Runs compiled micro-batches: one of each worker at the same time."""
         for worker in self._workers:
             worker.begin()
         for number in range(len(runs[0])):

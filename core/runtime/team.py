@@ -94,6 +94,7 @@ class Team(Closing):
             self._running.release()
 
     def _run(self, tasks: Sequence[Task]) -> None:
+        """Runs the first task here and the others on helpers; waits for all, also after errors."""
         first, *others = tasks
         helpers = self._helpers[: len(others)]
         for helper, task in zip(helpers, others, strict=True):
@@ -147,7 +148,8 @@ class _Helper:
 
     def start(self, task: Task | None) -> None:
         """Begins a task; None ends the thread."""
-        self._task, self._error = task, None
+        self._task = task
+        self._error = None
         self._wake.release()
 
     def wait(self) -> BaseException | None:
@@ -157,6 +159,7 @@ class _Helper:
         return error
 
     def _loop(self) -> None:
+        """Runs tasks until one is None."""
         while True:
             self._wake.acquire()
             if self._task is None:

@@ -55,6 +55,7 @@ class AtomicFolder:
         sync_folder(os.path.dirname(self.path))
 
     def _replace(self) -> None:
+        """Renames the folder; puts the old one back if that fails."""
         old = f"{self.temporary}-old"
         if not os.path.isdir(self.path):
             os.rename(self.temporary, self.path)

@@ -55,7 +55,8 @@ class Best:
         """
         self.waited += 1
         if self.monitor.improves(logs):
-            self.epoch, self.waited = epoch, 0
+            self.epoch = epoch
+            self.waited = 0
             for i, a in self.copies.items():
                 np.copyto(a, self._tensors[i])
 

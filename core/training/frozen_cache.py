@@ -368,9 +368,11 @@ def _allocate(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Ar
         import tempfile
 
         reason = str(getattr(e, "strerror", None) or e).lower()
-        where, hint = "memory", 'Give `cache_frozen="disk"`.'
+        where = "memory"
+        hint = 'Give `cache_frozen="disk"`.'
         if on_disk:
-            where, hint = _folder() or tempfile.gettempdir(), "Set TMPDIR to another folder."
+            where = _folder() or tempfile.gettempdir()
+            hint = "Set TMPDIR to another folder."
         raise OptionError(
             "cache_frozen", f"{where} must have room for {nbytes:,} bytes", reason, hint
         ) from e

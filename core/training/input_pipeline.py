@@ -80,7 +80,9 @@ class InputPipeline(Closing):
         self._pool = ThreadPoolExecutor(1, "odt-augment")
         self._lock = threading.Lock()
         self._order: SampleOrder = ()
-        self._epoch, self._current, self._end = 0, -1, 0
+        self._epoch = 0
+        self._current = -1  # the batch that is read; -1 before the first
+        self._end = 0  # of the samples that are read in the epoch
         self._pending: deque[Future[None]] = deque()
 
     def epoch(self, number: int, order: SampleOrder, first: int, end: int) -> "InputPipeline":

@@ -105,7 +105,8 @@ class Plateau:
             rate = optimizer.learning_rate * self._schedule.factor
             optimizer.learning_rate = max(rate, self._schedule.min_learning_rate)
             optimizer.schedule = self._schedule.resolve(optimizer.learning_rate)
-            self._waited, self._cooldown = 0, self._schedule.cooldown
+            self._waited = 0
+            self._cooldown = self._schedule.cooldown
 
 
 def check_monitor(monitor: str, metrics: Iterable[str]) -> None:

@@ -113,6 +113,7 @@ class Pass:
         return loss
 
     def _run(self, first: int, samples: int) -> float:
+        """Runs a step; returns its loss."""
         engine, look = self.engine, self._look()
         scales = engine.loss_scales(samples, self.reduction)
         batch = engine.schedule.batch

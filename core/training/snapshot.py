@@ -40,7 +40,8 @@ class Snapshot:
             weakref.finalize(self, self._file.close)
             self.keep()
         except OSError:
-            self._file, self._copies = None, copy_arrays(self._state)
+            self._file = None
+            self._copies = copy_arrays(self._state)
 
     def keep(self) -> None:
         """Copies the current state over the former copy."""

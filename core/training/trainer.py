@@ -373,7 +373,8 @@ class Trainer(Closing):
             OptionError: if memory or disk is too small.
         """
         assert self._policy, "there is no cache"
-        frozen, schedule = Computation(end=self._end), self.runtime.schedule
+        frozen = Computation(end=self._end)
+        schedule = self.runtime.schedule
         cache = FrozenCache(self._plans, frozen, self._policy, schedule, data, targets, parts)
         if self._budget is not None:
             cache.limit_mapped()

@@ -196,6 +196,7 @@ def _has_channels(w: Operand, axis: int) -> bool:
 
 
 def _conv_2d(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    """Version by type, weights, groups (filters of fewer channels than x), and scales."""
     x, w = inputs[:2]
     version = _type_version("CONV_2D", x)
     if x.dtype == "INT16":
@@ -210,6 +211,7 @@ def _conv_2d(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) 
 
 
 def _depthwise(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    """Version by type, weights, scales and dilation."""
     x, w = inputs[:2]
     version = _type_version("DEPTHWISE_CONV_2D", x)
     if x.dtype == "INT16":
@@ -223,6 +225,7 @@ def _depthwise(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]
 
 
 def _fully_connected(inputs: Sequence[Operand], count: int, options: Mapping[str, Any]) -> int:
+    """The largest version of which an operator needs the rule, and that of its type."""
     x, w = inputs[:2]
     rules = {
         13: x.dtype == "INT16" and w.dtype == "INT4",

@@ -54,6 +54,7 @@ def split_fused_tanh(tables: Mapping[str, Any]) -> list[list[int]]:
 
 
 def _split(graph: Mapping[str, Any], codes: list[dict[str, Any]]) -> list[int]:
+    """Splits the fused TANHs of a subgraph; returns the old positions of their operators."""
     operators, tensors = graph.get("operators"), graph.get("tensors")
     if not operators or not tensors:
         return []
@@ -73,6 +74,7 @@ def _split(graph: Mapping[str, Any], codes: list[dict[str, Any]]) -> list[int]:
 def _is_fused(
     operator: Mapping[str, Any], tensors: Sequence[Any], codes: Sequence[Mapping[str, Any]]
 ) -> bool:
+    """Whether an operator on real numbers has a fused TANH that runtimes do not compute."""
     options = operator.get("builtin_options") or {}
     if options.get(FUSED) != CODE:
         return False

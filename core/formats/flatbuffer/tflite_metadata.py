@@ -60,7 +60,8 @@ class _View(io.RawIOBase):
     """A memoryview as a file object, without a copy."""
 
     def __init__(self, data: memoryview) -> None:
-        self._data, self._at = data, 0
+        self._data = data
+        self._at = 0
 
     def seekable(self) -> bool:
         return True

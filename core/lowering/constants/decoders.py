@@ -44,8 +44,11 @@ class _Ends:
 
     def __init__(self, view: View) -> None:
         self.view, self.means = view, _means(view)
-        self.before, self.behind = _before_weights(view, self.means), set[int]()
-        self.squashed, self.cut, self.normalized = set[int](), set[int](), set[int]()
+        self.before = _before_weights(view, self.means)
+        self.behind: set[int] = set()
+        self.squashed: set[int] = set()
+        self.cut: set[int] = set()
+        self.normalized: set[int] = set()
 
     def add(self, node: Node) -> None:
         """Adds the outputs of a node to the sets that they belong to."""

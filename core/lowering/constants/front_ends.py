@@ -160,7 +160,9 @@ def _reaches_log(view: View, node: Node) -> bool:
 
 def _constants_before(view: View, node: Node) -> list[int]:
     """Returns the constants of real numbers on which a node depends, its own included."""
-    constants, seen, rest = dict[int, None](), set[int](), list(node.inputs)
+    constants: dict[int, None] = {}  # a set in the order of the search
+    seen: set[int] = set()
+    rest = list(node.inputs)
     while rest:
         i = rest.pop()
         if i == ABSENT or i in seen:

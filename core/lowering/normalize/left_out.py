@@ -100,7 +100,8 @@ class _Ends:
     def __init__(self, graph: Graph, has_state: bool) -> None:
         self.graph, self.has_state = graph, has_state
         self.makers = {i: node for node in graph.nodes for i in node.outputs}
-        self.unknown, self.from_inputs = set[int](), set(graph.inputs)
+        self.unknown: set[int] = set()
+        self.from_inputs = set(graph.inputs)
         for node in graph.nodes:
             if not self.is_computed(node) or not self.unknown.isdisjoint(node.inputs):
                 self.unknown.update(node.outputs)
@@ -203,7 +204,8 @@ def _is_layer(graph: Graph, node: Node) -> bool:
 
 def _needed(graph: Graph, outputs: Iterable[int]) -> set[int]:
     """Numbers of the nodes on which outputs and the values of variables depend."""
-    needed, tensors = set[int](), set(outputs)
+    needed: set[int] = set()
+    tensors = set(outputs)
     for k, node in reversed(tuple(enumerate(graph.nodes))):
         if node.op in STATE or not tensors.isdisjoint(node.outputs):
             needed.add(k)

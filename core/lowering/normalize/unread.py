@@ -15,7 +15,8 @@ def without_unread(
         outputs: tensors that are read outside.
         may_drop: whether a node may be dropped.
     """
-    needed_nodes, read = list[Node](), set(outputs)
+    needed_nodes: list[Node] = []
+    read = set(outputs)
     for node in reversed(nodes):
         if not may_drop(node) or not read.isdisjoint(node.outputs):
             needed_nodes.append(node)

@@ -89,7 +89,8 @@ def _functions(
     graph: LoweredGraph, y: int, makers: Mapping[int, Node]
 ) -> Iterator[tuple[int, Activation, set[int]]]:
     """Yields each x of which y is one of ACTIVATIONS: x, the function, the tensors between."""
-    computed, before = dict[int, Node](), [y]
+    computed: dict[int, Node] = {}
+    before = [y]
     if makers[y].op in ("MUL", "DIV"):
         queue = deque(before)
         while queue:

@@ -92,7 +92,8 @@ class _NormMerger:
         """Returns the nodes that compute y, with the origins of the nodes that read the weights."""
         tensors, spec = self._graph.tensors, self._graph.tensors[y].spec
         origins = {i: self._makers[k].origin for k in results for i in self._makers[k].inputs}
-        nodes, d = list[Node](), bindings.get("d")
+        nodes: list[Node] = []
+        d = bindings.get("d")
         if d is None:
             d = self._builder.tensor(f"{tensors[y].name}/difference", spec.shape, spec)
             nodes.append(

@@ -124,6 +124,7 @@ class _StepMerger(GraphBuilder):
                 self._readers.setdefault(i, []).append(node)
 
     def graph(self) -> LoweredGraph:
+        """Returns the new graph; the old one if it has no such loop."""
         absent = set[int]()  # tensors that the nodes of the old graph no longer compute
         for loop in self._loops():
             if self._stands_alone(loop):

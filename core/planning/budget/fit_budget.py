@@ -166,7 +166,8 @@ def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) ->
     Micro-batches are halved down to single samples. The whole batch is included, because it needs
     no memory for gradient sums. Each size comes with every possible or the given number of workers.
     """
-    batch, cores = usual.batch, available_cores()
+    batch = usual.batch
+    cores = available_cores()
     sizes: Sequence[int] = (micro_batch,) if micro_batch else _halves(batch, usual.micro_batch)
     most = -(-batch // sizes[-1])
     counts = [min(workers, most)] if workers else range(1, cores + 1)
