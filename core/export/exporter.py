@@ -90,7 +90,6 @@ def export_model(
         _export_onnx(model, weights, path, file_format or ONNX, record)
         return
     source = model
-    operators = len(model.graph.nodes)  # of the new file
     source.check_file()
     model = inline(model)
     shared: list[SharedWeights] = []
@@ -117,7 +116,6 @@ def export_model(
         weights = renumber(model, new_model, weights)
         scales = renumber(model, new_model, scales)
         model = new_model
-        operators += len(positions)
         if info is not None and info.trainable_ops is not None:
             trainable_ops = new_positions(info.trainable_ops, positions)
             info = replace(info, trainable_ops=trainable_ops)
@@ -127,7 +125,7 @@ def export_model(
     for contents in written:
         patches += _quantization_patches(contents.model, contents.quantizations)
     patches += version_patches(model)
-    entries, archive = _entries(model, file_format, record, info, operators)
+    entries, archive = _entries(model, file_format, record, info)
     edit = format_edit(model, file_format, new_buffers, entries)
     written[0] = replace(written[0], entries=entries)
     chunks = _chunks(model, edit, patches, source, archive)
@@ -144,7 +142,6 @@ def _entries(
     file_format: str,
     record: Record | None,
     info: TrainingInfo | None,
-    operators: int,
 ) -> tuple[dict[str, bytes | None], bytes]:
     """Returns the new metadata entries, none if the file has all of them, and the archive."""
     entries: dict[str, bytes | None] = {}
@@ -153,10 +150,18 @@ def _entries(
         recorded = record_entries(model, record, file_format)
         entries, archive = dict(recorded.entries), recorded.archive
     if info is not None:
-        entries[METADATA_NAME] = encode_training_info(info, operators)
+        entries[METADATA_NAME] = encode_training_info(info, _operator_count(model))
     if all(stored_entry(model, name) == data for name, data in entries.items()):
         entries = {}
     return entries, archive
+
+
+def _operator_count(model: Model) -> int:
+    """Counts the operators of the graph in the file."""
+    root = FlatBuffer(model.path, model.data).root()
+    graph = list(root.tables(ModelSlot.SUBGRAPHS, "subgraph"))[model.subgraph]
+    _, count = graph.vector(SubGraphSlot.OPERATORS, 4, "operators")
+    return count
 
 
 def _export_onnx(

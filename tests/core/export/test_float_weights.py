@@ -93,10 +93,13 @@ def test_an_integer_lstm_becomes_a_float_one(tmp_path: Path) -> None:
     assert difference(litert(out, [real])[0], odt(LSTM, [integers])[0]) < 0.05
 
 
-def test_a_circle_plus_counts_operators_as_they_then_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trainable_ops", [(0, 1), None])
+def test_a_circle_plus_counts_operators_as_they_then_are(
+    trainable_ops: tuple[int, ...] | None, tmp_path: Path
+) -> None:
     """Of DEQUANTIZE and FULLY_CONNECTED the first goes; a front before a front is kept."""
     model, out = half_model(tmp_path / "half.tflite"), tmp_path / "out.circle"
-    info = TrainingInfo(loss="mean_squared_error", trainable_ops=(0, 1))
+    info = TrainingInfo(loss="mean_squared_error", trainable_ops=trainable_ops)
     export_model(model, {}, out, "circle", info, float_weights=True)
     stored = stored_training_info(read_model(str(out)))
     assert stored is not None
