@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from bench.browser import answer
 from bench.networks.dense import mlp
+from bench.networks.images import unet_transposed
 from bench.networks.layers import Network
 from bench.networks.mobile import mobilenet
 from bench.networks.plain import mnist
 from bench.networks.residual import resnet8
-from bench.networks.sequences import lstm_128
+from bench.networks.sequences import gru_unrolled, lstm_128
 from bench.networks.task import random_batch
 from bench.write_models import write
 from support.paths import ROOT
@@ -29,12 +30,15 @@ NODE = shutil.which("node") or ""
 SCRIPTS = ROOT / "tests/support/web"
 TYPESCRIPT = "typescript@5.9.3"
 STEPS = 100
+LOSSES = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
 CASES: list[tuple[str, Callable[[], Network], int, Any]] = [
     ("mnist", mnist, 32, odt.Adam(1e-3)),
     ("mlp", mlp, 32, odt.SGD(0.05, momentum=0.9)),
     ("resnet8", resnet8, 8, odt.AdamW(1e-3)),
     ("mobilenet", lambda: mobilenet(96, 10), 4, odt.RMSprop(1e-4)),
     ("lstm", lstm_128, 32, odt.Lion(1e-4)),
+    ("gru", gru_unrolled, 16, odt.Adam(1e-3)),
+    ("unet", unet_transposed, 2, odt.SGD(0.01)),
 ]
 
 
@@ -62,7 +66,7 @@ def test_a_module_computes_the_bits_of_the_base_kernels(
 ) -> None:
     net, model = network(), tmp_path / f"{name}.tflite"
     write(net, model)
-    options = {"loss": "categorical_crossentropy", "optimizer": optimizer, "batch_size": batch}
+    options = {"loss": LOSSES[net.loss], "optimizer": optimizer, "batch_size": batch}
     odt.compile(model, tmp_path / "web", target="wasm", **options)
     x, y = random_batch(net, STEPS * batch)
     each = list(zip(np.split(x, STEPS), np.split(y, STEPS), strict=True))

@@ -1,7 +1,7 @@
 /* Functions of math.h in WebAssembly: instructions, and functions of JavaScript's Math. */
 
-#ifndef MATH_H
-#define MATH_H
+#ifndef ODT_WEB_MATH_H
+#define ODT_WEB_MATH_H
 
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")

@@ -1,7 +1,7 @@
 /* Functions of string.h in WebAssembly, which has instructions that copy and fill memory. */
 
-#ifndef STRING_H
-#define STRING_H
+#ifndef ODT_WEB_STRING_H
+#define ODT_WEB_STRING_H
 
 #include <stddef.h>
 
