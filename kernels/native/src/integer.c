@@ -15,7 +15,7 @@
 
 #if HAS_AVX_BESIDE_BASE
 #include <immintrin.h>
-#elif defined(__aarch64__) && !defined(ODT_EMBEDDED)
+#elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 
