@@ -19,6 +19,7 @@
 #              ONLY=mcu training on emulated microcontrollers, beside AIfES from GitHub or AIFES=DIR;
 #              ONLY=wasm training in WebAssembly, in node and Chromium;
 #              ONLY=browser the page of examples/browser in Chromium;
+#              ONLY=compile C programs by gcc and clang, under qemu, called from Java;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
@@ -67,7 +68,7 @@ else ifeq ($(ONLY),onnx_export)
 accept: .venv/onnx/judges
 else ifeq ($(ONLY),mcu)
 accept:
-else ifneq ($(filter $(ONLY),wasm browser),)
+else ifneq ($(filter $(ONLY),compile wasm browser),)
 accept: .venv/wheels
 else
 accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
