@@ -63,17 +63,18 @@ def command(
     frozen_int8: bool,
     calls: bool,
     png: str | None,
+    target: str | None,
     **values: Any,
 ) -> None:
     """Show the memory that training MODEL would need, by purpose, and its micro-batches.
 
     Options and defaults are those of `odt train`.
     """
-    modules = resident()
+    modules = None if target else resident()
     source = model_of(model, group(ModelOptions, values))
     check_outputs({"--png": png}, {"MODEL": source.path})
     arguments = {**trainer_arguments(values), "frozen_int8": frozen_int8 or None}
-    forecast = odt.plan(source, data_length=data_length, **arguments)
+    forecast = odt.plan(source, data_length=data_length, target=target, **arguments)
     click.echo(forecast.summary(modules))
     if calls:
         click.echo(forecast.calls())

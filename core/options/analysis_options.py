@@ -1,6 +1,7 @@
 """Options of `odt.plan` and `odt.check` besides those of a trainer."""
 
-from odt.core.options.option import OTHER, Option, Whole, table
+from odt.core.options.option import OTHER, Option, Whole, Word, table
+from odt.kernels.native.target import TARGETS
 
 PLAN_OPTIONS = table(
     data_length=Option(
@@ -10,7 +11,14 @@ PLAN_OPTIONS = table(
         "Number of samples that `cache_frozen=` caches, for training and validation.",
         metavar="N",
         common=True,
-    )
+    ),
+    target=Option(
+        None,
+        Word(TARGETS),
+        OTHER,
+        "Plan for the C program of `odt compile` for this machine, instead of a process here.",
+        common=True,
+    ),
 )
 CHECK_OPTIONS = table(
     seed=Option(0, Whole(0), OTHER, "Random seed of the test batch.", common=True)

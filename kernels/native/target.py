@@ -93,8 +93,11 @@ def other_target() -> Target | None:
 
 
 @contextmanager
-def planning_for(target: Target) -> Iterator[None]:
-    """Plans and binds for another machine in a `with` block; such calls cannot run on this one."""
+def planning_for(target: Target | None) -> Iterator[None]:
+    """Plans and binds for another machine in a `with` block; such calls cannot run on this one.
+
+    None stands for this machine.
+    """
     token = _target.set(target)
     try:
         yield

@@ -101,6 +101,11 @@ def describe_memory(
     if forecast.packed:
         note = "weights in the layout of the kernels, packed once per step"
         rows.append(("packed", forecast.packed, note))
+    if forecast.target is not None:
+        note = f"{size(forecast.peak)} of static memory, without alignment and the stack"
+        rows.append(("total", forecast.peak, note))
+        cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
+        return table(cells, right=(1,))
     rows += [
         ("constants", forecast.constants, "weights that are not trained, in the mapped model file"),
         ("data", forecast.data, "pages of the mapped data files; more without a budget"),

@@ -26,6 +26,8 @@ from odt.core.training.frozen_cache import CachePolicy, cache_policy, cache_size
 from odt.core.training.metrics import metrics_nbytes
 from odt.dataclass import dataclass
 from odt.errors import OptionError
+from odt.kernels.native.library import machine
+from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path
 from odt.training import plan_text as text
 from odt.training.memory_text import describe_cache
@@ -124,12 +126,14 @@ class MemoryForecast:
             if details.policy.on_disk:
                 note += "; mapped part of it"
         left_out = describe_left_out(details.recipe.lowered)
+        with planning_for(forecast.target):
+            saved = savings(forecast, details.training)
         lines = [
             *([left_out] if left_out else []),
             *text.describe_schedule(forecast),
             *text.describe_ranges(forecast.plan, info.quant_ranges),
             *text.describe_memory(forecast, info, details.reserves, note, modules),
-            *text.describe_savings(savings(forecast, details.training)),
+            *text.describe_savings(saved),
             *text.describe_peak(forecast.running),
         ]
         return "\n".join(lines)
@@ -137,7 +141,8 @@ class MemoryForecast:
     def calls(self) -> str:
         """Returns the plan, the memory plan and the calls of a step, as text."""
         forecast = self.details.forecast
-        return "\n".join(text.describe_calls(forecast.running, forecast.memory))
+        with planning_for(forecast.target):
+            return "\n".join(text.describe_calls(forecast.running, forecast.memory))
 
     def usage(self) -> dict[str, list[int]]:
         """Returns the bytes in use in all arenas at each call of a step, by kind of value.
@@ -149,13 +154,21 @@ class MemoryForecast:
         return arena_usage(forecast.running, forecast.schedule.workers)
 
 
-def plan(model: Model | Path, *, data_length: int | None = None, **options: Any) -> MemoryForecast:
+def plan(
+    model: Model | Path,
+    *,
+    data_length: int | None = None,
+    target: str | None = None,
+    **options: Any,
+) -> MemoryForecast:
     """Plans the memory of training, without allocating it.
 
     Args:
         model: a model or the path of its file.
         data_length: number of samples for training and validation, which `cache_frozen`, a teacher
             and metrics such as AUC need.
+        target: machine of a C program, as in `compile`, whose static memory is planned; None for a
+            process on this machine.
         options: arguments of Trainer. `frozen_int8=True` stands for inputs that are not known yet;
             their values do not change the memory.
 
@@ -164,6 +177,19 @@ def plan(model: Model | Path, *, data_length: int | None = None, **options: Any)
         OptionError: if options contradict each other or the model.
     """
     check_option(PLAN_OPTIONS["data_length"], data_length)
+    if target is None:
+        return _forecast(model, data_length, options)
+    check_option(PLAN_OPTIONS["target"], target)
+    if options.get("workers") not in (None, 1):
+        raise OptionError("workers", "must be 1: a C program has one", options["workers"])
+    with planning_for(machine(target)):
+        return _forecast(model, data_length, options)
+
+
+def _forecast(
+    model: Model | Path, data_length: int | None, options: Mapping[str, Any]
+) -> MemoryForecast:
+    """Returns the forecast for the machine that runs the plan."""
     session = Trainer(model, **options).session
     cache = session.options.cache_frozen, session.options.cache_dtype
     policy = cache_policy(*cache, data_length or 0)
