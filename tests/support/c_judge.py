@@ -1,5 +1,6 @@
 """Builds C programs by several compilers, for several processors, and runs them."""
 
+import atexit
 import json
 import shutil
 import subprocess
@@ -82,6 +83,7 @@ def command(*words: str | Path) -> str:
 def kernels_by(compiler: str) -> Sequence[Path]:
     """Returns the objects of all kernels, compiled once by a compiler."""
     folder = Path(mkdtemp(prefix=f"odt-{compiler}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return [compiled(source, COMPILERS[compiler].command, folder) for source in kernel_sources()]
 
 
