@@ -251,14 +251,16 @@ static void F(arg_extreme_part)(const void *values, int64_t *y, int64_t count, i
   float floats[PART];
   int64_t integers[2][PART];
   for (int64_t i = 0; i < n; i++) y[i] = 0;
-  for (int64_t k = 0; k < count; k++) {
+  if (type == FLOATS) memcpy(floats, values, sizeof(float) * (size_t)n);
+  else F(read_integers)(integers[1], values, n, 1, type);
+  for (int64_t k = 1; k < count; k++) {
     const void *row = F(value_at)(values, k * inner, type);
     if (type == FLOATS) {
       const float *x = row;
       float *best = floats;
       IVDEP
       for (int64_t i = 0; i < n; i++) {
-        int better = !k || BETTER;
+        int better = BETTER;
         y[i] = better ? k : y[i], best[i] = better ? x[i] : best[i];
       }
     } else {
@@ -266,7 +268,7 @@ static void F(arg_extreme_part)(const void *values, int64_t *y, int64_t count, i
       F(read_integers)(x, row, n, 1, type);
       IVDEP
       for (int64_t i = 0; i < n; i++) {
-        int better = !k || BETTER;
+        int better = BETTER;
         y[i] = better ? k : y[i], best[i] = better ? x[i] : best[i];
       }
     }
