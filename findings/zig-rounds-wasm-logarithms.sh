@@ -3,9 +3,9 @@
 #
 # For wasm32-wasi, zig 0.17.1 has pow from musl, but a logf of its own, in compiler_rt. Of 100,000
 # floats between 1 and 1000, 2.0 % of its results are not the float nearest to the logarithm; of glibc
-# 2.36's results for floats of that range, 0.04 % are not. A loss of 32 samples, each with one logf, then often differs in its last bit from the same C program
-# built for Linux, although WebAssembly's own arithmetic is exact IEEE 754. (float)log(x), with log
-# from JavaScript, is the nearest float.
+# 2.36's results for floats of that range, 0.04 % are not. A loss of 32 samples, each with one logf, can
+# then differ in its last bit from that of the same C program built for Linux, although WebAssembly's
+# own arithmetic is exact IEEE 754. (float)log(x), with log from JavaScript, is the nearest float.
 #
 # ziglang 0.17.1, node 20.20; output:
 #   logf of zig: 1994 of 100000 results are not the nearest float
