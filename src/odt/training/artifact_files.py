@@ -11,7 +11,7 @@ artifacts.json                the manifest: SHA-256 of the files, expected losse
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from odt.core.model.graph import FIXED
@@ -24,18 +24,18 @@ from odt.kernels.loss_text import stored_loss
 from odt.training.option_forms import Pairs, pairs_of
 
 FORMAT, VERSION = "odt-artifacts", 1
-MANIFEST, RECIPE, CHECKPOINT, ADAPTERS = (
-    "artifacts.json",
-    "recipe.toml",
-    "checkpoint.odt",
-    "adapters.npz",
-)
+MANIFEST = "artifacts.json"
+RECIPE = "recipe.toml"
+CHECKPOINT = "checkpoint.odt"
+ADAPTERS = "adapters.npz"
 ONNX_MODEL = "model.onnx"
 MODELS = ("model.circle", "model.tflite", ONNX_MODEL)
 NAMES = (*MODELS, MANIFEST, RECIPE, CHECKPOINT, ADAPTERS)
 MAX_BYTES = 1 << 20  # of the manifest and of the recipe
 MAX_LOSSES = 100
-TOLERANCE = 1e-3  # between losses of different kernels and processors, relative
+SHA256_DIGITS = 64
+# Largest difference between losses of different kernels and processors.
+TOLERANCE, MIN_TOLERANCE = 1e-3, 1e-6  # relative, and absolute for losses near 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ExpectedLosses:
     def difference(self, losses: tuple[float, ...]) -> str:
         """Describes the first loss that differs by more than rounding; empty if none does."""
         for k, (expected, loss) in enumerate(zip(self.losses, losses, strict=True)):
-            if not abs(loss - expected) <= TOLERANCE * abs(expected) + 1e-6:
+            if not abs(loss - expected) <= TOLERANCE * abs(expected) + MIN_TOLERANCE:
                 return f"{loss:.6g} instead of {expected:.6g} in step {k + 1}"
         return ""
 
@@ -132,24 +132,37 @@ def read_manifest(folder: str) -> Manifest:
 def _manifest(content: Mapping[str, Any]) -> Manifest:
     """Returns the manifest with this content; raises ValueError if a value is invalid."""
     files, expected = content["files"], content["expected"]
-    models = [name for name in MODELS if name in files]
-    lacks = not {RECIPE, CHECKPOINT} <= files.keys() or MANIFEST in files
-    others = files.keys() - {*NAMES}
-    external = models == [ONNX_MODEL] and all(map(is_file_name, others))
-    if len(models) != 1 or lacks or (others and not external):
+    if not _are_artifacts(files.keys()):
         raise ValueError(f"files {printable(sorted(map(str, files)))}")
     for digest in files.values():
-        if not isinstance(digest, str) or len(digest) != 64:
+        if not isinstance(digest, str) or len(digest) != SHA256_DIGITS:
             raise ValueError(f"SHA-256 {printable(digest)}")
     seed = expected["seed"]
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"seed {printable(seed)}")
-    losses = _losses(expected["losses"])
     if expected["floats"] not in FLOATS:
         raise ValueError(f"floats {printable(expected['floats'])}")
-    expectation = ExpectedLosses(seed, expected["floats"], losses)
     return Manifest(
-        dict(files), expectation, str(content["odt"]), _losses(content["data"]["losses"])
+        files=dict(files),
+        expected=ExpectedLosses(seed, expected["floats"], _losses(expected["losses"])),
+        odt=str(content["odt"]),
+        data=_losses(content["data"]["losses"]),
+    )
+
+
+def _are_artifacts(names: Set[str]) -> bool:
+    """Whether a manifest may name these files: one model, recipe, checkpoint, and adapters.
+
+    An ONNX model may have further files, which hold its weights.
+    """
+    models = [name for name in MODELS if name in names]
+    others = names - {*NAMES}
+    may_have_others = models == [ONNX_MODEL] and all(map(is_file_name, others))
+    return (
+        len(models) == 1
+        and {RECIPE, CHECKPOINT} <= names
+        and MANIFEST not in names
+        and (not others or may_have_others)
     )
 
 
@@ -179,11 +192,19 @@ def sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+# ---- the recipe: parsers raise ValueError for a value that odt does not write
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(v, str) for v in values):
         raise ValueError(f"{printable(value)} instead of strings")
     return tuple(values)
+
+
+def _text(value: Any) -> str:
+    (text,) = _texts(value)
+    return text
 
 
 def _whole(value: Any) -> int:
@@ -220,26 +241,7 @@ def _number(text: str) -> float:
         return float(text)
 
 
-def interface_options(model: Model) -> dict[str, dict[str, str]]:
-    """Returns shapes and values of inputs that are not in a model's file, as texts of a recipe."""
-    tensors = model.graph.tensors
-    values = {t.name: t.data for t in tensors if t.constant_reason == FIXED and t.data is not None}
-    return {
-        "input_shapes": {
-            tensors[i].name: "x".join(map(str, shape)) for i, shape in model.input_shapes.items()
-        },
-        "input_values": {
-            name: ",".join(map(str, data.reshape(-1).tolist())) for name, data in values.items()
-        },
-    }
-
-
-def _text(value: Any) -> str:
-    (text,) = _texts(value)
-    return text
-
-
-# Key of the recipe, an option of odt train → argument of Trainer, and how its value is read.
+# Key of the recipe, an option of odt train → argument of Trainer, and the parser of its value.
 KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "memory-budget": ("memory_budget", _whole),
     "micro-batch": ("micro_batch", _whole),
@@ -253,8 +255,28 @@ KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "input-value": ("input_values", _input_values),
 }
 INPUT_OPTIONS = ("input_shapes", "input_values")  # arguments of load_model
-EQUATIONS = ("output_losses", "loss_weights", *INPUT_OPTIONS)  # whose values are by name
+EQUATIONS = ("output_losses", "loss_weights", *INPUT_OPTIONS)  # written as NAME=VALUE
 FILES = ("model", "adapters", "checkpoint")  # keys whose values the manifest determines
+
+
+def interface_options(model: Model) -> dict[str, dict[str, str]]:
+    """Returns shapes and values of inputs that a user has given, not the file, for a recipe.
+
+    Args:
+        model: the model.
+
+    Returns:
+        Argument of load_model → name of an input → text such as 1x16000 or 0.5,1.
+    """
+    tensors = model.graph.tensors
+    shapes = {tensors[i].name: shape for i, shape in model.input_shapes.items()}
+    values = {t.name: t.data for t in tensors if t.constant_reason == FIXED and t.data is not None}
+    return {
+        "input_shapes": {name: "x".join(map(str, shape)) for name, shape in shapes.items()},
+        "input_values": {
+            name: ",".join(map(str, data.reshape(-1).tolist())) for name, data in values.items()
+        },
+    }
 
 
 def recipe_text(files: Mapping[str, str], options: Mapping[str, Any]) -> str:
@@ -271,7 +293,7 @@ def recipe_text(files: Mapping[str, str], options: Mapping[str, Any]) -> str:
             value = _equations(value)
         if value not in (None, (), []):
             values[key] = list(value) if isinstance(value, tuple) else value
-    # Strings and numbers of JSON are those of TOML but for one control character.
+    # A value in JSON is one in TOML, except that TOML escapes the control character DEL.
     lines = [
         f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
         for key, value in values.items()

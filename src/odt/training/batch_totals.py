@@ -14,18 +14,26 @@ class BatchTotals:
     """
 
     def __init__(self, core: Trainer) -> None:
+        """Begins with no samples.
+
+        Args:
+            core: trainer that computes the batches.
+        """
         self.samples = 0
-        self._core, self.metrics = core, new_totals(core.metrics)
-        self._loss, self._steps, self._seconds = 0.0, 0, 0.0
+        self.metrics = new_totals(core.metrics)
+        self._core = core
+        self._loss = 0.0  # sum over samples
+        self._steps = 0
+        self._seconds = 0.0
 
     def add(self, batch: DataSet, *, update: bool) -> Result:
-        """Returns loss and metrics of one batch; runs a training step if `update`."""
+        """Computes a batch, with a training step if `update`; returns its loss and metrics."""
         result = self._core.batch(batch, batch.length, self.metrics, update=update)
         self.count(result, batch.length)
         return result
 
     def count(self, result: Result, samples: int) -> None:
-        """Adds the loss of a batch, whose samples are in the metrics already."""
+        """Adds the loss and the time of a batch, whose samples the metrics already contain."""
         self.samples += samples
         self._loss += result.loss * samples
         self._steps += 1
@@ -33,6 +41,6 @@ class BatchTotals:
 
     @property
     def result(self) -> Result:
-        """Returns loss and metrics of all batches; the loss is the mean over samples."""
+        """Loss and metrics of all batches; the loss is the mean over samples."""
         values = {name: metric.value() for name, metric in self.metrics.items()}
         return Result(self._loss / self.samples, values, self._steps, self._seconds)

@@ -97,6 +97,7 @@ class LambdaCallback(Callback):
         on_train_batch_begin: Callable[[int, Logs], object] | None = None,
         on_train_batch_end: Callable[[int, Logs], object] | None = None,
     ) -> None:
+        # Attributes of the instance, which hide the methods of Callback.
         functions = {name: f for name, f in locals().items() if name.startswith("on_") and f}
         self.__dict__.update(functions)
 
@@ -128,19 +129,22 @@ class EarlyStopping(Callback):
 
     def on_train_begin(self, logs: Logs) -> None:
         """Resets the best value and the count of epochs without an improvement."""
-        self._monitor.best, self._waited = None, 0
+        self._monitor.best = None
+        self._waited = 0
         self._weights: dict[str, Any] = {}
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Ends training if the value has not improved for `patience` epochs."""
-        self._waited += 1
         if self._monitor.improves(logs):
-            self.best_epoch, self._waited = epoch, 0
+            self.best_epoch = epoch
+            self._waited = 0
             if self.restore_best_weights:
                 core = self.trainer.session.build()
-                named = by_name(core.graph, core.weights())
-                self._weights = {n: a.copy() for n, a in named.items()}
-        elif self._waited > self.patience or self._waited == self.patience > 0:
+                weights = by_name(core.graph, core.weights())
+                self._weights = {name: a.copy() for name, a in weights.items()}
+            return
+        self._waited += 1
+        if self._waited >= self.patience:
             self.stopped_epoch = epoch
             self.trainer.stop_training = True
 
@@ -183,7 +187,8 @@ class ReduceLROnPlateau(Callback):
 
     def on_train_begin(self, logs: Logs) -> None:
         """Resets the best value and the counts of epochs."""
-        self._monitor.best, self._waited, self._cooling = None, 0, 0
+        self._monitor.best = None
+        self._waited = self._cooling = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Reduces the rate if the value has not improved for `patience` epochs."""

@@ -1,4 +1,4 @@
-"""A test of whether a model can be trained: operators, memory, FLOP, gradients on one batch."""
+"""`check`: whether a model can be trained, by operators, memory, and gradients on one batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,7 +29,11 @@ from odt.training.opening import open_session
 from odt.training.trainer import Trainer
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
-CANNOT = "The model cannot be trained."
+VERDICTS = {
+    True: "The model can be trained.",
+    False: "The model cannot be trained.",
+    None: "Unknown whether the model can be trained.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class CheckResult:
             cannot compute, one for each of them.
         trained: labels of the weights that train.
         untrained: labels of the selected weights that get no gradient.
-        could_train: what could train of a model that cannot; empty for none.
+        could_train: how a part of a model could train that cannot as a whole; empty for none.
         flops: floating-point operations of a sample, forward.
         training_flops: floating-point operations of a sample, forward and backward.
         nbytes: bytes that training allocates.
@@ -109,11 +113,12 @@ def check(
     Raises:
         DataError: if the samples do not fit the model.
         OptionError: if options contradict each other or the model.
-        UnsupportedError: if the model's graph is none that predicts.
+        UnsupportedError: if the graph of the model does not predict, such as one that only saves.
     """
     check_option(CHECK_OPTIONS["seed"], seed)
     source = model if isinstance(model, Model) else Model(file_of(model))
-    lowered, lines = lowered_of(source), _Lines(show)
+    lowered = lowered_of(source)
+    lines = _Lines(show)
     check_signature(lowered.file)
     refused = lowered.graphs.unsupported
     if refused:
@@ -126,9 +131,9 @@ def check(
         facts = trainability(recipe.graph, core.info, core.plan)
         graph, memory, schedule = core.plan.graph, core.memory(), core.runtime.schedule
         forward, whole = flops(graph), training_flops(core.plan)
-        left_out, note = describe_left_out(lowered), litert_note(lowered.file)
+        notes = (describe_left_out(lowered), one_line(litert_note(lowered.file), MAX_MESSAGE))
         lines.add(
-            *filter(None, (left_out, one_line(note, MAX_MESSAGE))),
+            *filter(None, notes),
             trained_line(core.parameters.trained.values()),
             *describe_weights(graph, facts),
         )
@@ -152,13 +157,12 @@ def check(
             memory_block(memory, schedule),
         )
         data, length = _samples(core, x, y, seed)
-    tested = replace(core.info, batch_size=min(core.info.batch_size, length))
-    findings = self_test(recipe.graphs, tested, data, seed=seed)
-    lines.add(*(f"{MARKS[f.passed]} {f.what}: {f.detail}" for f in findings))
-    trains = False if facts.blocked else verdict(findings)
-    can = "The model can be trained." if trains else "Unknown whether the model can be trained."
-    lines.add(CANNOT if trains is False else can)
+    info = replace(core.info, batch_size=min(core.info.batch_size, length))
+    findings = self_test(recipe.graphs, info, data, seed=seed)
     texts = tuple(f"{f.what}: {f.detail}" for f in findings)
+    marks = [MARKS[f.passed] for f in findings]
+    trains = False if facts.blocked else verdict(findings)
+    lines.add(*map(" ".join, zip(marks, texts, strict=True)), VERDICTS[trains])
     return replace(result, trains=trains, findings=texts, text=str(lines))
 
 
@@ -173,11 +177,11 @@ def _samples(core: engine.Trainer, x: Any, y: Any, seed: int) -> tuple[Data, int
 
 
 def describe_refusals(refused: Sequence[UnsupportedNode], part: str) -> list[str]:
-    """Describes the nodes that odt cannot compute; one of a loop once, not for each iteration.
+    """Describes the nodes that odt cannot compute; a node of a loop once, not for each iteration.
 
     Args:
         refused: the nodes.
-        part: what could train; empty for none.
+        part: how a part of the model could train; empty if none could.
     """
     first: dict[tuple[object, ...], UnsupportedNode] = {}
     for refusal in refused:
@@ -186,17 +190,16 @@ def describe_refusals(refused: Sequence[UnsupportedNode], part: str) -> list[str
     none = "none, because no weights precede or follow these operators"
     if any(refusal.node.op.startswith(PREFIX) for refusal in refused):
         none = "none, because odt cuts no part out of ONNX files"
-    return [*lines, f"could train: {part or none}", CANNOT]
+    return [*lines, f"could train: {part or none}", VERDICTS[False]]
 
 
 def describe_weights(graph: Graph, result: Trainability) -> list[str]:
     """Describes the weights that get no gradient, with the reason, and those that train."""
-    lines = []
-    for block in result.blocked:
-        lines.append(
-            f"blocked: node {block.node.origin} ({block.node.op}): "
-            f"{graph.label(block.tensor)} gets no gradient through it"
-        )
+    lines = [
+        f"blocked: node {block.node.origin} ({block.node.op}): "
+        f"{graph.label(block.tensor)} gets no gradient through it"
+        for block in result.blocked
+    ]
     if result.untrained:
         names = one_line(", ".join(graph.label(i) for i in result.untrained), MAX_MESSAGE)
         lines.append(f"not trained: {names}")
@@ -209,15 +212,15 @@ def describe_weights(graph: Graph, result: Trainability) -> list[str]:
 
 
 def describe_no_gradient(result: Trainability, part: str) -> list[str]:
-    """Describes a model of which no weight can train.
+    """Describes a model whose weights all get no gradient.
 
     Args:
         result: the operators that block gradients.
-        part: the command that cuts out a part that trains; empty for none.
+        part: how a part of the model could train; empty if none could.
     """
     ops = ", ".join(dict.fromkeys(block.node.op for block in result.blocked))
     none = (
         f"none, because the outputs depend on the weights through {ops}, which has no gradient. "
         "Another signature may have outputs before it"
     )
-    return [f"could train: {part or none}", CANNOT]
+    return [f"could train: {part or none}", VERDICTS[False]]

@@ -47,10 +47,10 @@ class CheckpointState:
     """
 
     def __init__(self, source: Source) -> None:
-        """Shows a source of arrays; use `load` or `Trainer.state`.
+        """Makes a state of a source; users call `load` or read `Trainer.state`.
 
         Args:
-            source: the source.
+            source: what holds the arrays: the contents of a file, or a trainer.
         """
         self._source = source
         self.parameters = Parameters(source, PARAMETERS)
@@ -96,8 +96,8 @@ class CheckpointState:
                 file cannot be written.
             OptionError: if the path has another suffix.
         """
-        is_named = os.path.splitext(path)[1].lower() in FORMATS
-        if not is_named and (nominal or model is None):
+        is_onert = os.path.splitext(path)[1].lower() not in FORMATS
+        if is_onert and (nominal or model is None):
             raise OptionError("path", f"must end in {', '.join(FORMATS)}", path)
         if not nominal:
             self._check_values(trainable_only)
@@ -205,6 +205,12 @@ class CheckpointState:
                 _check_value(self._source, entry, self._source.get(entry))
 
     def _checkpoint(self, trainable_only: bool, names_only: bool) -> Checkpoint:
+        """Returns the state as a checkpoint, without frozen weights or values if they are not due.
+
+        Args:
+            trainable_only: whether to leave out the frozen weights.
+            names_only: whether to leave out the values.
+        """
         whole = self._source.checkpoint()
         numbers = [
             k for k, e in enumerate(whole.entries) if not (trainable_only and e.role == FROZEN)
@@ -231,7 +237,7 @@ def resume_from(checkpoint: Path | CheckpointState | None) -> Resume:
 
     Raises:
         ModelError: if the file cannot be read.
-        OptionError: if it is something else.
+        OptionError: if it is neither.
     """
     if checkpoint is None:
         return Resume("", None)
@@ -385,14 +391,23 @@ def _check_value(source: Source, entry: Entry, array: Array | None) -> Array:
 
 
 def _joined(arrays: list[Array]) -> Array:
-    """Returns arrays as one of one axis: bytes if their dtypes differ."""
+    """Concatenates the values of arrays to one axis, as bytes if the dtypes differ."""
     if len({a.dtype for a in arrays}) > 1:
         arrays = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in arrays]
     return np.concatenate([a.reshape(-1) for a in arrays] or [np.empty(0, np.float32)])
 
 
 def _split(buffer: Any, entries: list[Entry], kind: str) -> dict[Entry, Array]:
-    """Returns the arrays of a buffer that `_joined` made."""
+    """Splits a buffer that `_joined` made into arrays.
+
+    Args:
+        buffer: values of all arrays (N,).
+        entries: descriptions of the arrays, in the order of the buffer.
+        kind: what the arrays are, for the message.
+
+    Raises:
+        DataError: if the number or dtype of the values differs.
+    """
     dtypes = {np.dtype(e.dtype) for e in entries} or {np.dtype(np.float32)}
     dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.uint8)
     sizes = [e.nbytes // dtype.itemsize for e in entries]
@@ -402,11 +417,12 @@ def _split(buffer: Any, entries: list[Entry], kind: str) -> dict[Entry, Array]:
             f"buffer: must be ({sum(sizes)},) {dtype} for {len(entries)} {kind}, but got "
             f"{flat.shape} {flat.dtype}."
         )
-    arrays, at = {}, 0
+    arrays = {}
+    first = 0
     for entry, size in zip(entries, sizes, strict=True):
-        values = flat[at : at + size]
+        values = flat[first : first + size]
         if dtype != entry.dtype:
             values = np.frombuffer(values.tobytes(), entry.dtype)
         arrays[entry] = values.reshape(entry.shape)
-        at += size
+        first += size
     return arrays

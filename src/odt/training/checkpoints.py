@@ -1,4 +1,4 @@
-"""Checkpoints of a trainer: the state of training in files, and its way back."""
+"""Checkpoints of a trainer: writes the state of training to files, and restores it."""
 
 import os
 from collections.abc import Mapping
@@ -39,7 +39,8 @@ class Checkpoints:
             every: number of steps between two saves, instead of an epoch.
             properties: user metadata to store.
         """
-        session, self._order = self.session, order
+        session = self.session
+        self._order = order
         self._saver = Saver(
             os.fspath(path) if path is not None else None,
             session.build(),
@@ -54,10 +55,10 @@ class Checkpoints:
     def saver(self) -> Saver:
         """Returns the writer of checkpoints, which knows the position of the last `fit`."""
         if self._saver is None:
-            session, trainer = self.session, self.session.allocate()
+            session = self.session
             self._saver = Saver(
                 None,
-                trainer,
+                session.allocate(),
                 self._order,
                 before=session.resume,
                 state_properties=session.properties,
@@ -81,12 +82,13 @@ class Checkpoints:
             resume: the checkpoint.
         """
         session = self.session
-        trainer, frozen = session.allocate(), {}
+        trainer = session.allocate()
+        frozen = {}
         if resume.checkpoint is not None:
             graphs = resume.on(session.recipe.graphs)
             frozen = changed_constants(session.graph, graphs.graph)
         if frozen:
-            session.check_replaceable()
+            session.check_replaceable()  # before anything changes
         resume.restore(trainer.graph, trainer.parameters)
         session.missing.clear()
         session.replace_frozen(frozen)

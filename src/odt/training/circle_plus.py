@@ -20,8 +20,8 @@ def write_circle_plus(
 ) -> None:
     """Writes a circle+ file: a Circle model with training info; all else in it stays unchanged.
 
-    Options override `info`, and `info` overrides the training info of the model; what is left out
-    is as in training.
+    Options override `info`, and `info` overrides the training info of the model. Values that none
+    of them has are the defaults of training.
 
     Args:
         model: a Circle or TFLite model or the path of its file.

@@ -20,26 +20,19 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 TRAINED = 0.5
 # The fraction from which a model counts as new: it has learned nothing that could be lost.
 NEW = 0.95
-# A classifier whose loss is below this fraction, and whose losses of all training samples together
-# are below this many constant predictions, has little to learn from them. Adam's steps are as large
-# as ever, and follow a few samples: on others, predictions near 0.5 change as often for the worse.
+# A classifier whose loss is below the fraction LEARNED, and the sum of whose losses over the
+# training samples is below that of FEW constant predictions, has little to learn from the samples.
+# Adam's steps are as large as ever but follow a few samples, so that predictions near 0.5 for other
+# samples become worse as often as better.
 LEARNED = 0.1
 FEW = 50
+# Highest fractions of the optimizer's default rate to try for such models.
 HIGHEST_OF_TRAINED = 0.1
 HIGHEST_OF_LEARNED = 0.001
-FACTORS = (
-    1.0,
-    0.3,
-    0.1,
-    0.03,
-    0.01,
-    0.003,
-    0.001,
-    0.0003,
-    0.0001,
-)  # of the optimizer's default rate
+# Fractions of the optimizer's default rate to try.
+FACTORS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 MAX_PROBES = 256  # samples whose loss the steps must not raise
-STEPS = 16  # with each rate
+STEPS = 16  # steps to try with each rate
 
 
 def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, TensorSpec]]) -> float:
@@ -52,7 +45,8 @@ def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, Ten
     """
     if len(losses) != 1:
         return math.nan
-    (column,), (name, output) = data.targets, losses[0]
+    (column,) = data.targets
+    name, output = losses[0]
     rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
     column.read(samples, rows)
     weight = 1.0 if data.weights is None else float(data.weights[np.asarray(samples)].mean())
@@ -66,7 +60,7 @@ def highest_of(loss: float, constant: float, samples: int, name: str) -> float:
         loss: mean loss of the training samples.
         constant: mean loss of the best constant prediction; NaN if unknown.
         samples: number of training samples.
-        name: of the loss.
+        name: name of the loss.
     """
     classes = LOSSES[name].targets in (DISTRIBUTIONS, LABELS, FRACTIONS)
     if classes and loss < LEARNED * constant and loss * samples < FEW * constant:
@@ -94,6 +88,8 @@ def choose_rate(
     probes = numbers[: min(MAX_PROBES, len(numbers) // 2) or 1]
     others = numbers[len(probes) :] if len(numbers) > 1 else numbers
     size = min(trainer.info.step_samples, len(others))
-    parts = np.resize(others, (min(STEPS, steps), size))
-    assert trainer.undo is not None
-    return highest_safe(trainer, data, probes, list(parts), rates, trainer.undo.before)
+    parts = np.resize(others, (min(STEPS, steps), size))  # repeats the samples if there are few
+    assert trainer.undo is not None, "a trainer without `undo` has no copy of its state"
+    return highest_safe(
+        trainer, data, probes=probes, parts=list(parts), rates=rates, before=trainer.undo.before
+    )

@@ -37,10 +37,10 @@ class SessionEvaluation(Closing):
 
     @contextmanager
     def integer_form(self) -> Iterator[IntegerForm | None]:
-        """What computes the integers of the exported model; None for a float model.
+        """Yields what computes the integers of the exported model; None for a float model.
 
-        It is kept until weights change, unless memory is limited. None for SVDF layers too, whose
-        filters are not constants of the unrolled model.
+        It is kept until weights change, unless memory is limited. A model with SVDF layers has
+        none, because their filters are not constants of the unrolled model.
         """
         if not self._computes_integers:
             yield None
@@ -64,10 +64,10 @@ class SessionEvaluation(Closing):
         return not svdf and has_quantized_activations(model)
 
     def _integers(self, weights: dict[int, Any], computed: Model | None = None) -> LoweredGraphs:
-        """The graphs that compute the integers of the exported model.
+        """Returns the graphs that compute the integers of the exported model.
 
         Args:
-            weights: those of the export.
+            weights: weights of the exported model, by tensor of the file.
             computed: the model with the outputs to compute; None for those of training.
         """
         from odt.core.recipe.inference_graphs import trained_integers
@@ -75,7 +75,7 @@ class SessionEvaluation(Closing):
         return trained_integers(self._session.recipe.lowered.unrolled, weights, computed)
 
     def _whole_graphs(self) -> LoweredGraphs:
-        """The graphs that compute the outputs of the file, of which training leaves some out."""
+        """Returns the graphs that compute all outputs of the file; training leaves some out."""
         session = self._session
         whole = lower_model(session.recipe.model, outputs="computed")
         weights = session.exported()
@@ -105,8 +105,12 @@ class SessionEvaluation(Closing):
 
     def _predictor(self, integers: LoweredGraphs) -> Predictor:
         session = self._session
-        schedule = {"micro_batch": session.micro_batch, "workers": session.workers}
-        return Predictor(integers, session.recipe.info.batch_size, **schedule)
+        return Predictor(
+            integers,
+            session.recipe.info.batch_size,
+            micro_batch=session.micro_batch,
+            workers=session.workers,
+        )
 
     def validate(self, data: Data, order: SampleOrder, *, rest: bool) -> Result:
         """Returns loss and metrics on validation samples.
@@ -125,6 +129,13 @@ class SessionEvaluation(Closing):
         return self._evaluated(data, order, rest=rest)
 
     def _evaluated(self, data: Data, order: SampleOrder, *, rest: bool = True) -> Result:
+        """Returns loss and metrics on samples; quantized models compute integers.
+
+        Args:
+            data: source of the samples.
+            order: numbers of the samples.
+            rest: whether to include a last batch that is not full; always if it is the only one.
+        """
         trainer = self._session.build()
         rest = rest or len(order) < trainer.info.batch_size
         with self.integer_form() as form:
@@ -203,7 +214,13 @@ class SessionEvaluation(Closing):
 
 
 def _whole(specs: Sequence[TensorSpec], length: int, parts: Iterable[Sequence[Array]]) -> Any:
-    """The outputs of all samples, from those of batches: an array, or a list of several."""
+    """Returns the outputs of all samples: an array, or a list of arrays for several outputs.
+
+    Args:
+        specs: spec of one sample of each output.
+        length: number of samples.
+        parts: arrays of all outputs for successive batches.
+    """
     outputs = [np.empty((length, *spec.shape), spec.dtype) for spec in specs]
     first = 0
     for rows in parts:

@@ -40,26 +40,35 @@ def export(
     from odt.core.export.exporter import export_model
     from odt.core.export.record_metadata import differing_normalization
 
-    trainer, suffix = session.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
+    trainer = session.build()
+    model = session.recipe.model
     if file_format is None:
+        suffix = os.path.splitext(os.fspath(path))[1].lstrip(".")
         file_format = suffix if suffix in FORMATS else session.model.format
     else:
         is_onnx = session.model.format == ONNX
         check_word("file_format", file_format, FORMATS if is_onnx else FLATBUFFERS)
-    part, model = session.recipe.lowered.part, session.recipe.model
-    used = values_used(part.graph, trainer.info) if training_info else None
-    if record is not None and (differing := differing_normalization(model, record)):
-        old, new = differing
-        warn(
-            f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
-            f"but the training data have {new}."
-        )
-    loss = trainer.info.loss
-    if record is not None and loss is not None and not is_plugin(loss):
-        record = replace(record, loss=loss)
-    weights = session.exported()
+    info = None
+    if training_info:
+        info = values_used(session.recipe.lowered.part.graph, trainer.info)
+    if record is not None:
+        if normalizations := differing_normalization(model, record):
+            old, new = normalizations
+            warn(
+                f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
+                f"but the training data have {new}."
+            )
+        loss = trainer.info.loss
+        if loss is not None and not is_plugin(loss):
+            record = replace(record, loss=loss)
     export_model(
-        model, weights, path, file_format, used, float_weights=float_weights, record=record
+        model,
+        session.exported(),
+        path,
+        file_format,
+        info,
+        float_weights=float_weights,
+        record=record,
     )
 
 
@@ -86,18 +95,19 @@ def check_export(
 
     trainer, recipe = session.build(), session.recipe
     check_format(recipe.model, file_format, float_weights=float_weights)
-    if recipe.model.format == ONNX and file_format in FLATBUFFERS:
-        from odt.core.export.onnx_conversion import convert_onnx
-
-        convert_onnx(recipe.model, {}, file_format)
-        return
     if recipe.model.format == ONNX:
-        from odt.core.export.onnx_file import check_places
+        if file_format in FLATBUFFERS:
+            from odt.core.export.onnx_conversion import convert_onnx
 
-        return check_places(recipe.model, session.exported())
+            convert_onnx(recipe.model, {}, file_format)
+        else:
+            from odt.core.export.onnx_file import check_places
+
+            check_places(recipe.model, session.exported())
+        return
     if training_info:
-        used = values_used(recipe.lowered.part.graph, trainer.info)
-        encode_training_info(used, len(recipe.model.graph.nodes))
+        info = values_used(recipe.lowered.part.graph, trainer.info)
+        encode_training_info(info, len(recipe.model.graph.nodes))
     if not float_weights:
         stored_values(recipe.lowered.part, recipe.dequantized, session.exported())
     check_shared_ranges(recipe.model, session.exported())
@@ -112,8 +122,9 @@ def export_adapters(session: Session, path: Path) -> None:
     """
     from odt.core.export.adapter_file import write_adapters
 
-    trainer, adapted = session.build(), session.recipe.lowered.adapted
+    adapted = session.recipe.lowered.adapted
     if adapted is None:
         rule = "must be a model with adapters"
         raise OptionError("model", rule, session.model.path, "Make them with `odt.lora`.")
-    write_adapters(path, adapted.trained_adapters(trainer.weights()), adapted.graph)
+    weights = session.build().weights()
+    write_adapters(path, adapted.trained_adapters(weights), adapted.graph)

@@ -66,17 +66,17 @@ def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
     rest = samples % batch
     if not rest:
         return None
-    fits = next(size for size in range(batch, 0, -1) if samples % size == 0)
+    divisor = next(size for size in range(batch, 0, -1) if samples % size == 0)
     hints = [] if shuffle else ["`shuffle=True` leaves out different samples in each epoch"]
-    if 2 * fits >= batch:
-        hints.append(f"`batch_size={fits}` leaves out none")
+    if 2 * divisor >= batch:
+        hints.append(f"`batch_size={divisor}` leaves out none")
     fate = "are left out, different ones in each epoch" if shuffle else "are never trained"
     remedy = f" {'; '.join(hints)}." if hints else ""
     return f"{rest} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
 
 
 def unscaled_inputs(data: DataSet, samples: Sequence[int], loss: float, constant: float) -> str:
-    """Returns a warning if inputs look like pixels for which the model was not made, or nothing.
+    """Returns a warning if inputs look like pixels that the model needs scaled; empty for none.
 
     Args:
         data: the samples.
@@ -112,7 +112,8 @@ def worse_than_untrained(
     """
     if loss <= worst(before.loss, before.spread):
         return None
-    for digits in range(4, 18):  # as many as show the difference; 17 tell all floats apart
+    # As many digits as show the difference: 17 tell all floats apart.
+    for digits in range(4, 18):
         after, start = f"{loss:.{digits}g}", f"{before.loss:.{digits}g}"
         if after != start:
             break
@@ -177,7 +178,7 @@ def clipped_activations(trainer: Trainer) -> str | None:
 
 
 def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], least: int = 1) -> str:
-    """A warning of classes that samples have and that are never predicted, or an empty text.
+    """Returns a warning of classes that samples have but that are never predicted; empty for none.
 
     Args:
         actual: number of samples of each class.
@@ -215,9 +216,11 @@ class ValidationClasses:
             samples: samples of the run.
             names: names of the classes; empty if they are unknown.
         """
-        self._core, specs, self._names = session.build(), session.samples, names
+        self._core = session.build()
+        self._names = names
         self._form = None
         if samples.validation_labels is not None and session.teacher is None:
+            specs = session.samples
             self._form = preferred_form(*specs.losses[0], logits=specs.logits[0])
         self._counts: ClassCounts | None = None
         self._counter: ClassCounts | None = None
@@ -242,7 +245,10 @@ class ValidationClasses:
         self._core.counts = NO_TOTALS  # callbacks may evaluate
 
     def end(self) -> str | None:
-        """A warning of classes that are never predicted, or None."""
-        self._core.counts, counts = NO_TOTALS, self._counts
-        missing = counts and never_predicted(counts.actual, counts.predicted, self._names, LEAST)
+        """Returns a warning of classes that are never predicted, or None."""
+        self._core.counts = NO_TOTALS
+        if self._counts is None:
+            return None
+        actual, predicted = self._counts.actual, self._counts.predicted
+        missing = never_predicted(actual, predicted, self._names, LEAST)
         return f"Warning: validation: {missing}" if missing else None

@@ -62,28 +62,30 @@ class Fit:
         callbacks: Callback | Sequence[Callback],
         options: FitOptions,
     ) -> None:
-        """Gives the callbacks their trainer.
+        """Sets the trainer of the callbacks.
 
         Args:
             trainer: the trainer.
             callbacks: one or several callbacks of the user.
             options: the other arguments of `fit`, checked.
         """
-        self.options, self.epochs = options, options.epochs
+        self.options = options
+        self.epochs = options.epochs
         self.max_steps = math.inf if options.max_steps is None else options.max_steps
         self.max_time = math.inf if options.max_time is None else options.max_time
+        self.trainer = trainer
+        self.session = trainer.session
+        self.evaluation = trainer.evaluation
+        self.checkpoints = trainer.checkpoints
         self.history = History()
+        callbacks_of_user = [callbacks] if isinstance(callbacks, Callback) else callbacks
+        self.callbacks = [self.history, *callbacks_of_user]
+        for callback in self.callbacks:
+            callback.trainer = trainer
+        self._batch_begin = _overriding(self.callbacks, "on_train_batch_begin")
+        self._batch_end = _overriding(self.callbacks, "on_train_batch_end")
         self._compute_outputs: Callable[[], None] | None = None  # of a teacher
         self.start: Epoch | None = None  # the results before training
-        callbacks_of_user = [callbacks] if isinstance(callbacks, Callback) else callbacks
-        callbacks = [self.history, *callbacks_of_user]
-        self.trainer, self.callbacks = trainer, callbacks
-        self.session, self.evaluation = trainer.session, trainer.evaluation
-        self.checkpoints = trainer.checkpoints
-        for callback in callbacks:
-            callback.trainer = trainer
-        self._batch_begin = _overriding(callbacks, "on_train_batch_begin")
-        self._batch_end = _overriding(callbacks, "on_train_batch_end")
 
     def arrange(self, data: DataSet, validation_set: DataSet | None) -> tuple[Samples, Weighting]:
         """Splits, orders and weighs samples; options that are left out are the checkpoint's.
@@ -139,7 +141,9 @@ class Fit:
             augmentations: augmentations of the training samples.
         """
         trainer, session, resume = self.trainer, self.session, self.session.resume
-        core, order, is_augmented = session.build(), samples.order, bool(augmentations)
+        core = session.build()
+        order = samples.order
+        is_augmented = bool(augmentations)
         steps = order.steps(core.info.step_samples)
         first, done = resume.start(core.info.step_samples, steps)
         if first <= self.epochs:
@@ -180,7 +184,7 @@ class Fit:
                 evaluate=self.evaluation.validate,
             ):
                 logs = self._finish_epoch(epoch, classes, mixed=is_augmented)
-                # After the callbacks: what they write is never behind.
+                # After the callbacks, so that a resumed run does not repeat what they have written.
                 saver.epoch(undone=epoch.number if epoch.undone else 0)
                 if trainer.stop_training:
                     break
@@ -202,8 +206,9 @@ class Fit:
             classes: the classes predicted in validation.
             mixed: whether training samples were augmented.
         """
-        session, best = self.session, self.session.build().best
-        session.epoch, logs = epoch, self._logs(epoch)
+        best = self.session.build().best
+        self.session.epoch = epoch
+        logs = self._logs(epoch)
         warning = self._warning(epoch, mixed=mixed)
         warn(warning)
         classes.end_epoch(epoch.number, worse=bool(warning))
@@ -248,15 +253,16 @@ class Fit:
         trainer, session = self.trainer, self.session
         self._check_batches()
         core = session.build()
-        batch_size, core.undo = core.info.batch_size, None
+        core.undo = None
         validation = session.open(*pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
         self._begin(None)
         for number in range(self.epochs):
             self._epoch_begin(number)
             totals = BatchTotals(core)
-            for k, batch in enumerate(batches_of(data, session.samples, batch_size)):
-                if k:  # that of the first batch follows on_epoch_begin
+            batches = batches_of(data, session.samples, core.info.batch_size)
+            for k, batch in enumerate(batches):
+                if k:  # _epoch_begin has announced the first batch
                     for callback in self._batch_begin:
                         callback.on_train_batch_begin(k, {})
                 samples = self._open(batch, self.options.class_weight)
@@ -280,13 +286,14 @@ class Fit:
 
     def _check_batches(self) -> None:
         """Raises OptionError for options that need all samples instead of batches."""
-        options, accumulate = self.options, self.session.recipe.info.accumulate
-        rule = "must be left out with an iterable of batches"
+        options = self.options
         if options.sample_weight is not None:
-            weights = "must be in the batches (x, y, sample_weight) of an iterable"
-            raise OptionError("sample_weight", weights, "it as an argument")
+            rule = "must be in the batches (x, y, sample_weight) of an iterable"
+            raise OptionError("sample_weight", rule, "it as an argument")
+        rule = "must be left out with an iterable of batches"
         if options.augment:
             raise OptionError("augment", rule, options.augment)
+        accumulate = self.session.recipe.info.accumulate
         if accumulate > 1:
             raise OptionError("accumulate", rule, accumulate)
         if min(self.max_steps, self.max_time) < math.inf:
@@ -317,10 +324,11 @@ class Fit:
 
     def _untrained(self, data: Data, samples: Samples) -> Epoch:
         """Computes epoch 0: results before the first step on training and validation samples."""
-        core, validation = self.session.build(), None
+        core = self.session.build()
         training = core.evaluate(data, _untrained_samples(samples), rest=True)
-        rest = samples.validation_set is not None or not samples.order.drop_last
+        validation = None
         if len(samples.validation):
+            rest = samples.validation_set is not None or not samples.order.drop_last
             validation = self.evaluation.validate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
 
@@ -337,7 +345,7 @@ class Fit:
             )
 
     def _start(self, data: Data, samples: Samples, steps: int, *, mixed: bool) -> str | None:
-        """Computes the results before training; prepares undoing epochs; returns a warning.
+        """Prepares the undoing of epochs, after epoch 0 of a new run; returns a warning.
 
         Args:
             data: the data that training reads.
@@ -345,40 +353,51 @@ class Fit:
             steps: number of steps of the run.
             mixed: whether training samples are augmented.
         """
-        session, core, resume = self.session, self.session.build(), self.session.resume
+        core, resume = self.session.build(), self.session.resume
         first, done = resume.start(
             core.info.step_samples, samples.order.steps(core.info.step_samples)
         )
-        warning, chosen = None, _untrained_samples(samples)
         is_new = (first, done) == (1, 0)
-        if is_new:
-            session.epoch = self.start = self._untrained(data, samples)
-            self.history.start = self._logs(session.epoch)
-            losses = session.samples.losses
-            has_classes = LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS)
-            if has_classes or core.undo:
-                constant = constant_loss(samples.data, chosen, losses)
-            if has_classes:
-                loss = session.epoch.training.loss
-                warn(unscaled_inputs(samples.data, chosen[:INSPECTED], loss, constant))
-            if core.undo:
-                warning = self._choose_rate(data, samples, steps, constant, mixed=mixed)
-            if session.teacher:  # whose loss is another one than that of the labels
-                core.undo = None
+        warning = self._epoch_0(data, samples, steps, mixed=mixed) if is_new else None
         if core.undo:
-            core.undo.measure = lambda: core.evaluate(data, chosen, rest=True).loss
+            numbers = _untrained_samples(samples)
+            core.undo.measure = lambda: core.evaluate(data, numbers, rest=True).loss
             if not is_new:
                 core.undo.state = resume.progress.undo
             if done:
                 core.undo.resume(lambda: resume.restore_before(core.graph, core.parameters))
         return warning
 
+    def _epoch_0(self, data: Data, samples: Samples, steps: int, *, mixed: bool) -> str | None:
+        """Computes the results before training and, from them, a default learning rate.
+
+        Returns a line about the rate, or None; arguments are those of `_start`.
+        """
+        session, core = self.session, self.session.build()
+        session.epoch = self.start = self._untrained(data, samples)
+        self.history.start = self._logs(session.epoch)
+        losses = session.samples.losses
+        has_classes = LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS)
+        if not has_classes and not core.undo:
+            return None
+        numbers = _untrained_samples(samples)
+        constant = constant_loss(samples.data, numbers, losses)
+        if has_classes:
+            loss = session.epoch.training.loss
+            warn(unscaled_inputs(samples.data, numbers[:INSPECTED], loss, constant))
+        warning = None
+        if core.undo:
+            warning = self._choose_rate(data, samples, steps, constant, mixed=mixed)
+        if session.teacher:  # its loss cannot be compared with that of the labels
+            core.undo = None
+        return warning
+
     def _choose_rate(
         self, data: Data, samples: Samples, steps: int, constant: float, *, mixed: bool
     ) -> str | None:
-        """Lowers the default rate if it would ruin the model, and returns a line about it.
+        """Lowers the default rate if it would ruin the model; returns a line about it, or None.
 
-        Sets with what the losses after epochs are compared.
+        Also sets the loss with which the losses after epochs are compared.
 
         Args:
             data: the data that training reads.
@@ -387,35 +406,35 @@ class Fit:
             constant: loss of the best constant prediction; NaN if unknown.
             mixed: whether training samples are augmented.
         """
-        session, core = self.session, self.session.build()
-        start, undo, rate = session.epoch, core.undo, core.info.learning_rate
-        assert start is not None
-        assert undo is not None
+        session, core, start = self.session, self.session.build(), self.start
+        assert start is not None, "_epoch_0 has computed it"
+        assert core.undo is not None, "the caller has checked it"
         loss = start.training.loss
-        adapted = session.recipe.lowered.adapted is not None  # adapters begin at zero
-        numbers, (name, _) = samples.order.samples, session.samples.losses[0]
-        highest = 1.0 if adapted else highest_of(loss, constant, len(numbers), name)
-        trained = highest < 1
-        if (
-            not loss >= NEW * constant  # also if the constant is not known, which is NaN
-            and not session.rate_is_chosen
-            and not session.resume.checkpoint
-        ):
+        numbers = samples.order.samples
+        highest = 1.0
+        if session.recipe.lowered.adapted is None:  # adapters begin at zero: nothing is trained
+            loss_name, _ = session.samples.losses[0]
+            highest = highest_of(loss, constant, len(numbers), loss_name)
+        is_trained = highest < 1
+        is_new = loss >= NEW * constant  # False for NaN: a constant loss that is unknown
+        usual = rate = core.info.learning_rate
+        if not (is_new or session.rate_is_chosen or session.resume.checkpoint):
             rate = choose_rate(core, data, numbers, steps, highest)
         session.rate_is_chosen = True
-        before, usual = start.validation or start.training, core.info.learning_rate
-        undo.loss, undo.worst = before.loss, worst(before.loss, before.spread)
-        undo.running = trained and not (mixed or core.info.dropout)
+        before = start.validation or start.training
+        core.undo.loss = before.loss
+        core.undo.worst = worst(before.loss, before.spread)
+        core.undo.running = is_trained and not (mixed or core.info.dropout)
         if rate == usual:
             return None
         core.set_rate(rate)
-        why = f"A few steps with the learning rate {usual:g} raise the loss, {loss:.4g}."
-        if trained:
-            why = f"its loss is {loss:.4g}, that of a constant prediction {constant:.4g}."
-            if highest == HIGHEST_OF_LEARNED:
-                why = f"The model has little to learn from these samples: {why}"
-            else:
-                why = f"The model is already trained: {why}"
+        losses = f"its loss is {loss:.4g}, that of a constant prediction {constant:.4g}."
+        if not is_trained:
+            why = f"A few steps with the learning rate {usual:g} raise the loss, {loss:.4g}."
+        elif highest == HIGHEST_OF_LEARNED:
+            why = f"The model has little to learn from these samples: {losses}"
+        else:
+            why = f"The model is already trained: {losses}"
         return f"{why} The learning rate is {rate:g}, not {usual:g}; `learning_rate=` sets another."
 
     def _warning(self, epoch: Epoch, *, mixed: bool) -> str | None:
@@ -427,7 +446,7 @@ class Fit:
         """
         core, start = self.session.build(), self.start
         if epoch.undone:
-            assert core.undo is not None
+            assert core.undo is not None, "only `undo` undoes epochs"
             return undone(epoch, core.undo, core.info.learning_rate)
         if core.undo or start is None:
             return None
@@ -524,7 +543,11 @@ def _untrained_samples(samples: Samples) -> Any:
 
 
 def pair(data: Any) -> tuple[Any, ...]:
-    """Returns the arguments of Session.open for data given as a tuple or as one object."""
+    """Returns the arguments of Session.open for validation data: a tuple or one object.
+
+    Raises:
+        DataError: if a tuple has neither two nor three values.
+    """
     if not isinstance(data, tuple | list):
         return (data,)
     if len(data) not in (2, 3):

@@ -58,7 +58,7 @@ def losses_of(
 
 
 def name_of(value: object) -> Any:
-    """Returns a name in any case, with - or _, as its row has it; other values as they are."""
+    """Returns a name, in any case and with - or _, as its row has it; other values unchanged."""
     return value.strip().lower().replace("-", "_") if isinstance(value, str) else value
 
 
@@ -66,7 +66,7 @@ def words_of(names: str | Sequence[str]) -> tuple[str, ...]:
     """Returns one name of a metric or several names as a tuple.
 
     Raises:
-        OptionError: if they are no names.
+        OptionError: if a value is not a name.
     """
     words = (names,) if isinstance(names, str) else tuple(names or ())
     if isinstance(names, Mapping) or not all(isinstance(word, str) for word in words):

@@ -17,8 +17,8 @@ from odt.errors import one_line
 from odt.kernels.registry import OPTIMIZERS
 from odt.text import size, table
 
-SHOWN = 12  # values alive at the peak
-# Other memory that training takes → name of its line.
+SHOWN = 12  # values alive at the peak that are listed
+# Other memory that training takes, a key of LEAVE_OUT in fit_budget → name of its line.
 RESERVES = {
     "a copy of the best weights": "best",
     "a teacher's outputs": "teacher",
@@ -61,12 +61,12 @@ def describe_schedule(forecast: Forecast) -> list[str]:
 
 
 def describe_ranges(plan: Plan, quant_ranges: str) -> list[str]:
-    """Describes which ranges of activations move; nothing for a model without any."""
+    """Describes which ranges of activations move; no line for a model without ranges."""
     count = len({i for i, _ in ranges(plan.graph)})
-    followed = len(plan.followed(quant_ranges))
     if not count:
         return []
-    return [f"activation ranges: {followed} of {count} follow what training sees"]
+    moving = len(plan.followed(quant_ranges))
+    return [f"activation ranges: {moving} of {count} follow what training sees"]
 
 
 def describe_memory(
@@ -171,13 +171,14 @@ def _name(plan: Plan, name: str) -> str:
 
 def _ends(plan: Plan, life: Lifetime) -> tuple[str, str]:
     """Names the first and the last entry of a lifetime."""
+    return _entry_label(plan, life.first), _entry_label(plan, life.last)
 
-    def label(k: int) -> str:
-        if k == BEFORE:
-            return "the data"
-        if k >= len(plan.entries):
-            return "the end"
-        step = plan.entries[k]
-        return step.label if isinstance(step, Call) else "its update"
 
-    return label(life.first), label(life.last)
+def _entry_label(plan: Plan, k: int) -> str:
+    """Names entry k of a plan; numbers outside of it are the data and the end of a step."""
+    if k == BEFORE:
+        return "the data"
+    if k >= len(plan.entries):
+        return "the end"
+    entry = plan.entries[k]
+    return entry.label if isinstance(entry, Call) else "its update"

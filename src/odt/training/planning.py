@@ -120,11 +120,12 @@ class MemoryForecast:
                 None for no such line.
         """
         details, forecast = self.details, self.details.forecast
-        info, note = details.recipe.info, ""
+        info = details.recipe.info
+        cache = ""
         if details.policy is not None:
-            note = describe_cache(details.policy, details.cached)
+            cache = describe_cache(details.policy, details.cached)
             if details.policy.on_disk:
-                note += "; mapped part of it"
+                cache += "; mapped part of it"
         left_out = describe_left_out(details.recipe.lowered)
         with planning_for(forecast.target):
             saved = savings(forecast, details.training)
@@ -132,7 +133,7 @@ class MemoryForecast:
             *([left_out] if left_out else []),
             *text.describe_schedule(forecast),
             *text.describe_ranges(forecast.plan, info.quant_ranges),
-            *text.describe_memory(forecast, info, details.reserves, note, modules),
+            *text.describe_memory(forecast, info, details.reserves, cache, modules),
             *text.describe_savings(saved),
             *text.describe_peak(forecast.running),
         ]
@@ -191,21 +192,23 @@ def _forecast(
 ) -> MemoryForecast:
     """Returns the forecast for the machine that runs the plan."""
     session = Trainer(model, **options).session
-    cache = session.options.cache_frozen, session.options.cache_dtype
-    policy = cache_policy(*cache, data_length or 0)
-    has_outputs = session.teacher is not None or bool(session.metrics)
-    if bool(policy) != bool(data_length) and not (policy is None and has_outputs):
+    trainer_options, samples = session.options, data_length or 0
+    policy = cache_policy(trainer_options.cache_frozen, trainer_options.cache_dtype, samples)
+    keeps_outputs = session.teacher is not None or bool(session.metrics)
+    if (policy and not samples) or (samples and not (policy or keeps_outputs)):
         rule = "must be given with `data_length=`, the number of samples"
         raise OptionError("cache_frozen", rule, "one alone")
     recipe, info = session.recipe, session.recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
     runs = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
-    reserves, cached = _reserves(session, plans, runs[0], data_length or 0), 0
+    reserves = _reserves(session, plans, runs[0], samples)
     plans = with_integer_weights(plans, runs[0], info)
+    cached = 0
     if policy:
         runs = split_frozen(plans, runs)
         size = cache_size(plans, runs[0], info.batch_size, policy)
-        reserves["a cache"], cached = size.resident, size.nbytes
+        reserves["a cache"] = size.resident
+        cached = size.nbytes
     training, _ = runs
     forecast = fit_budget(
         plans,
@@ -239,7 +242,7 @@ def _forecast(
 
 
 def _graphs_of(session: Session, frozen_int8: Any) -> LoweredGraphs:
-    """Returns the graphs that train, with a frozen part that computes integers where it does."""
+    """Returns the graphs that train; the frozen part computes integers if training does so."""
     graphs = session.recipe.graphs
     if frozen_int8 is True:
         samples = partial(_ones, graphs.file_batch)
@@ -248,7 +251,7 @@ def _graphs_of(session: Session, frozen_int8: Any) -> LoweredGraphs:
 
 
 def _ones(count: int, specs: SampleSpecs) -> DataSet:
-    """Returns samples of which all values are 1."""
+    """Returns samples whose values are all 1."""
     arrays = [np.ones((count, *spec.shape), spec.dtype) for spec in specs.input_specs]
     return DataSet(array_columns(arrays, specs.input_specs, "input", specs.quantizations))
 

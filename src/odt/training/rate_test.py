@@ -97,11 +97,18 @@ def find_rate(
 
 
 def _parts(orders: EpochOrder, size: int, count: int) -> list[SampleOrder]:
-    """Samples of steps: whole ones, from as many epochs as needed."""
-    size, epoch = min(size, len(orders.samples)), 0
+    """Returns the samples of steps, without incomplete ones, from as many epochs as needed.
+
+    Args:
+        orders: order of the samples in each epoch.
+        size: number of samples in a step; fewer if there are not so many.
+        count: number of steps.
+    """
+    size = min(size, len(orders.samples))
     parts: list[SampleOrder] = []
+    epoch = 1
     while len(parts) < count:
-        epoch += 1
         order = orders.order(epoch)
-        parts += [order[at : at + size] for at in range(0, len(order) - size + 1, size)]
+        parts += [order[first : first + size] for first in range(0, len(order) - size + 1, size)]
+        epoch += 1
     return parts[:count]

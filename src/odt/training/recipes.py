@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odt.core.model.graph import Graph
 from odt.core.options.option import ByOutput, ByPattern, Kind, RowName
@@ -22,7 +22,8 @@ from odt.training.trainable import Trainable, selection_of, trainable_of
 if TYPE_CHECKING:
     from odt.training.teacher import Teacher
 
-Saved = Callable[[Graph], Mapping[str, Any]]
+# Returns the fields of TrainingInfo that a checkpoint stores for a graph.
+Saved: TypeAlias = Callable[[Graph], Mapping[str, Any]]
 
 
 def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
@@ -113,12 +114,12 @@ def recipe_of(
     lowered = lowered_of(model)
     try:
         recipe = prepare(lowered, request, saved)
-        if recipe.info.qas or recipe.info.batch_norm == BATCH:  # it has weights of its own
-            forget_lowered(model)
-        return recipe, recipe.samples
     except UnsupportedError as e:
         if not trains:
             raise
         from odt.core.export.remedies import with_remedy
 
         raise with_remedy(e, lowered) from None
+    if recipe.info.qas or recipe.info.batch_norm == BATCH:
+        forget_lowered(model)  # the recipe has a lowered model of its own
+    return recipe, recipe.samples

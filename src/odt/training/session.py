@@ -95,8 +95,9 @@ class Session(Closing):
         self.samples, self.options = samples, options
         self.properties = dict(resume.properties)
         self.missing: set[str] = set()
-        names, logits = forms.words_of(options.metrics), self.samples.logits[0]
-        loss, output = self.samples.losses[0]
+        names = forms.words_of(options.metrics)
+        logits = samples.logits[0]
+        loss, output = samples.losses[0]
         self.metrics = fitting_metrics(names, loss, output, logits=logits)
         self._names: dict[str, str] = {}  # full name of each metric → the user's first name for it
         for name in names:
@@ -250,8 +251,8 @@ class Session(Closing):
             self._engine.weigh()
         return self._engine
 
-    def prepared(self, augment: Any) -> int:
-        """Bytes of the batches that an augmentation prepares.
+    def prepared_nbytes(self, augment: Any) -> int:
+        """Returns the bytes of the batches that an augmentation prepares.
 
         Args:
             augment: argument of `fit`.
@@ -266,14 +267,14 @@ class Session(Closing):
     # ---- weights that do not train
 
     def with_frozen_integers(self, graphs: LoweredGraphs) -> LoweredGraphs:
-        """Returns graphs in which the frozen part computes integers, where it does.
+        """Returns graphs whose frozen part computes integers, if the options or the model ask so.
 
         Args:
-            graphs: graphs of the model, or with other frozen weights.
+            graphs: graphs of the model, perhaps with other frozen weights.
 
         Raises:
-            OptionError: if `frozen_int8` is given, but nothing is frozen, or with other weights
-                than those of the model file.
+            OptionError: if `frozen_int8` is given, but nothing is frozen or the frozen weights are
+                not those of the model file.
         """
         if self._frozen_int8 is not None:
             from odt.core.quantization.frozen_int8 import frozen_in_int8
@@ -297,7 +298,8 @@ class Session(Closing):
         Raises:
             OptionError: during `fit`, with accumulated gradients or a cache of frozen layers.
         """
-        trainer, tensors = self.allocate(), list(self.graph.tensors)
+        trainer = self.allocate()
+        tensors = list(self.graph.tensors)
         changed = {
             i: new
             for i, new in values.items()

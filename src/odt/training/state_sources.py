@@ -69,9 +69,10 @@ class FileContents:
         self.missing = set(names) if checkpoint.is_nominal else set()
         self._checkpoint = checkpoint if not self.missing else _untrained(checkpoint)
         self.step = self._checkpoint.progress.step
+        # A nominal checkpoint has no arrays.
         self._arrays = {
             _key(entry): np.array(a, a.dtype.newbyteorder("="))
-            for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=False)  # or none
+            for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=False)
         }
 
     def entries(self) -> tuple[Entry, ...]:
@@ -105,10 +106,11 @@ class FileContents:
         whole = replace(self._checkpoint, progress=progress, properties=self.properties)
         if self.missing:
             return whole
-        zeros = (np.broadcast_to(np.zeros((), e.dtype), e.shape) for e in whole.entries)
-        arrays = (
-            self._arrays.get(_key(e), zero) for e, zero in zip(whole.entries, zeros, strict=True)
-        )
+        # State of an optimizer that begins anew is zero; broadcast, it takes no memory.
+        arrays = [
+            self._arrays.get(_key(e), np.broadcast_to(np.zeros((), e.dtype), e.shape))
+            for e in whole.entries
+        ]
         return replace(whole, arrays=tuple(arrays))
 
 
@@ -159,7 +161,7 @@ class TrainerContents:
 
     @cached_property
     def _arrays(self) -> dict[tuple[str, str], tuple[Entry, Array]]:
-        """Arrays that train, with their descriptions and those of frozen weights; they stay."""
+        """Descriptions and arrays of the current state; the arrays are the same for each step."""
         whole = self._whole()
         pairs = zip(whole.entries, whole.arrays, strict=True)
         return {_key(e): (e, a) for e, a in pairs if e.is_current}
@@ -174,6 +176,7 @@ class TrainerContents:
         return np.asarray(self._session.allocate().graph.tensors[self._frozen[name]].real)
 
     def _whole(self) -> Checkpoint:
+        """Returns the current state with the frozen weights."""
         frozen = {name: self._frozen_array(name) for name in self._frozen}
         return with_frozen(self._checkpoints.saver().state(), frozen)
 
@@ -195,7 +198,8 @@ def _parameter_names(checkpoint: Checkpoint, where: str) -> list[str]:
                 f"{where}: ema/{printable(e.tensor)} must have the shape and dtype of its weight, "
                 f"but got {printable((e.shape, e.dtype))}."
             )
-        size = math.prod(shapes.get(e.tensor, ((0,), ""))[0])
+        shape, _ = shapes.get(e.tensor, ((0,), ""))  # no values without a weight
+        size = math.prod(shape)
         if checkpoint.is_nominal and math.prod(e.shape) > size:
             raise ModelError(
                 f"{where}: {printable(f'{e.role}/{e.tensor}')} must have at most the {size} values "

@@ -32,9 +32,11 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import Model, Path, lowered_of
 
 Compute: TypeAlias = Callable[[], None]
+Convert: TypeAlias = Callable[[Array], None]  # of outputs (n, …), in place
 FLOAT32 = np.dtype(np.float32)
 SMALLEST = 1e-20  # probability
 ROWS = 256  # rows of a file by which its outputs are recognised as probabilities
+TOLERANCE = 1e-3  # of the sum of a row of probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +102,12 @@ def taught_samples(
     (loss, spec), *_ = specs.losses
     compute: Compute | None = None
     if teacher.model is None:
-        column = _stored(teacher.outputs, spec, samples.count)
+        column = _open_outputs(teacher.outputs, spec, samples.count)
     else:
         outputs = np.empty((samples.count, *spec.shape), spec.dtype)
         (column,) = array_columns([outputs], [spec], "the teacher's outputs")
         compute = partial(_run, teacher.model, samples.data, outputs, specs, core, budget)
-    kind, temperature = LOSSES[loss].targets, teacher.temperature
-    logits = _gives_logits(teacher, column, kind)
-    convert: Callable[[Array], None] = _nothing
-    if kind in CATEGORICAL:
-        size = spec.shape[-1]
-
-        def convert(rows: Array) -> None:
-            _soften(rows.reshape(-1, size, copy=False), temperature, logits)
-    elif kind == FRACTIONS and logits:
-        convert = _logistic
+    convert = _conversion(teacher, column, LOSSES[loss].targets)
     targets = len(specs.target_specs)
     return (
         TaughtData(samples.all, targets, column, convert),
@@ -123,8 +116,27 @@ def taught_samples(
     )
 
 
+def _conversion(teacher: Teacher, column: Column, kind: str) -> Convert:
+    """Returns the function that turns outputs of the teacher into targets.
+
+    Args:
+        teacher: the teacher.
+        column: its outputs.
+        kind: kind of the targets of the loss.
+    """
+    logits = _gives_logits(teacher, column, kind)
+    if kind in CATEGORICAL:
+        size = column.spec.shape[-1]
+
+        def soften(rows: Array) -> None:
+            _soften(rows.reshape(-1, size, copy=False), teacher.temperature, logits)
+
+        return soften
+    return _logistic if kind == FRACTIONS and logits else _unchanged
+
+
 def outputs_nbytes(teacher: Teacher, specs: SampleSpecs, count: int) -> int:
-    """Bytes of the outputs that a teacher computes for samples; 0 for stored outputs.
+    """Returns the bytes of the outputs that a teacher computes; 0 for stored outputs.
 
     Args:
         teacher: the teacher.
@@ -134,8 +146,8 @@ def outputs_nbytes(teacher: Teacher, specs: SampleSpecs, count: int) -> int:
     return 0 if teacher.model is None else count * specs.losses[0][1].nbytes
 
 
-def _stored(outputs: Any, spec: TensorSpec, count: int) -> Column:
-    """Opens stored outputs, an array or the path of a file."""
+def _open_outputs(outputs: Any, spec: TensorSpec, count: int) -> Column:
+    """Opens stored outputs of `count` samples: an array or the path of a file."""
     if isinstance(outputs, str) or hasattr(outputs, "__fspath__"):
         (column,) = open_columns(str(outputs), [spec], "teacher's output")
     else:
@@ -151,34 +163,51 @@ def _run(
     model: Any,
     data: DataSet,
     outputs: Array,
-    ours: SampleSpecs,
+    student: SampleSpecs,
     core: Trainer,
     budget: int | None,
 ) -> None:
-    """Computes the outputs for all samples; within a budget, one at a time."""
-    graphs, batch = lowered_of(model).graphs, core.info.batch_size
-    least = None if budget is None else 1
-    with Predictor(graphs, batch, micro_batch=least, workers=least) as predictor:
-        specs, spec = predictor.runtime, ours.losses[0][1]
-        read, real = ours.input_specs, _real_inputs(specs, ours)
-        expected = [(s.size, FLOAT32 if q else s.dtype) for s, q in zip(read, real, strict=True)]
-        if [(s.size, s.dtype) for s in specs.input_specs] != expected:
-            raise OptionError(
-                "teacher", "must have the student's inputs", _shown(specs.input_specs)
-            )
-        if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
-            raise OptionError("teacher", f"must have one output {spec}", _shown(specs.output_specs))
+    """Computes a teacher's outputs for all samples; within a budget, one at a time.
+
+    Args:
+        model: the teacher, or the path of its file.
+        data: the student's samples.
+        outputs: array (N, …) for the outputs.
+        student: specs of one sample of the student.
+        core: trainer of the student.
+        budget: bytes that training may use; None for no limit.
+
+    Raises:
+        OptionError: if inputs or output are not those of the student, or the budget is too small.
+    """
+    graphs = lowered_of(model).graphs
+    limit = None if budget is None else 1  # samples and threads at once
+    with Predictor(graphs, core.info.batch_size, micro_batch=limit, workers=limit) as predictor:
+        teacher = predictor.runtime
+        quantizations = _real_inputs(teacher, student)
+        inputs = [
+            (spec.size, FLOAT32 if quantization else spec.dtype)
+            for spec, quantization in zip(student.input_specs, quantizations, strict=True)
+        ]
+        if [(s.size, s.dtype) for s in teacher.input_specs] != inputs:
+            actual = _shown(teacher.input_specs)
+            raise OptionError("teacher", "must have the student's inputs", actual)
+        spec = student.losses[0][1]
+        if [(s.size, s.dtype) for s in teacher.output_specs] != [(spec.size, spec.dtype)]:
+            actual = _shown(teacher.output_specs)
+            raise OptionError("teacher", f"must have one output {spec}", actual)
         constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
-        _check_budget(budget, core.parameters.nbytes + constants + specs.arena_nbytes)
+        _check_budget(budget, core.parameters.nbytes + constants + teacher.arena_nbytes)
+        real_data = RealInputs(data, student.input_specs, quantizations)
         first = 0
-        for (rows,) in predictor.run(RealInputs(data, read, real), range(len(outputs))):
+        for (rows,) in predictor.run(real_data, range(len(outputs))):
             outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
             first += len(rows)
             core.seen(first, len(outputs))
 
 
 def _gives_logits(teacher: Teacher, column: Column, kind: str) -> bool:
-    """Whether the outputs are logits: of a model by its end, of a file by its values."""
+    """Whether the outputs are logits: a model's last operator tells it, or the values of a file."""
     if teacher.model is not None:
         graph = lowered_of(teacher.model).graph
         if kind in CATEGORICAL:
@@ -189,7 +218,7 @@ def _gives_logits(teacher: Teacher, column: Column, kind: str) -> bool:
     if rows.min() < 0 or rows.max() > 1:
         return True
     sums = rows.reshape(-1, *column.spec.shape[-1:]).sum(-1)
-    return kind in CATEGORICAL and bool(np.abs(sums - 1).max() > 1e-3)
+    return kind in CATEGORICAL and bool(np.abs(sums - 1).max() > TOLERANCE)
 
 
 def _check_budget(budget: int | None, needed: int) -> None:
@@ -214,18 +243,22 @@ def _soften(rows: Array, temperature: float, logits: bool) -> None:
 
 
 def _logistic(rows: Array) -> None:
-    """1 / (1 + e⁻ˣ) in place, without overflow."""
+    """Computes 1 / (1 + e⁻ˣ) in place, as (1 + tanh(x / 2)) / 2, which cannot overflow."""
     np.multiply(np.tanh(rows / 2, out=rows) + 1, 0.5, out=rows)
 
 
-def _nothing(rows: Array) -> None:
+def _unchanged(rows: Array) -> None:
     """Leaves the outputs as they are."""
 
 
-def _real_inputs(specs: Runtime, ours: SampleSpecs) -> list[Quantization | None]:
-    """Returns the quantization of each input that the student alone reads as integers."""
-    dtypes = [spec.dtype for spec in specs.input_specs]
-    pairs = zip_longest(ours.quantizations, dtypes[: len(ours.quantizations)])  # perhaps fewer
+def _real_inputs(teacher: Runtime, student: SampleSpecs) -> list[Quantization | None]:
+    """Returns the quantization of each of the student's inputs that the teacher reads as floats.
+
+    None for the other inputs, also for those that the teacher lacks, which the caller refuses.
+    """
+    count = len(student.quantizations)
+    dtypes = [spec.dtype for spec in teacher.input_specs[:count]]
+    pairs = zip_longest(student.quantizations, dtypes)
     return [quantization if dtype == FLOAT32 else None for quantization, dtype in pairs]
 
 

@@ -73,7 +73,7 @@ def trainable_of(selection: Trainable | None) -> Trainable:
     """Returns the selection, or that of all weights for None.
 
     Raises:
-        OptionError: if it is no Trainable, or counts operators by another number.
+        OptionError: if it is no Trainable, or its `last` is invalid.
     """
     chosen = Trainable() if selection is None else selection
     if not isinstance(chosen, Trainable):

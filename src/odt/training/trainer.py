@@ -295,8 +295,10 @@ class Trainer(Closing):
         )
         check_options(options)
         self.checkpoints.check_path("save_to", save_to)
-        session, self.stop_training, self.worse = self.session, False, False
-        session.resume = session.resume.on_new_data() if new_data else session.resume
+        self.stop_training = self.worse = False
+        session = self.session
+        if new_data:
+            session.resume = session.resume.on_new_data()
         run = Fit(self, callbacks, options)
         if is_batches(x, y):
             with self._in_fit():
@@ -312,7 +314,7 @@ class Trainer(Closing):
         core = session.build(
             samples.count + (validation_set.length if validation_set else 0),
             weighted=samples.all.weights is not None,
-            prepared=session.prepared(changes),
+            prepared=session.prepared_nbytes(changes),
         )
         core.augment = ",".join(map(str, changes))
         core.parameters.mask_seed = samples.order.seed
@@ -589,15 +591,16 @@ class Trainer(Closing):
         An update with the rate 0 changes the optimizer's state only.
         """
         parameters = self.session.build().parameters
-        assert parameters.optimizer is not None
+        assert parameters.optimizer is not None, "parameters that train have an optimizer"
         return parameters.optimizer.rate(parameters.step + 1)
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
         if value != 0:
             check_learning_rate(value)
-        optimizer = self.session.build().parameters.optimizer
-        assert optimizer is not None
+        core = self.session.build()
+        optimizer = core.parameters.optimizer
+        assert optimizer is not None, "parameters that train have an optimizer"
         if optimizer.schedule:
             raise OptionError(
                 "learning_rate",
@@ -605,7 +608,8 @@ class Trainer(Closing):
                 f"{value:g}",
                 "Leave the schedule out to set the rate.",
             )
-        self.session.rate_is_set, self.session.build().undo = True, None
+        self.session.rate_is_set = True
+        core.undo = None  # a rate that is set is not lowered
         optimizer.learning_rate = value
 
     def close(self) -> None:

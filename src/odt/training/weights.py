@@ -82,7 +82,7 @@ def fitting(name: str, shape: tuple[int, ...], dtype: Any, values: Any) -> Array
 
 
 def as_array(name: str, values: Any) -> Array:
-    """Returns values as an array; raises DataError if they are none."""
+    """Returns values as an array; raises DataError if NumPy cannot make one of them."""
     try:
         return np.asarray(values)
     except ValueError as e:
