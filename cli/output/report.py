@@ -6,6 +6,7 @@ those of onert_train, because scripts parse them.
 
 from collections.abc import Mapping, Sequence
 
+from odt.core.recipe.resolve import OTHERS
 from odt.core.storage.usage import Usage
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import FrozenCache
@@ -14,7 +15,6 @@ from odt.kernels.rows.scheduledef import Schedule as LearningRate
 from odt.training.memory_text import describe_cache
 
 HUGE = 1e7  # values from here on are printed with an exponent
-OTHERS = -2  # number of trainable operators that are not the last ones
 RULE = "=" * 35
 
 

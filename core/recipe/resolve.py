@@ -18,6 +18,8 @@ from odt.kernels.loss_text import parse_loss
 from odt.kernels.registry import LOSSES, OPTIMIZERS, find_operator
 from odt.kernels.rows.lossdef import FRACTIONS
 
+OTHERS = -2  # in place of a number of trainable operators, if they are not the last ones
+
 
 def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
     """Returns the positions of the last operators of a file; None (all) if count is −1.
@@ -81,13 +83,13 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
 
 
 def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
-    """Returns N if a set is the last N operators; −1 for all operators, −2 for another set."""
+    """Returns N if a set is the last N operators; −1 for all operators, OTHERS for another set."""
     total = counted_operators(graph)
     if operators is None:
         return -1
     numbers = {k for k in operators if k < total}
     if numbers != set(range(total - len(numbers), total)):
-        return -2
+        return OTHERS
     return -1 if len(numbers) == total else len(numbers)
 
 

@@ -176,7 +176,8 @@ def write_artifacts(
         raise OptionError("x", "must be given with `y=`", "targets alone")
     if x is not None:
         session.build(session.open(x, y).length)
-    start, record = _start(trainer), recorded(x)
+    record = recorded(x)
+    start = _start(trainer)
     losses = () if x is None else _losses_on(trainer, x, y, steps)
     rate = session.recipe.info.learning_rate
     if losses and not session.recipe.info.schedule:
@@ -195,17 +196,21 @@ def write_artifacts(
 
 
 def _expected(folder: str, files: Mapping[str, str], steps: int, seed: int) -> ExpectedLosses:
-    """Returns the losses on synthetic data that the model and its loss accept."""
-    refused: OdtError | None = None
+    """Returns the losses on synthetic data of the first distribution that model and loss accept.
+
+    Raises:
+        DataError, TrainingError: the error with the first distribution, if they accept none.
+    """
+    first_error: OdtError | None = None
     for floats in FLOATS:
         expected = ExpectedLosses(seed, floats, (0.0,) * steps)
         try:
             with trainer_of_first_steps(Trainer, folder, files, {}) as probe:
                 return replace(expected, losses=first_losses(probe, expected))
         except (DataError, TrainingError) as e:
-            refused = refused or e
-    assert refused is not None, "FLOATS has at least one range"
-    raise refused
+            first_error = first_error or e
+    assert first_error is not None, "FLOATS has at least one distribution"
+    raise first_error
 
 
 def _check(session: Session, out: Path, steps: int, seed: int) -> None:
@@ -235,7 +240,7 @@ def _check(session: Session, out: Path, steps: int, seed: int) -> None:
             )
     names = entries(out)
     others = names - {*NAMES} - external
-    if MANIFEST not in names:  # files of these names that are no artifacts
+    if MANIFEST not in names:  # without a manifest, files of these names are no artifacts
         others = others or names
     if others:
         raise OptionError(
@@ -263,17 +268,17 @@ def _start(trainer: Trainer) -> Checkpoint:
         shuffle=before.shuffle,
         drop_last=before.drop_last,
         stratified=before.stratified,
-        micro_batch=0,  # these three are the device's to choose
+        # The device chooses these.
+        micro_batch=0,
         workers=0,
         kernels="",
     )
-    pairs = [(e, a) for e, a in zip(state.entries, state.arrays, strict=True) if e.role != BEST]
-    return replace(
-        state,
-        progress=progress,
-        entries=tuple(e for e, _ in pairs),
-        arrays=tuple(a.copy() for _, a in pairs),
-    )
+    entries, arrays = [], []
+    for entry, a in zip(state.entries, state.arrays, strict=True):
+        if entry.role != BEST:
+            entries.append(entry)
+            arrays.append(a.copy())
+    return replace(state, progress=progress, entries=tuple(entries), arrays=tuple(arrays))
 
 
 def _losses_on(trainer: Trainer, x: Any, y: Any, steps: int) -> tuple[float, ...]:
@@ -289,9 +294,10 @@ def _write_files(
     trainer: Trainer, folder: str, start: Checkpoint, record: Record | None
 ) -> list[str]:
     """Writes all files but the manifest; returns their names."""
-    session, file = trainer.session, trainer.session.recipe.model
+    session = trainer.session
+    file = session.recipe.model
     names = {"model": f"model.{file.format}", "checkpoint": CHECKPOINT}
-    info = _storable(session) if file.format == "circle" else None
+    info = _info_of_circle_plus(session) if file.format == "circle" else None
     path = os.path.join(folder, names["model"])
     export_model(file, {}, path, file.format, info, record=record)
     if session.recipe.lowered.adapted is not None:
@@ -305,16 +311,19 @@ def _write_files(
     return [*names.values(), RECIPE, *sorted(external)]
 
 
-def _storable(session: Session) -> TrainingInfo | None:
-    """Returns the training info if a circle+ can hold it; the checkpoint always does."""
+def _info_of_circle_plus(session: Session) -> TrainingInfo | None:
+    """Returns the training info, or None if a circle+ file cannot hold it.
+
+    The checkpoint of the artifacts holds it in any case.
+    """
     recipe = session.recipe
     info = replace(recipe.info, loss=session.build().info.loss)
-    used = values_used(recipe.lowered.part.graph, info)
+    info = values_used(recipe.lowered.part.graph, info)
     try:
-        encode_training_info(used, len(recipe.model.graph.nodes))
+        encode_training_info(info, len(recipe.model.graph.nodes))
     except OptionError:
         return None
-    return used
+    return info
 
 
 def _selection(

@@ -9,7 +9,7 @@ from odt.dataclass import dataclass
 WIDTH, HEIGHT = 480, 280  # of one chart
 LEFT, RIGHT, TOP, BOTTOM = 66, 12, 52, 38  # margins of its plot
 LETTER = 6.6  # mean width of a letter of the legend
-TICKS = 5
+TICKS = 5  # about as many on an axis
 WIDE_RANGE = 30.0  # largest value / smallest value from which on the axis is logarithmic
 MAX_POINTS = 100  # of a line whose points are marked
 COLORS = {  # for a light and for a dark background; distinct for color-blind readers
@@ -153,12 +153,12 @@ def _line(
     color: str, name: str, line: Sequence[tuple[float, float]], x: Axis, y: Axis, dashed: bool
 ) -> list[str]:
     """Draws a line, with marked points if there are few."""
-    at = [(x.at(a), y.at(b)) for a, b in line]
-    path = " ".join(f"{a:.2f},{b:.2f}" for a, b in at)
-    look = f"line {color} dashed" if dashed else f"line {color}"
-    parts = [f'<polyline class="{look}" data-name="{escape(name)}" points="{path}"/>']
+    pixels = [(x.at(a), y.at(b)) for a, b in line]
+    path = " ".join(f"{a:.2f},{b:.2f}" for a, b in pixels)
+    style = f"line {color} dashed" if dashed else f"line {color}"
+    parts = [f'<polyline class="{style}" data-name="{escape(name)}" points="{path}"/>']
     if len(line) <= MAX_POINTS:
-        for (a, b), (number, value) in zip(at, line, strict=True):
+        for (a, b), (number, value) in zip(pixels, line, strict=True):
             label = f"{escape(name)} {value:.6g} at {number:g}"
             parts.append(
                 f'<circle class="{color}" cx="{a:.2f}" cy="{b:.2f}" r="2.5">'
@@ -168,22 +168,23 @@ def _line(
 
 
 def _legend(chart: Chart) -> list[str]:
-    """The names of the lines, in one row; long names are cut, and one that repeats the title."""
+    """Returns the names of the lines in one row, long ones cut; none for one that is the title."""
     if list(chart.lines) == [chart.title]:
         return []
-    parts, at = [], 8.0
+    parts = []
+    x = 8.0
     width = (WIDTH - 16) / len(chart.lines)
     for k, name in enumerate(chart.lines):
         most = max(4, int(max(width, 70) - 26) // int(LETTER))
-        shown = name if len(name) <= most or len(chart.lines) == 1 else f"{name[: most - 1]}…"
-        look = f"line c{k % len(COLORS['light'])}"
+        text = name if len(name) <= most or len(chart.lines) == 1 else f"{name[: most - 1]}…"
+        style = f"line c{k % len(COLORS['light'])}"
         if name in chart.dashed:
-            look += " dashed"
+            style += " dashed"
         parts += [
-            f'<line class="{look}" x1="{at:.0f}" x2="{at + 18:.0f}" y1="34" y2="34"/>',
-            f'<text x="{at + 22:.0f}" y="38">{escape(shown)}</text>',
+            f'<line class="{style}" x1="{x:.0f}" x2="{x + 18:.0f}" y1="34" y2="34"/>',
+            f'<text x="{x + 22:.0f}" y="38">{escape(text)}</text>',
         ]
-        at += 22 + LETTER * len(shown) + 14
+        x += 22 + LETTER * len(text) + 14
     return parts
 
 

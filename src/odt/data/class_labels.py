@@ -41,7 +41,8 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabelledSamples:
         DataError: if the values are no classes.
         OptionError: if there are fewer names than classes, or a file has another class.
     """
-    names, names_beside = tuple(classes or ()), tuple[str, ...]()
+    names = tuple(classes or ())
+    names_beside: tuple[str, ...] = ()
     if isinstance(y, str | os.PathLike):
         where = os.fspath(y)
         rows, names_beside = _read(where)
@@ -84,7 +85,7 @@ def _read(path: str) -> tuple[Array, tuple[str, ...]]:
 
 
 def _numbers(where: str, rows: Array) -> Array:
-    """Returns the labels (N,) of labels or one-hot rows."""
+    """Returns the classes (N,) of labels or one-hot rows; raises DataError for other values."""
     if rows.dtype.kind not in "iubf" or rows.ndim not in (1, 2):
         raise DataError(
             f"{where}: must be labels (N,), class names (N,) or one-hot rows (N, C), but got "

@@ -55,13 +55,17 @@ class Samples:
 
     @property
     def parts(self) -> list[range]:
-        """Ranges of the samples that a cache computes together."""
-        parts = (self.order.samples, self.validation)
-        ranges = [p for p in parts if isinstance(p, range)]
-        if len(ranges) == len(parts):
-            return ranges
-        validation_set = ranges if self.validation_set is not None else []
-        return [range(self.count), *validation_set]
+        """Ranges of the samples in `all` that a cache computes together.
+
+        Training and validation are ranges of their own, unless samples are drawn from all.
+        """
+        training, validation = self.order.samples, self.validation
+        if isinstance(training, range) and isinstance(validation, range):
+            return [training, validation]
+        parts = [range(self.count)]
+        if self.validation_set is not None:
+            parts.append(range(self.count, self.count + self.validation_set.length))
+        return parts
 
 
 def arrange(
@@ -127,7 +131,8 @@ def arrange(
             batch,
             f"Give `batch_size={samples}` or less, or more data.",
         )
-    order, validation = EpochOrder(parts.training, shuffle, seed, drop_last), parts.validation
+    order = EpochOrder(parts.training, shuffle, seed, drop_last)
+    validation = parts.validation
     validation_labels = None
     if validation_set is not None:
         validation = range(count, count + validation_set.length)
@@ -136,4 +141,12 @@ def arrange(
         validation_labels = labels[np.asarray(validation)]
     if labels is not None:
         labels = labels[np.asarray(order.samples)]
-    return Samples(data, count, order, validation, labels, validation_labels, validation_set)
+    return Samples(
+        data=data,
+        count=count,
+        order=order,
+        validation=validation,
+        labels=labels,
+        validation_labels=validation_labels,
+        validation_set=validation_set,
+    )

@@ -220,7 +220,7 @@ def class_weighted(
     labels = data.labels(losses)
     numbers = range(data.length) if training is None else training
     weights = class_weights(class_weight, labels, numbers, max(2, *losses[0][1].shape[-1:]))
-    assert labels is not None
+    assert labels is not None, "class_weights has refused targets that are not classes"
     return data.with_weights(weigh_classes(data.weights, weights, labels, numbers)), weights
 
 
@@ -244,9 +244,9 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
     if not len(data) or not _is_sample(_parts(data[0])[0], model.input_specs):
         yield from (_parts(data[k]) for k in range(len(data)))
         return
-    counts = len(model.input_specs), len(model.target_specs), 1
-    for at in range(0, len(data), batch_size):
-        items = [_parts(data[k]) for k in range(at, min(at + batch_size, len(data)))]
+    counts = len(model.input_specs), len(model.target_specs), 1  # arrays of each group
+    for first in range(0, len(data), batch_size):
+        items = [_parts(data[k]) for k in range(first, min(first + batch_size, len(data)))]
         groups = zip(*items, strict=True)  # inputs, targets, and weights if there are any
         yield tuple(_stacked(g, count) for g, count in zip(groups, counts, strict=False))
 

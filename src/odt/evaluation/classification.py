@@ -23,6 +23,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 MAX_PRINTED = 20  # classes of a confusion matrix that is printed whole
 MAX_WIDE = 100  # characters of a line with class names as heads of columns
+COUNT, GAP = 5, 2  # characters of a number of samples, and between columns, for that width
 MAX_NAME = 24  # characters of a class name in tables
 PAIRS = 20  # pairs of classes that are printed of a large confusion matrix
 
@@ -53,7 +54,7 @@ class ClassificationReport:
 
     @property
     def warning(self) -> str:
-        """A warning of classes that samples have and that are never predicted, or an empty text."""
+        """A warning of classes that samples have but that are never predicted; empty for none."""
         return never_predicted(self.support, self.predicted, self.classes)
 
     def __str__(self) -> str:
@@ -84,26 +85,26 @@ class ClassificationReport:
         names = [one_line(name, MAX_NAME) for name in self.classes]
         if len(names) > MAX_PRINTED:
             return "\n".join(_pairs(matrix, names))
+        heads = names
         numbers = [str(k) for k in range(len(names))]
-        width = max(map(len, names)) + 2 + sum(max(len(n), 5) + 2 for n in names)
+        columns = [max(len(name), COUNT) for name in names]
+        width = max(map(len, names)) + sum(columns) + GAP * len(columns)
         if names != numbers and width > MAX_WIDE:
             names = [f"{k} {name}" for k, name in enumerate(names)]
             heads = numbers
-        else:
-            heads = names
         rows = [("true \\ predicted", *heads)]
         rows += [(name, *map(str, row)) for name, row in zip(names, matrix.tolist(), strict=True)]
         return "\n".join(table(rows, right=range(1, len(rows))))
 
 
 def _pairs(matrix: Array, names: Sequence[str]) -> list[str]:
-    """The pairs of classes that are confused most often, as lines of a table."""
+    """Returns the pairs of classes that are confused most often, as lines of a table."""
     wrong = matrix.copy()
     np.fill_diagonal(wrong, 0)
-    order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
+    positions = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]  # in the flat matrix
     rows = [("true class", "predicted class", "samples", "of the true class")]
-    for k in order:
-        true, predicted = divmod(int(k), len(names))
+    for position in positions:
+        true, predicted = divmod(int(position), len(names))
         count = int(wrong[true, predicted])
         if count:
             fraction = f"{100 * count / matrix[true].sum():.1f} %"
@@ -112,7 +113,7 @@ def _pairs(matrix: Array, names: Sequence[str]) -> list[str]:
 
 
 def form_of(data: DataSet, samples: SampleSpecs) -> OutputForm | None:
-    """Form of the first output that has a loss as classes; None if its targets are no classes."""
+    """Returns the classes of the first output that has a loss; None if its targets are none."""
     return class_form(data.targets[0], *samples.losses[0], logits=samples.logits[0])
 
 
@@ -131,8 +132,9 @@ def check_classes(form: OutputForm | None, data: DataSet) -> OutputForm:
 
 
 def numbers_form(samples: SampleSpecs) -> OutputForm:
-    """Form of the first output that has a loss, as values."""
-    return OutputForm(NUMBERS, (1, *samples.losses[0][1].shape)[-1])
+    """Returns the form of the first output that has a loss, as values along its last axis."""
+    _, output = samples.losses[0]
+    return OutputForm(NUMBERS, output.shape[-1] if output.shape else 1)
 
 
 def make_report(counts: ClassCounts, classes: Sequence[str]) -> ClassificationReport:
@@ -145,13 +147,13 @@ def make_report(counts: ClassCounts, classes: Sequence[str]) -> ClassificationRe
     size = len(counts.actual)
     names = tuple(classes) if len(classes) == size else tuple(map(str, range(size)))
     return ClassificationReport(
-        names,
-        counts.precision,
-        counts.recall,
-        counts.f1,
-        counts.actual,
-        counts.predicted,
-        counts.matrix if isinstance(counts, Confusion) else None,
+        classes=names,
+        precision=counts.precision,
+        recall=counts.recall,
+        f1_score=counts.f1,
+        support=counts.actual,
+        predicted=counts.predicted,
+        confusion_matrix=counts.matrix if isinstance(counts, Confusion) else None,
     )
 
 
@@ -187,8 +189,10 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
     Returns:
         Losses (N,), float64; their mean is the loss of `Trainer.evaluate`.
     """
-    data, output = trainer.session.open(x, y, sample_weight), trainer.session.samples.losses[0][1]
-    results = SampleResults(data.length, numbers_form(trainer.session.samples), output)
+    session = trainer.session
+    data = session.open(x, y, sample_weight)
+    _, output = session.samples.losses[0]
+    results = SampleResults(data.length, numbers_form(session.samples), output)
     _evaluate(trainer, data, each=results.add)
     return results.losses
 
@@ -196,8 +200,16 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
 def _evaluate(
     trainer: Trainer, data: DataSet, totals: Totals = NO_TOTALS, each: Each | None = None
 ) -> None:
-    """Evaluates a trainer's model on all samples."""
-    core, order = trainer.session.build(), range(data.length)
+    """Evaluates a trainer's model on all samples.
+
+    Args:
+        trainer: a trainer, with its current weights.
+        data: the samples.
+        totals: totals that are counted over all samples.
+        each: called with the results of each sample, which then run one by one; None for none.
+    """
+    core = trainer.session.build()
+    order = range(data.length)
     with trainer.evaluation.integer_form() as form:
         if form is not None:
             evaluator = form.evaluator(weighted=data.weights is not None)

@@ -1,7 +1,9 @@
 """Comparison of two model files: their contents, and their outputs on the same data."""
 
 import difflib
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,11 @@ class Change:
         node: position and operator of the first node that reads it; empty if none does.
         tensor: its label in the first model.
         spec: shape and dtype.
-        values: number of values that differ.
+        values: number of values that differ; all if the shapes differ.
         size: number of all values.
-        largest: largest absolute difference.
-        relative: norm of the difference, as a fraction of the first model's norm.
+        largest: largest absolute difference; NaN if the shapes differ.
+        relative: norm of the difference, as a fraction of the first model's norm; NaN if the shapes
+            differ.
     """
 
     node: str
@@ -84,32 +87,29 @@ def compare_models(first: Model | Path, second: Model | Path) -> Difference:
         for line in difflib.unified_diff(_operators(a), _operators(b), n=0, lineterm="")
         if not line.startswith(("---", "+++", "@@"))
     )
-    changes, equal = [], 0
+    changes = []
     if not operators:
-        for i, j in _constants(a, b):
-            change = _change(a, i, b, j)
-            if change is None:
-                equal += 1
-            else:
-                changes.append(change)
-    parts = tuple(_parts(*files))
-    return Difference(operators, tuple(changes), equal, parts)
+        changes = [_change(a, i, b, j) for i, j in _constants(a, b)]
+    return Difference(
+        operators=operators,
+        changes=tuple(change for change in changes if change is not None),
+        equal=changes.count(None),
+        parts=tuple(_parts(*files)),
+    )
 
 
 def _operators(graph: Graph) -> list[str]:
     """Describes each node in a line: position, operator, and shapes of its operands."""
-    return [
-        f"{node.origin} {node.op} "
-        + ", ".join(str(graph.tensors[i].spec) for i in node.inputs if i >= 0)
-        + " -> "
-        + ", ".join(str(graph.tensors[i].spec) for i in node.outputs)
-        for node in graph.nodes
-    ]
+
+    def specs(tensors: Sequence[int]) -> str:
+        return ", ".join(str(graph.tensors[i].spec) for i in tensors if i >= 0)
+
+    return [f"{n.origin} {n.op} {specs(n.inputs)} -> {specs(n.outputs)}" for n in graph.nodes]
 
 
 def _constants(a: Graph, b: Graph) -> Iterator[tuple[int, int]]:
-    """Pairs the constants of two graphs with the same operators."""
-    pairs: dict[tuple[int, int], None] = {}
+    """Yields pairs of constants of two graphs with the same operators, each pair once."""
+    pairs: dict[tuple[int, int], None] = {}  # a set in the order of the nodes
     for one, other in zip(a.nodes, b.nodes, strict=True):
         # Nodes of one operator may differ in the number of optional inputs.
         for i, j in zip(one.inputs, other.inputs, strict=False):
@@ -121,23 +121,30 @@ def _constants(a: Graph, b: Graph) -> Iterator[tuple[int, int]]:
 def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
     """Returns how tensor i of graph a differs from tensor j of graph b; None if it does not."""
     old, new = a.tensors[i].data, b.tensors[j].data
-    if old is None or (
-        new is not None and np.array_equal(old, new, equal_nan=old.dtype.kind == "f")
-    ):
+    if old is None:
+        return None
+    if new is not None and np.array_equal(old, new, equal_nan=old.dtype.kind == "f"):
         return None
     reader = next(node for node in a.nodes if i in node.inputs)
-    where = (f"{reader.origin} {reader.op}", a.label(i), str(a.tensors[i].spec))
+    change = Change(
+        node=f"{reader.origin} {reader.op}",
+        tensor=a.label(i),
+        spec=str(a.tensors[i].spec),
+        values=old.size,
+        size=old.size,
+        largest=math.nan,
+        relative=math.nan,
+    )
     if new is None or old.shape != new.shape:
-        return Change(*where, old.size, old.size, float("nan"), float("nan"))
-    before, after = old.astype(np.float64), new.astype(np.float64)
-    difference = after - before
+        return change
+    before = old.astype(np.float64)
+    difference = new.astype(np.float64) - before
     norm = float(np.linalg.norm(before))
-    return Change(
-        *where,
-        int(np.count_nonzero(difference)),
-        old.size,
-        float(np.abs(difference).max(initial=0)),
-        float(np.linalg.norm(difference)) / norm if norm else float("inf"),
+    return replace(
+        change,
+        values=int(np.count_nonzero(difference)),
+        largest=float(np.abs(difference).max(initial=0)),
+        relative=float(np.linalg.norm(difference)) / norm if norm else math.inf,
     )
 
 
@@ -243,14 +250,15 @@ def compare_outputs(
         if shapes[0] != shapes[1]:
             raise OdtError(f"B: must have outputs of A's shapes {shapes[0]}, but got {shapes[1]}.")
         totals = [_AgreementTotals() for _ in shapes[0]]
-        at, order = 0, range(data.length)
+        order = range(data.length)
+        first_sample = 0
         runs = zip(one.run(data, order), other.run(others, order), strict=True)
-        for ours, theirs in runs:
-            for total, a, b in zip(totals, ours, theirs, strict=True):
-                total.add(at, a, b)
-            at += len(ours[0])
+        for outputs, other_outputs in runs:
+            for total, a, b in zip(totals, outputs, other_outputs, strict=True):
+                total.add(first_sample, a, b)
+            first_sample += len(outputs[0])
             if progress is not None:
-                progress(at, data.length)
+                progress(first_sample, data.length)
         return tuple(total.result(data.length) for total in totals)
 
 
@@ -258,25 +266,33 @@ class _AgreementTotals:
     """Accumulates an Agreement batch by batch."""
 
     def __init__(self) -> None:
-        self._largest, self._sample, self._same = -1.0, 0, 0
-        self._least, self._most, self._classes = float("inf"), float("-inf"), 0
+        self._largest = -1.0  # below any difference
+        self._sample = 0  # with the largest difference
+        self._least, self._most = math.inf, -math.inf
+        self._size = 0  # values of a sample
+        self._same = 0  # samples whose largest value is at the same position
 
-    def add(self, at: int, a: Array, b: Array) -> None:
-        """Adds the outputs of both models for the samples from number `at` on."""
+    def add(self, first: int, a: Array, b: Array) -> None:
+        """Adds the outputs (n, …) of both models for the samples from number `first` on."""
         rows, others = (x.reshape(len(x), -1).astype(np.float64) for x in (a, b))
         differences = np.abs(rows - others).max(axis=1)
         worst = int(np.argmax(differences))  # the first NaN, if there is one
         if not differences[worst] <= self._largest:
-            self._largest, self._sample = float(differences[worst]), at + worst
+            self._largest, self._sample = float(differences[worst]), first + worst
         self._least = min(self._least, float(rows.min()))
         self._most = max(self._most, float(rows.max()))
-        self._classes = rows.shape[1]
+        self._size = rows.shape[1]
         self._same += int(np.count_nonzero(rows.argmax(axis=1) == others.argmax(axis=1)))
 
     def result(self, length: int) -> Agreement:
         """Returns the agreement over all samples, `length` of them."""
-        top = self._same / length if self._classes > 1 else None
-        return Agreement(self._largest, self._most - self._least, self._sample, top, length)
+        return Agreement(
+            largest=self._largest,
+            span=self._most - self._least,
+            sample=self._sample,
+            top=self._same / length if self._size > 1 else None,
+            samples=length,
+        )
 
 
 def describe_difference(difference: Difference, names: Sequence[str]) -> list[str]:

@@ -96,9 +96,10 @@ class ModelEvaluator(Closing):
             weighted=weighted,
             computed=inference_graphs(recipe.lowered),
         )
-        first, logits = self.samples.losses[0], self.samples.logits[0]
+        loss, output = self.samples.losses[0]
+        logits = self.samples.logits[0]
         try:
-            self._metrics = fitting_metrics(words_of(metrics), *first, logits=logits)
+            self._metrics = fitting_metrics(words_of(metrics), loss, output, logits=logits)
         except BaseException:
             self.close()
             raise
@@ -144,8 +145,14 @@ class ModelEvaluator(Closing):
             totals={"classes": counts} if counts else NO_TOTALS,
             each=results.add if results else None,
         )
-        report = make_report(counts, names) if counts else None
-        return Evaluation(result.loss, result.metrics, report, results, label, data)
+        return Evaluation(
+            loss=result.loss,
+            metrics=result.metrics,
+            classes=make_report(counts, names) if counts else None,
+            results=results,
+            label=label,
+            data=data,
+        )
 
     def evaluate(
         self,
@@ -158,19 +165,24 @@ class ModelEvaluator(Closing):
         **options: Any,
     ) -> Evaluation:
         """Opens samples and evaluates the model on them; arguments as of `odt.evaluate`."""
-        specs, record = self._evaluator.runtime, read_record(self._file)
+        specs = self._evaluator.runtime
         opened: OpenedData | None = None
         if isinstance(x, NewData):
             record = x.record_for(self._file)
+            recorded_names = record.classes
             opened = open_labelled(x.source, record, specs, show)
-        data = samples_of(x, y, specs) if opened is None else opened.samples
+            data = opened.samples
+        else:
+            stored = read_record(self._file)
+            recorded_names = stored.classes if stored else ()
+            data = samples_of(x, y, specs)
         if not data.targets:
             raise DataError("y: must be given to evaluate, but got None.")
         if sample_weight is not None:
             data = data.with_weights(weights_of(sample_weight, data.length))
         if check_data:
             data.check_all()
-        names = class_names(x, y) or (record.classes if record else ())
+        names = class_names(x, y) or recorded_names
         label = None if opened is None else opened.label
         evaluation = self.run(data, names=names, label=label, **options)
         if opened is not None:
@@ -186,8 +198,12 @@ def class_names(x: Any, y: Any) -> Sequence[str]:
     """Returns the names of the classes in the JSON file beside a data file; empty for none."""
     if isinstance(x, DataSet):
         x, y = x.x, x.y
-    paths = [os.fspath(path) for path in (y, x) if isinstance(path, str | os.PathLike)]
-    return next((s.classes for s in map(read_sidecar, paths) if s and s.classes), ())
+    for path in (y, x):
+        if isinstance(path, str | os.PathLike):
+            sidecar = read_sidecar(os.fspath(path))
+            if sidecar and sidecar.classes:
+                return sidecar.classes
+    return ()
 
 
 def evaluate(
@@ -224,7 +240,8 @@ def evaluate(
         options: `loss`, `output_losses`, `loss_weights`, `reduction` and `batch_size` of Trainer.
 
     Raises:
-        DataError: if the samples do not fit the model, or are no classes and `per_class` is given.
+        DataError: if the samples do not fit the model, or the targets are no classes and
+            `per_class` is given.
         ModelError: if the model cannot be read.
         OdtError: if there is no preprocessing record for NewData.
         OptionError: if the loss or a metric does not fit the model.

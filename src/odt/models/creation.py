@@ -28,6 +28,7 @@ FileFormat: TypeAlias = Literal["tflite", "circle"]
 Array: TypeAlias = np.ndarray[Any, Any]
 FLOAT32 = np.dtype(np.float32)
 STANDARDIZED = "mean and std"  # a step of gen-datafile
+CONSTANT = 1e-6  # standard deviation up to which a feature counts as constant, relative to the mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +146,17 @@ def new_model(
         if outputs is not None or activation not in (None, "linear"):
             rule = "must be left out for an autoencoder, whose output is its input"
             raise OptionError("outputs, activation", rule, f"{outputs}, {activation}")
-        output_shape, last = shape, "linear"
+        output_shape = shape
+        activation = "linear"
     elif outputs is not None:
         output_shape = (outputs,) if isinstance(outputs, int) else tuple(outputs)
     elif form and form.output_shape:
         output_shape = form.output_shape
     else:
-        rule = "must be given if there are no targets"
-        raise OptionError("outputs", rule, "none")
-    if kind != "autoencoder":
-        fits = form is not None and form.output_shape == output_shape
-        last = activation or (form.activation if form and fits else "softmax")
-    new = NewModel(
-        kind,
-        shape,
-        output_shape,
-        last,
-        Sizes(_numbers(hidden), _numbers(filters), blocks, _numbers(units), unroll or None),
-        seed=seed,
-    )
+        raise OptionError("outputs", "must be given if there are no targets", "none")
+    default = form.activation if form and form.output_shape == output_shape else "softmax"
+    sizes = Sizes(_numbers(hidden), _numbers(filters), blocks, _numbers(units), unroll or None)
+    new = NewModel(kind, shape, output_shape, activation or default, sizes, seed=seed)
     if normalize:
         new = _normalized(new, form)
     return Model(parse_model(memoryview(build_model(new, file_format)), f"new {kind}"))
@@ -209,7 +202,7 @@ def scaling_of(column: Column) -> Scaling:
         raise DataError(
             f"{column.name}: must hold only finite values to normalize, but got others."
         )
-    return Scaling(mean, np.where(std > 1e-6 * np.maximum(1, abs(mean)), std, 1.0))
+    return Scaling(mean, np.where(std > CONSTANT * np.maximum(1, abs(mean)), std, 1.0))
 
 
 def _numbers(values: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -217,7 +210,7 @@ def _numbers(values: Sequence[int] | None) -> tuple[int, ...] | None:
 
 
 def _input_file(path: str) -> str:
-    """The path, or the inputs of the part train in a folder."""
+    """Returns the path, or that of the training inputs if it is a folder."""
     if not os.path.isdir(path):
         return path
     paths = sorted(str(p) for p in File(path).glob("train.input*") if p.suffix != ".json")
@@ -290,12 +283,11 @@ def _with_targets(form: Form, targets: Column, sidecar: Sidecar | None, path: st
             activation="softmax",
             loss="sparse_categorical_crossentropy",
         )
-    is_binary = is_one_hot = True
+    is_one_hot = True
     for _, rows in targets.blocks():
-        is_binary = bool(np.isin(rows, (0, 1)).all())
-        is_one_hot = is_one_hot and bool((rows.sum(axis=1) == 1).all())
-        if not is_binary:
+        if not np.isin(rows, (0, 1)).all():
             return updated
+        is_one_hot = is_one_hot and bool((rows.sum(axis=1) == 1).all())
     if is_one_hot and len(shape) == 1 and math.prod(shape) > 1:
         return replace(updated, activation="softmax", loss="categorical_crossentropy")
     return replace(updated, activation="sigmoid", loss="binary_crossentropy")

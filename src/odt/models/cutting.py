@@ -19,8 +19,8 @@ def cut(
 
     Args:
         model: a model or the path of its file.
-        after: name or number of a tensor that becomes an input, or several. What only the operators
-            before them need is left out.
+        after: name or number of a tensor that becomes an input, or several. Operators and inputs
+            that serve only to compute these tensors are left out.
         before: name or number of a tensor that becomes an output, or several. Default: the model's
             outputs.
 

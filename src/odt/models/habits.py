@@ -91,7 +91,7 @@ def check_arguments(
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of arguments."""
+    """Returns the names of a function's arguments, without self."""
     if hasattr(function, "__signature__"):
         return tuple(name for name in function.__signature__.parameters if name != "self")
     code = getattr(function, "__wrapped__", function).__code__

@@ -110,9 +110,10 @@ class Model:
         trainable = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
         weights: dict[str, Array] = {}
         for i in trainable:
-            data, name = graph.tensors[i].data, graph.tensors[i].name or str(i)
-            assert data is not None
-            weights[name if name not in weights else f"{name}#{i}"] = data
+            tensor = graph.tensors[i]
+            assert tensor.data is not None, "only constants are trainable"
+            name = tensor.name or str(i)
+            weights[name if name not in weights else f"{name}#{i}"] = tensor.data
         return weights
 
     @property
@@ -280,8 +281,9 @@ def file_of(model: Model | Path) -> File:
 
 
 def lowered_of(model: Model | Path) -> LoweredModel:
-    """The file of a model or of a path, with its lowered graphs."""
-    return (model if isinstance(model, Model) else load_model(model))._lowered
+    """Returns the lowered model of a model, or of the file at a path."""
+    loaded = model if isinstance(model, Model) else load_model(model)
+    return loaded._lowered
 
 
 def computed_of(model: Model) -> LoweredModel:

@@ -11,7 +11,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.tensor_arena import tensor_arena
 from odt.core.recipe.inspection import Inspection, inspect_graph
 from odt.core.recipe.lowered_model import LoweredModel
-from odt.core.recipe.resolve import counted_operators, number_of_last
+from odt.core.recipe.resolve import OTHERS, counted_operators, number_of_last
 from odt.core.recipe.selection import Selection, select
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.errors import MAX_MESSAGE, one_line
@@ -85,7 +85,7 @@ def describe_training_info(model: Model) -> list[str]:
         return ["training info: none"]
     stored = info.as_dict()
     last = number_of_last(model.graph, stored.pop("trainable_ops"))
-    stored["num_of_trainable_ops"] = list(info.trainable_ops) if last == -2 else last
+    stored["num_of_trainable_ops"] = list(info.trainable_ops) if last == OTHERS else last
     rates = stored.pop("hyper_parameters")
     rows = [(f"  {name}", str(value)) for name, value in {**stored, **rates}.items()]
     return ["training info:", *table(rows)]

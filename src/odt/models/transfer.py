@@ -61,7 +61,8 @@ def replace_head(
     head = head_of(classes, like, activation, hidden)
     if isinstance(model, str):
         base = find_base(model)
-        model, after = base.path, base.after if after is None else after
+        model = base.path
+        after = base.after if after is None else after
     file = file_of(model)
     new = replaced(file, head, after=after, seed=seed)
     if show is not None:
@@ -97,7 +98,13 @@ def head_of(
     activation: str | None,
     hidden: Sequence[int],
 ) -> Head:
-    """The new layers; arguments as of `replace_head`."""
+    """Returns the description of the new layers; arguments are those of `replace_head`.
+
+    Raises:
+        OptionError: unless exactly one of `classes` and `like` is given, or if targets have several
+            axes.
+        DataError: if the data cannot be read.
+    """
     if (classes is None) == (like is None):
         actual = "none" if like is None else "both"
         raise OptionError("classes, like", "one of them must be given", actual)

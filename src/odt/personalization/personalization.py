@@ -190,10 +190,11 @@ def personalize(
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
     paths = _paths(source, out, store)
     head = class_head(source._lowered.graph, logits=source.format == ONNX)
-    show, remarks = show or _no_note, _no_remarks
+    show = show or _no_note
+    folder: Source | None = None
     if isinstance(samples, NewData):
         folder, (x, y) = _open_folder(source, samples, show)
-        classes, remarks = classes or folder.classes, folder.remark_notes
+        classes = classes or folder.classes
     else:
         x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
     old, model_classes = _open_store(source, head, paths.old_store)
@@ -203,7 +204,7 @@ def personalize(
         raise OptionError("epochs", rule, epochs)
     old = old.with_names(new_samples.names)
     limit = nbytes(store_bytes)
-    assert limit is not None, "store_bytes has no None"
+    assert limit is not None, "only None has no size"
     count = old.samples_within(samples_per_class, limit)
     with Trainer(
         _with_classes(source, head, new_samples.names),
@@ -222,9 +223,8 @@ def personalize(
         if epochs:
             _warn_of_missing([new_samples.names[k] for k in replay.missing])
             replay.train(epochs)
-            scores, replay_scores = (
-                replay.scores(numbers) for numbers in (replay.validation, replay.stored)
-            )
+            scores = replay.scores(replay.validation)
+            replay_scores = replay.scores(replay.stored)
         rolled_back = _reason(scores, replay_scores, forgetting)
         new = old
         if not rolled_back:
@@ -234,7 +234,7 @@ def personalize(
             new.write(paths.new_store)  # before the model: docs/personalization.md says why
             if epochs:
                 trainer.export(paths.model)
-    for remark in remarks():
+    for remark in folder.remark_notes() if folder is not None else ():
         show(remark)
     return Personalization(
         kept=bool(epochs) and not rolled_back,
@@ -266,6 +266,7 @@ class _Paths:
 
 
 def _paths(model: Model, out: Path | None, store: Path | None) -> _Paths:
+    """Returns the paths; raises OptionError if they do not fit the model or each other."""
     path = model.path if out is None else os.fspath(out)
     suffix = os.path.splitext(path)[1].lstrip(".").lower()
     if suffix in FORMATS and ONNX in (suffix, model.format) and suffix != model.format:
@@ -279,6 +280,7 @@ def _paths(model: Model, out: Path | None, store: Path | None) -> _Paths:
 
 
 def _warn_of_missing(classes: Sequence[str]) -> None:
+    """Warns of classes without any sample."""
     if classes:
         warn(
             f"classes {', '.join(classes)}: no sample is given or stored, so the model may forget "
@@ -287,20 +289,16 @@ def _warn_of_missing(classes: Sequence[str]) -> None:
 
 
 def _no_note(note: str) -> None:
-    pass
-
-
-def _no_remarks() -> list[str]:
-    return []
+    """Shows nothing."""
 
 
 def _reason(new_samples: Scores, old_samples: Scores, forgetting: float) -> str:
-    """Why the new model is not written; empty if it is.
+    """Returns why the new model is not written; empty if it is.
 
     Args:
         new_samples: results of the old and the new model on the held-back samples.
         old_samples: the same on the stored samples.
-        forgetting: fall of the accuracy on these that is accepted.
+        forgetting: largest accepted fall of the accuracy on the stored samples.
     """
     before, after = new_samples
     if before and after and not improves(before, after):
@@ -334,7 +332,8 @@ def _open_store(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore,
 
     Classes of the store that the model does not have are left out.
     """
-    record, count = read_record(model._file), head.classes
+    count = head.classes
+    record = read_record(model._file)
     names = record.classes if record and len(record.classes) == count else ()
     frozen = frozen_hash(model._lowered.graph, head)
     if has_quantized_activations(model._file):
@@ -357,9 +356,9 @@ def _open_store(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore,
     if len(store.classes) > count:
         others = ", ".join(store.names[count:])
         warn(f"{path}: stored samples of {others} are left out: {model.path} has no such class.")
-    return store.with_names(first_names), names or (
-        first_names if len(first_names) == count and first_names != numbers else ()
-    )
+    if not names and len(first_names) == count and first_names != numbers:
+        names = first_names
+    return store.with_names(first_names), names
 
 
 def _open_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tuple[Any, Any]]:

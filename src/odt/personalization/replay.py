@@ -71,7 +71,8 @@ class Replay:
                 f"y: must have a class for each of the {new} samples, but has "
                 f"{len(new_samples.labels)}."
             )
-        classes, count = len(new_samples.names), new + len(store)
+        classes = len(new_samples.names)
+        count = new + len(store)
         self.labels = np.concatenate([new_samples.labels, store.labels])
         self.validation = _held_back(new_samples.labels, held_back, seed)
         self.stored = np.arange(new, count)
@@ -95,15 +96,17 @@ class Replay:
         tensors = core.parameters.tensors
         self._weights = tensors[head.weights]
         self._bias = tensors[head.bias] if head.bias != ABSENT else np.zeros(classes)
-        self._head, self._model = head, trainer.session.recipe.lowered.unrolled
-        stored = {i: t.real for i, t in enumerate(trainer.session.recipe.graph.tensors)}
-        self._before = self._rows(stored, head.classes)
-        self._after: tuple[Array, Array] | None = None  # once trained
+        self._head = head
+        self._model = trainer.session.recipe.lowered.unrolled
+        values = {i: t.real for i, t in enumerate(trainer.session.recipe.graph.tensors)}
+        self._before = self._rows(values, head.classes)
+        self._after: tuple[Array, Array] | None = None  # computed after training
 
     def train(self, epochs: int) -> None:
         """Trains for some epochs; rows of new classes begin as linear discriminants."""
-        samples, labels, classes = self._order.samples, self._order.labels, len(self._weights)
+        classes = len(self._weights)
         if classes > self._head.classes:
+            samples, labels = self._order.samples, self._order.labels
             groups = [self._features[samples[labels == k]] for k in range(classes)]
             self._weights[:], self._bias[:] = new_class_rows(*self._before, groups)
         for _ in self._core.train(self._data, self._order, epochs=epochs, drop_last=False):
@@ -115,10 +118,10 @@ class Replay:
         return values[self._head.weights][:classes].copy(), bias[:classes].copy()
 
     def scores(self, samples: Array) -> tuple[Logs, Logs] | tuple[None, None]:
-        """Accuracy and loss of the model before training and of its export, as they compute.
+        """Returns accuracy and loss of the model before training, and of its export.
 
         Args:
-            samples: numbers of samples; None is returned if there are none.
+            samples: numbers of samples; the results are None if there are none.
         """
         if not len(samples):
             return None, None
@@ -132,7 +135,13 @@ class Replay:
         return before, after
 
     def _logits(self, features: Array, weights: Array, bias: Array) -> Array:
-        """Logits of features (n, F), rounded and limited if the model computes integers."""
+        """Returns the logits of features (n, F), as integers would hold them if the model has them.
+
+        Args:
+            features: features of n samples.
+            weights: weights (C, F) of the last layer.
+            bias: its bias (C,).
+        """
         logits = features.astype(np.float64) @ weights.T + bias
         for i in self._head.outputs[:-1]:
             if (quantization := self._model.quantization.get(i)) is not None:
@@ -143,7 +152,8 @@ class Replay:
 
 def _held_back(labels: Array, fraction: float, seed: int) -> Array:
     """Draws a fraction of the samples of each class; returns their numbers in order."""
-    rng, chosen = np.random.default_rng(seed), [np.empty(0, np.intp)]
+    rng = np.random.default_rng(seed)
+    chosen = [np.empty(0, np.intp)]  # np.concatenate needs an array
     for k in np.unique(labels):
         numbers = rng.permutation(np.flatnonzero(labels == k))
         if fraction and len(numbers) >= FEW:
@@ -153,7 +163,12 @@ def _held_back(labels: Array, fraction: float, seed: int) -> Array:
 
 
 def _score(logits: Array, labels: Array) -> Logs:
-    """Accuracy, averaged over the classes, and cross-entropy; inf for a class without logits."""
+    """Returns accuracy, averaged over the classes, and cross-entropy.
+
+    Args:
+        logits: logits (n, C).
+        labels: classes (n,); with a class from C on, the cross-entropy is infinite.
+    """
     correct = logits.argmax(axis=1) == labels
     accuracy = np.mean([correct[labels == k].mean() for k in np.unique(labels)])
     if labels.max() >= logits.shape[1]:

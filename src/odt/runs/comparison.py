@@ -16,8 +16,8 @@ from odt.models.model import Path
 from odt.runs.run import Run, figure, is_run, points, read_run
 from odt.text import table
 
-# Beginnings of keys that do not count as a difference: they change no result.
-SAME_RUN = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
+# Prefixes of keys that do not count as a difference: they change no result.
+IGNORED = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
 MAX_TEXT = 40  # characters of a value
 
 
@@ -108,13 +108,19 @@ def _runs_in(folders: Sequence[File]) -> list[File]:
 
 
 def _as_in_logs(metric: str, metric_names: list[str]) -> str:
-    """Returns the name of a metric in logs, where an accuracy has the name that was asked for."""
+    """Returns the name of a metric in logs; unchanged if they do not have it.
+
+    Logs have an accuracy under the name that the user gave, such as accuracy or
+    categorical_accuracy; each stands for all.
+    """
     name = metric.replace("-", "_")
     bare = name.removeprefix("val_")
-    if bare not in (*ACCURACY, *ACCURACIES.values()):
-        return name if name in metric_names else metric
-    words = (bare, *ACCURACY, *ACCURACIES.values())
-    return next((n for w in words if (n := name.removesuffix(bare) + w) in metric_names), metric)
+    prefix = name.removesuffix(bare)
+    accuracies = (*ACCURACY, *ACCURACIES.values())
+    for word in (bare, *accuracies) if bare in accuracies else (bare,):
+        if prefix + word in metric_names:
+            return prefix + word
+    return metric
 
 
 def _rows_of(comparison: RunComparison) -> list[list[str]]:
@@ -141,7 +147,7 @@ def _rows_of(comparison: RunComparison) -> list[list[str]]:
 
 def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
     """Returns the keys whose values differ between recipes, in the order of the recipes."""
-    keys = dict.fromkeys(key for run in runs for key in run.recipe if not key.startswith(SAME_RUN))
+    keys = dict.fromkeys(key for run in runs for key in run.recipe if not key.startswith(IGNORED))
     return tuple(key for key in keys if len({str(run.recipe.get(key)) for run in runs}) > 1)
 
 

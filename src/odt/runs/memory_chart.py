@@ -1,6 +1,6 @@
 """Chart of the memory over a training step, as SVG."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -53,16 +53,16 @@ def memory_chart(memory: Mapping[str, Any]) -> str:
     below = [0.0] * count
     for k, (name, layer) in enumerate(layers.items()):
         above = [a + b for a, b in zip(below, layer, strict=True)]
-        edge = [(c + d, v) for c, v in enumerate(above) for d in (0, 1)]
-        back = [(c + d, v) for c, v in enumerate(below) for d in (0, 1)][::-1]
-        path = " ".join(f"{x.at(a):.2f},{y.at(b):.2f}" for a, b in edge + back)
+        outline = [*_steps(above), *reversed(_steps(below))]
+        path = " ".join(f"{x.at(a):.2f},{y.at(b):.2f}" for a, b in outline)
         color = f"c{k % len(COLORS['light'])}"
         title = f"<title>{escape(name)}</title>"
         parts.append(f'<polygon class="area {color}" points="{path}">{title}</polygon>')
         below = above
     whole = y.at(memory["total"] / MB)
     forward = x.at(min(memory["forward"], max(count, 1)))
-    words = min(max(forward, FORWARD), WIDTH - RIGHT - BACKWARD)  # between them, inside the picture
+    # Between the words forward and backward, both of which are inside the picture.
+    words = min(max(forward, FORWARD), WIDTH - RIGHT - BACKWARD)
     parts += [
         f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{whole:.2f}" y2="{whole:.2f}"/>',
         f'<text x="{LEFT + 4}" y="{whole - 4:.2f}">allocated</text>',
@@ -82,8 +82,13 @@ def memory_chart(memory: Mapping[str, Any]) -> str:
     return f'<svg class="chart" viewBox="0 0 {WIDTH} {high}" role="img">{body}</svg>\n'
 
 
+def _steps(values: Sequence[float]) -> list[tuple[int, float]]:
+    """Returns the corners of a line that keeps each value from its call to the next."""
+    return [(x, value) for call, value in enumerate(values) for x in (call, call + 1)]
+
+
 def layers_of(memory: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Megabytes at each call by name, without layers that are empty."""
+    """Returns megabytes at each call by name, without layers that are empty."""
     arenas: Mapping[str, list[int]] = memory["arenas"]
     count = len(next(iter(arenas.values())))
     layers = {name: [memory.get(name, 0) / MB] * count for name in CONSTANT}

@@ -24,9 +24,12 @@ from odt.runs.run import (
 )
 from odt.text import size
 
-# Nothing but the page's own styles and the pictures within it; no script in any place.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-POLICY += "; form-action 'none'"
+# Only the page's own styles and the pictures within it; no scripts.
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+MAX_ROWS = 30  # of the log; more are folded
 STYLE = """
 :root{color-scheme:light dark;--ink:#222;--pale:#666;--back:#fff;--card:#f5f6f8;--edge:#dcdfe4;
 --good:#2d8a4e;--bad:#c22f4c;--heat:31,111,180}
@@ -89,7 +92,7 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
             *sections,
             heading("Epochs", epochs(run)),
             _memory(run),
-            heading("Recipe", f"<pre>{escape(''.join(_text(run, RECIPE)))}</pre>"),
+            heading("Recipe", f"<pre>{escape(_text(run, RECIPE))}</pre>"),
             heading("Environment", environment(run)),
         ]
     )
@@ -103,12 +106,17 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
 
 
 def heading(title: str, content: str) -> str:
-    """A section with a title."""
+    """Returns a section of the page.
+
+    Args:
+        title: its title, as text.
+        content: its content, as HTML.
+    """
     return f"\n<section><h2>{escape(title)}</h2>{content}</section>"
 
 
 def cards(run: Run) -> str:
-    """The figures that matter most."""
+    """Returns cards with the best value, the value before training, time and state."""
     best = run.best
     shown: dict[str, str] = {}
     if best:
@@ -124,7 +132,7 @@ def cards(run: Run) -> str:
 
 
 def curves(run: Run) -> str:
-    """Charts of loss, metrics and learning rate."""
+    """Returns the charts of loss, metrics and learning rate."""
     if not run.rows:
         return "<p>No epoch is complete.</p>"
     charts = (f"<div>{svg([chart], alone=False)}</div>" for chart in charts_of(run))
@@ -132,30 +140,30 @@ def curves(run: Run) -> str:
 
 
 def epochs(run: Run) -> str:
-    """The log as a table; the best epoch is bold."""
+    """Returns the log as a table; the best epoch is bold."""
     names = list(dict.fromkeys(name for row in run.rows for name in row))
     best = run.best
     rows = [figure_row((cell(row.get(n)) for n in names), row is best) for row in run.rows]
     head = "".join(f"<th>{escape(n.replace('_', ' '))}</th>" for n in names)
     table = f'<div class="wide"><table id="log"><tr>{head}</tr>{"".join(rows)}</table></div>'
-    if len(run.rows) > 30:
+    if len(run.rows) > MAX_ROWS:
         return f"<details><summary>{len(run.rows)} rows</summary>{table}</details>"
     return table
 
 
 def figure_row(cells: Iterable[str], best: bool = False) -> str:
-    """A row of a table."""
+    """Returns a row of a table; that of the best epoch is marked."""
     mark = ' class="best"' if best else ""
     return f"<tr{mark}>{''.join(f'<td>{escape(c)}</td>' for c in cells)}</tr>"
 
 
 def cell(value: float | None) -> str:
-    """A figure of the log, with six digits."""
+    """Formats a value of the log with six digits."""
     return "" if value is None else f"{value:.6g}"
 
 
 def environment(run: Run) -> str:
-    """Versions and files."""
+    """Returns a table of versions, files and starts."""
     record: Mapping[str, Any] = run.record
     names = ("odt", "numpy", "python", "kernels", "platform")
     rows = [figure_row((n, str(record[n]))) for n in names if n in record]
@@ -168,8 +176,8 @@ def environment(run: Run) -> str:
 
 
 def _memory(run: Run) -> str:
-    """The section with the memory of a step; empty for a run that recorded none."""
-    text = "".join(_text(run, MEMORY))
+    """Returns the section with the memory of a step; empty for a run that recorded none."""
+    text = _text(run, MEMORY)
     if not text:
         return ""
     with reading(str(run.path / MEMORY), "must be the memory of a run", OdtError):
@@ -183,15 +191,16 @@ def _memory(run: Run) -> str:
 
 
 def _subtitle(run: Run) -> str:
-    """The path of the model, and the time of the first start."""
+    """Returns the path of the model and the time of the first start, if they are known."""
     starts: Sequence[Row] = run.record.get("starts", [])
     model = run.record.get("files", {}).get("model", {}).get("path", "")
-    return ", ".join(text for text in (model, str(starts[0]["time"]) if starts else "") if text)
+    time = str(starts[0]["time"]) if starts else ""
+    return ", ".join(filter(None, (model, time)))
 
 
-def _text(run: Run, name: str) -> list[str]:
-    """The text of a file, if there is one."""
+def _text(run: Run, name: str) -> str:
+    """Returns the text of a file of a run; empty if there is no file."""
     path = run.path / name
     if not path.exists():
-        return []
-    return [read_input(path, "text", OdtError, MAX_BYTES).decode(errors="replace")]
+        return ""
+    return read_input(path, "text", OdtError, MAX_BYTES).decode(errors="replace")

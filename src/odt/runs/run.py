@@ -16,13 +16,17 @@ from odt.runs.recipe import parse_recipe
 
 FORMAT, VERSION = "odt-run", 1
 # Files of a run's folder.
-RECIPE, RECORD, LOG, CSV = "recipe.toml", "run.json", "log.jsonl", "log.csv"
-LAST, BEST, CURVES, MEMORY, WARNINGS = (
-    "last.odt", "best.odt", "curves.svg", "memory.json", "warnings.txt"
-)  # fmt: skip
+RECIPE = "recipe.toml"
+RECORD = "run.json"
+LOG, CSV = "log.jsonl", "log.csv"
+LAST, BEST = "last.odt", "best.odt"
+CURVES = "curves.svg"
+MEMORY = "memory.json"
+WARNINGS = "warnings.txt"
 PAGE = "report.html"
 MAX_BYTES = 1 << 24  # of a file of the folder besides the log and binary files
-NO_VALUES = ("epoch", "step", "seconds", "learning_rate")
+POSITION = ("epoch", "step", "seconds", "learning_rate")  # names in a row besides loss and metrics
+SMALL, HUGE = 0.001, 1e7  # values below and from these are printed with an exponent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Run:
     @property
     def names(self) -> list[str]:
         """Names of loss and metrics, without those of validation."""
-        names = dict.fromkeys(n for row in self.rows for n in row if n not in NO_VALUES)
+        names = dict.fromkeys(n for row in self.rows for n in row if n not in POSITION)
         return [n for n in names if not n.startswith("val_")]
 
     @property
@@ -81,7 +85,8 @@ def monitored(name: str, rows: Sequence[Row]) -> str:
 
 def best_row(name: str, rows: Sequence[Row]) -> Row | None:
     """Returns the row with the best value; the first if values are equal."""
-    monitor, best = Monitor(name), None
+    monitor = Monitor(name)
+    best = None
     for row in rows:
         if row.get(name) is not None and monitor.improves(row):
             best = row
@@ -108,11 +113,12 @@ def read_run(path: AnyPath) -> Run:
             f"{path}: must be the folder of a run, but it has no {RECIPE}. odt train with "
             "`run_dir=` writes one."
         )
-    recipe, where = parse_recipe(str(path / RECIPE)), path / RECORD
+    recipe = parse_recipe(str(path / RECIPE))
     record: dict[str, Any] = {}
-    if where.exists():
-        text = read_input(where, "the record of a run", OdtError, MAX_BYTES)
-        with reading(str(where), "must be the record of a run", OdtError):
+    record_path = path / RECORD
+    if record_path.exists():
+        text = read_input(record_path, "the record of a run", OdtError, MAX_BYTES)
+        with reading(str(record_path), "must be the record of a run", OdtError):
             record = json.loads(text)
             _check_record(record)
     return Run(path, recipe, record, read_rows(path / LOG))
@@ -129,18 +135,17 @@ def _check_record(record: Any) -> None:
     """Raises ValueError unless a value has the form of run.json; further keys are ignored."""
     if not isinstance(record, dict):
         raise ValueError("no object")
-    files, starts = record.get("files", {}), record.get("starts", [])
+    if not isinstance(record.get("monitor", ""), str):
+        raise ValueError("monitor of another form")
+    files = record.get("files", {})
+    if not isinstance(files, dict) or not all(map(_describes_file, files.values())):
+        raise ValueError("files of another form")
     outputs = record.get("outputs", {})
-    fits = {
-        "monitor": isinstance(record.get("monitor", ""), str),
-        "files": isinstance(files, dict) and all(map(_describes_file, files.values())),
-        "outputs": isinstance(outputs, dict)
-        and all(isinstance(file, str) for file in outputs.values()),
-        "starts": isinstance(starts, list)
-        and all(isinstance(start, dict) and {"time", "epoch"} <= start.keys() for start in starts),
-    }
-    if wrong := [name for name, is_right in fits.items() if not is_right]:
-        raise ValueError(f"{wrong[0]} of another form")
+    if not isinstance(outputs, dict) or not all(isinstance(p, str) for p in outputs.values()):
+        raise ValueError("outputs of another form")
+    starts = record.get("starts", [])
+    if not isinstance(starts, list) or not all(map(_describes_start, starts)):
+        raise ValueError("starts of another form")
 
 
 def _describes_file(value: Any) -> bool:
@@ -151,6 +156,11 @@ def _describes_file(value: Any) -> bool:
         and type(value.get("bytes")) is int
         and 0 <= value["bytes"] < 2**63
     )
+
+
+def _describes_start(value: Any) -> bool:
+    """Whether a value has time and first epoch of a start."""
+    return isinstance(value, dict) and {"time", "epoch"} <= value.keys()
 
 
 def charts_of(run: Run) -> list[Chart]:
@@ -173,4 +183,5 @@ def points(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
 
 def figure(value: float) -> str:
     """Formats a loss or metric: four decimals, or four digits of a small or huge value."""
-    return f"{value:.3e}" if 0 < abs(value) < 0.001 or abs(value) >= 1e7 else f"{value:.4f}"
+    has_exponent = 0 < abs(value) < SMALL or abs(value) >= HUGE
+    return f"{value:.3e}" if has_exponent else f"{value:.4f}"

@@ -38,6 +38,7 @@ from odt.runs.run import BEST, LAST, RECIPE, Run
 from odt.training.trainer import Trainer
 
 MAX_CLASSES = 30  # of a matrix that is shown whole
+OPACITY = 0.7  # of the color of a cell that has all samples of its class
 FILES = ("load-input", "load-expected")
 VALIDATION_FILES = ("validation-input", "validation-expected")
 CUSTOM = "Samples of models with several losses or a custom loss are not shown."
@@ -46,7 +47,7 @@ CUSTOM = "Samples of models with several losses or a custom loss are not shown."
 def sample_sections(
     run: Run, new_data: tuple[Any, Any] | None, most: int, progress: Seen | None = None
 ) -> list[str]:
-    """Returns the sections; a paragraph that says why, if there are none.
+    """Returns the sections, or one that says why samples cannot be evaluated.
 
     Args:
         run: the run.
@@ -60,16 +61,15 @@ def sample_sections(
     reason = unavailable(run, new_data)
     if reason:
         return [heading("Samples", f'<p class="pale">{escape(reason)}</p>')]
-    resume = read_resume(run.path / LAST)
-    then = resume.progress
-    loss = str(run.recipe.get("loss") or then.loss) or None
+    progress_of_run = read_resume(run.path / LAST).progress
+    loss = str(run.recipe.get("loss") or progress_of_run.loss) or None
     if loss and is_plugin(loss):
         return [heading("Samples", f'<p class="pale">{CUSTOM}</p>')]
     path = model_of(run)
     model = load_model(path) if path else best_model(run)
     loss = loss and _loss(run, loss)
-    with ModelEvaluator(model, loss=loss, reduction=then.reduction) as evaluator:
-        data, order, names = samples_to_judge(run, new_data, evaluator.samples, then)
+    with ModelEvaluator(model, loss=loss, reduction=progress_of_run.reduction) as evaluator:
+        data, order, names = open_samples(run, new_data, evaluator.samples, progress_of_run)
         record = read_record(file_of(model))
         evaluation = evaluator.run(
             data,
@@ -79,7 +79,7 @@ def sample_sections(
             progress=progress,
         )
     results = evaluation.results
-    assert results is not None
+    assert results is not None, "per_sample=True keeps them"
     where = "given" if new_data else "validation"
     weights = "" if path else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
@@ -87,17 +87,16 @@ def sample_sections(
     report = evaluation.classes
     if report:
         sections.append(heading("Classes", about + classes(report)))
-        about, names = "", report.classes
+        about = ""  # the first section has it
+        names = report.classes
     worst = results.wrong[np.isin(results.wrong, np.asarray(order))][:most]
     title = "Most wrong samples" if results.probability is not None else "Samples of largest loss"
-    return [
-        *sections,
-        heading(title, about + pictures(data, worst.tolist(), SampleTable(results, names, None))),
-    ]
+    table = SampleTable(results, names, None)
+    return [*sections, heading(title, about + pictures(data, worst.tolist(), table))]
 
 
 def _loss(run: Run, text: str) -> str:
-    """The canonical text of the run's loss, which the recipe has as on a command line."""
+    """Returns the canonical text of the run's loss, which a recipe has as on the command line."""
     word, colon, options = text.partition(":")
     name = find_loss(LOSSES.onert_numbers.get(word, word))
     if name is None:
@@ -107,7 +106,7 @@ def _loss(run: Run, text: str) -> str:
 
 
 def unavailable(run: Run, new_data: tuple[Any, Any] | None) -> str:
-    """Why samples cannot be evaluated; empty if they can."""
+    """Returns why samples cannot be evaluated; empty if they can."""
     recipe: Mapping[str, Any] = run.recipe
     if not model_of(run) and (not (run.path / BEST).exists() or "adapters" in recipe):
         return "The run has no trained model yet."
@@ -119,14 +118,15 @@ def unavailable(run: Run, new_data: tuple[Any, Any] | None) -> str:
 
 
 def model_of(run: Run) -> str:
-    """The path of the trained model; empty if there is none."""
+    """Returns the path of the trained model; empty if there is none."""
     paths = [run.path / f"model.{kind}" for kind in ("tflite", "circle")]
     return next((str(path) for path in paths if path.exists()), "")
 
 
 def best_model(run: Run) -> Model:
-    """The model with the weights of the best epoch, for a run that has not ended."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped on Windows
+    """Returns the model with the weights of the best epoch, for a run that has not ended."""
+    # Windows cannot remove the file, which the model maps.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         model = str(run.recipe.get("model", ""))
         with Trainer(model, checkpoint=run.path / BEST) as trainer:
             path = Path(folder) / f"model.{trainer.model.format}"
@@ -134,26 +134,32 @@ def best_model(run: Run) -> Model:
         return load_model(path)
 
 
-def samples_to_judge(
-    run: Run, new_data: tuple[Any, Any] | None, specs: SampleSpecs, then: Progress
+def open_samples(
+    run: Run, new_data: tuple[Any, Any] | None, specs: SampleSpecs, progress: Progress
 ) -> tuple[DataSet, SampleOrder, Sequence[str]]:
-    """The samples, the numbers of those to evaluate, and the names of the classes.
+    """Opens samples; returns them, the numbers of those to evaluate, and the names of the classes.
 
     Args:
         run: the run.
         new_data: inputs and targets; None for the validation samples.
         specs: specs of the model's samples.
-        then: position of the run, with the seed of its split.
+        progress: progress of the run, with the seed of its split.
+
+    Raises:
+        OdtError: if the recipe names no data files, or these do not fit the model.
     """
     recipe = run.recipe
-    files = new_data or [
-        recipe.get(key) for key in (VALIDATION_FILES if VALIDATION_FILES[0] in recipe else FILES)
-    ]
-    if new_data is None and not all(files):
-        raise OdtError(f"{run.path}: the recipe must name the data files, but got none.")
-    inputs, targets = new_data or map(str, files)
-    data, names = samples_of(inputs, targets, specs), class_names(inputs, targets)
-    if new_data or VALIDATION_FILES[0] in recipe:
+    has_validation_files = VALIDATION_FILES[0] in recipe
+    if new_data is None:
+        files = [recipe.get(key) for key in (VALIDATION_FILES if has_validation_files else FILES)]
+        if not all(files):
+            raise OdtError(f"{run.path}: the recipe must name the data files, but got none.")
+        inputs, targets = map(str, files)
+    else:
+        inputs, targets = new_data
+    data = samples_of(inputs, targets, specs)
+    names = class_names(inputs, targets)
+    if new_data or has_validation_files:
         return data, range(data.length), names
     with reading(str(run.path / RECIPE), "must be the recipe of a run", OdtError):
         length = int(recipe.get("data-length", 0))
@@ -161,28 +167,28 @@ def samples_to_judge(
     parts = arrange(
         data,
         specs.losses,
-        then.batch * then.accumulate,
+        progress.batch * progress.accumulate,
         length=length or None,
         fraction=fraction,
-        stratify=then.stratified,
-        shuffle=then.shuffle,
-        seed=then.seed,
-        drop_last=then.drop_last,
+        stratify=progress.stratified,
+        shuffle=progress.shuffle,
+        seed=progress.seed,
+        drop_last=progress.drop_last,
     )
     return data, parts.validation, names
 
 
 def classes(report: ClassificationReport) -> str:
-    """The confusion matrix, and the figures of each class."""
+    """Returns the confusion matrix and the figures of each class as HTML."""
     matrix, names = report.confusion_matrix, report.classes
     parts = []
     if matrix is not None:
         right, total = int(np.trace(matrix)), int(matrix.sum())
         parts.append(f"<p>{right} of {total} right: {100 * right / max(total, 1):.2f} %.</p>")
-        whole = len(names) <= MAX_CLASSES
-        parts.append(
-            _matrix(matrix, names) if whole else f"<pre>{escape(report.confusion())}</pre>"
-        )
+        if len(names) <= MAX_CLASSES:
+            parts.append(_matrix(matrix, names))
+        else:
+            parts.append(f"<pre>{escape(report.confusion())}</pre>")
     if report.warning:
         parts.append(f'<p class="warning">{escape(report.warning)}</p>')
     head = "".join(f"<th>{n}</th>" for n in ("class", "precision", "recall", "F1", "samples"))
@@ -196,28 +202,35 @@ def classes(report: ClassificationReport) -> str:
 
 
 def _matrix(matrix: Array, names: Sequence[str]) -> str:
-    """The confusion matrix as a table: true classes in rows, predicted ones in columns."""
+    """Returns the confusion matrix as a table: true classes in rows, predicted ones in columns."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     rows = [f"<tr><th>true \\ predicted</th>{head}</tr>"]
     for k, name in enumerate(names):
         total = max(int(matrix[k].sum()), 1)
         cells = ""
         for n, count in enumerate(matrix[k].tolist()):
-            kinds = [kind for kind, has in (("right", n == k), ("zero", not count)) if has]
+            kinds = ["right"] * (n == k) + ["zero"] * (not count)
             mark = f' class="{" ".join(kinds)}"' if kinds else ""
-            cells += f'<td{mark} style="--part:{0.7 * count / total:.3f}">{count}</td>'
+            cells += f'<td{mark} style="--part:{OPACITY * count / total:.3f}">{count}</td>'
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
     table = f'<table class="matrix" id="confusion">{"".join(rows)}</table>'
     return f'<div class="wide">{table}</div>'
 
 
 def pictures(data: DataSet, samples: Sequence[int], table: SampleTable) -> str:
-    """Samples as pictures, spectrograms or curves, with what the model says of them."""
+    """Returns samples as pictures, spectrograms or curves, each with its row of a table.
+
+    Args:
+        data: the samples.
+        samples: numbers of the samples to show.
+        table: targets, predictions and losses of all samples.
+    """
     if not samples:
         return "<p>None.</p>"
-    column, tiles = data.inputs[0], []
+    column = data.inputs[0]
     rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
     column.read(np.asarray(samples), rows)
+    tiles = []
     for sample, row in zip(samples, rows, strict=True):
         image = base64.b64encode(png(picture(row, column.spec.shape))).decode()
         words = dict(zip(table.heads, table.cells(sample), strict=True))

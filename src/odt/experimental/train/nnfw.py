@@ -128,7 +128,8 @@ class nnfw_session:
         """
         info = self.train_get_traininfo()
         number = int(info.num_of_trainable_ops)
-        listed = number == trainable_ops.INCORRECT_STATE and "trainable_ops" in self._stored
+        # Operators of the file's training info that are not its last ones have no number.
+        is_stored = number == trainable_ops.INCORRECT_STATE and "trainable_ops" in self._stored
         options: dict[str, Any] = {
             "learning_rate": info.learning_rate,
             "batch_size": info.batch_size,
@@ -136,14 +137,14 @@ class nnfw_session:
             "reduction": _word(info.loss_info.reduction_type),
             "optimizer": _word(info.opt),
         }
-        for what, value in options.items():
-            if value is None and what not in self._stored:
-                raise OptionError(what, "must be in the training info", "none")
+        for name, value in options.items():
+            if value is None and name not in self._stored:
+                raise OptionError(name, "must be in the training info", "none")
         if info.batch_size < 1:
             raise OptionError("batch_size", "must be 1 or more", info.batch_size)
-        if number < trainable_ops.ALL and not listed:
+        if number < trainable_ops.ALL and not is_stored:
             raise OptionError("num_of_trainable_ops", "must be −1 or more", number)
-        last = None if listed else number
+        last = None if is_stored else number
         request = Request(options, hyper_parameters=self._hyper_parameters, last=last)
         recipe = prepare(self._lowered, request)
         graphs = recipe.graphs
@@ -203,14 +204,14 @@ class nnfw_session:
                 f"but got {', '.join(map(str, sorted(lengths)))}"
             )
 
-        def look(program: Program, first: int, count: int) -> None:
+        def copy_outputs(program: Program, first: int, count: int) -> None:
             for index, out in self._outputs.items():
                 y = program.outputs[index]
                 rows = out[first : first + count]
                 np.copyto(rows, y.reshape(rows.shape), casting="same_kind")
 
         data = _Arrays(inputs, expecteds)
-        self._loss = trainer.step(data, lengths.pop(), update=update_weights, look=look)
+        self._loss = trainer.step(data, lengths.pop(), update=update_weights, look=copy_outputs)
 
     def train_get_loss(self, index: int) -> float:
         """Returns the loss of the last step, before its update."""
@@ -242,7 +243,7 @@ class nnfw_session:
         decode(data, os.fspath(path), trainer.graph, trainer.parameters)
 
     def _weights(self) -> dict[int, Array]:
-        """All weights that were trained, by tensor index."""
+        """Returns all weights that were trained, by tensor index."""
         return self._trained | self._prepared().weights()
 
     def _prepared(self) -> Trainer:

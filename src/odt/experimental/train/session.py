@@ -101,6 +101,7 @@ class TrainSession:
         self.total_time["COMPILE"] = _ms(start)
 
     def _block(self) -> list[str]:
+        """Formats the training parameters as onert prints them."""
         info = self.train_info
         reduction = info.loss_info.reduction_type.name.lower().replace("_", " ")
         return [
@@ -132,7 +133,7 @@ class TrainSession:
         Returns:
             Times in ms: MODEL_LOAD, COMPILE, EXECUTE, and EPOCH_TIMES, a list.
         """
-        self._compiled()
+        self._check_compiled()
         training, validation = data_loader.split(validation_split)
         times = []
         for number in range(1, epochs + 1):
@@ -208,7 +209,8 @@ class TrainSession:
     def _step(
         self, inputs: Sequence[Array], expecteds: Sequence[Array], *, update: bool
     ) -> tuple[dict[str, Any], float]:
-        self._compiled()
+        """Runs a batch; returns losses and metrics, and the time in ms."""
+        self._check_compiled()
         self._follow_rate()
         outputs = self._bind(inputs, expecteds)
         start = time.perf_counter()
@@ -224,12 +226,12 @@ class TrainSession:
 
     def _follow_rate(self) -> None:
         """Uses the learning rate that was assigned to the optimizer or to train_info, if any."""
-        assert self.optimizer is not None
-        rates = self.optimizer.learning_rate, self.train_info.learning_rate
-        new = next((rate for rate in rates if rate != self._rate), None)
-        if new is not None:
-            self.session.train_set_learning_rate(new)
-            self._rate = self.optimizer.learning_rate = self.train_info.learning_rate = new
+        assert self.optimizer is not None, "the session is compiled"
+        for rate in (self.optimizer.learning_rate, self.train_info.learning_rate):
+            if rate != self._rate:
+                self.session.train_set_learning_rate(rate)
+                self._rate = self.optimizer.learning_rate = self.train_info.learning_rate = rate
+                return
 
     def _bind(self, inputs: Sequence[Array], expecteds: Sequence[Array]) -> list[Array]:
         """Sets the arrays of a batch; returns the arrays that its outputs are written to."""
@@ -249,7 +251,7 @@ class TrainSession:
             self.session.train_set_output(index, outputs[-1])
         return outputs
 
-    def _compiled(self) -> None:
+    def _check_compiled(self) -> None:
         if self.optimizer is None:
             raise RuntimeError("a session must be compiled first, but is not. Call compile().")
 
@@ -261,7 +263,7 @@ _METRICS = (metrics.Metric, metrics.NAMES, "metric")
 
 
 def _instance(value: Any, base: type[Kind], names: Mapping[str, type[Kind]], what: str) -> Kind:
-    """Returns a given instance, or a new instance of the class with a given name."""
+    """Returns an instance of a base class, made by its name if the value is one."""
     if isinstance(value, base):
         return value
     if not isinstance(value, str):
