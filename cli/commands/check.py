@@ -56,8 +56,8 @@ def command(
     if x is not None or y is not None:
         x = require("--load-input", x, "the file with the inputs of all samples")
         y = require("--load-expected", y, "the file with the expected outputs")
-    source, arguments = model_of(model, group(ModelOptions, values)), trainer_arguments(values)
-    result = odt.check(source, x, y, seed=seed, show=_show, **arguments)
+    source = model_of(model, group(ModelOptions, values))
+    result = odt.check(source, x, y, seed=seed, show=_show, **trainer_arguments(values))
     if result.trains is False:
         raise click.exceptions.Exit(1)
 

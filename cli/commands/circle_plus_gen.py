@@ -42,13 +42,15 @@ def command(
     Options override JSON, and JSON overrides the training info of INPUT. With options, JSON may be
     left out: a second argument that does not end in .json is then OUTPUT.
     """
-    chosen = last is not None or any(v is not None for v in options.values())
-    named_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")
-    if remove and (chosen or named_json or output is not None):
-        got = hyperparameters if named_json else "more"
-        raise OdtError(f"--remove: must be given with INPUT and OUTPUT only, but got {got}")
-    if remove or (chosen and output is None and not named_json):
-        hyperparameters, output = None, hyperparameters
+    has_options = last is not None or any(value is not None for value in options.values())
+    has_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")
+    if remove and (has_options or has_json or output is not None):
+        actual = hyperparameters if has_json else "more"
+        raise OdtError(f"--remove: must be given with INPUT and OUTPUT only, but got {actual}")
+    if remove or (has_options and output is None and not has_json):
+        # The second argument is OUTPUT.
+        output = hyperparameters
+        hyperparameters = None
     model = odt.load_model(source)
     target = output or model.path
     read = {"JSON": hyperparameters, "INPUT": model.path}
@@ -60,7 +62,7 @@ def command(
         odt.remove_training_info(model, target)
         click.echo(f"removed hyperparameters; saved in {target}")
         return
-    if hyperparameters is None and not chosen:
+    if hyperparameters is None and not has_options:
         click.echo(_dump(model) or "No hyperparameters")
         return
     if output is None and model.format != "circle":
@@ -69,16 +71,18 @@ def command(
             f"but got {model.format}. Give an OUTPUT."
         )
     arguments = {}
-    if chosen:
+    if has_options:
         arguments = {name: options.pop(name) for name in RECIPE_OPTIONS if name in options}
         arguments |= {"hyper_parameters": options, "trainable": odt.Trainable(last)}
     with warnings_as_lines():
         odt.write_circle_plus(model, target, hyperparameters, **arguments)
-    click.echo("succesfully add hyperparameters to the circle file")  # spelled as scripts know it
+    # Scripts look for these words, as ONE's tool spells them.
+    click.echo("succesfully add hyperparameters to the circle file")
     click.echo(_dump(odt.load_model(target)))
     click.echo(f"saved in {target}")
 
 
 def _dump(model: odt.Model) -> str:
+    """Returns the training info of a model as JSON; empty for none."""
     info = model.training_info
     return format_training_json(info, len(model.nodes)) if info else ""

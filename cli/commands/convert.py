@@ -1,6 +1,6 @@
 """Convert a TFLite model to Circle, a Circle model to TFLite, or an ONNX model to either."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -48,8 +48,9 @@ def command(
     click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[extension]})")
     if model.format == ONNX:
         new = odt.load_model(output)
-        inputs, outputs = (
-            ", ".join(f"{one_line(t.name, MAX_NAME)} {t.shape}" for t in tensors)
-            for tensors in (new.inputs, new.outputs)
-        )
-        click.echo(f"layouts as in {source}: {inputs} -> {outputs}")
+        click.echo(f"layouts as in {source}: {_shapes(new.inputs)} -> {_shapes(new.outputs)}")
+
+
+def _shapes(tensors: Sequence[odt.TensorInfo]) -> str:
+    """Formats names and shapes of inputs or outputs."""
+    return ", ".join(f"{one_line(t.name, MAX_NAME)} {t.shape}" for t in tensors)

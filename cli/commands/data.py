@@ -55,13 +55,15 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
             raise OdtError(f"--sheet: must be given with one FILE, but got {len(files)}.")
         check_outputs({"--sheet": str(sheet)}, {"FILE": files[0]})
         keep_going()
-    opened = {file: open_any(file, tuple(int(n) for n in numbers)) for file in files}
-    bad = sum(describe(file, columns, sidecar) for file, (columns, sidecar) in opened.items())
+    contents = {file: open_any(file, tuple(int(n) for n in numbers)) for file in files}
+    not_finite = 0
+    for file, (columns, sidecar) in contents.items():
+        not_finite += describe(file, columns, sidecar)
     if sheet is not None:
-        columns, sidecar = opened[files[0]]
+        columns, sidecar = contents[files[0]]
         write_sheet(sheet, columns[0], label_names(files[0], sidecar, samples))
         click.echo(f"{sheet}: the first {min(samples, columns[0].length)} samples")
-    if bad:
+    if not_finite:
         raise click.exceptions.Exit(1)
 
 
@@ -70,7 +72,7 @@ def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> i
     classes = sidecar.classes if sidecar else ()
     with reading(f"{file}.json", "must hold a preprocessing record"):
         names = column_names(file, sidecar)
-    bad = 0
+    not_finite = 0
     for column in columns:
         for note in column.notes:
             click.echo(note, err=True)
@@ -78,33 +80,35 @@ def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> i
         click.echo("\n".join(lines(statistics)))
         if names and column.spec.shape[-1:] == (len(names),):
             click.echo("\n".join(table_lines(named_statistics(column, names))))
-        bad += statistics.nan + statistics.infinite
+        not_finite += statistics.nan + statistics.infinite
     if sidecar is not None and "source" in sidecar.recipe:
         source = sidecar.recipe["source"]
-        named = source.get("name", source) if isinstance(source, dict) else source
-        click.echo(f"source: {printable(named, LINE)}")
+        name = source.get("name", source) if isinstance(source, dict) else source
+        click.echo(f"source: {printable(name, LINE)}")
         for step in sidecar.recipe.get("preprocessing", []):
-            shown = ", ".join(f"{k} {_short(v)}" for k, v in step.items() if v not in ([], ""))
-            click.echo(f"  {printable(shown, LINE)}")
-    return bad
+            text = ", ".join(f"{k} {_short(v)}" for k, v in step.items() if v not in ([], ""))
+            click.echo(f"  {printable(text, LINE)}")
+    return not_finite
 
 
 def _short(value: object) -> str:
-    """A value of a preprocessing step, with few digits and few values of a list."""
+    """Formats a value of a preprocessing step, with few digits and few values of a list."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if not isinstance(value, list):
         return str(value)
-    shown = ", ".join(map(_short, value[:SHOWN]))
+    text = ", ".join(map(_short, value[:SHOWN]))
     ending = f", … ({len(value)} values)" if len(value) > SHOWN else ""
-    return f"[{shown}{ending}]"
+    return f"[{text}{ending}]"
 
 
 def table_lines(rows: Sequence[NamedStatistics]) -> Iterator[str]:
-    """A line for each column of a table: range and mean."""
-    some = rows[:COLUMNS]
+    """Yields a line for each column of a table: range and mean."""
     cells = [("column", "least", "most", "mean")]
-    cells += [(printable(r.name), f"{r.least:.6g}", f"{r.most:.6g}", f"{r.mean:.6g}") for r in some]
+    for row in rows[:COLUMNS]:
+        cells.append(
+            (printable(row.name), f"{row.least:.6g}", f"{row.most:.6g}", f"{row.mean:.6g}")
+        )
     yield from (f"  {line}" for line in table(cells, right=(1, 2, 3)))
     if len(rows) > COLUMNS:
         yield f"  … {len(rows) - COLUMNS} more columns"
@@ -124,7 +128,7 @@ def lines(statistics: ColumnStatistics) -> Iterator[str]:
         if missing:
             yield f"  classes without samples: {', '.join(missing)}"
     elif len(statistics.constant):
-        some = ", ".join(str(k) for k in statistics.constant[:SHOWN])
-        ending = ", …" if len(statistics.constant) > SHOWN else ""
-        constant, size = len(statistics.constant), statistics.spec.size
-        yield f"  {constant} of {size} values never change: {some}{ending}"
+        constant = len(statistics.constant)
+        positions = ", ".join(str(k) for k in statistics.constant[:SHOWN])
+        ending = ", …" if constant > SHOWN else ""
+        yield f"  {constant} of {statistics.spec.size} values never change: {positions}{ending}"

@@ -77,13 +77,19 @@ def command(
             "--micro-batch: must be left out with --wrong and --per-sample, which run sample by "
             f"sample, but got {micro_batch}."
         )
-    files = {"--sheet": options.sheet, "--per-sample": options.per_sample}
-    files["--confusion-csv"] = options.confusion_csv
-    read = {"MODEL": model, "--load-input": load_input, "--load-expected": load_expected}
-    check_outputs(
-        {name: str(path) for name, path in files.items() if path},
-        {**read, "--source": source, "--sample-weight": sample_weight},
-    )
+    files = {
+        "--sheet": options.sheet,
+        "--per-sample": options.per_sample,
+        "--confusion-csv": options.confusion_csv,
+    }
+    read = {
+        "MODEL": model,
+        "--load-input": load_input,
+        "--load-expected": load_expected,
+        "--source": source,
+        "--sample-weight": sample_weight,
+    }
+    check_outputs({name: str(path) for name, path in files.items() if path}, read)
     x: Any = odt.NewData(source, as_record) if source else None
     if x is None:
         x = require("--load-input", load_input, "the file with the inputs of all samples")
@@ -115,26 +121,26 @@ def command(
         _print_samples(table, evaluation, options)
 
 
-def _print_classes(report: odt.ClassificationReport, options: EvaluationOptions) -> None:
-    """Prints the tables of classes that are asked for, and warns of classes never predicted."""
+def _print_classes(classes: odt.ClassificationReport, options: EvaluationOptions) -> None:
+    """Prints and writes what options ask of classes, and warns of classes never predicted."""
     if options.confusion:
-        click.echo(f"\nconfusion matrix\n{report.confusion()}")
+        click.echo(f"\nconfusion matrix\n{classes.confusion()}")
     if options.confusion_csv:
-        report.confusion()  # refuses what has none
-        assert report.confusion_matrix is not None
-        rows = zip(report.classes, report.confusion_matrix.tolist(), strict=True)
-        table = [("true \\ predicted", *report.classes), *((name, *row) for name, row in rows)]
+        classes.confusion()  # raises DataError if there is no matrix
+        assert classes.confusion_matrix is not None, "confusion has checked it"
+        rows = zip(classes.classes, classes.confusion_matrix.tolist(), strict=True)
+        table = [("true \\ predicted", *classes.classes), *((name, *row) for name, row in rows)]
         write_csv(options.confusion_csv, table)
     if options.per_class:
-        click.echo(f"\n{report}")
-    if report.warning and (options.per_class or report.confusion_matrix is not None):
-        click.echo(f"Warning: {spell(report.warning)}", err=True)
+        click.echo(f"\n{classes}")
+    if classes.warning and (options.per_class or classes.confusion_matrix is not None):
+        click.echo(f"Warning: {spell(classes.warning)}", err=True)
 
 
 def _print_samples(
     table: SampleTable, evaluation: odt.Evaluation, options: EvaluationOptions
 ) -> None:
-    """Prints and writes what is asked for of single samples."""
+    """Prints and writes what options ask of single samples."""
     worst = table.results.wrong[: options.wrong].tolist()
     if options.wrong is not None:
         click.echo("\n" + "\n".join(table.wrong(worst)))

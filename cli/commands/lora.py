@@ -73,8 +73,8 @@ def command(
     Its exports are MODEL with the adapters merged into its weights.
     """
     if (rank is None) == (merge is None):
-        got = "none" if merge is None else "both"
-        raise OdtError(f"--rank, --merge: one of them must be given, but got {got}.")
+        actual = "none" if merge is None else "both"
+        raise OdtError(f"--rank, --merge: one of them must be given, but got {actual}.")
     check_outputs({"--output": output}, {"MODEL": model, "--merge": merge})
     extension_of("--output", output, (*FORMATS, ".onnx") if merge is not None else (".npz",))
     if merge is not None:
@@ -83,20 +83,21 @@ def command(
             merged.save(output)
         click.echo(f"{output}: {model} with {merge} merged into its weights")
         return
-    assert rank is not None
+    assert rank is not None, "it is given without --merge"
     adapted = odt.lora(
         odt.load_model(model, signature=signature), rank, target=target, alpha=alpha, seed=seed
     )
     adapted.save_adapters(output)
     sizes = {name: a.size for name, a in adapted.parameters.items()}
-    new = {name: n for name, n in sizes.items() if name.endswith(("/lora_a", "/lora_b"))}
-    fraction = sum(new.values()) / (sum(sizes.values()) - sum(new.values()))
+    adapter_sizes = [n for name, n in sizes.items() if name.endswith(("/lora_a", "/lora_b"))]
+    count = sum(adapter_sizes)
+    fraction = count / (sum(sizes.values()) - count)
     click.echo(
-        f"{output}: adapters of rank {rank} for {len(new) // 2} weights, {sum(new.values()):,} "
+        f"{output}: adapters of rank {rank} for {len(adapter_sizes) // 2} weights, {count:,} "
         f"parameters, {fraction:.1%} of the model's"
     )
-    chosen = "" if signature is None else f" --signature {shlex.quote(signature)}"
+    option = "" if signature is None else f" --signature {shlex.quote(signature)}"
     click.echo(
-        f"Train them: odt train {model}{chosen} --adapters {output} --load-input X "
+        f"Train them: odt train {model}{option} --adapters {output} --load-input X "
         f"--load-expected Y --export-adapters {output}"
     )

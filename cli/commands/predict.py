@@ -125,12 +125,12 @@ def command(
             return
         data, opened = predictor.open(new or path, show_note)
         label = opened.label if opened else str
-        writing: AbstractContextManager[Append]
+        writer: AbstractContextManager[Append]
         if output and output.lower().endswith(".csv"):
-            writing = _csv(output, record, names, specs[k], k, label)
+            writer = _csv_writer(output, record, names, specs[k], k, label)
         else:
-            writing = _writing(output, predictor.output_names, specs, k, data.length)
-        with writing as append, closing(Progress()) as bar:
+            writer = _array_writer(output, predictor.output_names, specs, k, data.length)
+        with writer as append, closing(Progress()) as bar:
             first = 0
             for outputs in predictor.run(data):
                 append(outputs)
@@ -160,10 +160,18 @@ def _check_outputs(count: int, path: str | None, index: int | None) -> None:
         )
 
 
-def _writing(
+def _array_writer(
     path: str | None, names: Sequence[str], specs: Sequence[TensorSpec], index: int, length: int
 ) -> AbstractContextManager[Append]:
-    """Returns a function that writes the outputs of the next samples."""
+    """Returns a context with a function that writes the outputs of the next samples.
+
+    Args:
+        path: the file: .npz for all outputs, or .npy for one; None for no file.
+        names: names of all outputs.
+        specs: spec of one sample of each output.
+        index: number of the output for .npy.
+        length: number of samples.
+    """
     if path is None:
         return nullcontext(lambda outputs: None)
     if path.lower().endswith(".npz"):
@@ -171,7 +179,7 @@ def _writing(
     return write_npy(path, specs[index], length, index)
 
 
-def _csv(
+def _csv_writer(
     path: str,
     record: Record | None,
     names: Sequence[str],
@@ -179,12 +187,23 @@ def _csv(
     index: int,
     label: Callable[[int], str],
 ) -> AbstractContextManager[Append]:
-    """Returns a function that writes an output as CSV, with the names of classes or targets."""
+    """Returns a context with a function that writes an output of the next samples as CSV.
+
+    Args:
+        path: the file.
+        record: preprocessing record, with the names of classes or targets; None for none.
+        names: names of the classes without a record.
+        spec: spec of one sample of the output.
+        index: number of the output.
+        label: number of a sample → its name.
+    """
     targets = record.targets if record else names
-    has_names = len(targets) == spec.size
-    columns = [printable(n, MAX_NAME) for n in targets] if has_names else map(str, range(spec.size))
-    classes = has_names and (record is None or bool(record.classes))
-    return write_csv(path, [*columns], index, label, classes=classes)
+    columns = [str(k) for k in range(spec.size)]
+    classes = False
+    if len(targets) == spec.size:
+        columns = [printable(name, MAX_NAME) for name in targets]
+        classes = record is None or bool(record.classes)
+    return write_csv(path, columns, index, label, classes=classes)
 
 
 def _refuse_frames(source: str | None, frames: str | None, output: str | None) -> None:

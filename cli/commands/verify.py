@@ -25,7 +25,7 @@ TOLERANCE = 1e-5
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),
-    show_default="1e-05",
+    show_default=f"{TOLERANCE:g}",
     help="Largest accepted difference, as a fraction of the range of A's outputs.",
 )
 @click.option(

@@ -35,7 +35,7 @@ def parse_splits(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Request
     Raises:
         OdtError: if the counts differ, or a fraction is not a number.
     """
-    splits = [text for group in splits for text in _several(group)]
+    splits = [text for argument in splits for text in _several(argument)]
     if not splits:
         return ()
     if lengths and len(lengths) != len(splits):
@@ -43,19 +43,19 @@ def parse_splits(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Request
             f"length and split should have the same count, but got {len(lengths)} and "
             f"{len(splits)}."
         )
-    bare = [text for text in splits if _is_number(text)]
-    if bare:
-        names = NAMES[len(bare)] if len(bare) in NAMES else ("NAME",) * len(bare)
-        spelled = " ".join(f"{n}={text}" for n, text in zip(names, bare, strict=True))
+    unnamed = [text for text in splits if _is_number(text)]
+    if unnamed:
+        names = NAMES.get(len(unnamed), ("NAME",) * len(unnamed))
+        example = " ".join(f"{n}={text}" for n, text in zip(names, unnamed, strict=True))
         raise OdtError(
-            f"--split: must name each part, such as --split {spelled}, but got {' '.join(splits)}."
+            f"--split: must name each part, such as --split {example}, but got {' '.join(splits)}."
         )
     counts: Sequence[int | None] = lengths or [None] * len(splits)
     return tuple(_parse_split(text, n) for text, n in zip(splits, counts, strict=True))
 
 
 def _several(text: str) -> Sequence[str]:
-    """Splits with commas between: train=0.7,test=0.3."""
+    """Returns the splits of an argument such as train=0.7,test=0.3; of another one, itself."""
     return text.split(",") if text.count("=") > 1 else (text,)
 
 
@@ -64,6 +64,7 @@ def _is_number(text: str) -> bool:
 
 
 def _parse_split(text: str, length: int | None) -> RequestedSplit:
+    """Parses NAME, NAME=FRACTION or NAME=SAMPLES; raises OdtError for other texts."""
     name, equals, fraction = text.partition("=")
     value: float | None = None
     if equals:
@@ -106,7 +107,7 @@ def default_splits(
 def checked_splits(
     source: Source, splits: Sequence[RequestedSplit], division: Division, options: DatafileOptions
 ) -> Source:
-    """The source, with a note if its own splits are divided again.
+    """Returns the source, with a note if its own splits are divided again.
 
     Raises:
         OdtError: if groups are to stay together, but the splits of the source are kept.

@@ -50,9 +50,9 @@ def command_line_options() -> dict[str, Option]:
 
 
 def _options() -> dict[str, Option]:
-    """All options by parameter."""
-    every = click.get_current_context().command.params
-    return {str(p.name): p for p in every if isinstance(p, Option)}
+    """Returns all options by parameter."""
+    parameters = click.get_current_context().command.params
+    return {str(p.name): p for p in parameters if isinstance(p, Option)}
 
 
 def check_format(name: str, form: str) -> None:
@@ -70,17 +70,17 @@ def check_format(name: str, form: str) -> None:
     if wrong and form in NOUNS:  # a format without a noun is new: any option may fit it
         raise _without_effect(name, NOUNS[form], wrong)
     for option in options.values():
-        row, shown = option.fits, _name(option)
-        both = [_name(options[n]) for n in row.without if n in options]
-        if both:
+        fits, text = option.fits, _name(option)
+        excluded = [_name(options[n]) for n in fits.without if n in options]
+        if excluded:
             raise OdtError(
-                f"{shown}: must be given without {', '.join(both)}, but got both. Leave one out."
+                f"{text}: must be given without {', '.join(excluded)}, but got both. Leave one out."
             )
-        if row.needs and not any(n in options for n in row.needs):
-            needed = " or ".join(_name(_options()[n]) for n in row.needs)
+        if fits.needs and not any(n in options for n in fits.needs):
+            companions = " or ".join(_name(_options()[n]) for n in fits.needs)
             raise OdtError(
-                f"{shown}: is for {row.purpose}, but {needed} is not given. Give {needed}, or "
-                f"leave {shown} out."
+                f"{text}: is for {fits.purpose}, but {companions} is not given. Give {companions}, "
+                f"or leave {text} out."
             )
 
 
@@ -136,7 +136,7 @@ def refuse_decided() -> None:
 
 
 def _rank(source: Source) -> int:
-    """Number of axes of a sample."""
+    """Returns the number of axes of a sample."""
     if source.kind != "features":
         return 3 if source.kind == "image" else 1
     part = next(iter(source.parts.values()))
@@ -148,17 +148,16 @@ def _without_effect(name: str, noun: str, options: list[Option]) -> OdtError:
     purposes: dict[str, list[str]] = {}
     for option in options:
         purposes.setdefault(option.fits.purpose, []).append(_name(option))
-    shown = "; ".join(f"{', '.join(names)} (for {p})" for p, names in purposes.items())
+    texts = "; ".join(f"{', '.join(names)} (for {p})" for p, names in purposes.items())
     remedy = ", or give your own data with --source" if name in PUBLISHED_NAMES else ""
-    them = "it" if len(options) == 1 else "them"
-    have = "has" if len(options) == 1 else "have"
+    verb, pronoun = ("has", "it") if len(options) == 1 else ("have", "them")
     return OdtError(
-        f"{shown}: {have} no effect, because {name} is {noun}. Leave {them} out{remedy}."
+        f"{texts}: {verb} no effect, because {name} is {noun}. Leave {pronoun} out{remedy}."
     )
 
 
 def _name(option: Option) -> str:
-    """The option as the command line has it."""
+    """Returns the name of an option as the command line has it."""
     value = click.get_current_context().params.get(str(option.name))
     names = option.secondary_opts if value is False else option.opts
     return (names or option.opts)[0]

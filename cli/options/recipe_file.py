@@ -55,9 +55,12 @@ recipe_options = combine(
 def keys_of(command: click.Command) -> dict[str, click.Parameter]:
     """Returns parameters by their keys in a recipe; the usual key of a parameter is first."""
     keys: dict[str, click.Parameter] = {}
-    for p in command.params:
-        names = [name.lstrip("-") for name in p.opts if name.startswith("--") or name == p.name]
-        keys |= dict.fromkeys(names if p.name not in NO_KEYS and p.expose_value else [], p)
+    for parameter in command.params:
+        if parameter.name in NO_KEYS or not parameter.expose_value:
+            continue
+        for name in parameter.opts:
+            if name.startswith("--") or name == parameter.name:  # an option, or an argument
+                keys[name.lstrip("-")] = parameter
     return keys
 
 
@@ -130,12 +133,13 @@ def recipe_of(ctx: click.Context) -> Recipe:
             "--print-config, --run-dir: must be given with odt's own option names, but got "
             "onert_train's. odt train --help lists both."
         )
-    texts, keys = ctx.meta.get(RAW_VALUES, {}), keys_of(ctx.command)
-    usual: dict[str, str] = {}
+    texts = ctx.meta.get(RAW_VALUES, {})
+    keys = keys_of(ctx.command)
+    usual_keys: dict[str, str] = {}  # by parameter
     for key, parameter in keys.items():
-        usual.setdefault(str(parameter.name), key)
+        usual_keys.setdefault(str(parameter.name), key)
     recipe: Recipe = {}
-    for name, key in usual.items():
+    for name, key in usual_keys.items():
         value = texts.get(name, ctx.params[name])
         if name not in texts and value in (None, (), "", False):
             continue
@@ -182,12 +186,12 @@ def recipe_text(recipe: Recipe, trainer: "odt.Trainer") -> str:
         **info.hyper_parameters,
         "batch_size": info.batch_size,
     }
-    rest = {name.replace("_", "-"): value for name, value in used.items()}
-    rest = {key: value for key, value in rest.items() if key not in recipe}
     lines = [f"{key} = {toml(value)}" for key, value in recipe.items()]
-    if rest:
+    by_key = {name.replace("_", "-"): value for name, value in used.items()}
+    others = {key: value for key, value in by_key.items() if key not in recipe}
+    if others:
         lines += ["", "# Not given; values of the checkpoint, the model or odt's defaults:"]
-    lines += [f"# {key} = {toml(value)}" for key, value in rest.items()]
+    lines += [f"# {key} = {toml(value)}" for key, value in others.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -197,6 +201,8 @@ def toml(value: object) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml, value))}]"
-    if NUMBER.fullmatch(str(value)):
-        return str(float(str(value)) if set(str(value)) & set(".eE") else value)
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    text = str(value)
+    if NUMBER.fullmatch(text):
+        return str(float(text)) if {*text} & {*".eE"} else text
+    # A string in JSON is one in TOML, except that TOML escapes the control character DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -46,7 +46,7 @@ FORMS: Mapping[str, click.ParamType[Any]] = {
 
 
 def row_options(rows: Mapping[str, Option], *names: str) -> Decorator:
-    """The options of rows, in this order; the value of an option that is left out is None.
+    """Returns the options of rows, in this order; an option that is left out is None.
 
     Args:
         rows: the rows by name.
@@ -56,20 +56,27 @@ def row_options(rows: Mapping[str, Option], *names: str) -> Decorator:
 
 
 def recipe_options(*names: str) -> Decorator:
-    """The options of the recipe with these names, in this order, with the default None."""
+    """Returns the options of the recipe with these names, in this order, with the default None."""
     return row_options(RECIPE_OPTIONS, *names)
 
 
 def keyword_options(rows: Mapping[str, Option], *names: str) -> Decorator:
-    """The options of rows, with the defaults of the rows."""
+    """Returns the options of rows, with the defaults of the rows; arguments as of `row_options`."""
     chosen = [rows[name] for name in names or rows]
     defaults = [row.default if row.of_train is None else row.of_train for row in chosen]
     return combine(*map(_option, chosen, defaults))
 
 
 def _option(row: Option, default: Any) -> Decorator:
+    """Returns the option of a row.
+
+    Args:
+        row: the row.
+        default: value if the option is left out.
+    """
     attributes: dict[str, object] = {"help": spell(row.help), "common": row.common}
-    flags, collect = row.flags, _collection(row.kind)
+    flags = row.flags
+    collect = _collection(row.kind)
     if isinstance(row.kind, Switch):
         attributes |= {"is_flag": True, "default": default}
         flags = tuple(f"{flag}/--no-{flag[2:]}" if row.kind.off else flag for flag in flags)
@@ -90,7 +97,7 @@ def _option(row: Option, default: Any) -> Decorator:
 
 
 def _collection(kind: Kind) -> type[tuple[Any, ...]] | type[dict[Any, Any]] | None:
-    """Collection of the values of a repeatable option; None for other options."""
+    """Returns the collection of a repeatable option's values; None for other options."""
     if isinstance(kind, ByOutput | ByPattern):
         return tuple
     if isinstance(kind, Form) and kind.several:
@@ -99,7 +106,7 @@ def _collection(kind: Kind) -> type[tuple[Any, ...]] | type[dict[Any, Any]] | No
 
 
 def click_type(kind: Kind) -> click.ParamType[Any]:
-    """The type of Click for a kind of values; of one value if the option is repeatable."""
+    """Returns the type of Click for a kind of values; of one value if the option is repeatable."""
     chosen: click.ParamType[Any]
     match kind:
         case Number(least=least, most=most, open_least=above, open_most=below):
@@ -129,7 +136,7 @@ def click_type(kind: Kind) -> click.ParamType[Any]:
 
 
 def declare(section: str, *flags: str, **attributes: Any) -> Any:
-    """A field of a dataclass that is an option of the command line alone.
+    """Returns a field of a dataclass that is an option of the command line alone.
 
     Args:
         section: section of the help.
@@ -144,7 +151,7 @@ def declare(section: str, *flags: str, **attributes: Any) -> Any:
 
 
 def declared_options(kind: type, *names: str) -> Decorator:
-    """The options that are declared as fields of a dataclass, in this order.
+    """Returns the options that are declared as fields of a dataclass, in this order.
 
     Args:
         kind: the dataclass.

@@ -29,8 +29,16 @@ if TYPE_CHECKING:
     from odt.cli.runs.folder import RowLog
 
 # Keys of files that training reads.
-FILES = ["load-input", "load-expected", "sample-weight", "validation-input", "validation-expected"]
-FILES += ["teacher", "teacher-outputs", "adapters"]
+FILES = (
+    "load-input",
+    "load-expected",
+    "sample-weight",
+    "validation-input",
+    "validation-expected",
+    "teacher",
+    "teacher-outputs",
+    "adapters",
+)
 CONTINUED = f"{__name__}.continued"  # in a context: whether --run-dir names a run
 FILE, LAST = "recipe.toml", "last.odt"
 
@@ -115,12 +123,13 @@ def in_run_dir(options: "TrainOptions") -> "TrainOptions":
 def _check_new(path: str) -> None:
     """Raises OdtError if the folder of a new run holds other files."""
     try:
-        others = [n for n in os.listdir(path) if n[0] != "."] if os.path.lexists(path) else []
+        names = os.listdir(path) if os.path.lexists(path) else []
     except OSError as e:
         raise OdtError(f"--run-dir {path}: must be a folder, but got: {e.strerror}.") from e
-    if others and not click.get_current_context().meta.get(CONTINUED):
+    visible = sorted(name for name in names if not name.startswith("."))
+    if visible and not click.get_current_context().meta.get(CONTINUED):
         raise OdtError(
-            f"--run-dir {path}: must be a new or empty folder, but it has {sorted(others)[0]}. "
+            f"--run-dir {path}: must be a new or empty folder, but it has {visible[0]}. "
             "Give another folder."
         )
 
@@ -156,9 +165,14 @@ def run_logs(trainer: "odt.Trainer", options: "TrainOptions") -> "list[RowLog]":
         files |= {key: Path(str(recipe[key])) for key in FILES if key in recipe}
         text = recipe_text(recipe, trainer)
         _claim(path)
-        outputs, monitor = outputs_of(click.get_current_context()), options.session.monitor
-        tensorboard = options.run.tensorboard
-        run = folder.RunFolder(Path(path), text, monitor, files, outputs, tensorboard)
+        run = folder.RunFolder(
+            Path(path),
+            recipe=text,
+            monitor=options.session.monitor,
+            files=files,
+            outputs=outputs_of(click.get_current_context()),
+            tensorboard=options.run.tensorboard,
+        )
         logs.append(run)
     return logs
 

@@ -75,13 +75,13 @@ def keep_outputs(options: TrainOptions) -> None:
 def _refuse_unused(options: TrainOptions) -> None:
     """Raises OdtError for options that would have no effect."""
     fit, exports, session = options.fit, options.exports, options.session
-    every = fit.save_every is not None
-    model = "--export-circle or another export"
+    has_interval = fit.save_every is not None
     refuse_alone("--property", fit.properties, "--export-checkpoint", fit.save_to)
-    refuse_alone("--export-checkpoint-every", every, "--export-checkpoint", fit.save_to)
-    exported = exports.paths or options.run.run_dir
-    refuse_alone("--export-weights", exports.export_weights, model, exported)
-    refuse_alone("--keep-best", session.keep_best, model, exported)
+    refuse_alone("--export-checkpoint-every", has_interval, "--export-checkpoint", fit.save_to)
+    an_export = "--export-circle or another export"
+    exports_model = exports.paths or options.run.run_dir
+    refuse_alone("--export-weights", exports.export_weights, an_export, exports_model)
+    refuse_alone("--keep-best", session.keep_best, an_export, exports_model)
     adapters = options.model.adapters
     refuse_alone("--export-adapters", exports.export_adapters, "--adapters", adapters)
     refuse_alone("--png", options.rate_test.png, "--find-rate", options.rate_test.find_rate)
@@ -94,19 +94,26 @@ def _refuse_unused(options: TrainOptions) -> None:
 def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     """Checks that the weights can be exported; warns if training would write nothing."""
     exports = options.exports.paths
-    is_onnx = trainer.model.format == ONNX  # of which each other format is a conversion
+    is_onnx = trainer.model.format == ONNX
     if exports or options.run.run_dir:
-        floats = options.exports.float_weights
-        kinds = [kind for kind in exports if kind in FORMATS and is_onnx]
-        for kind in (*kinds, *[None] * (not kinds or bool(options.run.run_dir))):
+        # Formats other than the model's are conversions of an ONNX model, and need no check of
+        # other models; None is the model's own.
+        formats: list[str | None] = [kind for kind in exports if kind in FORMATS and is_onnx]
+        if not formats or options.run.run_dir:
+            formats.append(None)
+        for file_format in formats:
             check_export(
-                trainer.session, kind, float_weights=floats, training_info="circle+" in exports
+                trainer.session,
+                file_format,
+                float_weights=options.exports.float_weights,
+                training_info="circle+" in exports,
             )
-    written = exports or options.fit.save_to
-    if not written and options.fit.epochs and not spelled_as_one():
+    writes = exports or options.fit.save_to
+    if not writes and options.fit.epochs and not spelled_as_one():
+        onnx = "--export-onnx, " if is_onnx else ""
         click.echo(
-            f"Warning: nothing will be written. Give {'--export-onnx, ' * is_onnx}--export-tflite, "
-            "--export-circle, --export-checkpoint or --run-dir to keep what is trained.",
+            f"Warning: nothing will be written. Give {onnx}--export-tflite, --export-circle, "
+            "--export-checkpoint or --run-dir to keep what is trained.",
             err=True,
         )
 
@@ -188,10 +195,15 @@ def trainer_arguments(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def trainer_of(model: odt.Model, options: TrainOptions) -> odt.Trainer:
     """Returns the trainer that the options describe."""
-    selection, checkpoint = options.selection, options.session.checkpoint
-    last, elsewhere = selection.last, selection.operators or checkpoint or model.training_info
-    if last is None and spelled_as_one() and not elsewhere and fresh_head(lowered_of(model).graph):
-        selection = replace(selection, last=-1)  # as onert_train, also for new last layers
+    selection = options.selection
+    selects = (
+        selection.last is not None
+        or selection.operators
+        or options.session.checkpoint
+        or model.training_info
+    )
+    if spelled_as_one() and not selects and fresh_head(lowered_of(model).graph):
+        selection = replace(selection, last=-1)  # onert_train trains all, also for new last layers
     arguments = {
         **trainer_arguments(options.recipe),
         **keywords(options.session),
@@ -236,9 +248,8 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
     validation_set = _validation_data(trainer, options.samples)
     if fit.shuffle is None:
         checkpoint = session.resume.checkpoint
-        fit = replace(
-            fit, shuffle=checkpoint.progress.shuffle if checkpoint else not spelled_as_one()
-        )
+        shuffle = checkpoint.progress.shuffle if checkpoint else not spelled_as_one()
+        fit = replace(fit, shuffle=shuffle)
     _refuse_uncompared(trainer, options, validated=bool(fit.validation_split or validation_set))
     uses_seed = fit.shuffle or fit.validation_split or fit.augment
     refuse_alone("--seed", fit.seed is not None, "--shuffle", uses_seed)
@@ -265,7 +276,7 @@ def _refuse_uncompared(trainer: odt.Trainer, options: TrainOptions, *, validated
 
 
 def _validation_data(trainer: odt.Trainer, files: SampleFiles) -> DataSet | None:
-    """The validation samples of their own files; None if there are none."""
+    """Returns the validation samples of separate files; None if there are none."""
     inputs, targets = files.validation_input, files.validation_expected
     refuse_alone("--validation-input", inputs, "--validation-expected", targets)
     refuse_alone("--validation-expected", targets, "--validation-input", inputs)
@@ -276,9 +287,10 @@ def _validation_data(trainer: odt.Trainer, files: SampleFiles) -> DataSet | None
 
 def build(trainer: odt.Trainer, data: TrainingData) -> None:
     """Plans and allocates the memory that `fit` will need."""
-    session, before, fit = trainer.session, trainer.session.resume.progress, data.fit
-    weights = (fit.sample_weight, fit.class_weight)
-    weighted = any(w is not None for w in weights) or bool(before.class_weight)
+    session, fit = trainer.session, data.fit
+    before = session.resume.progress
+    has_weights = fit.sample_weight is not None or fit.class_weight is not None
+    weighted = has_weights or bool(before.class_weight)
     samples = fit.data_length or data.samples.length
     samples += data.validation.length if data.validation else 0
     augment = fit.augment or before.augment

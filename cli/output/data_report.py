@@ -12,7 +12,8 @@ def report(split: SplitFiles) -> None:
     """Prints the files, classes and skipped samples of one split."""
     click.echo(f"{split.name}: {split.samples} samples")
     roles = ("input", split.inputs), ("output", split.targets)
-    for (role, specs), path in zip(roles, split.files, strict=False):  # may have no targets
+    # A split without targets has one file.
+    for (role, specs), path in zip(roles, split.files, strict=False):
         scale = f", read as {split.scale}" if split.scale and role == "input" else ""
         click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{scale}")
     if split.balance:

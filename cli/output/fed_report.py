@@ -18,13 +18,14 @@ def begin_lines(federation: Federation) -> list[str]:
     tensors = federation.tensors
     count = sum(a.size for a in tensors.values())
     memory = federation.memory()
-    rows = {name: n for name, n in memory.items() if n} | {"total": sum(memory.values())}
+    rows = {name: nbytes for name, nbytes in memory.items() if nbytes}
+    rows["total"] = sum(memory.values())
     width = max(map(len, rows))
     return [
         f"clients: {len(sizes)}, with {sizes[0]} to {sizes[-1]} samples, {sum(sizes):,} in all",
         f"trains: {count:,} parameters in {len(tensors)} tensors",
         "== memory ==",
-        *(f"- {name:{width}} = {n:>13,} bytes" for name, n in rows.items()),
+        *(f"- {name:{width}} = {nbytes:>13,} bytes" for name, nbytes in rows.items()),
         "=" * 12,
     ]
 

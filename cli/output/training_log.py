@@ -70,8 +70,9 @@ class TrainingLog(odt.Callback):
     def on_train_begin(self, logs: odt.Logs) -> None:
         """Prints the training parameters, the number of trained weights and the memory."""
         session, options = self.trainer.session, self._options
-        core, graph = session.build(), session.recipe.model.graph
-        used, part = values_used(graph, core.info), session.recipe.lowered.part.graph
+        core = session.build()
+        used = values_used(session.recipe.model.graph, core.info)
+        part = session.recipe.lowered.part.graph
         labels = (loss_label(loss.name, loss.options) for loss in session.recipe.losses)
         verbose = options.report.verbose_level
         block = report.parameter_block(
@@ -129,7 +130,7 @@ class TrainingLog(odt.Callback):
         self.trainer.stop_training = bool(self._stopped)
 
     def _mean(self) -> str:
-        """The mean loss of the epoch's steps."""
+        """Formats the mean loss of the epoch's steps."""
         return f"loss={report.figure('loss', self._sum / self._steps)}"
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:

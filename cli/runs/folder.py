@@ -147,6 +147,7 @@ class RunFolder(RowLog):
     def __init__(
         self,
         path: Path,
+        *,
         recipe: str,
         monitor: str,
         files: Mapping[str, Path],
@@ -181,7 +182,7 @@ class RunFolder(RowLog):
         self._put(RECIPE, recipe)
 
     def begin(self) -> None:
-        """Writes the facts that are known before the first epoch."""
+        """Writes what is known before the first epoch: record, memory, changed files."""
         super().begin()
         self._rows = read_rows(self._folder / LOG)
         self._record["epochs"] = self.params["epochs"]
@@ -224,6 +225,7 @@ class RunFolder(RowLog):
         self._put(WARNINGS, "".join(f"{line}\n" for line in self._warnings))
 
     def _draw(self) -> None:
+        """Writes the curves of the epochs so far."""
         run = Run(self._folder, {}, self._record, self._rows)
         self._put(CURVES, svg(charts_of(run)))
         self._drawn = time.monotonic()

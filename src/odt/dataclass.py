@@ -152,9 +152,9 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen, slots):
-        """Returns the decorator; for other arguments, the standard one."""
-        assert frozen
-        assert slots
+        """Returns the decorator."""
+        assert frozen, "all data classes of odt are frozen"
+        assert slots, "all data classes of odt have slots"
 
         def decorate(cls):
             # Subclasses of a standard frozen dataclass are frozen in the standard way.

@@ -61,8 +61,11 @@ def add_loss(loss: Any, name: str = "") -> str:
     if isinstance(loss, LossDef):
         LOSSES.add(loss)
         return loss.name
-    pair = loss if isinstance(loss, tuple) and len(loss) == 2 else ()
-    value, gradient = pair or (getattr(loss, "value", None), getattr(loss, "gradient", None))
+    if isinstance(loss, tuple) and len(loss) == 2:
+        value, gradient = loss
+    else:
+        value = getattr(loss, "value", None)
+        gradient = getattr(loss, "gradient", None)
     if not (callable(value) and callable(gradient)):
         raise OptionError("loss", f"{name} must have two functions, value and gradient")
     LOSSES.add(plugin_loss(name, value, gradient))

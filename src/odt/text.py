@@ -3,8 +3,17 @@
 import re
 from collections.abc import Collection, Sequence
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+# Unit in upper case → bytes.
+UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+}
 
 
 def size(nbytes: int) -> str:
@@ -20,8 +29,9 @@ def size(nbytes: int) -> str:
 def parse_size(text: str) -> int | None:
     """Returns the bytes of a size such as 1500kB, 1.5MB or 64MiB; None if the text is no size."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text, re.IGNORECASE)
-    unit = UNITS.get(match[2].upper()) if match else None
-    return None if match is None or unit is None else int(float(match[1]) * unit)
+    if match is None or match[2].upper() not in UNITS:
+        return None
+    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:

@@ -6,7 +6,7 @@ relations are refused.
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -40,9 +40,9 @@ def open_arff(path: Path, options: TableOptions) -> Source:
         line, columns = _header(path, text)
         names = list(columns)
         words = [name for name, nominal in columns.items() if nominal]
-        labels = [] if options.label == "none" else find_columns(
-            path, names, options.label, "label_column"
-        )  # fmt: skip
+        labels: Sequence[int] = ()
+        if options.label != "none":
+            labels = find_columns(path, names, options.label, "label_column")
         inputs = [w for w in words if names.index(w) not in labels and w not in options.leave_out]
         options = replace(options, header=True, one_hot=(*options.one_hot, *inputs))
         rows = chain([(line, names)], _rows(path, text, line))
@@ -52,7 +52,7 @@ def open_arff(path: Path, options: TableOptions) -> Source:
 
 
 def _header(path: Path, text: IO[str]) -> tuple[int, dict[str, bool]]:
-    """The number of the line @data, and column name → whether the column holds words."""
+    """Returns the number of the line @data, and column name → whether the column holds words."""
     columns: dict[str, bool] = {}
     for number, line in enumerate(iter(text.readline, ""), 1):
         content = line.strip()
@@ -71,10 +71,11 @@ def _header(path: Path, text: IO[str]) -> tuple[int, dict[str, bool]]:
     raise DataError(f"{path}: must have a line @data, but has none.")
 
 
-def _rows(path: Path, text: IO[str], first: int) -> Iterator[Row]:
+def _rows(path: Path, text: IO[str], header: int) -> Iterator[Row]:
+    """Yields the rows after the header, which has `header` lines."""
     reader = csv.reader(text, quotechar="'", skipinitialspace=True)
     for cells in reader:
-        number = first + reader.line_num
+        number = header + reader.line_num
         if not cells or cells[0].startswith("%"):
             continue
         if cells[0].startswith("{"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.data.array_files import map_arrays
-from odt.core.formats.file_kinds import HDF5, NPY, ZIP
+from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP
 from odt.core.storage.mapped_files import MappedFile, mapped_files
 from odt.core.storage.reading import listed, open_input, reading
 from odt.dataclass import dataclass
@@ -95,7 +95,7 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
 
 
 def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions) -> Source:
-    """A source without targets."""
+    """Returns a source without targets."""
     inputs: dict[str, list[Array]] = {}
     for split, part in PARTS.items():
         names = _pick(arrays, options.x, INPUTS, split)
@@ -129,8 +129,9 @@ def _check_lengths(path: Path, arrays: Sequence[Array]) -> None:
 
 
 def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
+    """Maps the arrays of a file by name; that of a raw file is "0"."""
     with open_input(path) as f, reading(str(path), "must be a readable file"):
-        start = f.read(8)
+        start = f.read(START)
     kind = next((name for magic, name in MAGIC.items() if start.startswith(magic)), "raw")
     if options.format not in ("", kind):
         raise DataError(
@@ -144,7 +145,8 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
             f"{path}: the shape of raw bytes must be given. Give "
             '`shape="28x28x1"`, for example, and `source_dtype=`.'
         )
-    dtype, nbytes = np.dtype(options.dtype), path.stat().st_size
+    dtype = np.dtype(options.dtype)
+    nbytes = path.stat().st_size
     size = int(np.prod(options.shape))
     length, rest = divmod(nbytes, size * dtype.itemsize)
     if not length or rest:
@@ -157,6 +159,7 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
 
 
 def _only(path: Path, arrays: Mapping[str, Array]) -> Array:
+    """Returns the only array of a file; raises DataError if it holds others."""
     if len(arrays) != 1:
         raise DataError(f"{path}: must hold one array, but has {listed(arrays)}.")
     (array,) = arrays.values()
@@ -164,21 +167,33 @@ def _only(path: Path, arrays: Mapping[str, Array]) -> Array:
 
 
 def _pick(arrays: Mapping[str, Array], names: str, usual: Sequence[str], split: str) -> list[str]:
-    """Returns the names of the arrays with inputs or targets of a split; may be empty."""
+    """Returns the names of the arrays with inputs or targets of a split.
+
+    Args:
+        arrays: the arrays of the file.
+        names: names that the user gives, separated by commas; empty for the first usual one.
+        usual: usual names.
+        split: name of the split before or after them; empty for none.
+
+    Returns:
+        Names in the spelling of the file; none if it does not have them.
+    """
     by_lower = {name.lower(): name for name in arrays}
-    for base in names.split(",") if names else usual:
-        for spelling in (f"{base}_{split}", f"{split}_{base}") if split else (base,):
-            if spelling.lower() in by_lower:
-                if not names:
-                    return [by_lower[spelling.lower()]]
-                spellings = [spelling.replace(base, name).lower() for name in names.split(",")]
-                return [by_lower[name] for name in spellings if name in by_lower]
+    bases = names.split(",") if names else usual
+    for base in bases:
+        for form in ("{}_" + split, split + "_{}") if split else ("{}",):
+            if form.format(base).lower() not in by_lower:
+                continue
+            # All names of the user have the form of the first that the file has.
+            spellings = [form.format(name).lower() for name in (bases if names else [base])]
+            return [by_lower[name] for name in spellings if name in by_lower]
     return []
 
 
 def _source(
     path: Path, parts: Mapping[str, tuple[list[Array], list[Array]]], options: ArrayOptions
 ) -> Source:
+    """Returns the source of arrays: inputs and targets by part."""
     for x, y in parts.values():
         _check_lengths(path, (*x, *y))
     targets = [np.asarray(y[0]) for _, y in parts.values()]
@@ -209,7 +224,9 @@ def _are_values(target: Array) -> bool:
 
 
 def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
-    least, most = min(int(t.min()) for t in targets), max(int(t.max()) for t in targets)
+    """Returns the numbers of all classes as names; raises DataError if they begin below 0."""
+    least = min(int(t.min()) for t in targets)
+    most = max(int(t.max()) for t in targets)
     if least < 0 or most > MAX_CLASSES:
         raise DataError(
             f"{path}: class numbers must begin with 0, but got {least} … {most}. "

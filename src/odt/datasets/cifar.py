@@ -26,17 +26,19 @@ CIFAR10 = (
     "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
 BATCHES = tuple(f"data_batch_{k}" for k in range(1, 6))
+COARSE, FINE = 20, 100  # classes of CIFAR-100
+NAMES_LIMIT = 1 << 16  # bytes of a file of class names
 
-Read = tuple[dict[str, Part], tuple[str, ...]]
+Contents = tuple[dict[str, Part], tuple[str, ...]]  # parts by name, and class names
 
 
-def read_cifar10(tree: Tree, variant: str) -> Read:
+def read_cifar10(tree: Tree, variant: str) -> Contents:
     """Reads the parts train and test, and the class names; there are no variants."""
     names = {"train": BATCHES, "test": ("test_batch",)}
     return {part: _part(tree, files, "", CIFAR10) for part, files in names.items()}, CIFAR10
 
 
-def read_cifar100(tree: Tree, variant: str) -> Read:
+def read_cifar100(tree: Tree, variant: str) -> Contents:
     """Reads the parts train and test, and the class names; the variant is fine or coarse."""
     classes = _classes(tree, variant)
     names = {"train": ("train",), "test": ("test",)}
@@ -85,6 +87,7 @@ def _binary(tree: Tree, path: str, variant: str) -> tuple[Array, Array]:
 
 
 def _pickle(tree: Tree, path: str, variant: str) -> tuple[Array, Array]:
+    """Reads images (N, 3072) and labels (N,) of a pickle."""
     where = tree.where(path)
     content = _dictionary(tree, path)
     key = f"{variant}_labels" if variant else "labels"
@@ -112,7 +115,7 @@ def _classes(tree: Tree, variant: str) -> tuple[str, ...]:
     """Reads the class names from the file next to the data; numbers if the file is missing."""
     by_name = {PurePosixPath(path).name: path for path in tree.sizes}
     if path := by_name.get(f"{variant}_label_names.txt"):
-        text = tree.read(path, 1 << 16).decode("utf-8", "replace")
+        text = tree.read(path, NAMES_LIMIT).decode("utf-8", "replace")
         return tuple(text.split())
     if path := by_name.get("meta"):
         names = _dictionary(tree, path).get(f"{variant}_label_names", [])
@@ -121,4 +124,4 @@ def _classes(tree: Tree, variant: str) -> tuple[str, ...]:
                 f"{tree.where(path)}: {variant}_label_names must be a list of class names."
             )
         return tuple(n.decode("latin1") if isinstance(n, bytes) else str(n) for n in names)
-    return tuple(str(k) for k in range(20 if variant == "coarse" else 100))
+    return tuple(str(k) for k in range(COARSE if variant == "coarse" else FINE))

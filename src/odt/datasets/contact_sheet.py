@@ -41,7 +41,8 @@ def write_sheet(
     from PIL import ImageDraw
 
     numbers = range(min(len(labels), column.length)) if samples is None else samples
-    count, lines = len(numbers), max((x.count("\n") + 1 for x in labels), default=1)
+    count = len(numbers)
+    lines = max((label.count("\n") + 1 for label in labels), default=1)
     rows = np.empty((count, column.spec.size), column.spec.dtype)
     column.read(numbers, rows)
     across = max(1, math.ceil(math.sqrt(count)))
@@ -82,14 +83,14 @@ def picture(row: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _curve(x: Array) -> Array:
-    """Draws a curve as a white line."""
-    at = np.linspace(0, len(x) - 1, TILE).round().astype(int)
-    y = np.zeros((TILE, TILE))
-    heights = ((1 - x[at]) * (TILE - 1)).round().astype(int)
-    for k, h in enumerate(heights):
-        before = heights[max(0, k - 1)]
-        y[min(h, before) : max(h, before) + 1, k] = 1
-    return y
+    """Draws a curve (n,) of values from 0 to 1 as a white line: pixels (TILE, TILE)."""
+    positions = np.linspace(0, len(x) - 1, TILE).round().astype(int)
+    rows = ((1 - x[positions]) * (TILE - 1)).round().astype(int)
+    pixels = np.zeros((TILE, TILE))
+    for k, row in enumerate(rows):
+        before = rows[max(0, k - 1)]
+        pixels[min(row, before) : max(row, before) + 1, k] = 1
+    return pixels
 
 
 def _tile(image: Any, pixels: Array) -> Any:

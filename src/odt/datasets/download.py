@@ -6,16 +6,18 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 from odt.core.storage.reading import open_input, printable, unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError
 
-COPY = 1 << 18
+COPY = 1 << 18  # bytes that are read at once
 MAX_BYTES = 4 << 30  # of a file; the largest that is published has 0.6 GB
+MAX_REASON = 160  # characters
 TIMEOUT = 30  # seconds without a byte
-PARTIAL = ".download"
+PARTIAL = ".download"  # suffix of an incomplete file
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +73,19 @@ def download(
 
 
 def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None], None]) -> None:
+    """Downloads what an incomplete file lacks; raises OSError if the server's answer is bad."""
     received = partial.stat().st_size if partial.exists() else 0
     headers = {"Range": f"bytes={received}-"} if received else {}
     request = urllib.request.Request(file.url, headers=headers)
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as e:
-        if received and e.code == 416:  # nothing is missing
+        if received and e.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # nothing is missing
             return
         raise
-    with response, open(partial, "ab" if response.status == 206 else "wb") as out:
-        received = out.tell()  # 0 if the server sends the whole file again
+    resumes = response.status == HTTPStatus.PARTIAL_CONTENT  # else the server sends the whole file
+    with response, open(partial, "ab" if resumes else "wb") as out:
+        received = out.tell()
         length = response.headers.get("Content-Length", "")
         if length and not re.fullmatch("[0-9]{1,18}", length):
             raise OSError(f"Content-Length {printable(length)} instead of a number")
@@ -112,5 +116,6 @@ def _check(downloaded: Path, path: Path, file: Remote) -> None:
 
 
 def _reason(e: Exception) -> str:
+    """Returns the reason of an error of the network, in one line."""
     reason = e.reason if isinstance(e, urllib.error.URLError) else e
-    return printable(" ".join(str(reason).split()).removesuffix("."), 160)
+    return printable(" ".join(str(reason).split()).removesuffix("."), MAX_REASON)

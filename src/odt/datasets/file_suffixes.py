@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from odt.datasets.source import Kind
@@ -24,6 +24,8 @@ OTHER_SOUNDS = (
     ".3gp", ".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mka",
     ".mp2", ".mp3", ".oga", ".ogg", ".opus", ".w64", ".wma",
 )  # fmt: skip
+USUAL_PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+USUAL_SOUNDS = (".wav",)
 MAX_SUFFIXES = 6  # in a message
 
 
@@ -100,6 +102,4 @@ def split_by_kind(names: Iterable[str], kind: Kind) -> tuple[list[str], list[str
 
 def shown_suffixes(kind: Kind) -> str:
     """Returns the usual suffixes of a kind for messages."""
-    # .wav; .jpg .jpeg and .png to .tiff
-    usual: Sequence[str] = SOUNDS[:1] if kind == "sound" else PICTURES[:2] + PICTURES[4:10]
-    return " ".join(usual)
+    return " ".join(USUAL_SOUNDS if kind == "sound" else USUAL_PICTURES)

@@ -96,8 +96,9 @@ def open_with_table(
             tree, names_of_part, lambda k: np.asarray(target[numbers[k]]), decode, remarks
         )
 
-    classes, tags = (target_names, ()) if are_classes else ((), target_names)
-    return _source(tree, kind, names, part, notes, remarks, classes, tags)
+    if are_classes:
+        return _source(tree, kind, names, part, notes, remarks, classes=target_names)
+    return _source(tree, kind, names, part, notes, remarks, tags=target_names)
 
 
 def _source(
@@ -107,10 +108,22 @@ def _source(
     part: Callable[[Sequence[int]], Part],
     notes: list[str],
     remarks: Remarks,
-    classes: Sequence[str],
-    tags: Sequence[str],
+    *,
+    classes: Sequence[str] = (),
+    tags: Sequence[str] = (),
 ) -> Source:
-    """A source of files in the splits that their folders name."""
+    """Returns a source of files in the splits that their folders name.
+
+    Args:
+        tree: folder or archive.
+        kind: image or sound.
+        names: names of the files.
+        part: numbers of files → the part with these files.
+        notes: what was left out; grows.
+        remarks: what is done to files when they are read.
+        classes: names of the classes; empty if targets are values.
+        tags: names of the values; empty if they have none.
+    """
     parts = parts_of(names)
     if len(parts) > 1 and (outside := parts.pop(ALL, [])):
         notes.append(f"left out {files(len(outside))} outside of {listed(parts)}")
@@ -178,11 +191,11 @@ def open_with_masks(
         names_of_part = [names[k] for k in numbers]
         return TargetPart(tree, names_of_part, lambda k: target(names_of_part[k]), decode, remarks)
 
-    return _source(tree, "image", names, part, notes, remarks, (), classes)
+    return _source(tree, "image", names, part, notes, remarks, tags=classes)
 
 
 def _decode_mask(where: str, data: bytes) -> Array:
-    """Values of a mask (H, W, 1); of a palette its numbers."""
+    """Returns the values of a mask (H, W, 1): gray values, or numbers in a palette."""
     with opened_picture(where, "must be a valid mask", data) as p:
         guard(where, len(data), p.width * p.height, most=MAX_FLAT)
         if p.mode not in ("1", "L", "P"):
@@ -195,7 +208,7 @@ def _stem(name: str) -> str:
 
 
 def _files(tree: Tree, kind: Kind, path: Path, texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files that a table names, by path or by a name that only one file has; and notes."""
+    """Returns the files that a table names, by path or by a name of one file; and notes."""
     names, _ = split_by_kind(tree.sizes, kind)
     by_name: dict[str, list[str]] = {}
     by_stem: dict[str, list[str]] = {}  # tables may name files without their suffix

@@ -61,7 +61,7 @@ class FilePart(Part):
 
 
 def matches(rule: str, names: Sequence[str]) -> list[str]:
-    """The group of each file: the first group of a pattern in its name, or the whole match.
+    """Returns the group of each file: the first group of a pattern in its name, or its match.
 
     Raises:
         OptionError: for no pattern, or a name without a match.
@@ -175,7 +175,7 @@ def _by_class(
     labels: Sequence[str],
     notes: list[str],
 ) -> dict[str, dict[str, list[str]]]:
-    """The files by split and class, with notes of the files that are in none.
+    """Returns the files by split and class; adds notes about files that are in none.
 
     Raises:
         DataError: if no file has a class.
@@ -204,7 +204,7 @@ def _by_class(
 
 
 def _inner(place: Place) -> str:
-    """The path of a file below the folder of its class."""
+    """Returns the path of a file below the folder of its class."""
     return str(PurePosixPath(place.below).relative_to(place.folder))
 
 
@@ -298,8 +298,9 @@ def _check_classes(
 def _open_unlabelled(
     tree: Tree, kind: Kind, decode: Decode, names: Sequence[str], notes: list[str]
 ) -> Source:
-    """All files without classes, in the splits that their folders name."""
-    parts, remarks = parts_of(names), Remarks()
+    """Opens all files without classes, in the splits that their folders name."""
+    remarks = Remarks()
+    parts = parts_of(names)
     if len(parts) > 1 and (outside := parts.pop(ALL, [])):
         notes.append(f"left out {counted_files(len(outside))} outside of {listed(parts)}")
     return Source(
@@ -324,7 +325,7 @@ def _open_new(
     naming: Naming,
     notes: list[str],
 ) -> Source:
-    """All files as one part; they have classes if their folders are those of a record."""
+    """Opens all files as one part, with classes if their folders are those of a record."""
     number = {name: k for k, name in enumerate(naming.classes or ())}
     folders = [_folder_of(PurePosixPath(name).parent.parts, number) for name in names]
     others = [folder for folder in folders if folder not in number]
@@ -353,13 +354,19 @@ def _open_new(
 
 
 def _folder_of(parts: Sequence[str], classes: Iterable[str]) -> str:
-    """The folder of a path that names a class; else the last one."""
+    """Returns the folder of a path that names a class; else the last one, or nothing."""
     class_names = {*classes}
-    return next((p for p in parts if p in class_names), parts[-1] if parts else "")
+    for folder in parts:
+        if folder in class_names:
+            return folder
+    return parts[-1] if parts else ""
 
 
 def _folders(tree: Tree, places: Sequence[Place]) -> dict[str, set[str]]:
-    """The names of all class folders of each part: also those without files, beside the others."""
+    """Returns the names of all class folders of each part, also of those without files.
+
+    A folder without files counts if it is beside a class folder with files.
+    """
     parents = {(place.split, place.folder.parent) for place in places if place.label}
     folders = {PurePosixPath(folder) for folder in tree.empty}
     folders |= {PurePosixPath(name).parent for name in tree.sizes}
@@ -373,7 +380,7 @@ def _folders(tree: Tree, places: Sequence[Place]) -> dict[str, set[str]]:
 
 
 def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
-    """What is wrong with a folder without classes of such files, and what to do."""
+    """Returns the message about a folder without classes of such files."""
     rule = f"{tree.name}: must hold folders, one a class, with {shown_suffixes(kind)} files"
     if names:
         return (
@@ -391,7 +398,10 @@ def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
 
 
 def _pattern_label(tree: Tree, text: str) -> Callable[[str, Place], str]:
-    """The label of a file by a pattern, in its name, or in its path if the pattern has a slash."""
+    """Returns the function that finds the label of a file by a pattern.
+
+    It searches the file's name first, or its path if the pattern has a slash.
+    """
     try:
         pattern = re.compile(text)
     except re.error as e:

@@ -18,7 +18,7 @@ CHUNK = 1 << 16
 MAX_JPEG = 1 << 26  # bytes of one file
 WITHOUT_LENGTH = (0x01, *range(0xD0, 0xD9))  # markers that no length follows
 START = b"\xff\xd8"  # first marker of a file
-SCAN, END = 0xDA, 0xD9
+SCAN, END = 0xDA, 0xD9  # markers before compressed data, and at the end of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class PixelFormat:
 
 
 def _yuyv(x: Array) -> Array:
-    """Y0 U Y1 V of each pair of pixels to RGB."""
+    """Converts Y0 U Y1 V of each pair of pixels to RGB."""
     height, width, _ = x.shape
     pairs = x.reshape(height, width // 2, 4).astype(np.float32)
     y = 1.164383 * (pairs[..., [0, 2]] - 16)
@@ -101,7 +101,8 @@ def _fill(stream: IO[bytes], view: memoryview) -> int:
 
 def _jpegs(stream: IO[bytes]) -> Iterator[bytes]:
     """Yields the JPEG files of a stream."""
-    data, chunk = bytearray(), bytearray(CHUNK)
+    data = bytearray()
+    chunk = bytearray(CHUNK)
     number = 0
     while count := stream.readinto(chunk):  # type: ignore[attr-defined]
         data += chunk[:count]
@@ -116,7 +117,7 @@ def _jpegs(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def jpeg_end(data: bytearray, number: int) -> int:
-    """The position after the first JPEG file of some bytes; 0 if it is not complete.
+    """Returns the position after the first JPEG file of some bytes; 0 if it is not complete.
 
     Args:
         data: bytes that begin with the file.
@@ -130,28 +131,32 @@ def jpeg_end(data: bytearray, number: int) -> int:
             f"frame {number}: must be a JPEG, but begins with {bytes(data[:4]).hex(' ')}. For raw "
             "frames give their size: `frame_size=640x480`."
         )
-    at = 2
-    while at + 4 <= len(data):
-        marker = data[at + 1]
-        if data[at] != 0xFF:
-            raise DataError(f"frame {number}: must be a JPEG, but has no marker at byte {at}.")
+    position = len(START)
+    while position + 4 <= len(data):
+        if data[position] != 0xFF:
+            raise DataError(
+                f"frame {number}: must be a JPEG, but has no marker at byte {position}."
+            )
+        marker = data[position + 1]
         if marker == 0xFF:  # padding
-            at += 1
+            position += 1
         elif marker in WITHOUT_LENGTH:
-            at += 2
+            position += 2
         else:
-            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+            position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
             if marker == SCAN:
-                at = _after_scan(data, at)
-        if data[at : at + 2] == bytes((0xFF, END)):
-            return at + 2
+                position = _after_scan(data, position)
+        if data[position : position + 2] == bytes((0xFF, END)):
+            return position + 2
     return 0
 
 
-def _after_scan(data: bytearray, at: int) -> int:
-    """The position of the marker after compressed data, or the end of the bytes."""
-    while (at := data.find(b"\xff", at)) >= 0 and at + 1 < len(data):
-        if data[at + 1] and data[at + 1] not in WITHOUT_LENGTH:
-            return at
-        at += 2
+def _after_scan(data: bytearray, start: int) -> int:
+    """Returns the position of the marker after compressed data, or the end of the bytes."""
+    position = start
+    while (position := data.find(b"\xff", position)) >= 0 and position + 1 < len(data):
+        # A byte 0xFF of the data is followed by 0.
+        if data[position + 1] and data[position + 1] not in WITHOUT_LENGTH:
+            return position
+        position += 2
     return len(data)

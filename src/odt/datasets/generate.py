@@ -170,19 +170,19 @@ def _all_faults(faults: list[str], others: bool) -> DataError:
 
 
 def training_split(splits: Sequence[SplitSamples]) -> SplitSamples:
-    """Returns the training split, which provides statistics and is augmented."""
+    """Returns the training split, which provides statistics; the first one if there is none."""
     return next((split for split in splits if split.name.startswith("train")), splits[0])
 
 
 def _fitted(request: Request, splits: list[SplitSamples]) -> Preprocessing:
-    """The preprocessing of the inputs, with the statistics of the training split."""
+    """Returns the preprocessing of the inputs, with the statistics of the training split."""
     if not request.inputs.must_be_fitted:
         return request.inputs
     return request.inputs.fitted(lambda: _raw(training_split(splits)))
 
 
 def _raw(picked: SplitSamples) -> Iterator[Array]:
-    """The first input of each readable sample of a split, before preprocessing.
+    """Yields the first input of each readable sample of a split, before preprocessing.
 
     Samples that cannot be read are reported, all together, when they are written.
     """
@@ -196,7 +196,7 @@ def _raw(picked: SplitSamples) -> Iterator[Array]:
 
 
 def _record(source: Source, request: Request, splits: list[SplitSamples]) -> Record:
-    """The preprocessing record of the data."""
+    """Returns the preprocessing record of the data."""
     steps = request.inputs
     if source.kind == "image" and (first := next(_raw(splits[0]), None)) is not None:
         steps = explicit(steps, first)
@@ -250,8 +250,8 @@ def _write_split(
             if request.like is not None:
                 classes = len(request.targets.classes)
                 request.like.check(picked.name, source.kind, shapes[0], shapes[1], classes)
-            named = zip(_paths(request, picked, 0), specs, strict=True)
-            data = tuple(output(path, role, stack) for path, role in named if role)
+            roles = zip(_paths(request, picked, 0), specs, strict=True)
+            data = tuple(output(path, role, stack) for path, role in roles if role)
         elif shapes != specs:
             raise DataError(
                 f"{source.name}: all samples must have the same shape, but sample {done} of "
@@ -268,21 +268,21 @@ def _write_split(
         raise _no_samples(source, picked.name, reasons)
     samples = data[0].samples
     split = SplitFiles(
-        picked.name,
-        samples,
-        tuple(specs[0]),
-        tuple(specs[1]),
-        _paths(request, picked, samples)[: len(data)],
-        dict(balance),
-        skipped,
-        tuple(reasons),
-        request.inputs.scale_left,
+        name=picked.name,
+        samples=samples,
+        inputs=tuple(specs[0]),
+        targets=tuple(specs[1]),
+        files=_paths(request, picked, samples)[: len(data)],
+        balance=dict(balance),
+        skipped=skipped,
+        reasons=tuple(reasons),
+        scale=request.inputs.scale_left,
     )
     return _Pending(split, data, _sidecars(source, request, picked, split, record, data, stack))
 
 
 def _no_samples(source: Source, name: str, reasons: list[str]) -> DataError:
-    """A split without samples."""
+    """Returns the error for a split without samples."""
     why = f": {reasons[0]}" if reasons else ""
     if source.overlap and not reasons:
         why = " that share no row with other splits. Give smaller windows or larger fractions"
@@ -332,7 +332,7 @@ def _samples(source: Source, request: Request, picked: SplitSamples) -> Iterator
 
 
 def _remedy(request: Request, e: MissingValueError) -> str:
-    """What to do about a missing value."""
+    """Returns what to do about a missing value."""
     if request.record is not None:
         return NO_GAPS
     if e.position is None:

@@ -94,7 +94,8 @@ class ModelSignature:
         width = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
         count = classes or (targets[0].shape[-1] if targets[0].shape else 1)
         if count != width:
-            noun, hint = ("classes", "") if classes else ("values", "")
+            noun = "classes" if classes else "values"
+            hint = ""
             if 0 < classes < width:
                 hint = " If they are some of its classes, list all: `classes=NAME,NAME,…`."
             raise DataError(

@@ -43,7 +43,7 @@ KINDS = {"images": "image", "wav": "sound", "csv": "features", "tsv": "features"
 
 
 def load_record(path: str) -> Record:
-    """The record of a JSON file, of the data file beside it, or of a model.
+    """Reads the record of a JSON file, of the data file beside it, or of a model.
 
     Raises:
         DataError: if there is no record.
@@ -124,21 +124,22 @@ def _other_kind(name: str, record: Record, kind: str) -> DataError:
 
 
 def _windows(record: Record) -> dict[str, Any]:
-    """Windows over the rows of a table."""
+    """Returns the options of windows over the rows of a table that a record has."""
     names = {"window": int, "stride": int, "horizon": int, "series": str}
     with reading("", "the preprocessing record must have windows of whole numbers"):
         return {n: kind(record.table[n]) for n, kind in names.items() if n in record.table}
 
 
 def for_model(record: Record, spec: TensorSpec, *, quantized: bool = False) -> Preprocessing:
-    """The preprocessing of a record, with the shape and dtype of a model's input.
+    """Returns the preprocessing of a record, with the shape and dtype of a model's input.
 
     Args:
         record: the record.
         spec: shape and dtype of one sample.
         quantized: whether the input is quantized, so that the result is real numbers.
     """
-    steps, dtype = parse_steps(record.steps), np.dtype(np.float32) if quantized else spec.dtype
+    steps = parse_steps(record.steps)
+    dtype = np.dtype(np.float32) if quantized else spec.dtype
     channels_first = steps.channels_first
     if record.kind == "image" and len(spec.shape) == 3:  # the record may be that of another model
         is_ambiguous = spec.shape[0] in (1, 3)
@@ -199,7 +200,7 @@ def new_samples(
     targets: Sequence[TensorSpec] = (),
     quantizations: Quantizations = (),
 ) -> DataSet:
-    """Samples of a source for a model, preprocessed when they are read.
+    """Returns samples of a source for a model, preprocessed when they are read.
 
     Args:
         source: the source, with one part.

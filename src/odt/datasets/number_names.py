@@ -25,7 +25,7 @@ class ValuePart(OtherTargets):
 
 
 def with_values(source: Source) -> Source:
-    """A source whose classes are named by numbers, with these numbers as targets.
+    """Returns a source whose classes are named by numbers, with these numbers as targets.
 
     Raises:
         DataError: for a class that is named by a word.

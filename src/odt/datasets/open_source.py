@@ -72,7 +72,7 @@ def open_source(opening: Opening, form: str = "") -> Source:
 
 
 def format_of(path: Path, opening: Opening) -> str:
-    """The name of the format of a source: as the user says, or by its name.
+    """Returns the name of the format of a source: the user's, or that which its name tells.
 
     Raises:
         DataError: if the file stands for another, or its name tells no format.
@@ -95,8 +95,10 @@ def format_of(path: Path, opening: Opening) -> str:
         return _format_in(path)
     if (kind := kind_of(path.name)) != "features":
         if path.exists() and suffix_of(path.name) not in suffixes_of(kind):
-            what, remedy = "an image" if kind == "image" else "a WAV file", remedy_of(suffix)
-            raise DataError(f"{path}: must be {what} that odt reads, but is {suffix} ({remedy}).")
+            noun = "an image" if kind == "image" else "a WAV file"
+            raise DataError(
+                f"{path}: must be {noun} that odt reads, but is {suffix} ({remedy_of(suffix)})."
+            )
         return "images" if kind == "image" else "wav"
     if path.exists() and suffix not in SUFFIXES:
         raise DataError(

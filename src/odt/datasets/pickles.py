@@ -83,6 +83,7 @@ class _Machine:
             raise ValueError(f"more than {len(self.data)} values out of {len(self.data)} bytes")
 
     def run(self) -> Any:
+        """Executes the pickle; returns the value on top of the stack at its end."""
         data = self.data
         file = io.BytesIO(data)
         while code := file.read(1):
@@ -168,9 +169,10 @@ class _Machine:
         return True
 
     def since_mark(self) -> list[Any]:
-        at = self.marks.pop()
-        items = self.stack[at:]
-        del self.stack[at:]
+        """Removes the values above the last mark from the stack, and returns them."""
+        first = self.marks.pop()
+        items = self.stack[first:]
+        del self.stack[first:]
         return items
 
     def construct(self, function: Any, arguments: tuple[Any, ...]) -> Any:
@@ -216,6 +218,7 @@ class _Machine:
         return value
 
     def refuse(self, what: str) -> DataError:
+        """Returns the error for an operation, a call or a value that is not known."""
         return DataError(
             f"{self.where}: a pickle must hold nothing but arrays, lists and names, but it has "
             f"{printable(what)}. It is not executed."

@@ -82,7 +82,8 @@ class Resize:
         if x.ndim == 2:
             x = x[..., None]
         _channels(x)
-        (h, w), (height, width) = x.shape[:2], (self.height, self.width)
+        h, w = x.shape[:2]
+        height, width = self.height, self.width
         if (h, w) == (height, width):
             return x
         if self.fit == "crop-or-pad":
@@ -182,18 +183,15 @@ class Augmentation:
             x = x[:, ::-1]
         if self.shift:
             axes = 2 if x.ndim == 3 else 1
-            y = np.zeros_like(x)
-            steps = random.integers(-self.shift, self.shift + 1, axes)
-            steps = np.clip(steps, -np.array(x.shape[:axes]), x.shape[:axes])
             sizes = x.shape[:axes]
-            target = tuple(
-                slice(max(0, s), size + min(0, s)) for s, size in zip(steps, sizes, strict=True)
-            )
-            source = tuple(
-                slice(max(0, -s), size - max(0, s)) for s, size in zip(steps, sizes, strict=True)
-            )
-            y[target] = x[source]
-            x = y
+            steps = random.integers(-self.shift, self.shift + 1, axes)
+            steps = np.clip(steps, -np.array(sizes), sizes)
+            pairs = [*zip(steps, sizes, strict=True)]
+            target = tuple(slice(max(0, s), size + min(0, s)) for s, size in pairs)
+            source = tuple(slice(max(0, -s), size - max(0, s)) for s, size in pairs)
+            shifted = np.zeros_like(x)
+            shifted[target] = x[source]
+            x = shifted
         return x
 
     def add_noise(self, x: Array, random: np.random.Generator) -> Array:

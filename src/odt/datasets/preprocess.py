@@ -25,7 +25,7 @@ FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 SCALES = ("none", *OF_BYTES, "standardize")
 COLOURS = ("keep", "grayscale", "rgb")
 MISSING = ("error", "drop", "mean", "median", "zero")
-FITTED = ("mean", "median")  # of them, those that the training split decides
+FITTED = ("mean", "median")  # replacements of missing values that the training split determines
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,7 @@ class Preprocessing:
         return self._with_statistics(samples)
 
     def _with_statistics(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
+        """Returns the steps with the means, and standard deviations, that they need."""
         # Numbers of values, their means, and the sums of squared differences from these.
         count: Any = 0
         mean: Any = 0.0
@@ -165,8 +166,8 @@ class Preprocessing:
         if x.dtype.kind != "f" or not np.isnan(x).any():
             return x
         if self.missing in ("error", "drop"):
-            at = np.isnan(x).reshape(-1, x.shape[-1] if x.ndim else 1).any(axis=0)
-            raise MissingValueError("a value is missing (NaN)", int(at.argmax()))
+            is_missing = np.isnan(x).reshape(-1, x.shape[-1] if x.ndim else 1).any(axis=0)
+            raise MissingValueError("a value is missing (NaN)", int(is_missing.argmax()))
         fill = np.asarray(self.fill) if self.missing in FITTED else 0.0
         return np.where(np.isnan(x), fill, x)
 
@@ -218,21 +219,28 @@ class Preprocessing:
 
 
 def _medians(samples: Iterable[Array]) -> tuple[float, ...]:
-    """The median of each feature; 0 for one without values. Values wait in a temporary file."""
+    """Returns the median of each feature; 0 for one without values.
+
+    The values of all samples are written to a temporary file, since they may exceed memory.
+    """
     with tempfile.TemporaryFile() as file:
-        width, rows = 0, 0
+        rows = width = 0
         for sample in samples:
             x = np.asarray(sample, np.float64)
             x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
             file.write(x.tobytes())
-            rows, width = rows + len(x), x.shape[1]
+            rows += len(x)
+            width = x.shape[1]
         file.flush()
         if not rows:
             return ()
         values = np.memmap(cast(Any, file), np.float64, "r", 0, (rows, width))
-        columns = (values[:, k] for k in range(width))
-        valid = (column[~np.isnan(column)] for column in columns)
-        return tuple(float(np.median(column)) if len(column) else 0.0 for column in valid)
+        medians = []
+        for k in range(width):
+            column = values[:, k]
+            valid = column[~np.isnan(column)]
+            medians.append(float(np.median(valid)) if len(valid) else 0.0)
+        return tuple(medians)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +256,12 @@ class Targets:
     one_hot: bool = True
 
     def apply(self, target: Array) -> Array:
+        """Converts a class number () or values to the form in the file.
+
+        Raises:
+            MissingValueError: if a value is NaN.
+            DataError: if a class number is out of range.
+        """
         if not self.classes:
             if target.dtype.kind == "f" and np.isnan(target).any():
                 raise MissingValueError("the target is missing (NaN)")
@@ -262,6 +276,7 @@ class Targets:
         return row
 
     def describe(self) -> str:
+        """Returns the form in a word."""
         if not self.classes:
             return "values"
         return "one-hot" if self.one_hot else "sparse"

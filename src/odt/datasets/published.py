@@ -50,7 +50,8 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
         DataError: if the folder does not hold the data set.
     """
     published = PUBLISHED[name]
-    if (variant or published.variants[0]) not in published.variants:
+    variant = variant or published.variants[0]
+    if variant not in published.variants:
         variants = ", ".join(published.variants) or "none"
         raise OptionError("variant", f"{name} has {variants}", variant)
     if not folder.exists():
@@ -59,7 +60,7 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
             "`data_dir=`, or download them with `download=True`."
         )
     tree = open_tree(_archive(folder, published))
-    parts, classes = published.read(tree, variant or published.variants[0])
+    parts, classes = published.read(tree, variant)
     origin: dict[str, Any] = {"dataset": name, "folder": str(folder)}
     return Source(name, "image", parts, classes, origin=origin)
 
@@ -132,8 +133,10 @@ def _emnist(tree: Tree, variant: str) -> tuple[dict[str, Part], tuple[str, ...]]
     return parts, classes
 
 
-def _mnist_files(url: str, *sums: str) -> tuple[Remote, ...]:
-    return tuple(Remote(f"{url}/{n}.gz", md5) for n, md5 in zip(MNIST_FILES, sums, strict=True))
+def _mnist_files(url: str, *checksums: str) -> tuple[Remote, ...]:
+    """Returns the four files of a data set in MNIST's form, with their md5 checksums."""
+    pairs = zip(MNIST_FILES, checksums, strict=True)
+    return tuple(Remote(f"{url}/{name}.gz", md5) for name, md5 in pairs)
 
 
 LETTERS = string.ascii_uppercase

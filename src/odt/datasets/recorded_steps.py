@@ -25,12 +25,12 @@ def explicit(preprocessing: Preprocessing, picture: Array) -> Preprocessing:
     """
     if picture.ndim not in (2, 3):
         return preprocessing
-    ready = preprocessing.resized(picture)
-    channels = ready.shape[2] if ready.ndim == 3 else 1
+    resized = preprocessing.resized(picture)
+    channels = resized.shape[2] if resized.ndim == 3 else 1
     return replace(
         preprocessing,
         colour={1: "grayscale", 3: "rgb"}.get(channels, preprocessing.colour),
-        resize=preprocessing.resize or Resize(*ready.shape[:2]),
+        resize=preprocessing.resize or Resize(*resized.shape[:2]),
     )
 
 
@@ -47,7 +47,7 @@ def parse_steps(steps: Sequence[Mapping[str, Any]]) -> Preprocessing:
             fields |= PARSERS[str(step["step"])](values)
         except OdtError:
             raise
-        except Exception as e:  # JSON may be anything
+        except Exception as e:  # JSON may hold values of any type
             raise DataError(
                 f"the preprocessing record must have the steps {', '.join(PARSERS)}, but got "
                 f"{printable(step)}."

@@ -20,7 +20,7 @@ CROSSINGS = 64  # zero crossings of the sinc on each side
 STOP = 96.0  # dB
 BLOCK = 1 << 17  # samples that are read or computed at once
 MAX_WEIGHTS = 1 << 21  # of all phases together, kept in memory
-MAX_GROUP = 1 << 18  # otherwise computed at once
+MAX_GROUP = 1 << 18  # weights that are computed at once, if those of all phases are more
 MAX_RATIO = 1000  # of the rates
 
 # Width of the transition band as a part of half of the lower rate.
@@ -90,7 +90,7 @@ def resample(
 
 @cache
 def _window() -> tuple[Array, Array]:
-    """The Kaiser window from its middle to its end, to interpolate with an error below 1e-8.
+    """Returns the Kaiser window from its middle to its end; linear interpolation errs below 1e-8.
 
     Returns:
         Distances from the middle, 0 … 1, and the values there.
@@ -101,12 +101,17 @@ def _window() -> tuple[Array, Array]:
 
 @lru_cache(maxsize=4)
 def _table(up: int, down: int, side: int) -> Array:
-    """The weights of all phases."""
+    """Returns the weights of all phases; arguments as of `_weights`."""
     return _weights(np.arange(up), up, down, side)
 
 
 def _weights(phases: Array, up: int, down: int, side: int) -> Array:
-    """The weights of the 2 × side samples around times that are phase / up after the middle one.
+    """Computes the weights of the 2 × side samples around output times.
+
+    Args:
+        phases: times after the middle sample, in units of 1 / up samples.
+        up, down: rates in lowest terms.
+        side: number of samples on each side.
 
     Returns:
         float64 (phases, 2 × side); each row has the sum 1.

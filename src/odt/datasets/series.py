@@ -58,7 +58,7 @@ def open_series(path: Path, classes: Sequence[str] | None = None) -> Source:
 
 
 def _lines(text: IO[str]) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, without comments and empty lines."""
+    """Yields lines with their numbers from 1, without comments and empty lines."""
     for number, line in enumerate(text, 1):
         content = line.strip()
         if content and not content.startswith(("#", "%")):
@@ -66,7 +66,7 @@ def _lines(text: IO[str]) -> Iterator[tuple[int, str]]:
 
 
 def _header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Names of the header → the rest of their lines in lower case, and the class names."""
+    """Reads the header; returns names → the rest of their lines in lower case, and class names."""
     header: dict[str, str] = {}
     classes: tuple[str, ...] = ()
     for number, line in lines:
@@ -84,7 +84,7 @@ def _header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[dict[str, str
 def _samples(
     path: Path, lines: Iterator[tuple[int, str]], labelled: bool
 ) -> tuple[Array, list[list[str]]]:
-    """All series (series, steps, channels) and the cells of their targets."""
+    """Reads all series (series, steps, channels) and the cells of their targets."""
     series: list[Array] = []
     cells: list[list[str]] = []
     for number, line in lines:

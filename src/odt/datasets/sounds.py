@@ -187,13 +187,13 @@ class Sound:
 
     @cached_property
     def _window(self) -> Array:
-        """Returns the window function, 0.1 at both ends."""
+        """The window function (frame,), 0.08 at both ends."""
         n = np.arange(self.frame)
         return np.asarray(0.54 - 0.46 * np.cos(2 * np.pi * n / (self.frame - 1)))
 
     @cached_property
     def _bands(self) -> Array:
-        """Returns the weights of the frequencies in each band (frame / 2 + 1, mel)."""
+        """The weights of the frequencies in each band (frame / 2 + 1, mel)."""
         first, last = (1125 * math.log1p(f / 700) for f in (self.low, self.high))
         edges = 700 * np.expm1(np.linspace(first, last, self.mel + 2) / 1125)
         hz = np.fft.rfftfreq(self.frame, 1 / self.rate)[:, None]
@@ -212,7 +212,7 @@ class Sound:
 
 
 def parse_sound(settings: Mapping[str, Any]) -> Sound:
-    """The conversion that `describe` described.
+    """Returns the conversion that `describe` described.
 
     Raises:
         DataError: for other settings.

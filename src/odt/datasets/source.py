@@ -152,7 +152,8 @@ class ArrayPart(Part):
         self.length = len(self.inputs[0])
         self.labels = np.asarray(self.targets[0]).reshape(self.length) if classes else None
         self._maps = [m for a in (*self.inputs, *self.targets) for m in _maps(a)]
-        self._until_release = RELEASE_AFTER
+        self._until_release = RELEASE_AFTER  # bytes
+        # Bytes of the inputs of a sample.
         self._nbytes = sum(int(np.prod(a.shape[1:])) * a.dtype.itemsize for a in self.inputs)
 
     def read(self, k: int) -> Sample:
@@ -235,7 +236,7 @@ NO_GAPS = (
 
 
 def missing_value(source: Source, part: Part, k: int, e: MissingValueError, remedy: str) -> str:
-    """The message for a sample with a missing value: its place, its column, and what to do."""
+    """Returns the message for a sample with a missing value: its place, column and remedy."""
     has_name = e.position is not None and e.position < len(source.columns)
     column = f"column {printable(source.columns[e.position or 0])}: " if has_name else ""
     return f"{source.name}: {part.label_of(k)}: {column}{e}. {remedy}"

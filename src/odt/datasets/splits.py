@@ -18,6 +18,7 @@ from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
 
 VALUE_SERIES = 4  # series for each split that stay whole if targets are values
+TEST = 0.2  # fraction of the samples for a test split without a fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Pool(Part):
         self.labels = np.concatenate(labels) if len(labels) == len(self._parts) else None
 
     def _find(self, k: int) -> tuple[Part, int]:
-        """The part that holds sample k, and the number of the sample there."""
+        """Returns the part that holds sample k, and the number of the sample there."""
         n = int(np.searchsorted(self._starts, k, side="right")) - 1
         return self._parts[n], k - int(self._starts[n])
 
@@ -242,7 +243,7 @@ def _has_recordings(source: Source, pool: Pool, splits: int) -> bool:
 
 
 def _series_by_class(source: Source, pool: Pool) -> dict[int, list[Array]]:
-    """Class → the samples of each of its series; one class if targets are values."""
+    """Returns class → the samples of each of its series; one class if targets are values."""
     series: dict[int, list[Array]] = {}
     first = 0
     for length in source.series or (pool.length or 0,):
@@ -311,8 +312,9 @@ def _counts(
                 f"{source.name} has no splits of its own",
                 remedy=f"Give fractions: {shown}.",
             )
-        fractions = [None, 0.2]
-    counts, sum_of_fractions = [], 0.0
+        fractions = [None, TEST]
+    counts = []
+    sum_of_fractions = 0.0
     for fraction in fractions:
         if isinstance(fraction, int):  # a number of samples
             counts.append(fraction)

@@ -94,21 +94,25 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
     spec = column.spec
     first = np.empty(spec.size, spec.dtype)
     constant = np.ones(spec.size, bool)
-    least, most, total, finite, nan, infinite = math.inf, -math.inf, 0.0, 0, 0, 0
+    least, most = math.inf, -math.inf
+    total = 0.0  # sum of the finite values
+    finite = nan = infinite = 0  # numbers of values
     counts = np.zeros(spec.size, np.int64)
     one_hot = spec.dtype.kind == "f" and len(spec.shape) == 1 and spec.size > 1
     labels = np.zeros(len(classes), np.int64)
     sparse = spec.dtype.kind in "iu" and spec.size == 1 and bool(classes)
-    for at, rows in column.blocks():
-        if at == 0:
+    for start, rows in column.blocks():
+        if start == 0:
             first[:] = rows[0]
         constant &= (rows == first).all(axis=0)
         is_finite = np.isfinite(rows)
-        nan += int(np.isnan(rows).sum())
-        infinite += int(rows.size - is_finite.sum()) - int(np.isnan(rows).sum())
+        is_nan = np.isnan(rows)
+        nan += int(is_nan.sum())
+        infinite += int(rows.size - is_finite.sum() - is_nan.sum())
         values = rows[is_finite]
         if values.size:
-            least, most = min(least, float(values.min())), max(most, float(values.max()))
+            least = min(least, float(values.min()))
+            most = max(most, float(values.max()))
             total += float(values.sum(dtype=np.float64))
             finite += values.size
         if one_hot:
@@ -125,16 +129,16 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
         by_class = labels
     names = classes if len(classes) == len(by_class) else [str(k) for k in range(len(by_class))]
     return ColumnStatistics(
-        column.name,
-        column.length,
-        spec,
-        least,
-        most,
-        total / finite if finite else math.nan,
-        nan,
-        infinite,
-        np.flatnonzero(constant) if column.length > 1 else np.zeros(0, np.int64),
-        dict(zip(names, by_class.tolist(), strict=True)),
+        name=column.name,
+        samples=column.length,
+        spec=spec,
+        least=least,
+        most=most,
+        mean=total / finite if finite else math.nan,
+        nan=nan,
+        infinite=infinite,
+        constant=np.flatnonzero(constant) if column.length > 1 else np.zeros(0, np.int64),
+        classes=dict(zip(names, by_class.tolist(), strict=True)),
     )
 
 
@@ -171,10 +175,11 @@ def named_statistics(column: Column, names: Sequence[str]) -> list[NamedStatisti
 
 
 def column_names(path: str, sidecar: Sidecar | None) -> tuple[str, ...]:
-    """The names of the numbers of a sample, if the file was made from a table; else none."""
+    """Returns the names of a sample's numbers, if the file was made from a table; else none."""
     if sidecar is None:
         return ()
-    files, record = sidecar.recipe.get("files"), record_of(sidecar.record_content)
+    record = record_of(sidecar.record_content)
+    files = sidecar.recipe.get("files")
     if isinstance(files, dict) and files.get("output") == Path(path).name:
         return record.targets if record and not record.classes else ()
     names = sidecar.recipe.get("columns", [])

@@ -19,7 +19,8 @@ def open_pictures(opening: Opening) -> Source:
     decode = partial(decode_picture, resize=opening.resize)
     tree = _tree(opening)
     if opening.masks is not None:
-        masks, classes = open_tree(opening.masks), opening.arrays.classes
+        masks = open_tree(opening.masks)
+        classes = opening.arrays.classes
         return open_with_masks(tree, masks, decode, opening.mask_resize, classes)
     if opening.targets is not None:
         regression = opening.table.regression
@@ -29,7 +30,8 @@ def open_pictures(opening: Opening) -> Source:
 
 def open_sounds(opening: Opening) -> Source:
     """Opens a folder or archive of WAV files."""
-    decode, tree = opening.sound.decode, _tree(opening)
+    tree = _tree(opening)
+    decode = opening.sound.decode
     if opening.targets is not None:
         regression = opening.table.regression
         source = open_with_table(tree, "sound", decode, opening.targets, regression)
@@ -39,17 +41,19 @@ def open_sounds(opening: Opening) -> Source:
 
 
 def _folders(opening: Opening, tree: Tree, kind: Kind, decode: Decode) -> Source:
-    """Folders as classes, or for regression the numbers that name them."""
-    values = bool(opening.table.regression)
-    source = open_folders(tree, kind, decode, opening.skip, replace(opening.naming, values=values))
-    if values:
+    """Opens folders as classes, or for regression as the numbers that name them."""
+    is_regression = bool(opening.table.regression)
+    naming = replace(opening.naming, values=is_regression)
+    source = open_folders(tree, kind, decode, opening.skip, naming)
+    if is_regression:
         return with_values(source)
-    of_values = opening.naming.classes == ()  # new data for a record without classes
-    return with_values_of_folders(source) if of_values else source
+    if opening.naming.classes == ():  # new data for a record without classes
+        return with_values_of_folders(source)
+    return source
 
 
 def _tree(opening: Opening) -> Tree:
-    """The files of a folder or archive, or one file without a class."""
+    """Returns the files of a folder or archive, or one file without a class."""
     path = opening.path
     if path.is_dir() or kind_of(path.name) == "features":
         return open_tree(path)
