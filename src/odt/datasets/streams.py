@@ -62,7 +62,8 @@ class StreamPart(Part):
     def read(self, k: int) -> Sample:
         with self._lock, running(self._name, "must yield samples"):
             if k < self._next or self._next == 0:
-                self._samples, self._next = iter(self._start()), 0
+                self._samples = iter(self._start())
+                self._next = 0
             while self._next <= k:
                 sample = next(self._samples, END)
                 if sample is END:
@@ -130,7 +131,7 @@ def open_callable(text: str, classes: tuple[str, ...]) -> Source:
             name: StreamPart(f"{text}({name})", partial(function, name))
             for name in ("train", "test", "validation")
         }
-    return Source(text, _kind(parts), parts, classes)
+    return Source(text, kind=_kind(parts), parts=parts, classes=classes)
 
 
 def _kind(parts: Mapping[str, Part]) -> Kind:
@@ -175,7 +176,7 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
 
 
 def _class_names(features: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the classes of the first feature that is a label; empty if it has none."""
+    """Returns the names of the classes of the first feature that is a label; none without one."""
     label = next((key for key in LABEL_KEYS if key in features), None)
     return tuple(getattr(features[label], "names", ())) if label else ()
 

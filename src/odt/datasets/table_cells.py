@@ -220,13 +220,14 @@ Cells: TypeAlias = NumberCells | BooleanCells | VectorCells | DateCells | WordCe
 
 
 def recorded_cells(column: Mapping[str, Any]) -> Cells:
-    """What a column of a preprocessing record holds.
+    """Returns what a column of a preprocessing record holds.
 
     Raises:
         KeyError, TypeError, ValueError: for values that `describe` does not write.
     """
     if "words" in column:
-        return WordCells({str(w): k for k, w in enumerate(column["words"])}, True, {})
+        numbers = {str(word): k for k, word in enumerate(column["words"])}
+        return WordCells(numbers, is_known=True, unknown={})
     if "numbers" in column:
         return VectorCells(int(column["numbers"]))
     if "date" in column:
@@ -241,7 +242,7 @@ def recorded_cells(column: Mapping[str, Any]) -> Cells:
 
 
 def find_cells(cells: Sequence[str], delimiter: str) -> Cells | None:
-    """What a column holds, by its first cells; None for text.
+    """Returns what a column holds, by its first cells; None for text.
 
     A few cells of text among numbers are errors in a column of numbers.
 
@@ -259,7 +260,7 @@ def find_cells(cells: Sequence[str], delimiter: str) -> Cells | None:
 
 
 def _find(values: Sequence[str], delimiter: str) -> Cells | None:
-    """What cells hold that are neither missing nor text; None if they have nothing in common."""
+    """Returns what cells hold of which none is missing; None if they have nothing in common."""
     if all(map(is_number, values)):
         return NumberCells()
     words = {c.strip().lower() for c in values} - {"0", "1"}
@@ -284,7 +285,7 @@ def has_thousands(cells: Sequence[str]) -> bool:
 
 
 def find_dates(cells: Sequence[str], form: str = "") -> list[DateCells]:
-    """The forms of dates that all cells have.
+    """Returns the forms of dates that all cells have.
 
     Args:
         cells: first cells of a column.
@@ -303,20 +304,21 @@ def find_dates(cells: Sequence[str], form: str = "") -> list[DateCells]:
 
 
 def _parts(dates: Sequence[datetime], form: str) -> tuple[str, ...]:
-    """The parts of dates that are not always the same."""
+    """Returns the parts of dates that their form has; the time of day if it is not always 0:00."""
     timed = any((d.hour, d.minute, d.second) != (0, 0, 0) for d in dates)
     dated = form == ISO or "%d" in form
     return (*((WEEK, YEAR) if dated else ()), *((DAY,) if timed or not dated else ()))
 
 
 def _likely(cell: str) -> list[str]:
-    """The formats that a cell has."""
+    """Returns the formats of dates that a cell has."""
     if len(cell) > MAX_DATE or not DATE.search(cell):
         return []
     return [form for form in FORMATS if _date(cell, form) is not None]
 
 
 def _date(cell: str, form: str) -> datetime | None:
+    """Returns the date of a cell; None if it does not have the form."""
     text = cell.strip()
     try:
         if form != ISO:
@@ -327,7 +329,7 @@ def _date(cell: str, form: str) -> datetime | None:
 
 
 def _bare(cell: str) -> str:
-    """A number without signs of currency and spaces between thousands; (5) is −5."""
+    """Returns a number without signs of currency and spaces between thousands; (5) is −5."""
     text = cell.strip()
     if text.startswith("(") and text.endswith(")"):
         text = f"-{text[1:-1]}"
@@ -337,7 +339,7 @@ def _bare(cell: str) -> str:
 
 
 def _numbers_in(cell: str) -> list[float] | None:
-    """The numbers of a cell with at least two, separated by spaces or commas; else None."""
+    """Returns the numbers of a cell, separated by spaces or commas; None for fewer than two."""
     text = cell.translate(BRACKETS)
     parts = text.replace(", ", " ").split() if " " in text.strip() else text.split(",")
     if len(parts) < 2:

@@ -87,7 +87,7 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
 
 
 def _tables(tree: Tree) -> tuple[list[str], list[str]]:
-    """The tables of a folder, those with the most frequent suffix, and notes about other files."""
+    """Returns the tables of a folder with its most frequent suffix, and notes about other files."""
     suffixes = Counter(map(suffix_of, tree.sizes))
     usual = max(ENDINGS, key=lambda suffix: suffixes[suffix])
     files = [name for name in tree.sizes if suffix_of(name) == usual]
@@ -103,7 +103,7 @@ def _tables(tree: Tree) -> tuple[list[str], list[str]]:
 
 
 def _classes(places: Sequence[Place], files: Sequence[str], naming: Naming) -> list[str]:
-    """The class of each file: by a pattern, its folder, or its name if there is one folder."""
+    """Returns the class of each file: by a pattern, its folder, or its name in a single folder."""
     if naming.pattern:
         return matches(naming.pattern, files)
     folders = [place.label for place in places]
@@ -129,7 +129,9 @@ class _Rows:
         parts: Sequence[str],
         options: TableOptions,
     ) -> None:
-        self._tree, self._files, self._classes = tree, files, classes
+        self._tree = tree
+        self._files = files
+        self._classes = classes
         self._options = options
         self._starts: list[int] = []
         lacking = [name for name, part in zip(files, parts, strict=True) if part == ALL]
@@ -149,7 +151,8 @@ class _Rows:
         for k, name in enumerate(self._files):
             self._starts.append(first)
             extra = [self._classes[k], name, *(self._parts[k : k + 1])]
-            last, is_first = 0, True
+            last = 0
+            is_first = True
             for number, cells in rows_of(self._text(k), self.delimiter):
                 last = number
                 if is_first and self.has_header:
@@ -162,19 +165,19 @@ class _Rows:
             first += last + 1  # lines of all files are numbered in one row; `where` undoes it
 
     def where(self, number: int) -> str:
-        """The file and line of a row."""
+        """Returns the file and line of a row."""
         k = bisect_right(self._starts, number) - 1
         return f"{printable(self._files[k])} line {number - self._starts[k]}"
 
     def _rest(self, cells: list[str]) -> list[str]:
-        """Cells beyond the columns, without empty ones."""
+        """Returns the cells beyond the columns, without empty ones."""
         return [cell for cell in cells[len(self.names) :] if cell.strip()]
 
     def _text(self, k: int) -> TextIOWrapper:
         return as_text(BytesIO(self._tree.read(self._files[k], LIMIT)))
 
     def _first(self) -> tuple[list[str], bool]:
-        """The names of the columns, from the first file."""
+        """Returns the names of the columns, and whether the first file has them in a line."""
         rows = rows_of(self._text(0), self.delimiter)
         first = next(rows, None)
         if first is None:

@@ -25,7 +25,8 @@ class TablePart(ArrayPart):
 
     def __init__(self, table: Table, targets: Sequence[Array], classes: bool, name: str) -> None:
         super().__init__([table.values], targets, classes, name)
-        self._texts, self._table = table.texts, table
+        self._texts = table.texts
+        self._table = table
         self.columns = [table.layout.cells[k] for k in table.layout.inputs]
         self._ranks = [_ranks(c.numbers) if isinstance(c, WordCells) else None
                        for c in self.columns]  # fmt: skip
@@ -35,10 +36,11 @@ class TablePart(ArrayPart):
         return Sample((self.encoded(sample.inputs[0]),), sample.targets)
 
     def encoded(self, rows: Array) -> Array:
-        """Values (…, numbers) with one-hot rows in place of numbers of words."""
+        """Returns values (…, numbers) with one-hot rows in place of numbers of words."""
         if not any(ranks is not None for ranks in self._ranks):
             return rows
-        parts, first = [], 0
+        parts = []
+        first = 0
         for cells, ranks in zip(self.columns, self._ranks, strict=True):
             values = rows[..., first : first + cells.width]
             parts.append(values if ranks is None else _one_hot(values[..., 0], ranks))
@@ -49,7 +51,7 @@ class TablePart(ArrayPart):
         return self._table.where(self._table.lines[k])
 
     def series(self, column: str) -> list[int]:
-        """The first rows of all series, and the number of rows: no window leaves a series.
+        """Returns the first rows of all series, and the number of rows: no window leaves a series.
 
         Args:
             column: column whose value is the same in a series; empty for none.
@@ -81,7 +83,8 @@ class SomePart(Part):
     """Some samples of a part."""
 
     def __init__(self, part: Part, numbers: Array) -> None:
-        self._part, self._numbers = part, numbers
+        self._part = part
+        self._numbers = numbers
         self.length = len(numbers)
         self.labels = None if part.labels is None else part.labels[numbers]
 
@@ -101,7 +104,8 @@ class WindowPart(Part):
 
     def __init__(self, rows: TablePart, options: TableOptions) -> None:
         self._rows = rows
-        self._window, self._ahead = options.window, options.horizon
+        self._window = options.window
+        self._horizon = options.horizon
         assert rows.length is not None, "arrays have a length"
         starts = [
             np.arange(first, last - options.window - options.horizon + 1, options.stride)
@@ -128,19 +132,20 @@ class WindowPart(Part):
         first, last = (self._rows.label_of(start + n) for n in (0, self._window - 1))
         return f"sample {k} ({first} to {last})"
 
-    def _target(self, start: "int | Array") -> "int | Array":
-        return start + self._window - 1 + self._ahead
+    def _target(self, start: int | Array) -> int | Array:
+        """Returns the row of the target of a window, by the first row of the window."""
+        return start + self._window - 1 + self._horizon
 
 
 def _ranks(words: dict[str, int]) -> Array:
-    """Number of a word as it was read → its position in sorted order."""
+    """Returns, for each word by its number as it was read, its position in sorted order."""
     ranks = np.full(len(words) + 1, len(words))  # the last one is that of unknown words, −1
     ranks[[words[word] for word in sorted(words)]] = np.arange(len(words))
     return ranks
 
 
 def _one_hot(numbers: Array, ranks: Array) -> Array:
-    """One-hot rows; zeros for a word that is not known, NaN for a missing one."""
+    """Returns one-hot rows; zeros for a word that is not known, NaN for a missing one."""
     missing = np.isnan(numbers)
     words = len(ranks) - 1
     rows = np.eye(words + 1, words)[ranks[np.where(missing, 0, numbers).astype(np.int64)]]
@@ -160,12 +165,14 @@ def open_table(path: Path, options: TableOptions, targets_path: Path | None = No
     """
     if targets_path is None:
         table = read_table(path, options)
-        cells, names = table.targets, [table.names[k] for k in table.layout.labels]
+        cells = table.targets
+        names = [table.names[k] for k in table.layout.labels]
     else:
         table = read_table(path, replace(options, label="none", drop=False))
         plain = TableOptions(delimiter=options.delimiter, header=options.header)
         other = read_table(targets_path, plain, only_targets=True)
-        cells, names = other.targets, ["target"]
+        cells = other.targets
+        names = ["target"]
         if len(cells) != len(table.values):
             raise DataError(
                 f"{targets_path}: must have a line for each of {path}, but got {len(cells)} for "
@@ -181,7 +188,7 @@ def table_source(
     names: Sequence[str],
     options: TableOptions,
 ) -> Source:
-    """A source with the rows or windows of a table.
+    """Returns a source with the rows or windows of a table.
 
     Args:
         path: the table, for messages.
@@ -203,21 +210,27 @@ def table_source(
         target, target_names, are_classes = read_targets(
             path, cells, names, table.classes, regression
         )
-        classes, tags = (target_names, ()) if are_classes else ((), target_names)
         targets = [target]
+        if are_classes:
+            classes = target_names
+        else:
+            tags = target_names
     rows = TablePart(table, targets, bool(classes), str(path))
     part: Part = rows
     overlap = 0
     series: tuple[int, ...] = ()
     first_row = np.arange(len(table.lines))
     if options.window:
-        windows, span = WindowPart(rows, options), options.window + options.horizon
+        windows = WindowPart(rows, options)
+        span = options.window + options.horizon
         overlap = math.ceil(span / options.stride) - 1
         if not windows.length:
             raise DataError(
                 f"{path}: must have {span} rows for a window, but has {rows.length} in all series."
             )
-        part, series, first_row = windows, windows.series, windows.first_row
+        part = windows
+        series = windows.series
+        first_row = windows.first_row
     parts: dict[str, Part] = {"all": part}
     if table.splits:
         splits = np.asarray(table.splits)[first_row]
@@ -241,8 +254,9 @@ def table_source(
 
 
 def _notes(path: Path, table: Table, options: TableOptions) -> tuple[str, ...]:
-    """A warning for a table whose last columns are classes in one-hot form."""
-    layout, last = table.layout, len(table.names) - 1
+    """Returns a warning for a table whose last columns are classes in one-hot form."""
+    layout = table.layout
+    last = len(table.names) - 1
     plain = all(isinstance(cells, NumberCells) for cells in layout.cells.values())
     if options.like or [*layout.labels] != [last] or not plain or not len(table.values):
         return ()

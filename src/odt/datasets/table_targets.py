@@ -24,7 +24,7 @@ def read_targets(
     header_classes: tuple[str, ...],
     regression: bool | None,
 ) -> tuple[Array, tuple[str, ...], bool]:
-    """Targets of all rows, names of classes or columns, and whether targets are class numbers.
+    """Returns targets, names of classes or columns, and whether targets are class numbers.
 
     Args:
         path: the table, for messages.
@@ -57,7 +57,7 @@ def is_one_hot(values: Array) -> bool:
 
 
 def one_hot_tail(values: Array, target: Array) -> int:
-    """Number of last input columns that are one-hot rows together with the target; else 0.
+    """Returns how many last input columns are one-hot rows together with the target; else 0.
 
     Args:
         values: inputs (rows, columns).
@@ -79,7 +79,7 @@ def one_hot_tail(values: Array, target: Array) -> int:
 
 
 def class_numbers(path: Path, cells: Sequence[str], classes: Sequence[str]) -> Array:
-    """Numbers of the classes of rows, by the names of the training data.
+    """Returns the numbers of the classes of rows, by the names of the training data.
 
     Raises:
         DataError: for a class that the training data do not have.

@@ -18,6 +18,7 @@ from odt.core.storage.reading import listed
 from odt.datasets.table_cells import is_number, looks_like_value
 from odt.errors import DataError
 
+START = 4096  # bytes of a file that tell UTF-16 and archives
 BLOCK = 1 << 20
 SAMPLE_LINES = 20  # from which the delimiter is found
 MAX_CELL = 1 << 24  # characters of a cell, such as an image in one
@@ -35,20 +36,21 @@ Row = tuple[int, list[str]]  # number of the line, and its cells
 
 
 def find_encoding(data: IO[bytes]) -> str:
-    """The encoding of a text: UTF-8, UTF-16, or Windows-1252 if it is neither.
+    """Returns the encoding of a text: UTF-8, UTF-16, or Windows-1252 if it is neither.
 
     Raises:
         ValueError: for bytes that are no text.
     """
     data.seek(0)
-    start = data.read(4096)
+    start = data.read(START)
     for bom, name in BOMS.items():
         if start.startswith(bom):
             return name
     if start.startswith(ZIP):
         raise ValueError("a ZIP archive, such as a spreadsheet in .xlsx")
     if b"\0" in start:
-        odd, even = start[1::2].count(0), start[::2].count(0)
+        odd = start[1::2].count(0)
+        even = start[::2].count(0)
         if min(odd, even) or 2 * max(odd, even) < len(start) // 2:
             raise ValueError("bytes that are no text")
         return "utf-16-le" if odd else "utf-16-be"
@@ -75,7 +77,7 @@ def as_text(data: IO[bytes]) -> io.TextIOWrapper:
 
 
 def rows_of(text: IO[str], delimiter: str) -> Iterator[Row]:
-    """Lines with their cells; empty lines are passed over.
+    """Yields lines with their cells; empty lines are passed over.
 
     A line that ends with `;` where commas are delimiters ends a record, as in WISDM's files.
     """
@@ -99,7 +101,7 @@ def rows_of(text: IO[str], delimiter: str) -> Iterator[Row]:
 
 
 def find_delimiter(text: IO[str], *, spaces: bool = False) -> str:
-    """The delimiter: the one that cuts most lines into the same number of cells, at least two.
+    """Returns the delimiter that cuts most lines into the same number of cells, at least two.
 
     Args:
         text: the table, which is read from its beginning.
@@ -153,7 +155,7 @@ def find_header(
 
 
 def _without_end(first: list[str], head: Sequence[list[str]]) -> list[str]:
-    """The cells of the first line without empty ones at the end, below which there is nothing."""
+    """Returns the cells of the first line without last ones that are empty, as those below them."""
     names = list(first)
     while names and not names[-1].strip():
         if any(len(row) >= len(names) and row[len(names) - 1].strip() for row in head):
@@ -163,10 +165,11 @@ def _without_end(first: list[str], head: Sequence[list[str]]) -> list[str]:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Names without blanks around them; a name that comes again gets a number, as in pandas."""
+    """Returns names without blanks around them, repeated ones with a number, as in pandas."""
     distinct: list[str] = []
     for name in map(str.strip, names):
-        number, new = 0, name
+        number = 0
+        new = name
         while new in distinct:
             number += 1
             new = f"{name}.{number}"
@@ -201,7 +204,7 @@ def _is_header(first: list[str], head: Sequence[list[str]]) -> bool:
 
 
 def find_columns(path: Path, names: Sequence[str], text: str, field: str) -> list[int]:
-    """Positions of columns: a name, a number, a range such as 20-29, or several with commas.
+    """Returns the positions of columns: a name, a number, a range as 20-29, or several with commas.
 
     Numbers count from 0, negative ones from the end.
 
@@ -227,6 +230,6 @@ def find_columns(path: Path, names: Sequence[str], text: str, field: str) -> lis
 
 
 def with_head(rows: Iterator[Row], count: int) -> tuple[list[Row], Iterator[Row]]:
-    """The first rows, and all rows."""
+    """Returns the first rows, and all rows."""
     head = list(islice(rows, count))
     return head, chain(head, rows)

@@ -267,7 +267,7 @@ def parse_table(
 def _without_titles(
     first: Row, head: list[Row], rows: Iterator[Row]
 ) -> tuple[Row, list[Row], Iterator[Row], int]:
-    """The table without lines of one cell above it, such as titles, and their number."""
+    """Returns the table without lines of one cell above it, such as titles, and their number."""
     titles = 0
     filled = [sum(map(bool, map(str.strip, cells))) for _, cells in (first, *head[:MAX_TITLES])]
     if max(filled) > 2 and filled[0] < 2:
@@ -276,13 +276,14 @@ def _without_titles(
         values = any(cell.strip() and is_number(cell) for cell in above)
         if values or any(count > 1 for count in filled[:titles]):
             return first, head, rows, 0
-        first, head = head[titles - 1], head[titles:]
+        first = head[titles - 1]
+        head = head[titles:]
         rows = islice(rows, titles, None)
     return first, head, rows, titles
 
 
 def _cut(cells: list[str], count: int) -> list[str]:
-    """A row without empty cells beyond the columns, which trailing delimiters make."""
+    """Returns a row without empty cells beyond the columns, which trailing delimiters make."""
     while len(cells) > count and not cells[-1].strip():
         cells = cells[:-1]
     return cells
@@ -290,7 +291,8 @@ def _cut(cells: list[str], count: int) -> list[str]:
 
 def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOptions) -> None:
     """Reads all rows into the table; raises DataError for all faults together."""
-    layout, names = table.layout, table.names
+    layout = table.layout
+    names = table.names
     table.texts = {names[k]: [] for k in layout.out}
     width = sum(layout.cells[k].width for k in layout.inputs)
     faults = _Faults(path, table)
@@ -362,7 +364,7 @@ def _keep(line: int, cells: list[str], table: Table) -> None:
 
 
 def _values(cells: list[str], layout: Layout, *, plain: bool) -> tuple[list[float], list[int]]:
-    """The numbers of the inputs of a row, and the columns whose cells do not fit.
+    """Returns the numbers of the inputs of a row, and the columns whose cells do not fit.
 
     Args:
         cells: cells of the row.
@@ -385,7 +387,7 @@ def _values(cells: list[str], layout: Layout, *, plain: bool) -> tuple[list[floa
 
 
 def _target(cell: str, cells: Cells | None) -> str:
-    """The cell of a target; a number in another style as Python writes it."""
+    """Returns the cell of a target; a number in another style as Python writes it."""
     plain = not isinstance(cells, NumberCells) or cells.style == PLAIN
     if cells is None or plain or is_missing(cell):
         return cell.strip()
@@ -397,7 +399,7 @@ def _target(cell: str, cells: Cells | None) -> str:
 
 
 def plain_numbers(rows: Sequence[Sequence[str]], delimiter: str) -> list[list[str]]:
-    """Cells of targets (rows, columns), with numbers in other styles as Python writes them."""
+    """Returns cells of targets (rows, columns); numbers in other styles as Python writes them."""
     columns = []
     for column in zip(*rows, strict=True):
         cells = find_cells(column, delimiter)
@@ -406,7 +408,7 @@ def plain_numbers(rows: Sequence[Sequence[str]], delimiter: str) -> list[list[st
 
 
 def _notes(path: Path, table: Table) -> Iterator[str]:
-    """What was left out, and which words are not known."""
+    """Yields what was left out, and which words are not known."""
     if table.left_out:
         total = sum(map(len, table.left_out.values()))
         reasons = ", ".join(
@@ -463,7 +465,8 @@ class _Faults:
     """Faults of a table, which are reported together."""
 
     def __init__(self, path: Path, table: Table) -> None:
-        self._path, self._table = path, table
+        self._path = path
+        self._table = table
         self._uneven: dict[int, int] = {}
         self._bad: dict[int, _BadCells] = {}  # by column
         self._targets: list[int] = []
@@ -473,14 +476,14 @@ class _Faults:
         return bool(self._uneven or self._bad or self._targets)
 
     def uneven(self, line: int, cells: int, *, skip: bool) -> None:
-        """A line with another number of cells."""
+        """Notes a line with another number of cells."""
         if skip:
             self._table.left_out.setdefault("another number of cells", []).append(line)
         else:
             self._uneven[line] = cells
 
     def unfit(self, line: int, cells: list[str], columns: Sequence[int], *, skip: bool) -> None:
-        """A line with cells that do not fit their columns."""
+        """Notes a line with cells that do not fit their columns."""
         layout = self._table.layout
         rare = [k for k in columns if not isinstance(layout.cells.get(k), _Text)]
         if skip and len(rare) == len(columns):
@@ -493,7 +496,7 @@ class _Faults:
                 bad.words.add(cells[k].strip())
 
     def no_target(self, line: int, cell: str) -> None:
-        """A line without a target; words such as none count as missing."""
+        """Notes a line without a target; words such as none count as missing."""
         self._targets.append(line)
         self._words.update({cell.strip()} - {""})
 
@@ -501,7 +504,8 @@ class _Faults:
         """Raises DataError for all faults together."""
         if not self:
             return
-        count, where = len(self._table.names), self._table.where
+        count = len(self._table.names)
+        where = self._table.where
         messages = []
         text_columns = [k for k in sorted(self._bad) if isinstance(self._cells(k), _Text)]
         if len(text_columns) > 1:
@@ -530,7 +534,7 @@ class _Faults:
         raise DataError(message)
 
     def _option(self, k: int) -> str:
-        """The option that a column of text needs."""
+        """Returns the option that a column of text needs."""
         cells = self._cells(k)
         if isinstance(cells, _Text) and cells.dates:
             return "date"
@@ -540,15 +544,18 @@ class _Faults:
         return self._table.layout.cells.get(k)
 
     def _column(self, k: int) -> str:
-        """The fault of one column."""
-        name, cells, bad = printable(self._table.names[k]), self._cells(k), self._bad[k]
+        """Returns the fault of one column."""
+        name = printable(self._table.names[k])
+        cells = self._cells(k)
+        bad = self._bad[k]
         repeats = f" ({bad.count} lines)" if bad.count > 1 else ""
         content = "numbers"
         if k == self._table.layout.split:
             content = f"names of splits, one of {listed(SPLITS)},"
         elif isinstance(cells, VectorCells):
             content = f"{cells.width} numbers in each cell"
-        shown, where = printable(bad.cell, 40), self._table.where(bad.line)
+        shown = printable(bad.cell, 40)
+        where = self._table.where(bad.line)
         rule = f"{where}: column {name} must hold {content}, but got '{shown}'{repeats}"
         if not isinstance(cells, _Text):
             return f'{rule}. Correct it, or leave such lines out with `on_error="skip"`'
@@ -560,10 +567,12 @@ class _Faults:
         return f'{rule}. Leave it out with {out}, or encode its words with `one_hot="{name}"`'
 
     def _columns_of_text(self, columns: Sequence[int]) -> str:
-        """All columns of text together, with an option for each."""
-        shown, options = [], []
+        """Returns the fault of all columns of text together, with an option for each."""
+        shown = []
+        options = []
         for k in columns:
-            name, bad = printable(self._table.names[k]), self._bad[k]
+            name = printable(self._table.names[k])
+            bad = self._bad[k]
             option = self._option(k)
             kind = "1 word" if len(bad.words) == 1 else f"{len(bad.words)} words"
             if option == "date":
@@ -579,7 +588,7 @@ class _Faults:
 
 
 def _or_rename(words: set[str]) -> str:
-    """What else to do if missing targets are words that may be names of classes."""
+    """Returns what else to do if missing targets are words that may be names of classes."""
     if not words:
         return ""
     return f", or rename the class if {listed(sorted(words))} is one"
@@ -677,12 +686,12 @@ def _layout(
 
 
 def _positions(path: Path, names: Sequence[str], texts: Sequence[str], field: str) -> set[int]:
-    """The positions of the columns that the texts of an option name."""
+    """Returns the positions of the columns that the texts of an option name."""
     return {k for text in texts for k in find_columns(path, names, text, field)}
 
 
 def _dates(path: Path, name: str, column: Sequence[str], form: str) -> Cells:
-    """How the dates of a column are read."""
+    """Returns how the dates of a column are read."""
     dates = find_dates(column, form)
     shown = next((c for c in column if not is_missing(c)), "")
     if len(dates) == 1:
@@ -762,7 +771,7 @@ def _has_names(like: Mapping[str, Any], first: list[str]) -> bool:
 
 
 def _layout_like(path: Path, names: list[str], options: TableOptions, is_header: bool) -> Layout:
-    """The columns of a record: by name, or by position in a table without names."""
+    """Returns the columns of a record: by name, or by position in a table without names."""
     like = options.like
     columns = [c["name"] for c in like["columns"]]
     inputs_before = list(like["inputs"])

@@ -11,7 +11,7 @@ from odt.errors import DataError
 
 
 def with_test_source(training: Source, opening: Opening) -> Source:
-    """The training data with the samples of a second source as the part `test`.
+    """Returns the training data with the samples of a second source as the part `test`.
 
     Args:
         training: a source of one part, which becomes the part `train`.

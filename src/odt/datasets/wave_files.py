@@ -114,10 +114,13 @@ def open_wave(data: bytes) -> WaveFile:
         raise DataError(_other(data))
     order = ">" if magic == b"RIFX" else "<"
     claimed = _number(view, 4, order)
-    form, long_size, at = b"", 0, 12
-    while at + 8 <= len(view):
-        name, size = bytes(view[at : at + 4]), _number(view, at + 4, order)
-        body = at + 8
+    form = b""
+    long_size = 0
+    chunk = 12  # where a chunk begins: its name and size, four bytes each, then its body
+    while chunk + 8 <= len(view):
+        name = bytes(view[chunk : chunk + 4])
+        size = _number(view, chunk + 4, order)
+        body = chunk + 8
         if name == b"data":
             size = _size_of_data(view, body, size, claimed, long_size)
             return _wave_file(form, view[body : body + size], order)
@@ -130,16 +133,17 @@ def open_wave(data: bytes) -> WaveFile:
             form = bytes(view[body : body + size])
         elif name == b"ds64" and size >= 16:
             (long_size,) = struct.unpack("<Q", view[body + 8 : body + 16])
-        at = body + size + size % 2
+        chunk = body + size + size % 2
     raise DataError("must be a valid WAV file, but has no chunk of samples")
 
 
-def _number(view: memoryview, at: int, order: str) -> int:
-    return int.from_bytes(view[at : at + 4], "big" if order == ">" else "little")
+def _number(view: memoryview, first: int, order: str) -> int:
+    """Returns the number in the four bytes from `first` on."""
+    return int.from_bytes(view[first : first + 4], "big" if order == ">" else "little")
 
 
 def _size_of_data(view: memoryview, body: int, size: int, claimed: int, long_size: int) -> int:
-    """Bytes of the samples; to the end of the file if the header does not say them."""
+    """Returns how many bytes the samples have; to the end of the file if the header is silent."""
     rest = len(view) - body
     if long_size and size == 0xFFFFFFFF:
         size = long_size
@@ -154,7 +158,7 @@ def _size_of_data(view: memoryview, body: int, size: int, claimed: int, long_siz
 
 
 def _wave_file(form: bytes, data: memoryview, order: str) -> WaveFile:
-    """The samples of a file by its format chunk."""
+    """Returns the samples of a file by its format chunk."""
     if len(form) < 16:
         raise DataError("must be a valid WAV file, but has no format before its samples")
     kind, channels, rate, _, align, bits = struct.unpack(f"{order}HHIIHH", form[:16])
@@ -184,11 +188,13 @@ def _wave_file(form: bytes, data: memoryview, order: str) -> WaveFile:
     length = len(data) // (width * channels)
     if not length:
         raise DataError("must have samples, but has none: the recording is empty")
-    return WaveFile(rate, length, data, channels, kind, width, order)
+    return WaveFile(
+        rate, length, _data=data, _channels=channels, _kind=kind, _width=width, _order=order
+    )
 
 
 def _other(data: bytes) -> str:
-    """What is wrong with bytes that are no WAV file."""
+    """Returns what is wrong with bytes that are no WAV file."""
     kinds = [kind for start, kind in OTHERS.items() if data.startswith(start)]
     if data[4:8] == b"ftyp":
         kinds = ["MPEG-4 (m4a)"]
@@ -201,7 +207,7 @@ def _other(data: bytes) -> str:
 
 @cache
 def _law(kind: int) -> Array:
-    """Values of the 256 bytes of A-law or µ-law, −1 … 1.
+    """Returns the values of the 256 bytes of A-law or µ-law, −1 … 1.
 
     A byte has a sign (0x80), a segment (0x70) and a step in the segment (0x0F), as in ITU-T G.711;
     µ-law has inverted bits and the bias 0x84, A-law has every other bit inverted.
