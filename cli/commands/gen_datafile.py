@@ -187,7 +187,8 @@ def random(
     """
     if len(paths) > 2 or not low < high:
         raise click.UsageError("must be given [TOOL] MODEL, and --low below --high.")
-    base, ending = Path(paths[-1]).with_suffix(""), OUTPUTS[output_format].ending
+    base = Path(paths[-1]).with_suffix("")
+    ending = OUTPUTS[output_format].ending
     files = (Path(f"{base}.{input_name}.{ending}"), Path(f"{base}.{output_name}.{ending}"))
     randomness = Randomness(low, high, seed)
     with undo_on_signals(), closing(Progress()) as bar:

@@ -63,7 +63,9 @@ def run(recipe: Recipe, folder: Path, show: Callable[[str], object]) -> list[Res
 
 def _paths(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
     """Returns the files that each command reads and writes, as words of its command line."""
-    files, start, model = folder / FILES, str(folder / START), str(folder / FLOAT)
+    files = folder / FILES
+    start = str(folder / START)
+    model = str(folder / FLOAT)
     inputs = str(files / "train.input.bin")
     like = ["--like", start] if HEAD in recipe.steps else []
     data = [*_samples(files, "train"), *_samples(files, "validation", "--validation-")]

@@ -41,7 +41,8 @@ class Steps:
             raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {options.size}.")
         fit = options.fit
         if options.model == "mobilenetv2":
-            size, fit = (224, 224), "crop-or-pad"
+            size = (224, 224)
+            fit = "crop-or-pad"
         if size is None and like is not None:
             size = like.picture_size()
         self.resize = Resize(*size, options.resize, fit) if size else None
@@ -63,7 +64,8 @@ class Steps:
 
     def preprocessing(self, source: Source) -> Preprocessing:
         """Returns the preprocessing for the samples of a source."""
-        like, is_image = self._like, source.kind == "image"
+        like = self._like
+        is_image = source.kind == "image"
         dtype: np.dtype[Any] = np.dtype(np.float32)
         default_scale = "0..1"
         is_quantized = like is not None and like.is_quantized()
@@ -80,7 +82,9 @@ class Steps:
         mean, std = self._mean, self._std
         if self._record is not None and not is_integer:
             steps = parse_steps(self._record.steps)
-            scale, mean, std = steps.scale, steps.mean, steps.std
+            scale = steps.scale
+            mean = steps.mean
+            std = steps.std
         return Preprocessing(
             missing=self._options.missing,
             colour=self._colour if is_image else "keep",

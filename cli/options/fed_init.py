@@ -43,7 +43,8 @@ def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
             settings[f"{name}-expected"] = os.path.abspath(data.y)
     texts = ctx.meta.get(RAW_VALUES, {})
     for parameter in ctx.command.params:
-        name, value = str(parameter.name), ctx.params.get(str(parameter.name))
+        name = str(parameter.name)
+        value = ctx.params.get(str(parameter.name))
         key = max((o.lstrip("-") for o in parameter.opts), key=len)
         if name in FILES or (name not in texts and key not in FEDERATION) or value is None:
             continue

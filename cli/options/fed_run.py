@@ -30,7 +30,8 @@ def check_files(options: FedOptions) -> None:
     Raises:
         OdtError: if a file would be written over another, or its extension or folder is wrong.
     """
-    files, exports = options.files, options.exports.paths
+    files = options.files
+    exports = options.exports.paths
     written = {"--log": files.log, "--plot": files.plot}
     written["--export-checkpoint"] = files.export_checkpoint
     written |= {f"--export-{kind}": path for kind, path in exports.items()}
@@ -69,7 +70,8 @@ def simulate(
     Raises:
         OdtError: if the data files are not given.
     """
-    data, test = part_of(options, "train"), part_of(options, "test")
+    data = part_of(options, "train")
+    test = part_of(options, "test")
     if data is None:
         raise OdtError("--data: must be given: a folder of odt gen-datafile, or --load-input.")
     partition = options.federation.partition

@@ -70,7 +70,8 @@ def check_format(name: str, form: str) -> None:
     if wrong and form in NOUNS:  # a format without a noun is new: any option may fit it
         raise _without_effect(name, NOUNS[form], wrong)
     for option in options.values():
-        fits, text = option.fits, _name(option)
+        fits = option.fits
+        text = _name(option)
         excluded = [_name(options[n]) for n in fits.without if n in options]
         if excluded:
             raise OdtError(

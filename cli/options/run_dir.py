@@ -97,7 +97,8 @@ def in_run_dir(options: "TrainOptions") -> "TrainOptions":
     Raises:
         OdtError: if the folder cannot be used for this run.
     """
-    path, ctx = options.run.run_dir, click.get_current_context()
+    path = options.run.run_dir
+    ctx = click.get_current_context()
     hold(outputs_of(ctx))
     if path is None:
         if options.run.tensorboard:
@@ -150,7 +151,8 @@ def _claim(path: str) -> None:
 
 def run_logs(trainer: "odt.Trainer", options: "TrainOptions") -> "list[RowLog]":
     """Returns the callbacks that write the folder of a run, and its log."""
-    path, log = options.run.run_dir, options.run.log
+    path = options.run.run_dir
+    log = options.run.log
     if not path and not log:
         return []
     # Imported here, because most training has no run and no log.

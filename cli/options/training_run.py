@@ -74,7 +74,9 @@ def keep_outputs(options: TrainOptions) -> None:
 
 def _refuse_unused(options: TrainOptions) -> None:
     """Raises OdtError for options that would have no effect."""
-    fit, exports, session = options.fit, options.exports, options.session
+    fit = options.fit
+    exports = options.exports
+    session = options.session
     has_interval = fit.save_every is not None
     refuse_alone("--property", fit.properties, "--export-checkpoint", fit.save_to)
     refuse_alone("--export-checkpoint-every", has_interval, "--export-checkpoint", fit.save_to)
@@ -240,7 +242,8 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
         require("--load-input", options.samples.load_input, INPUTS),
         require("--load-expected", options.samples.load_expected, TARGETS),
     )
-    session, fit = trainer.session, options.fit
+    session = trainer.session
+    fit = options.fit
     if fit.new_data:
         session.resume = session.resume.on_new_data()
     data = session.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
@@ -287,7 +290,8 @@ def _validation_data(trainer: odt.Trainer, files: SampleFiles) -> DataSet | None
 
 def build(trainer: odt.Trainer, data: TrainingData) -> None:
     """Plans and allocates the memory that `fit` will need."""
-    session, fit = trainer.session, data.fit
+    session = trainer.session
+    fit = data.fit
     before = session.resume.progress
     has_weights = fit.sample_weight is not None or fit.class_weight is not None
     weighted = has_weights or bool(before.class_weight)
@@ -319,7 +323,8 @@ def write_exports(trainer: odt.Trainer, options: TrainOptions, lost: LostFileErr
     Raises:
         LostFileError: if the model's file is lost.
     """
-    exports, folder = options.exports.paths, options.run.run_dir
+    exports = options.exports.paths
+    folder = options.run.run_dir
     try:
         if lost:
             trainer.checkpoints.finish()

@@ -44,7 +44,9 @@ class Word(click.ParamType[str]):
         first_zero: str = "",
         also: tuple[str, ...] = (),
     ) -> None:
-        self._words, self._ids, self._also = words, ids or {}, also
+        self._words = words
+        self._ids = ids or {}
+        self._also = also
         self.first_zero = first_zero
 
     @property
@@ -261,7 +263,8 @@ class GlobValue(click.ParamType[tuple[str, float]]):
     """
 
     def __init__(self, what: str, maximum: float = math.inf) -> None:
-        self.name, self._maximum = what, maximum
+        self.name = what
+        self._maximum = maximum
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Returns the form of a value, for the help."""

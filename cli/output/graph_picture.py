@@ -163,7 +163,8 @@ def layered(
     for k in range(count):
         layers[depth[k]].append(k)
     # An edge gets a point in each layer that it passes.
-    paths, following = [], count
+    paths = []
+    following = count
     for a, b in whole_edges(edges, depth):
         points = list(range(following, following + depth[b] - depth[a] - 1))
         for n, point in enumerate(points, depth[a] + 1):
@@ -187,7 +188,8 @@ def whole_edges(edges: Sequence[tuple[int, int]], depth: Sequence[int]) -> list[
 
     In a chain whose members all read one input, points would grow with the square of its length.
     """
-    points, whole = 0, set()
+    points = 0
+    whole = set()
     for edge in sorted(set(edges), key=lambda e: depth[e[1]] - depth[e[0]]):
         points += depth[edge[1]] - depth[edge[0]] - 1
         if points > MAX_POINTS:

@@ -17,8 +17,10 @@ def content_of(lowered: LoweredModel, inspection: Inspection) -> dict[str, objec
         lowered: the lowered model of the file.
         inspection: shapes, and the parameters that train.
     """
-    model, from_each = lowered.file, inspection.from_each()
-    graph, counted = model.graph, counted_operators(lowered.part.graph)
+    model = lowered.file
+    from_each = inspection.from_each()
+    graph = model.graph
+    counted = counted_operators(lowered.part.graph)
     trained = {i for each in inspection.trained.values() for i in each}
     info = stored_training_info(model)
     operators = [

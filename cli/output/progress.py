@@ -38,7 +38,9 @@ class Progress:
             total: number at the end of the bar; None if unknown.
         """
         self.close()
-        self._name, self._total, self._begun = name, total, time.monotonic()
+        self._name = name
+        self._total = total
+        self._begun = time.monotonic()
 
     def __call__(self, name: str, done: int, total: int | None) -> None:
         """Advances the bar with a name; begins a new bar if the name is new."""
@@ -92,4 +94,5 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
             SHOWN.remove(self)
-        self._bar, self._name = None, ""
+        self._bar = None
+        self._name = ""

@@ -113,7 +113,8 @@ def best_line(best: Best, is_exported: bool) -> str:
         is_exported: whether its weights will be exported.
     """
     exported = "; exported" if is_exported else ""
-    name, value = best.monitor.name, best.monitor.best or 0.0
+    name = best.monitor.name
+    value = best.monitor.best or 0.0
     shown = figure(name.removeprefix("val_"), value)
     return f"best: epoch {best.epoch} - {name}: [0] {shown}{exported}"
 

@@ -53,10 +53,12 @@ class TrainingLog(odt.Callback):
     """
 
     def __init__(self, stopped: Sequence[int], options: TrainOptions) -> None:
-        self._stopped, self._options = stopped, options
+        self._stopped = stopped
+        self._options = options
         self._times: list[float] = []
         self._first = 1
-        self._bar, self._evaluation = Progress("step"), Progress()
+        self._bar = Progress("step")
+        self._evaluation = Progress()
         self._done = 0  # steps of the run
         self._sum, self._steps = 0.0, 0  # sum of the losses of the epoch, and number of its steps
 
@@ -69,7 +71,8 @@ class TrainingLog(odt.Callback):
 
     def on_train_begin(self, logs: odt.Logs) -> None:
         """Prints the training parameters, the number of trained weights and the memory."""
-        session, options = self.trainer.session, self._options
+        session = self.trainer.session
+        options = self._options
         core = session.build()
         used = values_used(session.recipe.model.graph, core.info)
         part = session.recipe.lowered.part.graph
@@ -120,12 +123,15 @@ class TrainingLog(odt.Callback):
             click.echo(report.epoch_line(0, self._options.fit.epochs, *results))
         self._evaluation.close()
         self._bar.rename(f"epoch {epoch + 1}/{self._options.fit.epochs}")
-        self._sum, self._steps, self._phase = 0.0, 0, "validation"
+        self._sum = 0.0
+        self._steps = 0
+        self._phase = "validation"
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
         """Advances the progress bar, and ends training after a signal."""
         self._done += 1
-        self._sum, self._steps = self._sum + logs["loss"], self._steps + 1
+        self._sum = self._sum + logs["loss"]
+        self._steps = self._steps + 1
         self._bar.move(self._done, self._mean)
         self.trainer.stop_training = bool(self._stopped)
 
@@ -146,7 +152,8 @@ class TrainingLog(odt.Callback):
 
     def end(self, stages: StageTimer) -> None:
         """Prints the best epoch, and time and memory of each stage."""
-        best, options = self.trainer.session.build().best, self._options
+        best = self.trainer.session.build().best
+        options = self._options
         keep_best = options.session.keep_best
         if (keep_best or options.fit.patience) and best.epoch:
             click.echo(report.best_line(best, keep_best))

@@ -120,7 +120,8 @@ class RowLog(odt.Callback):
         """Adds the epoch."""
         session = self.trainer.session
         assert session.epoch is not None, "`fit` sets the epoch before its callbacks"
-        seconds, step = session.epoch.training.seconds, session.build().parameters.step
+        seconds = session.epoch.training.seconds
+        step = session.build().parameters.step
         self.write(row_of(epoch + 1, step, logs, seconds, self._rate))
 
     def write(self, row: Row) -> None:
@@ -155,7 +156,9 @@ class RunFolder(RowLog):
         tensorboard: bool,
     ) -> None:
         super().__init__(path / LOG, path / CSV)
-        self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
+        self._folder = path
+        self._monitor = monitor
+        self._tensorboard = tensorboard
         self._warnings = read_lines(path / WARNINGS)
         self._earlier = read_run(path).record if (path / RECORD).exists() else {}
         self._record: Record = {
@@ -241,7 +244,8 @@ def describe(path: Path) -> FileRecord:
     Raises:
         OdtError: if a file cannot be read.
     """
-    digest, nbytes = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    nbytes = 0
     with reading(str(path), "must be a readable file", OdtError):
         files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
         for file in files:
@@ -255,7 +259,8 @@ def describe(path: Path) -> FileRecord:
 def memory_of(trainer: odt.Trainer) -> dict[str, object]:
     """Returns the memory of a step: constant parts, and the use of the arenas at each call."""
     core = trainer.session.build()
-    memory, schedule = core.memory(), core.runtime.schedule
+    memory = core.memory()
+    schedule = core.runtime.schedule
     plan = core.runtime.engine_of(0).plan
     return {
         "parameters": memory.parameters,

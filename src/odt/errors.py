@@ -85,7 +85,10 @@ class OptionError(OdtError):
         colon = ":" if isinstance(got, Exception) else ""
         but = "" if got is None else f", but got{colon} {got}"
         super().__init__(f"{where}: {rule}{but}" + (remedy and f". {remedy}"))
-        self.field, self.rule, self.got, self.remedy = field, rule, got, remedy
+        self.field = field
+        self.rule = rule
+        self.got = got
+        self.remedy = remedy
 
     def __reduce__(self) -> tuple[type["OptionError"], tuple[object, ...]]:
         return type(self), (self.field, self.rule, self.got, self.remedy)
@@ -111,7 +114,9 @@ def warn(message: str | None) -> None:
     """
     if not message:
         return
-    level, frame = 2, sys._getframe(1)
+    level = 2
+    frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "odt":
-        level, frame = level + 1, frame.f_back
+        level = level + 1
+        frame = frame.f_back
     warnings.warn(message, OdtWarning, stacklevel=level)

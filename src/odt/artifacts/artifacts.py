@@ -273,7 +273,8 @@ def _start(trainer: Trainer) -> Checkpoint:
         workers=0,
         kernels="",
     )
-    entries, arrays = [], []
+    entries = []
+    arrays = []
     for entry, a in zip(state.entries, state.arrays, strict=True):
         if entry.role != BEST:
             entries.append(entry)

@@ -118,13 +118,13 @@ def match_classes(samples: LabelledSamples, classes: Sequence[str], count: int) 
     """
     if not samples.names:
         names = [*(classes or map(str, range(count)))]
-        empty = sorted(set(range(count, samples.labels.max() + 1)) - set(samples.labels.tolist()))
+        new_numbers = range(count, samples.labels.max() + 1)
+        empty = sorted(set(new_numbers) - set(samples.labels.tolist()))
         if empty:
             raise DataError(
                 f"y: new classes must have samples, but {listed(empty)} of the classes above "
                 f"{count - 1}, the model's last, have none."
             )
-        new_numbers = range(count, samples.labels.max() + 1)
         return LabelledSamples(samples.labels, (*names, *map(str, new_numbers)))
     if not classes and len(samples.names) != count:
         rule = f"must be the {count} classes of the model, whose names are not known yet"
@@ -133,5 +133,6 @@ def match_classes(samples: LabelledSamples, classes: Sequence[str], count: int) 
     classes = classes or samples.names
     occurring = [samples.names[k] for k in np.unique(samples.labels)]
     names = [*classes, *(n for n in occurring if n not in classes)]
+    # A class without samples may have no number; its place in the table is never read.
     numbers = np.array([names.index(n) if n in names else 0 for n in samples.names], np.intp)
     return LabelledSamples(numbers[samples.labels], tuple(names))

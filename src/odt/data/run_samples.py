@@ -59,7 +59,8 @@ class Samples:
 
         Training and validation are ranges of their own, unless samples are drawn from all.
         """
-        training, validation = self.order.samples, self.validation
+        training = self.order.samples
+        validation = self.validation
         if isinstance(training, range) and isinstance(validation, range):
             return [training, validation]
         parts = [range(self.count)]

@@ -61,7 +61,8 @@ def _header(path: Path, text: IO[str]) -> tuple[int, dict[str, bool]]:
         match = ATTRIBUTE.match(content)
         if not match:
             continue  # @relation, a comment, or empty
-        name, kind = match[1].strip("'\""), match[2].strip().lower()
+        name = match[1].strip("'\"")
+        kind = match[2].strip().lower()
         if not (kind.startswith("{") or kind in NUMERIC or kind == "string"):
             raise DataError(
                 f"{path}: line {number}: column {printable(name)} must hold numbers or words, but "

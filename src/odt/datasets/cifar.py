@@ -91,7 +91,8 @@ def _pickle(tree: Tree, path: str, variant: str) -> tuple[Array, Array]:
     where = tree.where(path)
     content = _dictionary(tree, path)
     key = f"{variant}_labels" if variant else "labels"
-    data, labels = content.get("data"), content.get(key)
+    data = content.get("data")
+    labels = content.get(key)
     if not isinstance(data, np.ndarray) or not isinstance(labels, list):
         raise DataError(f"{where}: must hold data and {key}, but has {listed(content)}.")
     if not labels or not all(type(label) is int and 0 <= label < 256 for label in labels):

@@ -89,7 +89,8 @@ def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
             break
     on_top = {*positions} <= {-1, _shared(folders)}
     if len(splits) < 2 and -1 in positions and not (by_folder and nested and on_top):
-        positions, below = [-1] * len(folders), [()] * len(folders)
+        positions = [-1] * len(folders)
+        below = [()] * len(folders)
     above = not nested and -1 not in positions  # the class may be the folder above: cat/train/1.jpg
     shared = _shared([p for p, k in zip(folders, positions, strict=True) if k < 0 or above])
     places = []

@@ -110,7 +110,8 @@ class RawOutput(Output):
 
     def _hand_over(self) -> None:
         self._waiting.append(self._writer.submit(self._write, self._pieces))
-        self._pieces, self._gathered = [], 0
+        self._pieces = []
+        self._gathered = 0
 
     def _write(self, pieces: list[Any]) -> None:
         for piece in pieces:

@@ -215,7 +215,8 @@ def _files(tree: Tree, kind: Kind, path: Path, texts: Sequence[str]) -> tuple[li
     for name in names:
         by_name.setdefault(PurePosixPath(name).name, []).append(name)
         by_stem.setdefault(PurePosixPath(name).stem, []).append(name)
-    paths, lacking = [], []
+    paths = []
+    lacking = []
     for text in texts:
         last = PurePosixPath(text).name
         same = [text] if text in tree.sizes else by_name.get(last) or by_stem.get(last, [])

@@ -76,7 +76,8 @@ def order_classes(source: Source, classes: Sequence[str]) -> Source:
     Raises:
         OptionError: if the list lacks a class of the source, or has one twice.
     """
-    names, order = source.classes, tuple(classes)
+    names = source.classes
+    order = tuple(classes)
     if names == order:
         return source
     if all(c.isdecimal() and int(c) < len(order) for c in names) and not set(names) & set(order):

@@ -168,7 +168,9 @@ class _Inputs:
     """Preprocessed inputs by number."""
 
     def __init__(self, source: Source, part: Part, steps: Preprocessing) -> None:
-        self._source, self._part, self._steps = source, part, steps
+        self._source = source
+        self._part = part
+        self._steps = steps
 
     def __getitem__(self, k: int) -> Array:
         try:
@@ -185,7 +187,8 @@ class _Targets:
     """Targets by number; labels are read without their samples."""
 
     def __init__(self, part: Part, targets: Targets) -> None:
-        self._part, self._targets = part, targets
+        self._part = part
+        self._targets = targets
 
     def __getitem__(self, k: int) -> Array:
         labels = self._part.labels

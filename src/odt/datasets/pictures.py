@@ -115,7 +115,8 @@ class Resize:
         return pillow().Resampling[names[self.method]]
 
     def _scaled(self, x: Array, height: int, width: int, box: Any) -> Array:
-        image, resample = pillow(), self._resample()
+        image = pillow()
+        resample = self._resample()
         if x.dtype == np.uint8:
             flat = x[..., 0] if x.shape[2] == 1 else x
             result = np.asarray(image.fromarray(flat).resize((width, height), resample, box))

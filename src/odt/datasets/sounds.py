@@ -124,7 +124,8 @@ class Sound:
 
     def log_mel(self, x: Array) -> Array:
         """Computes the log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
-        frames, window = self._frames(x), self._window
+        frames = self._frames(x)
+        window = self._window
         power = self._in_blocks(
             frames, lambda f: (np.abs(np.fft.rfft(f * window, axis=1)) @ self._bands) ** 2
         )

@@ -131,7 +131,8 @@ class OtherTargets(Part):
 
     def __init__(self, part: Part) -> None:
         self._part = part
-        self.length, self.sequential = part.length, part.sequential
+        self.length = part.length
+        self.sequential = part.sequential
 
     def label_of(self, k: int) -> str:
         return self._part.label_of(k)

@@ -379,7 +379,8 @@ def _by_group(
 
 def _shorten(source: Source, split: SplitSamples) -> SplitSamples:
     """Returns a split with the requested number of samples."""
-    length, numbers = split.request.length, split.numbers
+    length = split.request.length
+    numbers = split.numbers
     if numbers is None or length is None:
         return split
     if length > len(numbers):

@@ -161,7 +161,8 @@ def named_statistics(column: Column, names: Sequence[str]) -> list[NamedStatisti
     """
     count = len(names)
     least, most = np.full(count, math.inf), np.full(count, -math.inf)
-    total, number = np.zeros(count), np.zeros(count)
+    total = np.zeros(count)
+    number = np.zeros(count)
     for _, block in column.blocks():
         rows = block.reshape(-1, count).astype(np.float64)
         finite = np.isfinite(rows)

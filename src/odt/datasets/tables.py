@@ -247,7 +247,8 @@ def parse_table(
     if not head and not is_header and not any(map(is_number, first[1])):
         raise DataError(f"{path}: must have lines below the names of its columns, but has none.")
     if not is_header:
-        head, rows = [first, *head], chain([first], rows)
+        head = [first, *head]
+        rows = chain([first], rows)
     rows_of_head = [_cut(cells, len(names)) for _, cells in head]
     whole_rows = [cells for cells in rows_of_head if len(cells) == len(names)]
     table = Table(names, Layout((), (), (), {}), is_header, classes, where=where)

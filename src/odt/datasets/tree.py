@@ -162,7 +162,8 @@ class _Sized:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._size = os.fstat(file.fileno()).st_size
-        self.seek, self.tell = file.seek, file.tell
+        self.seek = file.seek
+        self.tell = file.tell
 
     def read(self, n: int = -1) -> bytes:
         remaining = max(0, self._size - self.tell())

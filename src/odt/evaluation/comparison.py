@@ -278,7 +278,8 @@ class _AgreementTotals:
         differences = np.abs(rows - others).max(axis=1)
         worst = int(np.argmax(differences))  # the first NaN, if there is one
         if not differences[worst] <= self._largest:
-            self._largest, self._sample = float(differences[worst]), first + worst
+            self._largest = float(differences[worst])
+            self._sample = first + worst
         self._least = min(self._least, float(rows.min()))
         self._most = max(self._most, float(rows.max()))
         self._size = rows.shape[1]

@@ -32,7 +32,9 @@ class SampleTable:
     """
 
     def __init__(self, results: SampleResults, names: Sequence[str], label: Label | None) -> None:
-        self.results, self._names, self._label = results, names, label
+        self.results = results
+        self._names = names
+        self._label = label
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -45,7 +47,7 @@ class SampleTable:
         return "sample", *last
 
     def cells(self, sample: int) -> tuple[str, ...]:
-        """The row of a sample."""
+        """Returns the row of a sample."""
         results = self.results
         label = () if self._label is None else (self._label(sample),)
         last = (f"{results.losses[sample]:.6g}", *label)
@@ -58,17 +60,18 @@ class SampleTable:
         return str(sample), *names, f"{results.probability[sample]:.4f}", *last
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The heads, and the rows of all samples."""
+        """Yields the heads, and the rows of all samples."""
         yield self.heads
         yield from map(self.cells, range(len(self.results.losses)))
 
     def wrong(self, samples: Sequence[int]) -> list[str]:
-        """The table of the most wrong samples, as lines.
+        """Returns the table of the most wrong samples, as lines.
 
         Args:
             samples: their numbers.
         """
-        wrong, total = len(self.results.wrong), len(self.results.losses)
+        wrong = len(self.results.wrong)
+        total = len(self.results.losses)
         if not samples:
             return [f"wrong: none of {total} samples"]
         title = f"the {len(samples)} of {total} samples with the largest loss:"

@@ -62,10 +62,13 @@ class Client:
         if schedule := trainer.session.recipe.info.schedule:
             rule = "must be left out in a federation, whose rate falls by rounds"
             raise OptionError("schedule", rule, schedule)
-        self.trainer, self.partition = trainer, partition
+        self.trainer = trainer
+        self.partition = partition
         self._data = trainer.session.open(x, y)
         self.samples = range(self._data.length) if samples is None else samples
-        self._epochs, self._rounds, self._seed = epochs, rounds, seed
+        self._epochs = epochs
+        self._rounds = rounds
+        self._seed = seed
 
     @property
     def tensors(self) -> Tensors:

@@ -54,7 +54,9 @@ class Federation:
         Raises:
             OptionError: if settings contradict the data or the model.
         """
-        self.trainer, self.settings, self._validation_set = trainer, settings, validation_set
+        self.trainer = trainer
+        self.settings = settings
+        self._validation_set = validation_set
         labels = data.labels(trainer.session.samples.losses)
         parts = partition(settings.partition, data, labels, settings.clients, settings.seed, record)
         self.strategy = settings.new_strategy()
@@ -193,12 +195,14 @@ class Federation:
         Raises:
             TrainingError: if the new tensors cannot be evaluated; the tensors are unchanged.
         """
-        tensors, state = self.tensors, dict(self.strategy.state)
+        tensors = self.tensors
+        state = dict(self.strategy.state)
         self.tensors = self.strategy.aggregate(number, tensors, updates)
         try:
             return self._evaluate()
         except (DataError, TrainingError) as e:
-            self.tensors, self.strategy.state = tensors, state
+            self.tensors = tensors
+            self.strategy.state = state
             self.load()
             raise TrainingError(
                 f"round {number}: {e} The model is that of round {number - 1}."

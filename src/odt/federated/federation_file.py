@@ -53,7 +53,8 @@ def save(path: str | os.PathLike[str], federation: Federation) -> None:
     """
     groups = {WEIGHT: federation.tensors, SERVER: federation.strategy.state}
     groups |= {f"{RESIDUAL} {k}": r for k, r in enumerate(federation.residuals)}
-    entries, arrays = [], []
+    entries = []
+    arrays = []
     for role, tensors in groups.items():
         for name, a in tensors.items():
             entries.append(Entry(name, role, a.shape, a.dtype.name))
@@ -104,7 +105,8 @@ def resume(path: str | os.PathLike[str], federation: Federation) -> None:
                 value,
                 "Give the same settings, or begin a new federation.",
             )
-    expected, remedy = federation.tensors, "The federation is unchanged."
+    expected = federation.tensors
+    remedy = "The federation is unchanged."
     roles = [f"{RESIDUAL} {k}" for k in range(federation.settings.clients)]
     if last < 1 or not groups.keys() <= {WEIGHT, SERVER, *roles}:
         raise ModelError(

@@ -85,7 +85,8 @@ def mean_checkpoint(states: Sequence[Checkpoint], weights: Sequence[float]) -> C
     first = states[0]
     mean = mean_of([_averaged_arrays(state) for state in states], weights)
     averages = {e.tensor: k for k, e in enumerate(first.entries) if e.role == AVERAGE}
-    entries, arrays = [], []
+    entries = []
+    arrays = []
     for k, (entry, a) in enumerate(zip(first.entries, first.arrays, strict=True)):
         if not entry.is_current:
             continue

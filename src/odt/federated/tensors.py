@@ -43,7 +43,8 @@ def load_tensors(trainer: Trainer, tensors: Tensors, where: str = "server") -> N
         DataError: if names, shapes or dtypes differ, or a value is not finite.
     """
     core = trainer.session.build()
-    trained, statistics = core.parameters.trained, core.parameters.statistics
+    trained = core.parameters.trained
+    statistics = core.parameters.statistics
     arrays = {**trained, **statistics.arrays}
     expected = by_name(core.graph, {i: arrays[i] for i in sorted(arrays)})
     check_tensors(tensors, expected, where, "The model is unchanged.")

@@ -105,7 +105,8 @@ def _unknown(
     import difflib
 
     where = _shown(function)
-    rule, remedy = f"is no argument of {where}", ARGUMENTS.get(name, "")
+    rule = f"is no argument of {where}"
+    remedy = ARGUMENTS.get(name, "")
     for other in others:
         if not remedy and name in _arguments(other):
             remedy = f"Give it to {_shown(other)}."

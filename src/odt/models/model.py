@@ -106,7 +106,8 @@ class Model:
     @property
     def parameters(self) -> Mapping[str, Array]:
         """Trainable weights by name, as float32; read-only views."""
-        graph, graphs = self._lowered.graph, self._lowered.graphs
+        graph = self._lowered.graph
+        graphs = self._lowered.graphs
         trainable = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
         weights: dict[str, Array] = {}
         for i in trainable:

@@ -25,7 +25,8 @@ MAX_SHOWN = 48  # characters of a tensor's name
 
 def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     """Returns the text of `odt inspect`."""
-    model, graph = lowered.file, lowered.file.graph
+    model = lowered.file
+    graph = lowered.file.graph
     inspection = inspect_selected(lowered, selection)
     inlined = lowered.graph.tensors[len(graph.tensors) :] if inspection.trained else ()
     sections = [
@@ -44,7 +45,8 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
 
 def inspect_selected(lowered: LoweredModel, selection: Selection = ALL) -> Inspection:
     """Inspects a model, with the parameters of a selection; types and constants are the file's."""
-    graph, info = lowered.file.graph, select(lowered.graphs, TrainingInfo(), selection)
+    graph = lowered.file.graph
+    info = select(lowered.graphs, TrainingInfo(), selection)
     inspection = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
     specs = dict(inspection.specs)
     for i, tensor in enumerate(graph.tensors):

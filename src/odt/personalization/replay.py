@@ -106,7 +106,8 @@ class Replay:
         """Trains for some epochs; rows of new classes begin as linear discriminants."""
         classes = len(self._weights)
         if classes > self._head.classes:
-            samples, labels = self._order.samples, self._order.labels
+            samples = self._order.samples
+            labels = self._order.labels
             groups = [self._features[samples[labels == k]] for k in range(classes)]
             self._weights[:], self._bias[:] = new_class_rows(*self._before, groups)
         for _ in self._core.train(self._data, self._order, epochs=epochs, drop_last=False):
@@ -128,7 +129,8 @@ class Replay:
         if self._after is None:
             exported = weights_as_read(self._model, self._core.weights())
             self._after = self._rows(exported, len(self._weights))
-        features, labels = self._features[samples], self.labels[samples]
+        features = self._features[samples]
+        labels = self.labels[samples]
         before, after = (
             _score(self._logits(features, *rows), labels) for rows in (self._before, self._after)
         )

@@ -52,7 +52,8 @@ class EpochLog:
     """
 
     def __init__(self, path: Path, first: int = 0) -> None:
-        self._path, self._csv = path, path.suffix.lower() == ".csv"
+        self._path = path
+        self._csv = path.suffix.lower() == ".csv"
         if path.suffix.lower() not in ENDINGS:
             endings = " or ".join(ENDINGS)
             raise OdtError(f"{path}: a log must end in {endings}, but got {path.suffix or 'none'}.")

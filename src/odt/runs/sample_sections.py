@@ -180,7 +180,8 @@ def open_samples(
 
 def classes(report: ClassificationReport) -> str:
     """Returns the confusion matrix and the figures of each class as HTML."""
-    matrix, names = report.confusion_matrix, report.classes
+    matrix = report.confusion_matrix
+    names = report.classes
     parts = []
     if matrix is not None:
         right, total = int(np.trace(matrix)), int(matrix.sum())

@@ -131,7 +131,8 @@ def read_manifest(folder: str) -> Manifest:
 
 def _manifest(content: Mapping[str, Any]) -> Manifest:
     """Returns the manifest with this content; raises ValueError if a value is invalid."""
-    files, expected = content["files"], content["expected"]
+    files = content["files"]
+    expected = content["expected"]
     if not _are_artifacts(files.keys()):
         raise ValueError(f"files {printable(sorted(map(str, files)))}")
     for digest in files.values():

@@ -183,7 +183,10 @@ class ReduceLROnPlateau(Callback):
         if not 0 < factor < 1:
             raise OptionError("factor", "must be above 0 and below 1", factor)
         self._monitor = Monitor(monitor, mode, min_delta)
-        self.factor, self.patience, self.cooldown, self.min_lr = factor, patience, cooldown, min_lr
+        self.factor = factor
+        self.patience = patience
+        self.cooldown = cooldown
+        self.min_lr = min_lr
 
     def on_train_begin(self, logs: Logs) -> None:
         """Resets the best value and the counts of epochs."""
@@ -199,7 +202,8 @@ class ReduceLROnPlateau(Callback):
         rate = self.trainer.learning_rate
         if self._waited >= self.patience and rate > self.min_lr:
             self.trainer.learning_rate = max(rate * self.factor, self.min_lr)
-            self._waited, self._cooling = 0, self.cooldown
+            self._waited = 0
+            self._cooling = self.cooldown
 
 
 class ModelCheckpoint(Callback):
@@ -250,7 +254,9 @@ class CSVLogger(Callback):
     """
 
     def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
-        self.filename, self.separator, self.append = os.fspath(filename), separator, append
+        self.filename = os.fspath(filename)
+        self.separator = separator
+        self.append = append
         self._names: list[str] = []
 
     def on_train_begin(self, logs: Logs) -> None:

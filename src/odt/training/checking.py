@@ -127,9 +127,12 @@ def check(
         return CheckResult(False, tuple(map(str, refused)), could_train=part, text=str(lines))
     check_arguments(options, Trainer.__init__, Trainer.fit)
     with open_session(source, single_runs=True, **options) as session:
-        core, recipe = session.build(), session.recipe
+        core = session.build()
+        recipe = session.recipe
         facts = trainability(recipe.graph, core.info, core.plan)
-        graph, memory, schedule = core.plan.graph, core.memory(), core.runtime.schedule
+        graph = core.plan.graph
+        memory = core.memory()
+        schedule = core.runtime.schedule
         forward, whole = flops(graph), training_flops(core.plan)
         notes = (describe_left_out(lowered), one_line(litert_note(lowered.file), MAX_MESSAGE))
         lines.add(

@@ -69,7 +69,8 @@ class CheckpointState:
             ModelError: if the file cannot be read or is damaged.
             OptionError: if a checkpoint in onert's format is given without a model.
         """
-        data, where = read_checkpoint(path), os.fspath(path)
+        data = read_checkpoint(path)
+        where = os.fspath(path)
         file = None if model is None else file_of(model)
         return cls(FileContents(decode_any(data, where, file), where))
 
@@ -221,7 +222,8 @@ class CheckpointState:
         return nominal(chosen) if names_only else chosen
 
     def __repr__(self) -> str:
-        trainable, total = len(self.trainable), len(self.parameters)
+        trainable = len(self.trainable)
+        total = len(self.parameters)
         nominal = ", nominal" if self.is_nominal else ""
         return (
             f"CheckpointState({self._source.where!r}, step {self.step}, {trainable} trainable and "

@@ -185,7 +185,8 @@ class SessionEvaluation(Closing):
             sample_weight: weights of the samples' losses (N,).
         """
         session = self._session
-        data, trainer = session.open_batch(x, y, sample_weight), session.build()
+        data = session.open_batch(x, y, sample_weight)
+        trainer = session.build()
         with self.integer_form() as form:
             if form is None:
                 return session.logs(trainer.batch(data, data.length, update=False))
@@ -200,7 +201,8 @@ class SessionEvaluation(Closing):
         """
         session = self._session
         data = session.open(x, targets=False)
-        trainer, order = session.build(), range(data.length)
+        trainer = session.build()
+        order = range(data.length)
         if session.recipe.lowered.left_out is not None:
             with self._predictor(self._whole_graphs()) as predictor:
                 specs = predictor.runtime.output_specs

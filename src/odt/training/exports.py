@@ -93,7 +93,8 @@ def check_export(
     """
     from odt.core.export.exporter import check_format, check_shared_ranges
 
-    trainer, recipe = session.build(), session.recipe
+    trainer = session.build()
+    recipe = session.recipe
     check_format(recipe.model, file_format, float_weights=float_weights)
     if recipe.model.format == ONNX:
         if file_format in FLATBUFFERS:

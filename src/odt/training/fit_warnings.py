@@ -50,7 +50,8 @@ def warnings_before_training(
             f"`epochs={epochs}` counts from the first epoch: give more than {first - 1}."
         )
     else:
-        order, batch = samples.order, trainer.info.step_samples
+        order = samples.order
+        batch = trainer.info.step_samples
         count = len(order.samples)
         if order.drop_last:
             yield incomplete_batch(count, batch, order.shuffle)

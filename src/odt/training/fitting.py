@@ -94,7 +94,8 @@ class Fit:
             data: the samples.
             validation_set: separate validation samples; None for none.
         """
-        session, options = self.session, self.options
+        session = self.session
+        options = self.options
         before = session.resume.progress if session.resume.checkpoint else NEW_RUN
         samples = arrange(
             data,
@@ -120,7 +121,8 @@ class Fit:
         if class_weight is None:
             class_weight = dict(before.class_weight)
         if class_weight:
-            losses, training = session.samples.losses, samples.order.samples
+            losses = session.samples.losses
+            training = samples.order.samples
             weighted, classes = class_weighted(data, losses, class_weight, training)
             samples = replace(samples, data=weighted)
         return samples, Weighting(classes, checksum(data.weights))
@@ -140,7 +142,9 @@ class Fit:
             fine_tune: whether a default learning rate may be lowered, and epochs undone.
             augmentations: augmentations of the training samples.
         """
-        trainer, session, resume = self.trainer, self.session, self.session.resume
+        trainer = self.trainer
+        session = self.session
+        resume = self.session.resume
         core = session.build()
         order = samples.order
         is_augmented = bool(augmentations)
@@ -224,8 +228,10 @@ class Fit:
 
         The data have the outputs of a teacher, or are cached, if the options ask for it.
         """
-        session, core = self.session, self.session.build()
-        data, targets = samples.all, samples.targets
+        session = self.session
+        core = self.session.build()
+        data = samples.all
+        targets = samples.targets
         session.feed = None
         if session.teacher is not None:
             data, targets, self._compute_outputs = taught_samples(
@@ -250,7 +256,8 @@ class Fit:
 
     def train_batches(self, data: Any, validation_data: Any) -> None:
         """Trains on an iterable of batches; arguments are `x` and `validation_data` of `fit`."""
-        trainer, session = self.trainer, self.session
+        trainer = self.trainer
+        session = self.session
         self._check_batches()
         core = session.build()
         core.undo = None
@@ -301,7 +308,9 @@ class Fit:
 
     def _warn(self, samples: Samples) -> None:
         """Issues the warnings before training; checks all samples if requested."""
-        session, core, resume = self.session, self.session.build(), self.session.resume
+        session = self.session
+        core = self.session.build()
+        resume = self.session.resume
         order = samples.order
         first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
         data_sets = [samples.data]
@@ -353,7 +362,8 @@ class Fit:
             steps: number of steps of the run.
             mixed: whether training samples are augmented.
         """
-        core, resume = self.session.build(), self.session.resume
+        core = self.session.build()
+        resume = self.session.resume
         first, done = resume.start(
             core.info.step_samples, samples.order.steps(core.info.step_samples)
         )
@@ -373,7 +383,8 @@ class Fit:
 
         Returns a line about the rate, or None; arguments are those of `_start`.
         """
-        session, core = self.session, self.session.build()
+        session = self.session
+        core = self.session.build()
         session.epoch = self.start = self._untrained(data, samples)
         self.history.start = self._logs(session.epoch)
         losses = session.samples.losses
@@ -406,7 +417,9 @@ class Fit:
             constant: loss of the best constant prediction; NaN if unknown.
             mixed: whether training samples are augmented.
         """
-        session, core, start = self.session, self.session.build(), self.start
+        session = self.session
+        core = self.session.build()
+        start = self.start
         assert start is not None, "_epoch_0 has computed it"
         assert core.undo is not None, "the caller has checked it"
         loss = start.training.loss
@@ -444,7 +457,8 @@ class Fit:
             epoch: results of the epoch.
             mixed: whether training samples are augmented.
         """
-        core, start = self.session.build(), self.start
+        core = self.session.build()
+        start = self.start
         if epoch.undone:
             assert core.undo is not None, "only `undo` undoes epochs"
             return undone(epoch, core.undo, core.info.learning_rate)
@@ -514,8 +528,11 @@ class _Steps(Watch):
             begin: callbacks that see the beginning of a step.
             end: callbacks that see its end.
         """
-        self._trainer, self._saver, self._steps = trainer, saver, steps
-        self._begin, self._end = begin, end
+        self._trainer = trainer
+        self._saver = saver
+        self._steps = steps
+        self._begin = begin
+        self._end = end
 
     def step(self, epoch: int, step: int, loss: float) -> None:
         self._saver.step(epoch, step)

@@ -42,7 +42,9 @@ class IntegerForm(Closing):
             predictor: plans the computation of outputs.
         """
         self.digest = digest
-        self._graphs, self._make_evaluator, self._make_predictor = graphs, evaluator, predictor
+        self._graphs = graphs
+        self._make_evaluator = evaluator
+        self._make_predictor = predictor
         self._evaluators: dict[bool, Evaluator] = {}
         self._predictor: Predictor | None = None
 

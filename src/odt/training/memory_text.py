@@ -50,5 +50,6 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
 
 def describe_cache(policy: CachePolicy, nbytes: int) -> str:
     """Describes the size of a cache: samples × bytes."""
-    n, place = policy.samples, "on disk" if policy.on_disk else "in memory"
+    n = policy.samples
+    place = "on disk" if policy.on_disk else "in memory"
     return f"{n:,} samples × {nbytes // n:,} bytes = {nbytes:,} bytes {place}"

@@ -46,7 +46,8 @@ def open_session(
     values = {name: options.pop(name) for name in SESSION_OPTIONS if name in options}
     session_options = SessionOptions(**values)
     check_options(session_options)
-    resume, helper = resume_from(session_options.checkpoint), teacher_of(teacher)
+    resume = resume_from(session_options.checkpoint)
+    helper = teacher_of(teacher)
     request = request_of(model, teacher=helper, **options)
     return Session(
         model,

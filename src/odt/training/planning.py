@@ -119,7 +119,8 @@ class MemoryForecast:
             modules: resident bytes of Python with its modules, for a line about the whole process;
                 None for no such line.
         """
-        details, forecast = self.details, self.details.forecast
+        details = self.details
+        forecast = self.details.forecast
         info = details.recipe.info
         cache = ""
         if details.policy is not None:
@@ -192,13 +193,15 @@ def _forecast(
 ) -> MemoryForecast:
     """Returns the forecast for the machine that runs the plan."""
     session = Trainer(model, **options).session
-    trainer_options, samples = session.options, data_length or 0
+    trainer_options = session.options
+    samples = data_length or 0
     policy = cache_policy(trainer_options.cache_frozen, trainer_options.cache_dtype, samples)
     keeps_outputs = session.teacher is not None or bool(session.metrics)
     if (policy and not samples) or (samples and not (policy or keeps_outputs)):
         rule = "must be given with `data_length=`, the number of samples"
         raise OptionError("cache_frozen", rule, "one alone")
-    recipe, info = session.recipe, session.recipe.info
+    recipe = session.recipe
+    info = session.recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
     runs = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
     reserves = _reserves(session, plans, runs[0], samples)
@@ -266,7 +269,8 @@ def _reserves(
     plan, _ = plans.at(training, plans.graphs.file_batch)
     tensors = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
     best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
-    teacher, specs = session.teacher, session.samples
+    teacher = session.teacher
+    specs = session.samples
     return {
         "a copy of the best weights": best if session.options.keep_best else 0,
         "a teacher's outputs": outputs_nbytes(teacher, specs, samples) if teacher else 0,

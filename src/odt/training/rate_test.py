@@ -44,7 +44,8 @@ class RateTest:
 
     def __str__(self) -> str:
         rows = [("LEARNING RATE", "LOSS", "CHANGE", "")]
-        best, interval = self.best, max(-(-len(self.rates) // ROWS), 1)
+        best = self.best
+        interval = max(-(-len(self.rates) // ROWS), 1)
         shown = set(range(0, len(self.rates), interval))
         if best is not None:
             shown.add(best)

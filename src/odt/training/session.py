@@ -91,8 +91,12 @@ class Session(Closing):
         Raises:
             OptionError: if arguments contradict each other or the model.
         """
-        self.model, self.recipe, self.resume, self.teacher = model, recipe, resume, teacher
-        self.samples, self.options = samples, options
+        self.model = model
+        self.recipe = recipe
+        self.resume = resume
+        self.teacher = teacher
+        self.samples = samples
+        self.options = options
         self.properties = dict(resume.properties)
         self.missing: set[str] = set()
         names = forms.words_of(options.metrics)
@@ -104,7 +108,8 @@ class Session(Closing):
             (full_name,) = fitting_metrics((name,), loss, output, logits=logits)
             self._names.setdefault(full_name, name)
         self.memory_budget = forms.nbytes(options.memory_budget)
-        self.micro_batch, self.workers = micro_batch, workers
+        self.micro_batch = micro_batch
+        self.workers = workers
         self._cache_policy = cache_policy(options.cache_frozen, options.cache_dtype)
         if self._cache_policy and recipe.info.batch_norm == BATCH:
             rule = 'must be left out with `batch_norm="batch"`, since layers depend on the batch'
@@ -115,7 +120,8 @@ class Session(Closing):
 
             check_frozen_int8(recipe.model)
         self._engine: engine.Trainer | None = None
-        self.graph, self.outputs = recipe.graph, False
+        self.graph = recipe.graph
+        self.outputs = False
         self.fitting = self.rate_is_set = self.rate_is_chosen = False
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
@@ -171,7 +177,8 @@ class Session(Closing):
         """
         if self._cache_policy:
             raise needs_samples()
-        data, most = self.open(x, y, sample_weight), self.recipe.info.batch_size
+        data = self.open(x, y, sample_weight)
+        most = self.recipe.info.batch_size
         if self.teacher is not None:
             raise OptionError("teacher", "must come with `fit` on arrays or files", "a batch")
         if data.length > most:
@@ -217,7 +224,8 @@ class Session(Closing):
             prepared: as for `build`.
         """
         if self._engine is None:
-            batch, output = self.recipe.info.batch_size, self.samples.losses[0][1]
+            batch = self.recipe.info.batch_size
+            output = self.samples.losses[0][1]
             taught = outputs_nbytes(self.teacher, self.samples, samples) if self.teacher else 0
             micro_batch, workers = self.resume.schedule(batch, self.micro_batch, self.workers)
             graphs = self.resume.on(self.recipe.graphs)
@@ -337,7 +345,8 @@ class Session(Closing):
         These are weights, into which adapters are merged, ranges of activations, and running
         statistics of batch normalization.
         """
-        trainer, adapted = self.build(), self.recipe.lowered.adapted
+        trainer = self.build()
+        adapted = self.recipe.lowered.adapted
         changed = changed_constants(self.recipe.graph, self.graph)
         weights = {**changed, **trainer.weights()}
         weights = weights if adapted is None else adapted.merged(weights)
@@ -356,7 +365,8 @@ class Session(Closing):
 
     def device_options(self) -> dict[str, Any]:
         """Returns the options that neither checkpoints nor circle+ files hold, by argument."""
-        info, cache = self.recipe.info, self._cache_policy
+        info = self.recipe.info
+        cache = self._cache_policy
         return {
             "memory_budget": self.memory_budget,
             "micro_batch": self.micro_batch,

@@ -118,7 +118,8 @@ class TrainerContents:
     """The state of a trainer, in the arrays that train."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
-        self._checkpoints, self._session = checkpoints, checkpoints.session
+        self._checkpoints = checkpoints
+        self._session = checkpoints.session
         self._parameters = self._session.allocate().parameters
         self.where = self._session.model.path
         self.missing = self._session.missing

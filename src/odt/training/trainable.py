@@ -85,5 +85,6 @@ def trainable_of(selection: Trainable | None) -> Trainable:
 
 def selection_of(chosen: Trainable) -> Selection:
     """Returns the selection in the form that `core` uses."""
-    patterns, frozen = words_of(chosen.patterns), words_of(chosen.freeze)
+    patterns = words_of(chosen.patterns)
+    frozen = words_of(chosen.freeze)
     return Selection(patterns, frozen, chosen.bias_only, chosen.freeze_norm)

@@ -578,7 +578,8 @@ class Trainer(Closing):
         `export` use, arrays are read-only after the first step: `weights[name] = values` sets both.
         """
         core = self.session.build()
-        graph, parameters = core.graph, core.parameters
+        graph = core.graph
+        parameters = core.parameters
         return Arrays(
             lambda: by_name(graph, parameters.tensors),
             lambda: by_name(graph, parameters.averages()),

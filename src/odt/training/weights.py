@@ -25,7 +25,8 @@ class Arrays(MutableMapping[str, Array]):
         arrays: Callable[[], Mapping[str, Array]],
         averages: Callable[[], Mapping[str, Array]] = dict,
     ) -> None:
-        self._arrays, self._averages = arrays, averages
+        self._arrays = arrays
+        self._averages = averages
 
     def __getitem__(self, name: str) -> Array:
         array = self._arrays()[name]

@@ -56,7 +56,9 @@ class Adam(Optimizer):
         epsilon: float = 1e-7,
     ) -> None:
         super().__init__(learning_rate)
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
 
     def hyper_parameters(self) -> dict[str, float]:
         """Returns the hyper-parameters by odt's names, without the learning rate."""

@@ -51,8 +51,10 @@ class CheckedGrid(Grid):
             needed: metrics that the strategy reads from each reply of training.
             weight: metric by which the strategy weights these replies, a number above 0.
         """
-        self._grid, self._bound = grid, norm_bound
-        self._needed, self._weight = frozenset(needed), weight
+        self._grid = grid
+        self._bound = norm_bound
+        self._needed = frozenset(needed)
+        self._weight = weight
         self._payload = check_kind(payload)
         self._sent: dict[int, Tensors] = {}  # by node
         self.refused: list[str] = []
@@ -110,7 +112,8 @@ class CheckedGrid(Grid):
         records: dict[int, tuple[Tensors, RecordDict]] = {}
         for message in messages:
             content = message.content
-            record, config = content.array_records[ARRAYS], content.config_records[CONFIG]
+            record = content.array_records[ARRAYS]
+            config = content.config_records[CONFIG]
             if id(record) not in records:
                 # Flower's adaptive strategies compute in float64.
                 tensors = {n: np.asarray(a.numpy(), np.float32) for n, a in record.items()}
@@ -159,7 +162,8 @@ class CheckedGrid(Grid):
                 f"{REFUSED}"
             )
         metrics = dict(content.metric_records[METRICS])
-        partition, samples = metrics.pop(PARTITION, None), metrics.pop(SAMPLES, None)
+        partition = metrics.pop(PARTITION, None)
+        samples = metrics.pop(SAMPLES, None)
         if type(partition) is not int or partition < 0:
             raise DataError(
                 f"{where}: {PARTITION} must be a whole number, but got {partition}. {REFUSED}"

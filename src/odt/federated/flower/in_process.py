@@ -35,7 +35,9 @@ def run_in_process(
         node_configs: settings of each client, besides partition-id and num-partitions.
     """
     identity = (TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id)
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, 0, 1
+    TaskIdentity.run_id = RUN
+    TaskIdentity.node_id = 0
+    TaskIdentity.task_id = 1
     settings = dict(run_config or {})
     grid = InProcessGrid(client_app, clients, settings, node_configs)
     try:
@@ -54,7 +56,8 @@ class InProcessGrid(Grid):
         run_config: UserConfig,
         node_configs: Sequence[Mapping[str, bool | float | int | str]] = (),
     ) -> None:
-        self._app, self._run = client_app, Run.create_empty(RUN)
+        self._app = client_app
+        self._run = Run.create_empty(RUN)
         self._ids = map(str, itertools.count(1))
         self._replies: dict[str, Message] = {}
         self.contexts: dict[int, Context] = {}

@@ -61,7 +61,8 @@ def _array(array: Array, where: str) -> np.ndarray[Any, Any]:
         raise DataError(f"{where}: must be an .npy array, but got: {line}. {REFUSED}") from None
     if dtype.name not in DTYPES or not dtype.isnative:
         raise DataError(f"{where}: must be {', '.join(DTYPES)}, but got {dtype}. {REFUSED}")
-    expected, nbytes = math.prod(shape) * dtype.itemsize, len(array.data) - source.tell()
+    expected = math.prod(shape) * dtype.itemsize
+    nbytes = len(array.data) - source.tell()
     if expected != nbytes:
         raise DataError(
             f"{where}: must hold {expected} bytes for {shape} {dtype}, but got {nbytes}. {REFUSED}"

@@ -88,7 +88,8 @@ class SavedRound:
                 guard(path, len(data), sum(sizes), OdtError)
                 arrays = {name: file[name] for name in file.files}
             header = json.loads(str(arrays.pop(HEADER)))
-            last, accountant = header["round"], header["accountant"]
+            last = header["round"]
+            accountant = header["accountant"]
             if type(last) is not int or not 0 <= last <= MAX_ROUNDS:
                 raise ValueError(f"round {printable(last)}")
             # Files without a sensitivity have multipliers for half the change that a client makes.

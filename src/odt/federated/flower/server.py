@@ -100,7 +100,8 @@ class Federation:
             needed=(NORM_BIT,) if isinstance(strategy, ADAPTIVE) else (),
             weight=weights[-1] if weights else SAMPLES,
         )
-        self._strategy, self._trainer = strategy, trainer
+        self._strategy = strategy
+        self._trainer = trainer
         self.tensors = tensors_of(trainer)
         self.round = 0
         self.noise: list[float] = []
@@ -124,7 +125,8 @@ class Federation:
         settings = self._settings
         saved = SavedRound.read(settings.state, self.tensors)
         saved_round.restore(saved, self._strategy, settings.state)
-        self.tensors, self.round = saved.tensors, saved.round
+        self.tensors = saved.tensors
+        self.round = saved.round
         self.noise = list(saved.noise)
         for name, before in saved.settings.items():
             now = settings.training.get(name, "left out")
@@ -155,7 +157,9 @@ class Federation:
 
     def _round(self, number: int) -> None:
         """Trains, saves and evaluates one round."""
-        settings, strategy, grid = self._settings, self._strategy, self._grid
+        settings = self._settings
+        strategy = self._strategy
+        grid = self._grid
         arrays = to_record(self.tensors)
         messages = list(strategy.configure_train(number, arrays, ConfigRecord(), grid))
         replies = list(grid.send_and_receive(messages, timeout=settings.timeout))
