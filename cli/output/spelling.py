@@ -18,6 +18,7 @@ OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_
     "float_weights": "export-weights",
     "validation_data": "validation-input",
     "out": "output",
+    "folder": "output",
     "record": "as",
 }
 TEXTS = {

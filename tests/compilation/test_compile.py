@@ -418,3 +418,10 @@ def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
         odt.compile(
             MODELS / "planestrike-policy-dense.tflite", tmp_path, loss="huber", learning_rate=0.1
         )
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    model = MODELS / "planestrike-policy-dense.tflite"
+    with pytest.raises(odt.OdtError, match="must be a folder that can be written"):
+        odt.compile(model, tmp_path / "file" / "c", loss="huber", learning_rate=0.1)

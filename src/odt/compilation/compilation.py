@@ -16,8 +16,9 @@ from odt.core.emit.project import check_name, identifier, project
 from odt.core.emit.step_program import StepProgram, step_program
 from odt.core.options.compile_options import COMPILE_OPTIONS
 from odt.core.recipe.option_values import check_option
+from odt.core.storage.reading import unwritable
 from odt.dataclass import dataclass
-from odt.errors import OptionError
+from odt.errors import OdtError, OptionError
 from odt.kernels.native.library import machine
 from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path, load_model
@@ -115,6 +116,7 @@ def compile(
             `ram` or `stack`, or the folder has files.
         UnsupportedError: if parts of the training step have no compiled kernel, no kernels were
             compiled when odt was installed, or the compiler for WebAssembly is not installed.
+        OdtError: if the folder cannot be written.
     """
     for option, remedy in {"workers": "", "memory_budget": "Give `ram=`."}.items():
         if options.get(option) is not None:
@@ -148,7 +150,10 @@ def compile(
     name = name or identifier(FilePath(source.path or "model").stem)
     files = project(program, name, target, version("odt"), image)
     web = for_javascript(program, name, files) if target == "wasm" else {}
-    _write(FilePath(folder), {**files, **web})
+    try:
+        _write(FilePath(folder), {**files, **web})
+    except OSError as e:
+        raise OdtError(unwritable(os.fspath(folder), e, "folder")) from e
     return CProgram(
         folder=os.fspath(folder),
         name=name,
