@@ -1,6 +1,7 @@
 """Make a model from a folder of photos or sounds, or from a table."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odt.cli.main import quick_imports
+from odt.core.storage.reading import unwritable
 from odt.errors import OdtError
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def command(
     with quick_imports():
         from odt.cli.learning import run as learning
         from odt.cli.learning.choices import choose
-        from odt.cli.learning.recipe import read_recipe
+        from odt.cli.learning.recipe import HEAD, read_recipe
 
     if config is not None and (target is not None or base is not None):
         raise OdtError("--config: must be given without --target and --base, which it holds.")
@@ -89,12 +91,24 @@ def command(
     else:
         raise click.UsageError("Missing argument 'SOURCE'.")
     recipe = recipe.with_options(_changes(recipe, seed, epochs, changes))
-    folder.mkdir(parents=True, exist_ok=True)
+    if HEAD in recipe.steps and folder.resolve().is_relative_to(Path(recipe.source).resolve()):
+        raise OdtError(
+            f"--output: must be outside of {recipe.source}, whose folders are classes, but got "
+            f"{output}."
+        )
+    is_new = not folder.exists()
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / learning.RECIPE).write_text(recipe.text(os.fspath(folder)), encoding="utf-8")
+    except OSError as e:
+        raise OdtError(unwritable(f"--output {output}", e, "folder")) from e
+    try:
         results = learning.run(recipe, folder, lambda line: click.echo(line, err=True))
-    except (OdtError, click.ClickException):
-        shutil.rmtree(folder)  # it lacks the files of the commands that did not run
+    except BaseException:
+        if (folder / learning.FLOAT).exists():  # it may have taken hours
+            click.echo(f"{output} keeps the trained model; later commands did not run.", err=True)
+        else:
+            _remove(folder, is_new)
         raise
     for result in results:
         values = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
@@ -102,7 +116,19 @@ def command(
             f"{result.path}: {result.nbytes / 1000:,.0f} kB, {values} on {result.samples} samples"
         )
     click.echo(f"{folder / learning.REPORT}: curves, mistakes and confusions")
-    click.echo(f"Use it: odt predict {folder / learning.FLOAT} --source NEW")
+    click.echo(f"Use it: odt predict {shlex.quote(str(folder / learning.FLOAT))} --source NEW")
+
+
+def _remove(folder: Path, is_new: bool) -> None:
+    """Removes the files of a folder, and the folder if it is new."""
+    if is_new:
+        shutil.rmtree(folder)
+        return
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _changes(

@@ -39,7 +39,7 @@ def choose(path: str, target: str | None, base: str | None, seed: int) -> Recipe
             raise OdtError(
                 f"--base: must be left out for a table, which has no base, but got {base}."
             )
-        return _for_table(path, target or "-1", seed)
+        return _for_table(path, "-1" if target is None else target, seed)
     if target is not None:
         raise OdtError(f"--target: must be given with a table, but {path} holds {form}.")
     source = open_source(opening, form)
@@ -74,6 +74,10 @@ def _for_media(path: str, source: Source, base: str, seed: int) -> Recipe:
 def _for_table(path: str, target: str, seed: int) -> Recipe:
     """Returns the commands that train a network of dense layers on the rows of a table."""
     source, encodings = _open_table(path, target)
+    if len(source.classes) == 1:
+        raise DataError(
+            f"{path}: the target must have at least two classes, but has only {source.classes[0]}."
+        )
     regression = not source.classes
     data: Options = {"label-column": target, "missing": "median", "missing-target": "drop"}
     data |= encodings

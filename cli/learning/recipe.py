@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 from odt.cli.options.recipe_file import toml
 from odt.dataclass import dataclass
 from odt.errors import OdtError
+from odt.models.bases import BASES
 from odt.runs.recipe import parse_recipe
 
 Options: TypeAlias = dict[str, Any]  # value by option, without the dashes in front
 
 DATA, HEAD, NEW, TRAIN, QUANTIZE = "gen-datafile", "replace-head", "new", "train", "quantize"
-STEPS = (DATA, HEAD, NEW, TRAIN, QUANTIZE)
+STEPS = (HEAD, DATA, NEW, TRAIN, QUANTIZE)  # in the order in which they run
 SEEDED = (DATA, HEAD, NEW, TRAIN)  # commands that have an option `seed`
 ARGUMENTS = {HEAD: "model", NEW: "kind"}  # command → key of the recipe that is its argument
 
@@ -53,13 +54,17 @@ class Recipe:
         """Returns the recipe as TOML.
 
         Args:
-            folder: folder of the file, to which the path of the data is relative if it can be.
+            folder: folder of the file, to which paths of the data and of a model are relative if
+                they can be.
         """
         lines = [
             "# odt learn --config recipe.toml -o FOLDER runs these commands again.",
             f"source = {toml(_relative(self.source, folder))}",
         ]
-        for command, options in self.steps.items():
+        steps = dict(self.steps)
+        if HEAD in steps and not _is_name(base := str(steps[HEAD].get("model", ""))):
+            steps[HEAD] = steps[HEAD] | {"model": _relative(base, folder)}
+        for command, options in steps.items():
             lines += ["", f"[{command}]"]
             lines += [f"{key} = {toml(value)}" for key, value in options.items()]
         return "\n".join(lines) + "\n"
@@ -74,12 +79,22 @@ def read_recipe(path: str) -> Recipe:
     values = parse_recipe(path)
     source = values.pop("source", None)
     steps = {name: options for name, options in values.items() if isinstance(options, dict)}
-    if not isinstance(source, str) or len(steps) < len(values) or not steps.keys() <= {*STEPS}:
+    if (
+        not isinstance(source, str)
+        or len(steps) < len(values)
+        or not {DATA, TRAIN} <= steps.keys() <= {*STEPS}
+        or (HEAD in steps) == (NEW in steps)
+    ):
         raise OdtError(
-            f"{path}: must be a recipe of odt learn, with `source` and a table for each of "
-            f"{', '.join(STEPS)} that runs, but got {', '.join(values) or 'no commands'}."
+            f"{path}: must be a recipe of odt learn, with `source` and tables for {DATA}, {TRAIN}, "
+            f"one of {HEAD} and {NEW}, and {QUANTIZE} if it is to run, but got "
+            f"{', '.join(values) or 'no commands'}."
         )
-    return Recipe(os.path.join(os.path.dirname(path), source), steps)
+    folder = os.path.dirname(path)
+    if HEAD in steps and (base := str(steps[HEAD].get("model", ""))) not in BASES:
+        steps[HEAD] = steps[HEAD] | {"model": os.path.join(folder, base)}
+    ordered = {name: steps[name] for name in STEPS if name in steps}
+    return Recipe(os.path.join(folder, source), ordered)
 
 
 def parse_change(text: str) -> tuple[str, str, str]:
@@ -109,6 +124,11 @@ def words_of(command: str, options: Options) -> list[str]:
             values = value if isinstance(value, list) else [value]
             words += [f"--{key}={each}" for each in values]
     return words
+
+
+def _is_name(base: str) -> bool:
+    """Returns whether a network is one of the package, which has no path."""
+    return base in BASES and not os.path.exists(base)
 
 
 def _relative(path: str, folder: str) -> str:

@@ -1,6 +1,7 @@
 """Runs the commands of a recipe of `odt learn`, in one process."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -99,7 +100,7 @@ def call(words: list[str], show: Callable[[str], object]) -> None:
     # Imported here, because odt.cli.main finds the commands, of which learn imports this module.
     from odt.cli.main import main
 
-    show(f"odt {' '.join(words)}")
+    show(shlex.join(["odt", *words]))
     status = main.main(args=words, prog_name="odt", standalone_mode=False)
     if status:
         raise click.exceptions.Exit(int(status))

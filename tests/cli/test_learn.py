@@ -1,14 +1,17 @@
 """`odt learn`: from a folder of photos or sounds, or a table, to tested models in one command."""
 
 import importlib.util
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from click.testing import CliRunner, Result
+from PIL import Image
 from support.paths import ROOT
 
 from odt.cli.main import main
@@ -113,10 +116,21 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     (tmp_path / "bad.toml").write_text("epochs = 3\n")
+    (tmp_path / "steps.toml").write_text(f"source = '{table}'\n[train]\nepochs = 3\n")
+    (tmp_path / "same.csv").write_text("a,b\n" + "1,yes\n" * 30)
+    photos = tmp_path / "photos"
+    for name in ("a", "b"):
+        (photos / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(photos / name / "1.png")
     out = tmp_path / "out"
     cases = {
         ("--config", tmp_path / "bad.toml", "-o", out): "must be a recipe of odt learn",
+        ("--config", tmp_path / "steps.toml", "-o", out): "one of replace-head and new",
         (table, "-o", tmp_path / "full"): "must be a new or an empty folder",
+        (table, "-o", tmp_path / "full" / "file" / "x"): "must be a folder that can be written",
+        (photos, "-o", photos / "out"): "must be outside of",
+        (tmp_path / "same.csv", "-o", out): "must have at least two classes",
+        (table, "--target", "", "-o", out): "must be one of",
         (table, "--base", "mobilenet", "-o", out): "must be left out for a table",
         (DATA / "trash-photos.zip", "--target", "x", "-o", out): "must be given with a table",
         (table, "--set", "epochs=3", "-o", out): "must be COMMAND.OPTION=VALUE",
@@ -128,8 +142,78 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         result = learn(*words)
         assert result.exit_code, words
         assert message in result.output
-        assert "Traceback" not in result.output
+        assert isinstance(result.exception, SystemExit), words
         assert not out.exists(), words
+    assert {p.name for p in photos.iterdir()} == {"a", "b"}
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_failed_command_leaves_the_folder_as_it_was(is_new: bool, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    if not is_new:
+        out.mkdir()
+    result = learn(DATA / "wine_data.csv", "-o", out, "--set", "train.epochs=x")
+    assert result.exit_code == 2, result.output
+    assert list(tmp_path.rglob("*")) == ([] if is_new else [out])
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("new", set[str]()),
+        ("quantize", {"data", "log.txt", "model.tflite", "recipe.toml", "run", "start.tflite"}),
+    ],
+)
+def test_an_interrupt_leaves_a_trained_model_or_nothing(
+    command: str, files: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupt(ctx: click.Context) -> None:
+        raise KeyboardInterrupt
+
+    step = main.get_command(click.Context(main), command)
+    assert step is not None
+    monkeypatch.setattr(step, "invoke", interrupt)
+    out = tmp_path / "out"
+    result = learn(DATA / "wine_data.csv", "-o", out, "--epochs", 1)
+    assert result.exit_code == 130, result.output
+    assert "Stopped." in result.output
+    assert {p.name for p in tmp_path.rglob("out/*")} == files
+    assert ("keeps the trained model" in result.output) == bool(files)
+
+
+def test_command_lines_are_quoted_for_the_shell(tmp_path: Path) -> None:
+    out = tmp_path / "it's new"
+    result = learn(DATA / "wine_data.csv", "-o", out, "--epochs", 1)
+    assert result.exit_code == 0, result.output
+    lines = [shlex.split(x) for x in result.stderr.splitlines() if x.startswith("odt ")]
+    assert [words[1] for words in lines] == ["gen-datafile", "new", "train", "quantize", "report"]
+    assert lines[-1][-1] == str(out / "report.html")
+    assert str(out / "model.tflite") in shlex.split(result.stdout.splitlines()[-1])
+
+
+def test_a_recipe_finds_its_base_from_other_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The order of tables in a recipe does not matter either."""
+    for color in ("red", "blue"):
+        (tmp_path / "photos" / color).mkdir(parents=True)
+        for k in range(8):
+            image = Image.new("RGB", (24, 24), color)
+            image.putpixel((k, k), (255, 255, 255))
+            image.save(tmp_path / "photos" / color / f"{k}.png")
+    create_cnn = ["new", "cnn", "--input-shape", "24,24,3", "--outputs", "3", "-o", "own.tflite"]
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, create_cnn).exit_code == 0
+    result = learn("photos", "--base", "own.tflite", "-o", "first", "--epochs", 1)
+    assert result.exit_code == 0, result.output
+    source, *tables = (tmp_path / "first" / "recipe.toml").read_text().split("\n\n")
+    (tmp_path / "first" / "turned.toml").write_text("\n\n".join([source, *reversed(tables)]))
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    result = learn("--config", "../first/turned.toml", "-o", "again")
+    assert result.exit_code == 0, result.output
+    again = tmp_path / "other" / "again" / "model.tflite"
+    assert again.read_bytes() == (tmp_path / "first" / "model.tflite").read_bytes()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
