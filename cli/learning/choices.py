@@ -40,6 +40,11 @@ def choose(path: str, target: str | None, base: str | None, seed: int) -> Recipe
                 f"--base: must be left out for a table, which has no base, but got {base}."
             )
         return _for_table(path, "-1" if target is None else target, seed)
+    if form == "tables":
+        raise DataError(
+            f"{path}: must be a single table, or a folder of photos or sounds, but is a folder or "
+            "an archive of tables. Give one of its tables."
+        )
     if target is not None:
         raise OdtError(f"--target: must be given with a table, but {path} holds {form}.")
     source = open_source(opening, form)

@@ -3,6 +3,7 @@
 import importlib.util
 import shlex
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,8 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("epochs = 3\n")
     (tmp_path / "steps.toml").write_text(f"source = '{table}'\n[train]\nepochs = 3\n")
     (tmp_path / "same.csv").write_text("a,b\n" + "1,yes\n" * 30)
+    with zipfile.ZipFile(tmp_path / "table.zip", "w") as archive:
+        archive.write(table, "wine.csv")
     photos = tmp_path / "photos"
     for name in ("a", "b"):
         (photos / name).mkdir(parents=True)
@@ -131,6 +134,7 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         (photos, "-o", photos / "out"): "must be outside of",
         (tmp_path / "same.csv", "-o", out): "must have at least two classes",
         (table, "--target", "", "-o", out): "must be one of",
+        (tmp_path / "table.zip", "-o", out): "Give one of its tables",
         (table, "--base", "mobilenet", "-o", out): "must be left out for a table",
         (DATA / "trash-photos.zip", "--target", "x", "-o", out): "must be given with a table",
         (table, "--set", "epochs=3", "-o", out): "must be COMMAND.OPTION=VALUE",
